@@ -1,0 +1,3 @@
+//! From recordings to answers: pure functions, no I/O.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The probes: how late the operating system runs code, stage by stage.

@@ -1,0 +1,314 @@
+//! Histograms of times with 64 buckets per octave.
+//!
+//! Bucket `i` holds times above 2^((i-1)/64) ns up to and including 2^(i/64)
+//! ns: the buckets of a Prometheus native histogram of schema 6 and of an
+//! OpenTelemetry exponential histogram of scale 6. A bucket's upper edge is at
+//! most 1.09 % above any time in it (0.54 % from its middle). Bucket 0 also
+//! holds zero.
+
+use crate::Nanos;
+
+/// Buckets per doubling of the time.
+const PER_OCTAVE: usize = 64;
+
+/// Where in an octave each bucket ends: ceil(2^63 * 2^(i/64)), i = 0..=63, so
+/// that a 64-bit mantissa at or below an edge is in the bucket.
+const EDGES: [u64; PER_OCTAVE] = edges();
+
+/// 2^(1/64) as a fraction of 2^62, rounded down to 62 bits.
+const ROOT: u128 = 4_661_903_986_662_671_289;
+
+const fn edges() -> [u64; PER_OCTAVE] {
+    // Repeated multiplication in 128 bits: the error after 63 steps is below
+    // 64 units of 2^-62, a millionth of a nanosecond at an hour.
+    let mut edges = [0; PER_OCTAVE];
+    let mut edge: u128 = 1 << 63;
+    let mut index = 0;
+    while index < PER_OCTAVE {
+        #[allow(clippy::cast_possible_truncation)]
+        {
+            edges[index] = edge as u64;
+        }
+        edge = (edge * ROOT) >> 62;
+        index += 1;
+    }
+    edges
+}
+
+/// How often each time was seen, in buckets, with the exact count, sum, sum
+/// of squares, minimum and maximum beside them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum_ns: u128,
+    sum_squares: u128,
+    min: Option<Nanos>,
+    max: Option<Nanos>,
+}
+
+impl Histogram {
+    /// The bucket that holds `time`.
+    pub const fn bucket_of(time: Nanos) -> usize {
+        let ns = time.ns();
+        if ns <= 1 {
+            return 0;
+        }
+        let octave = 63 - ns.leading_zeros() as usize;
+        let mantissa = ns << ns.leading_zeros();
+        // The linear guess is never above the bucket and at most 6 below it.
+        let mut within = ((mantissa << 1) >> 58) as usize;
+        while within < PER_OCTAVE && EDGES[within] < mantissa {
+            within += 1;
+        }
+        octave * PER_OCTAVE + within
+    }
+
+    /// The longest whole time in bucket `bucket`; quantiles are reported as this edge.
+    pub const fn upper_edge(bucket: usize) -> Nanos {
+        let octave = bucket / PER_OCTAVE;
+        if octave > 63 {
+            return Nanos::MAX;
+        }
+        Nanos::from_ns(EDGES[bucket % PER_OCTAVE] >> (63 - octave))
+    }
+
+    /// Counts one time.
+    pub fn add(&mut self, time: Nanos) {
+        let bucket = Self::bucket_of(time);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.count += 1;
+        let ns = u128::from(time.ns());
+        self.sum_ns += ns;
+        self.sum_squares += ns * ns;
+        self.min = Some(self.min.map_or(time, |min| min.min(time)));
+        self.max = Some(self.max.map_or(time, |max| max.max(time)));
+    }
+
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.sum_squares += other.sum_squares;
+        self.min = [self.min, other.min].into_iter().flatten().min();
+        self.max = [self.max, other.max].into_iter().flatten().max();
+    }
+
+    /// A histogram put together from stored parts; `None` where they cannot
+    /// belong together (counts that do not add up, no extremes for a count).
+    pub fn from_parts(
+        buckets: impl IntoIterator<Item = (usize, u64)>,
+        sum_ns: u128,
+        sum_squares: u128,
+        extremes: Option<(Nanos, Nanos)>,
+    ) -> Option<Self> {
+        let mut whole = Self {
+            sum_ns,
+            sum_squares,
+            ..Self::default()
+        };
+        for (bucket, count) in buckets {
+            if bucket > PER_OCTAVE * 64 {
+                return None;
+            }
+            if bucket >= whole.counts.len() {
+                whole.counts.resize(bucket + 1, 0);
+            }
+            whole.counts[bucket] += count;
+            whole.count += count;
+        }
+        (whole.min, whole.max) = extremes.map_or((None, None), |(min, max)| (Some(min), Some(max)));
+        match (whole.count == 0, extremes) {
+            (true, None) => Some(whole),
+            (false, Some((min, max))) if min <= max => Some(whole),
+            _ => None,
+        }
+    }
+
+    /// How many times were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest.
+    pub const fn min(&self) -> Option<Nanos> {
+        self.min
+    }
+
+    /// The largest seen.
+    pub const fn max(&self) -> Option<Nanos> {
+        self.max
+    }
+
+    /// Exact sum, ns.
+    pub const fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Exact sum of squares, ns squared.
+    pub const fn sum_squares(&self) -> u128 {
+        self.sum_squares
+    }
+
+    /// Buckets that hold something, ascending, with their counts.
+    pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(|(bucket, &count)| (bucket, count))
+    }
+
+    /// Arithmetic mean, ns.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// Standard deviation of the sample (divisor n - 1), ns.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn deviation_ns(&self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
+        // n * sum(x^2) - sum(x)^2 is exact in integers where it fits; the
+        // difference of two large floats would not be.
+        let n = u128::from(self.count);
+        let spread = match (
+            n.checked_mul(self.sum_squares),
+            self.sum_ns.checked_mul(self.sum_ns),
+        ) {
+            (Some(a), Some(b)) => a.saturating_sub(b) as f64,
+            _ => {
+                let mean = self.sum_ns as f64 / n as f64;
+                n as f64 * (self.sum_squares as f64 - self.sum_ns as f64 * mean).max(0.0)
+            }
+        };
+        Some((spread / (n as f64 * (n - 1) as f64)).sqrt())
+    }
+
+    /// The time that a share `q` (0 to 1) of all does not exceed, as its
+    /// bucket's upper edge, never above the largest seen. `None` when empty.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )]
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        let max = self.max?;
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, count) in self.buckets() {
+            seen += count;
+            if seen >= rank {
+                return Some(Self::upper_edge(bucket).min(max).max(self.min?));
+            }
+        }
+        Some(max)
+    }
+
+    /// How many times lie in buckets wholly above `limit`'s bucket.
+    pub fn count_above(&self, limit: Nanos) -> u64 {
+        let bucket = Self::bucket_of(limit);
+        self.counts.iter().skip(bucket + 1).sum()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop, proptest};
+
+    #[test]
+    fn edges_are_the_roots_of_two() {
+        for (index, &edge) in EDGES.iter().enumerate() {
+            let exact = 2_f64.powf(63.0 + f64::from(u32::try_from(index).unwrap()) / 64.0);
+
+            assert!(
+                (edge as f64 / exact - 1.0).abs() < 1e-15,
+                "edge {index}: {edge} {exact}"
+            );
+        }
+    }
+
+    #[test]
+    fn powers_of_two_end_their_bucket() {
+        for power in 0..40 {
+            let bucket = Histogram::bucket_of(Nanos::from_ns(1 << power));
+
+            assert_eq!(bucket, power * 64, "for 2^{power}");
+            assert_eq!(Histogram::upper_edge(bucket), Nanos::from_ns(1 << power));
+        }
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_figures() {
+        let empty = Histogram::default();
+
+        assert_eq!(
+            (empty.quantile(0.5), empty.mean_ns(), empty.deviation_ns()),
+            (None, None, None)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_lies_in_its_bucket(ns in any::<u64>()) {
+            let bucket = Histogram::bucket_of(Nanos::from_ns(ns));
+            assert!(Nanos::from_ns(ns) <= Histogram::upper_edge(bucket));
+            if bucket > 0 && ns > 1 {
+                assert!(Nanos::from_ns(ns) > Histogram::upper_edge(bucket - 1), "{ns} {bucket}");
+            }
+        }
+
+        #[test]
+        fn a_quantile_is_at_most_a_bucket_above_the_exact_one(
+            mut times in prop::collection::vec(1_u64..10_000_000_000, 1..300),
+            q in 0.0..1.0_f64,
+        ) {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|&ns| histogram.add(Nanos::from_ns(ns)));
+            times.sort_unstable();
+            let rank = ((q * times.len() as f64).ceil() as usize).max(1);
+            let exact = times[rank - 1];
+            let found = histogram.quantile(q).unwrap().ns();
+            assert!(found >= exact && found as f64 <= exact as f64 * 1.011 + 1.0, "{found} {exact}");
+        }
+
+        #[test]
+        fn merging_equals_counting_all(
+            left in prop::collection::vec(any::<u32>(), 0..50),
+            right in prop::collection::vec(any::<u32>(), 0..50),
+        ) {
+            let count = |times: &[u32]| {
+                let mut histogram = Histogram::default();
+                times.iter().for_each(|&ns| histogram.add(Nanos::from_ns(ns.into())));
+                histogram
+            };
+            let mut merged = count(&left);
+            merged.merge(&count(&right));
+            assert_eq!(merged, count(&[left, right].concat()));
+        }
+
+        #[test]
+        fn deviation_equals_the_two_pass_formula(times in prop::collection::vec(any::<u32>(), 2..50)) {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|&ns| histogram.add(Nanos::from_ns(ns.into())));
+            let n = times.len() as f64;
+            let mean = times.iter().map(|&ns| f64::from(ns)).sum::<f64>() / n;
+            let variance = times.iter().map(|&ns| (f64::from(ns) - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let found = histogram.deviation_ns().unwrap();
+            assert!((found - variance.sqrt()).abs() <= 1e-6 * (1.0 + variance.sqrt()));
+        }
+    }
+}

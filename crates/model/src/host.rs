@@ -1,0 +1,124 @@
+//! The identity of the machine that was measured.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuList, Nanos};
+
+/// The processor and how its logical CPUs are laid out.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Processor {
+    /// The name that it gives itself.
+    pub model: String,
+    /// Microcode revision, where the kernel tells it.
+    pub microcode: Option<String>,
+    /// Number of sockets.
+    pub sockets: u32,
+    /// Number of cores in all.
+    pub cores: u32,
+    /// Number of logical CPUs online.
+    pub threads: u32,
+    /// Groups of logical CPUs that share a core, where a core has several.
+    pub siblings: Vec<CpuList>,
+}
+
+/// Frequency scaling of one group of CPUs.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct CpuFreq {
+    /// Which CPUs.
+    pub cpus: CpuList,
+    /// The governor, such as `performance` or `powersave`.
+    pub governor: String,
+    /// The driver.
+    pub driver: Option<String>,
+}
+
+/// One idle state that the kernel may enter.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Idle {
+    /// Its name, such as `C6`.
+    pub name: String,
+    /// How long it takes to leave, by the driver's word.
+    pub exit_ns: Nanos,
+    /// Whether it is disabled on every CPU.
+    pub disabled: bool,
+}
+
+/// CPUs set apart from the rest of the system.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Isolation {
+    /// `isolcpus=`.
+    pub isolated: CpuList,
+    /// `nohz_full=`.
+    pub nohz_full: CpuList,
+    /// Offline CPUs.
+    pub offline: CpuList,
+}
+
+/// How much of a period real-time threads may use.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Throttling {
+    /// `sched_rt_period_us`.
+    pub period_ns: Nanos,
+    /// `sched_rt_runtime_us`; `None`: no limit.
+    pub runtime_ns: Option<Nanos>,
+}
+
+/// The kernel's clock source.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Clocksource {
+    /// The one in use.
+    pub current: String,
+    /// All that could be used.
+    pub available: Vec<String>,
+}
+
+/// The identity of the machine that was measured, as far as it bears on
+/// latency. What the kernel does not tell is `None` or empty.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Host {
+    /// The machine's name.
+    pub node: String,
+    /// The distribution, from `os-release`.
+    pub distribution: Option<String>,
+    /// Kernel release, such as `6.12.9-rt`.
+    pub kernel: String,
+    /// Kernel build, such as `#1 SMP PREEMPT_DYNAMIC ...`.
+    pub build: String,
+    /// Machine architecture.
+    pub architecture: String,
+    /// The preemption model that is in force, such as `none` or `rt`.
+    pub preemption: Option<String>,
+    /// Timer ticks per second, from the kernel's configuration.
+    pub hz: Option<u32>,
+    /// Kernel options that bear on latency, as `CONFIG_X=y`.
+    pub config: Vec<String>,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// The processor.
+    pub processor: Processor,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Frequency scaling; empty where there is none.
+    pub frequency: Vec<CpuFreq>,
+    /// Whether turbo frequencies are allowed.
+    pub turbo: Option<bool>,
+    /// Idle states of the first CPU; empty where there are none.
+    pub idle: Vec<Idle>,
+    /// The idle driver and governor, such as `haltpoll`.
+    pub idle_driver: Option<String>,
+    /// CPUs set apart.
+    pub isolation: Isolation,
+    /// Real-time throttling.
+    pub throttling: Option<Throttling>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// Processor vulnerabilities and what the kernel does about each.
+    pub mitigations: Vec<String>,
+    /// The clock source.
+    pub clocksource: Clocksource,
+    /// The hypervisor, where the machine is virtual.
+    pub hypervisor: Option<String>,
+    /// Lockdown level: `none`, `integrity` or `confidentiality`.
+    pub lockdown: Option<String>,
+}

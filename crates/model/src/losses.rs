@@ -1,0 +1,105 @@
+//! Losses: what the tool failed to record, by reason.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Why something that happened is not in a recording.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossReason {
+    /// The ring between probe and collector was full: the activation is lost.
+    RingFull,
+    /// Two stages' clock readings ran backwards: that stage is absent.
+    ClockBack,
+    /// No timer callback was seen for a wait: the stages before waking are absent.
+    ExpireUnseen,
+    /// The interrupt had begun before the expiry (it was already serving
+    /// another timer): the `irq` stage is absent.
+    IrqShared,
+    /// The thread ran without a wakeup that we saw: that stage is absent.
+    WakingUnseen,
+    /// The softirq's callback could not wake its thread.
+    SignalFailed,
+    /// The recording could not be written: the activations of a batch are lost.
+    NotWritten,
+}
+
+/// Counts of everything that the tool failed to record.
+///
+/// A distribution without these numbers is not trustworthy, so every report
+/// shows them, also when they are zero.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Losses {
+    /// See [`LossReason::RingFull`].
+    pub ring_full: u64,
+    /// See [`LossReason::ClockBack`].
+    pub clock_back: u64,
+    /// See [`LossReason::ExpireUnseen`].
+    pub expire_unseen: u64,
+    /// See [`LossReason::IrqShared`].
+    pub irq_shared: u64,
+    /// See [`LossReason::WakingUnseen`].
+    pub waking_unseen: u64,
+    /// See [`LossReason::SignalFailed`].
+    pub signal_failed: u64,
+    /// See [`LossReason::NotWritten`].
+    pub not_written: u64,
+}
+
+impl Losses {
+    /// Adds `count` losses of one kind.
+    pub fn add(&mut self, reason: LossReason, count: u64) {
+        *self.slot(reason) += count;
+    }
+
+    /// Every reason with its count, in a fixed order.
+    pub fn iter(&self) -> impl Iterator<Item = (LossReason, u64)> {
+        let mut copy = *self;
+        LossReason::ALL
+            .into_iter()
+            .map(move |reason| (reason, *copy.slot(reason)))
+    }
+
+    /// Activations that are missing altogether (not only a stage of one).
+    pub const fn activations(&self) -> u64 {
+        self.ring_full + self.signal_failed + self.not_written
+    }
+
+    fn slot(&mut self, reason: LossReason) -> &mut u64 {
+        match reason {
+            LossReason::RingFull => &mut self.ring_full,
+            LossReason::ClockBack => &mut self.clock_back,
+            LossReason::ExpireUnseen => &mut self.expire_unseen,
+            LossReason::IrqShared => &mut self.irq_shared,
+            LossReason::WakingUnseen => &mut self.waking_unseen,
+            LossReason::SignalFailed => &mut self.signal_failed,
+            LossReason::NotWritten => &mut self.not_written,
+        }
+    }
+}
+
+impl LossReason {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::RingFull,
+        Self::ClockBack,
+        Self::ExpireUnseen,
+        Self::IrqShared,
+        Self::WakingUnseen,
+        Self::SignalFailed,
+        Self::NotWritten,
+    ];
+
+    /// The reason in plain words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::RingFull => "ring full",
+            Self::ClockBack => "clock ran backwards",
+            Self::ExpireUnseen => "timer callback not seen",
+            Self::IrqShared => "joined a running interrupt",
+            Self::WakingUnseen => "wakeup not seen",
+            Self::SignalFailed => "softirq could not signal",
+            Self::NotWritten => "not written",
+        }
+    }
+}

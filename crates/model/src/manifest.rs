@@ -1,0 +1,153 @@
+//! The manifest: what a recording is of, and how it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, UsagePattern};
+
+/// The version of the recording's layout that this program writes. Readers
+/// accept every version up to their own.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How a recording ended.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum State {
+    /// Not yet, or the program was killed.
+    Running,
+    /// As asked.
+    Complete,
+    /// Early, at the user's request (Ctrl-C or a termination signal).
+    Interrupted,
+    /// By an error; what was written before is good.
+    Failed {
+        /// What went wrong.
+        error: String,
+    },
+}
+
+/// What gave the stages.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// eBPF programs: every stage.
+    Bpf,
+    /// No BPF: expiry and user stage only.
+    User,
+    /// A script: no real measurement.
+    Fake,
+}
+
+/// Which samples are kept.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// Every activation.
+    #[default]
+    All,
+    /// Histograms by the hour, the largest by the minute, and the tail.
+    Tail,
+}
+
+/// What was asked of the probe.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Plan {
+    /// The mean time between a line's expiries.
+    pub period_ns: Nanos,
+    /// Whether expiries are spread so that no hidden tick can hide.
+    pub dither: bool,
+    /// The seed of that spread; the same seed gives the same timelines.
+    pub seed: u64,
+    /// How long was asked for; `None`: until stopped.
+    pub duration_ns: Option<Nanos>,
+    /// Activations later than this are exceedances.
+    pub threshold_ns: Nanos,
+    /// Which samples are kept.
+    pub keep: Keep,
+}
+
+/// The clock of all times in a recording.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Clock {
+    /// Its name, `CLOCK_MONOTONIC`.
+    pub name: String,
+    /// When measuring began, by this clock.
+    pub start_ns: Nanos,
+    /// When it ended; `None` while it runs or after a kill.
+    pub end_ns: Option<Nanos>,
+    /// The same start by the wall clock, RFC 3339 with time zone.
+    pub start_wall: String,
+}
+
+/// What else the machine did meanwhile.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LoadRun {
+    /// A built-in load's name, or the command's first word.
+    pub name: String,
+    /// The whole command, where one was given.
+    pub command: Vec<String>,
+    /// Who uses it how, where known.
+    pub usage: Option<UsagePattern>,
+    /// How it ended, where it ended before the recording.
+    pub ended: Option<String>,
+}
+
+/// Activations of one line that are in the recording's closed segments.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct LineCount {
+    /// Served.
+    pub served: u64,
+    /// Missed: their expiry passed while the service was still busy.
+    pub missed: u64,
+}
+
+/// One closed segment.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct SegmentEntry {
+    /// File name in the recording's folder.
+    pub file: String,
+    /// Rows.
+    pub rows: u64,
+    /// Size.
+    pub bytes: u64,
+    /// The earliest expiry in it.
+    pub first_ns: Nanos,
+    /// The latest expiry in it.
+    pub last_ns: Nanos,
+}
+
+/// What a recording is of, and how it ended: `manifest.json`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Manifest {
+    /// Version of the recording's layout.
+    pub schema: u32,
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub state: State,
+    /// The program's command line.
+    pub command: Vec<String>,
+    /// What gave the stages.
+    pub backend: Backend,
+    /// What was asked.
+    pub plan: Plan,
+    /// The clock of all times.
+    pub clock: Clock,
+    /// Every line, by its id.
+    pub lines: Vec<Line>,
+    /// Counts of every line, by its id.
+    pub counts: Vec<LineCount>,
+    /// What else ran.
+    pub load: Option<LoadRun>,
+    /// The machine.
+    pub host: Host,
+    /// What was lost.
+    pub losses: Losses,
+    /// Reasons to doubt.
+    pub caveats: Vec<Caveat>,
+    /// What measuring cost.
+    pub cost: OwnCost,
+    /// The closed segments.
+    pub segments: Vec<SegmentEntry>,
+}

@@ -1,0 +1,254 @@
+//! Time in whole nanoseconds.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul};
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A length of time in whole nanoseconds, never negative.
+///
+/// A plain `u64` cannot say whether it counts ns, us or clock ticks, and it
+/// adds to anything. This type says, and adds only to itself. The range is
+/// about 584 years. Readings of `CLOCK_MONOTONIC` are lengths since that
+/// clock's zero.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    Hash,
+    JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+)]
+#[repr(transparent)]
+#[serde(transparent)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// The longest time that can be written.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `ns` nanoseconds.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// `us` microseconds; saturates after 584 years.
+    pub const fn from_us(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// `ms` milliseconds; saturates after 584 years.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// `s` seconds; saturates after 584 years.
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000_000))
+    }
+
+    /// The number of nanoseconds.
+    pub const fn ns(self) -> u64 {
+        self.0
+    }
+
+    /// The number of seconds, rounded to the precision of `f64`.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// How far `end` lies after `start`, both read from the same clock.
+    ///
+    /// Returns `None` when `end` is earlier. That happens for real: two CPUs
+    /// can read a clock in an order other than the order of the events. The
+    /// caller counts it; a wrapped or clamped value would poison a maximum.
+    pub const fn between(start: Self, end: Self) -> Option<Self> {
+        match end.0.checked_sub(start.0) {
+            Some(ns) => Some(Self(ns)),
+            None => None,
+        }
+    }
+
+    /// This time less `other`, or zero where `other` is longer.
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(time: Nanos) -> Self {
+        Self::from_nanos(time.0)
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The shortest exact form: `1ms`, `250us`, `30s`, `1500ns`.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, ns) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
+            if self.0 != 0 && self.0.is_multiple_of(ns) {
+                return write!(f, "{}{unit}", self.0 / ns);
+            }
+        }
+        write!(f, "{}ns", self.0)
+    }
+}
+
+/// Why a text is not a length of time.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseNanosError {
+    /// There is a number but no unit, and we never guess one.
+    #[error("`{0}` has no unit; write it as `{0}us`, `{0}ms` or `{0}s`")]
+    NoUnit(String),
+    /// The unit is not one that we know.
+    #[error("`{0}` has an unknown unit `{1}`; use ns, us, ms, s, min or h")]
+    UnknownUnit(String, String),
+    /// The part before the unit is not a number.
+    #[error("`{0}` is not a length of time; write a number and a unit, as in `1ms` or `1.5s`")]
+    NotANumber(String),
+    /// The number is negative, not finite, or longer than 584 years.
+    #[error("`{0}` is out of range; use a time from 0ns to 500 years")]
+    OutOfRange(String),
+}
+
+impl FromStr for Nanos {
+    type Err = ParseNanosError;
+
+    fn from_str(text: &str) -> Result<Self, ParseNanosError> {
+        let text = text.trim();
+        let unit_at = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
+            .unwrap_or(text.len());
+        let (number, unit) = (&text[..unit_at], text[unit_at..].trim());
+        let factor = match unit {
+            "ns" => 1_u64,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" | "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "" if number.is_empty() => return Err(ParseNanosError::NotANumber(text.into())),
+            "" => return Err(ParseNanosError::NoUnit(text.into())),
+            _ if number.is_empty() => return Err(ParseNanosError::NotANumber(text.into())),
+            other => return Err(ParseNanosError::UnknownUnit(text.into(), other.into())),
+        };
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole
+                .checked_mul(factor)
+                .map(Self)
+                .ok_or_else(|| ParseNanosError::OutOfRange(text.into()));
+        }
+        let value: f64 = number
+            .parse()
+            .map_err(|_| ParseNanosError::NotANumber(text.into()))?;
+        #[allow(clippy::cast_precision_loss)]
+        let ns = (value * factor as f64).round();
+        if !(0.0..1.8e19).contains(&ns) {
+            return Err(ParseNanosError::OutOfRange(text.into()));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Ok(Self(ns as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, proptest};
+
+    #[test]
+    fn between_is_none_when_the_clock_reads_run_backwards() {
+        let (early, late) = (Nanos::from_ns(5), Nanos::from_ns(8));
+
+        assert_eq!(Nanos::between(early, late), Some(Nanos::from_ns(3)));
+        assert_eq!(Nanos::between(late, early), None);
+    }
+
+    #[test]
+    fn parse_refuses_a_bare_number_and_says_how_to_write_it() {
+        let err = "250".parse::<Nanos>().unwrap_err();
+
+        assert_eq!(
+            err.to_string(),
+            "`250` has no unit; write it as `250us`, `250ms` or `250s`"
+        );
+    }
+
+    #[test]
+    fn parse_knows_units_and_fractions() {
+        for (text, ns) in [
+            ("1ms", 1_000_000),
+            ("1.5s", 1_500_000_000),
+            ("250us", 250_000),
+            ("250 µs", 250_000),
+            ("7ns", 7),
+            ("2h", 7_200_000_000_000),
+            ("0.5us", 500),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos::from_ns(ns)), "for {text}");
+        }
+    }
+
+    #[test]
+    fn parse_refuses_what_is_not_a_time() {
+        for text in [
+            "",
+            "ms",
+            "1.2.3ms",
+            "-5ms",
+            "9e9s",
+            "1parsec",
+            "99999999999h",
+        ] {
+            assert!(text.parse::<Nanos>().is_err(), "for {text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn display_parses_back_to_the_same_time(ns in any::<u64>()) {
+            let time = Nanos::from_ns(ns);
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+    }
+}

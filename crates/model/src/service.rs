@@ -1,0 +1,185 @@
+//! Services: the levels at which an application can get its code run.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Cpu, Stage};
+
+/// A level at which an application can get its code run (OSDI'99 2.1: ISR,
+/// DPC, work item, high and default real-time thread).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Service {
+    /// The handler of the timer's interrupt.
+    Irq,
+    /// A callback in softirq context.
+    Softirq,
+    /// A kernel workqueue's work item.
+    Worker,
+    /// A `SCHED_FIFO` thread of this priority, 1 to 99.
+    Fifo(u8),
+    /// A normal thread (`SCHED_OTHER`, nice 0).
+    Other,
+}
+
+impl Service {
+    /// The stage at which this service's first instruction runs.
+    pub const fn last_stage(self) -> Stage {
+        match self {
+            Self::Irq => Stage::Irq,
+            Self::Softirq => Stage::Softirq,
+            Self::Worker => Stage::Worker,
+            Self::Fifo(_) | Self::Other => Stage::User,
+        }
+    }
+
+    /// Whether a thread of ours gives this service.
+    pub const fn is_thread(self) -> bool {
+        matches!(self, Self::Fifo(_) | Self::Other)
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Irq => f.write_str("irq"),
+            Self::Softirq => f.write_str("softirq"),
+            Self::Worker => f.write_str("worker"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Other => f.write_str("other"),
+        }
+    }
+}
+
+/// Why a text is not a service.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseServiceError {
+    /// No service has this name.
+    #[error("`{0}` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, or other")]
+    Unknown(String),
+    /// The priority is not one that `SCHED_FIFO` has.
+    #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
+    Priority(String),
+}
+
+impl FromStr for Service {
+    type Err = ParseServiceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseServiceError> {
+        match text.trim() {
+            "irq" => Ok(Self::Irq),
+            "softirq" => Ok(Self::Softirq),
+            "worker" => Ok(Self::Worker),
+            "other" => Ok(Self::Other),
+            other => match other.split_once(':') {
+                Some(("fifo", priority)) => match priority.parse() {
+                    Ok(priority @ 1..=99) => Ok(Self::Fifo(priority)),
+                    _ => Err(ParseServiceError::Priority(other.into())),
+                },
+                None if other == "fifo" => Err(ParseServiceError::Priority(other.into())),
+                _ => Err(ParseServiceError::Unknown(other.into())),
+            },
+        }
+    }
+}
+
+impl Serialize for Service {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Service {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Service {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Service".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A level at which an application can get its code run.",
+            "pattern": "^(irq|softirq|worker|other|fifo:[1-9][0-9]?)$"
+        })
+    }
+}
+
+/// How a service was reached from the timer's interrupt.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// Straight from the interrupt.
+    Direct,
+    /// Interrupt, then softirq, then this service.
+    Deferred,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Deferred => "deferred",
+        })
+    }
+}
+
+/// One stream of activations: a service on a CPU, reached by a route.
+///
+/// `irq` has no line of its own: every line's activations pass it.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+pub struct Line {
+    /// Where the service runs; lines never leave their CPU.
+    pub cpu: Cpu,
+    /// What runs.
+    pub service: Service,
+    /// How it is reached.
+    pub route: Route,
+}
+
+/// A line's index in the manifest's `lines`.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(transparent)]
+pub struct LineId(pub u16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_is_read_back_from_its_name() {
+        for service in [
+            Service::Irq,
+            Service::Softirq,
+            Service::Worker,
+            Service::Fifo(90),
+            Service::Other,
+        ] {
+            assert_eq!(service.to_string().parse(), Ok(service));
+        }
+    }
+
+    #[test]
+    fn a_priority_that_does_not_exist_is_refused() {
+        for text in ["fifo", "fifo:0", "fifo:100", "fifo:x"] {
+            assert_eq!(
+                text.parse::<Service>().unwrap_err().to_string(),
+                format!("`{text}` has no priority from 1 to 99; write it as `fifo:90`")
+            );
+        }
+    }
+}

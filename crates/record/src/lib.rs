@@ -1,0 +1,3 @@
+//! The recording on disk: written so that a kill loses little, read so that damage is an error.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Every view of a report: the only place that rounds and formats.
+
+#![forbid(unsafe_code)]

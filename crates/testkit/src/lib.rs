@@ -1,0 +1,3 @@
+//! What the tests of several crates share: scripted recordings, test hosts.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! What runs on the machine besides the probe: loads, modelled tasks, disturbances.
