@@ -46,7 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Debian keeps `asm/` of `linux/bpf.h` in a folder of the architecture, where
 /// a compiler for BPF does not look.
 fn kernel_headers() -> Result<String, env::VarError> {
-    Ok(format!("/usr/include/{}-linux-gnu", env::var("CARGO_CFG_TARGET_ARCH")?))
+    Ok(format!(
+        "/usr/include/{}-linux-gnu",
+        env::var("CARGO_CFG_TARGET_ARCH")?
+    ))
 }
 
 /// `$CLANG`, or the versioned clang, or a plain one.

@@ -32,7 +32,14 @@ pub struct Timeline {
 impl Timeline {
     /// The timeline of the line at `place` among `places`, whose first expiry
     /// comes after `start`. Times are cut to whole microseconds.
-    pub fn new(seed: u64, period: Nanos, dither: bool, place: u32, places: u32, start: Nanos) -> Self {
+    pub fn new(
+        seed: u64,
+        period: Nanos,
+        dither: bool,
+        place: u32,
+        places: u32,
+        start: Nanos,
+    ) -> Self {
         let mut timeline = Self {
             seed,
             seq: 0,
@@ -48,7 +55,14 @@ impl Timeline {
     }
 
     /// The same timeline before its first round, as the kernel starts it.
-    pub fn unstarted(seed: u64, period: Nanos, dither: bool, place: u32, places: u32, start: Nanos) -> Self {
+    pub fn unstarted(
+        seed: u64,
+        period: Nanos,
+        dither: bool,
+        place: u32,
+        places: u32,
+        start: Nanos,
+    ) -> Self {
         Self {
             seq: 0,
             base_ns: start.ns() / 1_000 * 1_000,
@@ -75,9 +89,17 @@ impl Timeline {
             let spread = (u64::from(half_us) * 2 + 1) * (hash & 0xFFFF_FFFF) >> 32;
             let turn = u64::from(self.places) * (hash >> 32) >> 32;
             let place = (u64::from(self.place) + turn) % u64::from(self.places);
-            (u64::from(self.period_us - half_us) + spread, place, half_us / self.places)
+            (
+                u64::from(self.period_us - half_us) + spread,
+                place,
+                half_us / self.places,
+            )
         } else {
-            (self.period_us.into(), self.place.into(), self.period_us / self.places)
+            (
+                self.period_us.into(),
+                self.place.into(),
+                self.period_us / self.places,
+            )
         };
         self.base_ns += gap_us * 1_000;
         self.expiry_ns = self.base_ns + place * u64::from(spacing_us) * 1_000;
@@ -115,7 +137,11 @@ mod tests {
     fn without_dither_expiries_are_a_period_apart() {
         let expiries = expiries(1, false, 100);
 
-        assert!(expiries.windows(2).all(|two| two[1] - two[0] == PERIOD.ns()));
+        assert!(
+            expiries
+                .windows(2)
+                .all(|two| two[1] - two[0] == PERIOD.ns())
+        );
     }
 
     #[test]
@@ -128,7 +154,9 @@ mod tests {
 
     #[test]
     fn lines_of_one_cpu_never_come_together() {
-        let mut all: Vec<u64> = (0..4).flat_map(|place| expiries(place, true, 10_000)).collect();
+        let mut all: Vec<u64> = (0..4)
+            .flat_map(|place| expiries(place, true, 10_000))
+            .collect();
         all.sort_unstable();
 
         assert!(all.windows(2).all(|two| two[1] - two[0] >= PERIOD.ns() / 8));
@@ -142,6 +170,9 @@ mod tests {
             phases[usize::try_from(expiry % tick * 20 / tick).unwrap()] += 1;
         }
 
-        assert!(phases.iter().all(|&count| (800..1200).contains(&count)), "{phases:?}");
+        assert!(
+            phases.iter().all(|&count| (800..1200).contains(&count)),
+            "{phases:?}"
+        );
     }
 }

@@ -136,7 +136,10 @@ impl Board {
         arrays: Option<(BorrowedFd<'_>, BorrowedFd<'_>)>,
     ) -> io::Result<Self> {
         Ok(Self {
-            cpus: Mapping::new(nr_cpus * size_of::<CpuBoard>(), arrays.map(|(cpus, _)| cpus))?,
+            cpus: Mapping::new(
+                nr_cpus * size_of::<CpuBoard>(),
+                arrays.map(|(cpus, _)| cpus),
+            )?,
             nr_cpus,
             slots: Mapping::new(nr_slots * size_of::<Slot>(), arrays.map(|(_, slots)| slots))?,
             nr_slots,

@@ -100,7 +100,13 @@ impl LineReader {
     fn missed(&self, seq: u64, expiry: Nanos, served: Nanos) -> Activation {
         let mut steps = [None; STAGES.len()];
         steps[self.last.index()] = Some(served.saturating_sub(expiry));
-        Activation { line: self.id, seq, expiry, missed: true, steps }
+        Activation {
+            line: self.id,
+            seq,
+            expiry,
+            missed: true,
+            steps,
+        }
     }
 
     fn activation(
@@ -149,7 +155,13 @@ impl LineReader {
         self.count_unseen(&steps, slot, losses);
         let seen = before.saturating_sub(expiry);
         steps[self.last.index()] = Some(total.saturating_sub(seen));
-        Some(Activation { line: self.id, seq, expiry, missed: false, steps })
+        Some(Activation {
+            line: self.id,
+            seq,
+            expiry,
+            missed: false,
+            steps,
+        })
     }
 
     fn count_unseen(

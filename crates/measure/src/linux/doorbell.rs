@@ -33,7 +33,11 @@ impl Doorbell {
         };
         let consumer = map(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, 0)?;
         let producer = map(ProtFlags::PROT_READ, i64::from(RING_BYTES))?;
-        Ok(Self { ring, consumer, producer })
+        Ok(Self {
+            ring,
+            consumer,
+            producer,
+        })
     }
 
     /// What to wait on.

@@ -20,20 +20,34 @@ impl CpuLines {
     /// `irq` has no line of its own. Where the softirq timer runs, every
     /// thread service has a second line, woken by it.
     pub(crate) fn new(cpu: Cpu, services: &[Service]) -> Self {
-        let mut all = Self { cpu: cpu.0, ..Self::default() };
-        let line = |service, route| Line { cpu, service, route };
-        let threads = || services.iter().copied().filter(|service| service.is_thread());
+        let mut all = Self {
+            cpu: cpu.0,
+            ..Self::default()
+        };
+        let line = |service, route| Line {
+            cpu,
+            service,
+            route,
+        };
+        let threads = || {
+            services
+                .iter()
+                .copied()
+                .filter(|service| service.is_thread())
+        };
         let has_softirq = services.contains(&Service::Softirq);
         let has_worker = services.contains(&Service::Worker);
         all.has_deferral = has_softirq || has_worker;
         if has_softirq {
             all.lines.push(line(Service::Softirq, Route::Direct));
         }
-        all.lines.extend(threads().map(|service| line(service, Route::Direct)));
+        all.lines
+            .extend(threads().map(|service| line(service, Route::Direct)));
         if all.has_deferral {
             let first = all.lines.len();
             if has_softirq {
-                all.lines.extend(threads().map(|service| line(service, Route::Deferred)));
+                all.lines
+                    .extend(threads().map(|service| line(service, Route::Deferred)));
             }
             if has_worker {
                 all.lines.push(line(Service::Worker, Route::Deferred));
@@ -81,7 +95,13 @@ mod tests {
     fn every_thread_service_has_both_routes_where_a_softirq_runs() {
         let lines = CpuLines::new(
             Cpu(1),
-            &[Service::Irq, Service::Softirq, Service::Worker, Service::Fifo(90), Service::Other],
+            &[
+                Service::Irq,
+                Service::Softirq,
+                Service::Worker,
+                Service::Fifo(90),
+                Service::Other,
+            ],
         );
 
         let names: Vec<String> = lines

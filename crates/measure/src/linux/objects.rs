@@ -61,13 +61,18 @@ impl Refused {
     /// The error with libbpf's most telling line: the verifier's complaint,
     /// or else the last that names a cause.
     fn new(err: &dyn std::fmt::Display) -> Self {
-        let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
+        let said = SAID
+            .lock()
+            .map(|mut said| std::mem::take(&mut *said))
+            .unwrap_or_default();
         let line = said
             .lines()
             .map(|line| line.trim_start_matches("libbpf: ").trim())
             .filter(|line| !line.is_empty() && !line.starts_with("processed "))
             .filter(|line| !line.contains("-- BEGIN") && !line.contains("-- END"))
-            .filter(|line| !line.contains("failed to load object") && !line.contains("BPF program load failed"))
+            .filter(|line| {
+                !line.contains("failed to load object") && !line.contains("BPF program load failed")
+            })
             .next_back();
         let reason = match line {
             Some(line) => format!("{err} ({line})"),
@@ -101,9 +106,12 @@ impl Source {
             let mut open = ObjectBuilder::default().open_memory(self.bytes)?;
             for mut map in open.maps_mut() {
                 let name = map.name().to_os_string();
-                if let Some((_, fd)) = shared.iter().find(|(shared, _)| name == OsStr::new(shared)) {
+                if let Some((_, fd)) = shared.iter().find(|(shared, _)| name == OsStr::new(shared))
+                {
                     map.reuse_fd(*fd)?;
-                } else if let Some((_, size)) = sizes.iter().find(|(sized, _)| name == OsStr::new(sized)) {
+                } else if let Some((_, size)) =
+                    sizes.iter().find(|(sized, _)| name == OsStr::new(sized))
+                {
                     map.set_max_entries(u32::try_from(*size).unwrap_or(u32::MAX))?;
                 }
             }
@@ -111,7 +119,10 @@ impl Source {
             open.load()
         };
         match open() {
-            Ok(object) => Ok(Loaded { object, links: Vec::new() }),
+            Ok(object) => Ok(Loaded {
+                object,
+                links: Vec::new(),
+            }),
             Err(err) => Err(Refused::new(&err)),
         }
     }
@@ -122,7 +133,8 @@ impl Loaded {
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
         for program in self.object.progs_mut() {
             if program.section().to_string_lossy().starts_with("tp_btf/") {
-                self.links.push(program.attach().map_err(|err| Refused::new(&err))?);
+                self.links
+                    .push(program.attach().map_err(|err| Refused::new(&err))?);
             }
         }
         Ok(())
@@ -133,7 +145,9 @@ impl Loaded {
         self.object
             .maps()
             .find(|map| map.name() == OsStr::new(name))
-            .ok_or_else(|| Refused { reason: format!("the object has no map `{name}`") })
+            .ok_or_else(|| Refused {
+                reason: format!("the object has no map `{name}`"),
+            })
     }
 
     /// Runs a program of section `syscall` with `args`, on this CPU.
@@ -142,9 +156,14 @@ impl Loaded {
             .object
             .progs_mut()
             .find(|program| program.name() == OsStr::new(name))
-            .ok_or_else(|| Refused { reason: format!("the object has no program `{name}`") })?;
+            .ok_or_else(|| Refused {
+                reason: format!("the object has no program `{name}`"),
+            })?;
         let output = program
-            .test_run(ProgramInput { context_in: Some(args), ..ProgramInput::default() })
+            .test_run(ProgramInput {
+                context_in: Some(args),
+                ..ProgramInput::default()
+            })
             .map_err(|err| Refused::new(&err))?;
         match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
             0 => Ok(()),

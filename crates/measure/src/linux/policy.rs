@@ -31,7 +31,9 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
         Service::Fifo(priority) => (libc::SCHED_FIFO, i32::from(priority)),
         _ => (libc::SCHED_OTHER, 0),
     };
-    let param = libc::sched_param { sched_priority: priority };
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
     // SAFETY: `param` is valid for reads; 0 is the calling thread.
     match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
         0 => Ok(()),

@@ -72,7 +72,9 @@ impl LinuxProbe {
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
-                format!("memory cannot be locked ({err}), so page faults may be measured as latency"),
+                format!(
+                    "memory cannot be locked ({err}), so page faults may be measured as latency"
+                ),
                 "run as root, or raise the limit with `ulimit -l unlimited`",
             ));
         }
@@ -101,7 +103,9 @@ impl LinuxProbe {
         });
         let threads = ready_threads(&shared, &plans, ring_bits, programs.as_ref())?;
         if let Some(programs) = &mut programs {
-            programs.attach().map_err(|refused| system("attach the BPF programs", refused.reason))?;
+            programs
+                .attach()
+                .map_err(|refused| system("attach the BPF programs", refused.reason))?;
         }
         let lines: Vec<Line> = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
         Ok(Self {
@@ -181,7 +185,11 @@ impl LinuxProbe {
 
 impl Probe for LinuxProbe {
     fn backend(&self) -> Backend {
-        if self.programs.is_some() { Backend::Bpf } else { Backend::User }
+        if self.programs.is_some() {
+            Backend::Bpf
+        } else {
+            Backend::User
+        }
     }
 
     fn lines(&self) -> &[Line] {
@@ -191,7 +199,11 @@ impl Probe for LinuxProbe {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.caveats.clone();
         let faults = self.shared.faults.load(Ordering::Relaxed);
-        if faults > 0 && !caveats.iter().any(|caveat| caveat.kind == CaveatKind::MemoryLock) {
+        if faults > 0
+            && !caveats
+                .iter()
+                .any(|caveat| caveat.kind == CaveatKind::MemoryLock)
+        {
             caveats.push(Caveat::new(
                 CaveatKind::PageFaults,
                 format!("measuring threads had {faults} page faults, which count as latency"),
@@ -205,7 +217,9 @@ impl Probe for LinuxProbe {
         let start = clock::now() + LEAD;
         let mut threads = self.threads.iter();
         for plan in &self.plans {
-            let direct = plan.direct_threads().map(|place| Some(self.timeline(plan, place, start)));
+            let direct = plan
+                .direct_threads()
+                .map(|place| Some(self.timeline(plan, place, start)));
             let deferred = plan.deferred_threads().map(|_| None);
             for timeline in direct.chain(deferred) {
                 if let Some(thread) = threads.next() {
@@ -248,7 +262,10 @@ impl Probe for LinuxProbe {
                 if let Err(refused) = programs.stop_deferral(plan.cpu) {
                     self.caveats.push(Caveat::new(
                         CaveatKind::AbilityAbsent,
-                        format!("the softirq timer of CPU {} did not stop: {}", plan.cpu, refused.reason),
+                        format!(
+                            "the softirq timer of CPU {} did not stop: {}",
+                            plan.cpu, refused.reason
+                        ),
                         "it ends with this program",
                     ));
                 }
@@ -280,7 +297,10 @@ impl Probe for LinuxProbe {
             wall_ns: self.ended.unwrap_or_else(clock::now).saturating_sub(start),
             measuring_cpu_ns: Nanos::from_ns(measuring),
             other_cpu_ns: Nanos::from_ns(all.saturating_sub(measuring)),
-            programs: self.programs.as_ref().map_or_else(Vec::new, |all| all.cost(&self.cpus())),
+            programs: self
+                .programs
+                .as_ref()
+                .map_or_else(Vec::new, |all| all.cost(&self.cpus())),
             written_bytes: 0,
             resident_bytes: resident_bytes(),
             measuring_faults: self.shared.faults.load(Ordering::Relaxed),
@@ -325,7 +345,12 @@ fn system(action: &str, reason: String) -> ProbeError {
 
 fn check(request: &Request) -> Result<(), ProbeError> {
     let online = online_cpus();
-    if let Some(cpu) = request.cpus.as_slice().iter().find(|cpu| !online.contains(**cpu)) {
+    if let Some(cpu) = request
+        .cpus
+        .as_slice()
+        .iter()
+        .find(|cpu| !online.contains(**cpu))
+    {
         return Err(ProbeError::NoCpu(cpu.0, online));
     }
     if request.period < PERIODS.0 || request.period > PERIODS.1 {
@@ -368,7 +393,10 @@ fn load(
         Err(refused) => {
             caveats.push(Caveat::new(
                 CaveatKind::NoBpf,
-                format!("BPF cannot be used ({}), so only expiry and user stage are measured", refused.reason),
+                format!(
+                    "BPF cannot be used ({}), so only expiry and user stage are measured",
+                    refused.reason
+                ),
                 "run as root on a kernel with BTF; `laggard doctor` says what is missing",
             ));
             Ok(None)
@@ -391,19 +419,27 @@ fn keep_possible(
                     kept.push(service);
                     continue;
                 }
-                Err(err) => (err.to_string(), "run as root, or raise the limit with `ulimit -r 99`"),
+                Err(err) => (
+                    err.to_string(),
+                    "run as root, or raise the limit with `ulimit -r 99`",
+                ),
             },
             (false, Some(programs)) if programs.gives(service) => {
                 kept.push(service);
                 continue;
             }
-            (false, Some(programs)) => {
-                (programs.reason_against(service), "`laggard doctor` lists what this kernel allows")
-            }
+            (false, Some(programs)) => (
+                programs.reason_against(service),
+                "`laggard doctor` lists what this kernel allows",
+            ),
             (false, None) => ("it needs BPF".into(), "run as root on a kernel with BTF"),
         };
         if !request.optional {
-            return Err(ProbeError::Service { service, reason, remedy: remedy.into() });
+            return Err(ProbeError::Service {
+                service,
+                reason,
+                remedy: remedy.into(),
+            });
         }
         caveats.push(Caveat::new(
             CaveatKind::ServiceAbsent,
@@ -431,10 +467,18 @@ fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeErro
         return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
     };
     let map = |name| {
-        programs.chain.map(name).map_err(|refused| system("find a BPF map", refused.reason))
+        programs
+            .chain
+            .map(name)
+            .map_err(|refused| system("find a BPF map", refused.reason))
     };
     let (cpus, slots) = (map("cpus")?, map("slots")?);
-    Board::new(extent.nr_cpus, extent.nr_slots, Some((cpus.as_fd(), slots.as_fd()))).map_err(failed)
+    Board::new(
+        extent.nr_cpus,
+        extent.nr_slots,
+        Some((cpus.as_fd(), slots.as_fd())),
+    )
+    .map_err(failed)
 }
 
 fn ready_threads(
@@ -454,15 +498,23 @@ fn ready_threads(
             Route::Direct => Ok(Waking::Timer),
             Route::Deferred => programs
                 .ok_or_else(|| "no BPF".to_owned())
-                .and_then(|all| all.doorbell(plan.cpu, place).map_err(|refused| refused.reason))
+                .and_then(|all| {
+                    all.doorbell(plan.cpu, place)
+                        .map_err(|refused| refused.reason)
+                })
                 .map(Waking::Doorbell)
                 .map_err(|reason| system("make a ring buffer", reason)),
         };
         for place in plan.direct_threads().chain(plan.deferred_threads()) {
             let line = plan.lines[place];
-            let thread =
-                MeasuringThread::prepare(shared.clone(), line.cpu, place, line.service, waking(place)?)
-                    .map_err(|err| system("start a measuring thread", err.to_string()))?;
+            let thread = MeasuringThread::prepare(
+                shared.clone(),
+                line.cpu,
+                place,
+                line.service,
+                waking(place)?,
+            )
+            .map_err(|err| system("start a measuring thread", err.to_string()))?;
             board.tids[place].store(thread.tid.0, Ordering::Relaxed);
             threads.push(thread);
         }
@@ -477,7 +529,10 @@ fn readers(plans: &[CpuLines], programs: Option<&Programs>) -> Vec<(u32, LineRea
     let mut readers = Vec::new();
     for plan in plans {
         for (index, line) in plan.lines.iter().enumerate() {
-            let turn = plan.followers.iter().position(|&follower| follower == index);
+            let turn = plan
+                .followers
+                .iter()
+                .position(|&follower| follower == index);
             let reader = LineReader {
                 id: LineId(u16::try_from(readers.len()).unwrap_or(u16::MAX)),
                 index,

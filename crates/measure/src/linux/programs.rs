@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use laggard_model::{Losses, LossReason, Nanos, ProgramCost, Service};
+use laggard_model::{LossReason, Losses, Nanos, ProgramCost, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
@@ -96,7 +96,11 @@ impl Programs {
         }
         if all.deferred.is_some() {
             all.worker = all.load_optional(objects::WORKER, extent);
-            if let Some(Err(refused)) = all.worker.as_ref().map(|worker| prepare_work(worker, 0, NO_LINE)) {
+            if let Some(Err(refused)) = all
+                .worker
+                .as_ref()
+                .map(|worker| prepare_work(worker, 0, NO_LINE))
+            {
                 all.worker = None;
                 all.refused.push((objects::WORKER.name, refused));
             }
@@ -142,7 +146,10 @@ impl Programs {
                 }
                 Ok(())
             })?;
-            let trial = Deferral { stop: 1, ..Deferral::new(0, Timeline::default(), None) };
+            let trial = Deferral {
+                stop: 1,
+                ..Deferral::new(0, Timeline::default(), None)
+            };
             set_deferral(&loaded, &trial)?;
             loaded.call("start_deferral", &mut 0_u32.to_ne_bytes())?;
             Ok(loaded)
@@ -178,34 +185,52 @@ impl Programs {
         let deferred = self.deferred.as_ref().ok_or_else(|| Refused {
             reason: "there is no softirq timer to ring".into(),
         })?;
-        let refuse = |err: libbpf_rs::Error| Refused { reason: err.to_string() };
+        let refuse = |err: libbpf_rs::Error| Refused {
+            reason: err.to_string(),
+        };
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
             ..Default::default()
         };
-        let ring = MapHandle::create(MapType::RingBuf, Some("doorbell"), 0, 0, RING_BYTES, &options)
-            .map_err(refuse)?;
+        let ring = MapHandle::create(
+            MapType::RingBuf,
+            Some("doorbell"),
+            0,
+            0,
+            RING_BYTES,
+            &options,
+        )
+        .map_err(refuse)?;
         let key = u32::try_from(cpu as usize * LINES_PER_CPU + place).unwrap_or(u32::MAX);
         let fd = std::os::fd::AsRawFd::as_raw_fd(&ring.as_fd());
         deferred
             .map("rings")?
             .update(&key.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
             .map_err(refuse)?;
-        ring.as_fd().try_clone_to_owned().map_err(|err| Refused { reason: err.to_string() })
+        ring.as_fd().try_clone_to_owned().map_err(|err| Refused {
+            reason: err.to_string(),
+        })
     }
 
     /// Hooks the programs to their tracepoints and begins to time them.
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
         self.statistics = objects::keep_statistics();
         self.chain.attach()?;
-        for object in [&mut self.irq, &mut self.raise, &mut self.worker].into_iter().flatten() {
+        for object in [&mut self.irq, &mut self.raise, &mut self.worker]
+            .into_iter()
+            .flatten()
+        {
             object.attach()?;
         }
         Ok(())
     }
 
     /// Starts the softirq timer of `lines`' CPU; to be called on that CPU.
-    pub(crate) fn start_deferral(&self, lines: &CpuLines, timeline: Timeline) -> Result<(), Refused> {
+    pub(crate) fn start_deferral(
+        &self,
+        lines: &CpuLines,
+        timeline: Timeline,
+    ) -> Result<(), Refused> {
         let Some(deferred) = &self.deferred else {
             return Ok(());
         };
@@ -226,19 +251,34 @@ impl Programs {
 
     /// What each program and callback cost so far.
     pub(crate) fn cost(&self, cpus: &[u32]) -> Vec<ProgramCost> {
-        let objects = [Some(&self.chain), self.irq.as_ref(), self.raise.as_ref(), self.worker.as_ref()];
-        let mut cost: Vec<ProgramCost> =
-            objects.into_iter().flatten().flat_map(Loaded::cost).collect();
+        let objects = [
+            Some(&self.chain),
+            self.irq.as_ref(),
+            self.raise.as_ref(),
+            self.worker.as_ref(),
+        ];
+        let mut cost: Vec<ProgramCost> = objects
+            .into_iter()
+            .flatten()
+            .flat_map(Loaded::cost)
+            .collect();
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {
                 let run_ns = Nanos::from_ns(values.iter().map(|(_, ns)| ns).sum());
-                cost.push(ProgramCost { name: name.into(), runs, run_ns });
+                cost.push(ProgramCost {
+                    name: name.into(),
+                    runs,
+                    run_ns,
+                });
             }
         };
         if let Some(deferred) = &self.deferred {
             let each = cpus.iter().filter_map(|&cpu| deferral(deferred, cpu));
-            callback("on_deferred", each.map(|one| (one.runs, one.run_ns)).collect());
+            callback(
+                "on_deferred",
+                each.map(|one| (one.runs, one.run_ns)).collect(),
+            );
         }
         if let Some(worker) = &self.worker {
             let each = cpus.iter().filter_map(|&cpu| work(worker, cpu));
@@ -263,7 +303,9 @@ impl Deferral {
     fn new(cpu: u32, timeline: Timeline, lines: Option<&CpuLines>) -> Self {
         let place = |place: usize| u32::try_from(place).unwrap_or(NO_LINE);
         let of = |service| {
-            lines.and_then(|lines| lines.place_of(service)).map_or(NO_LINE, place)
+            lines
+                .and_then(|lines| lines.place_of(service))
+                .map_or(NO_LINE, place)
         };
         let mut followers = [NO_LINE; MAX_FOLLOWERS];
         let listed = lines.map_or(&[][..], |lines| &lines.followers);
@@ -285,7 +327,10 @@ impl Deferral {
             turn: 0,
             nr_followers: place(listed.len()),
             followers,
-            worker: followers.iter().position(|&one| one == worker && one != NO_LINE).map_or(NO_LINE, place),
+            worker: followers
+                .iter()
+                .position(|&one| one == worker && one != NO_LINE)
+                .map_or(NO_LINE, place),
             skipping: 1,
             stop: 0,
             padding: 0,
@@ -301,7 +346,9 @@ fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), Refused> {
     deferred
         .map("deferrals")?
         .update(&value.cpu.to_ne_bytes(), bytes, MapFlags::ANY)
-        .map_err(|err| Refused { reason: err.to_string() })
+        .map_err(|err| Refused {
+            reason: err.to_string(),
+        })
 }
 
 fn prepare_work(worker: &Loaded, cpu: u32, line: u32) -> Result<(), Refused> {
@@ -321,7 +368,11 @@ fn work(worker: &Loaded, cpu: u32) -> Option<Work> {
 
 /// An entry of an array whose values are `T`.
 fn value_of<T: Copy + Plain>(object: &Loaded, map: &str, key: u32) -> Option<T> {
-    let bytes = object.map(map).ok()?.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok()??;
+    let bytes = object
+        .map(map)
+        .ok()?
+        .lookup(&key.to_ne_bytes(), MapFlags::ANY)
+        .ok()??;
     if bytes.len() < size_of::<T>() {
         return None;
     }

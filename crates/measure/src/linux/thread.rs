@@ -126,7 +126,9 @@ fn run(
     }
     let (cpu_ns, faults_after) = policy::usage_of_thread();
     shared.cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
-    shared.faults.fetch_add(faults_after - faults, Ordering::Relaxed);
+    shared
+        .faults
+        .fetch_add(faults_after - faults, Ordering::Relaxed);
 }
 
 fn with_epoll(doorbell: Doorbell) -> io::Result<(Doorbell, Epoll)> {
@@ -217,7 +219,12 @@ fn measure_doorbell(
 }
 
 /// How long `line` has been waiting for a service that has not come.
-pub(crate) fn unserved_for(cpu: &CpuBoard, line: usize, ring: &[Slot], now: Nanos) -> Option<Nanos> {
+pub(crate) fn unserved_for(
+    cpu: &CpuBoard,
+    line: usize,
+    ring: &[Slot],
+    now: Nanos,
+) -> Option<Nanos> {
     let state = &cpu.lines[line];
     if state.waiting.load(Ordering::Acquire) == 0 {
         return None;

@@ -38,16 +38,26 @@ static __always_inline struct board_slot *board_slot(const struct board_line *li
 	return bpf_map_lookup_elem(&slots, &index);
 }
 
-/* Which line of the CPU is thread `tid`'s, or BOARD_NONE. */
-static __always_inline u32 line_of(const struct board_cpu *cpu, u32 tid)
+/*
+ * Line `i` of the CPU, or NULL. The barrier keeps the compiler from checking
+ * one copy of `i` and using another, which the verifier does not follow.
+ */
+static __always_inline struct board_line *board_line(struct board_cpu *cpu, u64 i)
+{
+	barrier_var(i);
+	return i < BOARD_LINES ? &cpu->lines[i] : NULL;
+}
+
+/* Thread `tid`'s line among the CPU's, or NULL: not one of ours. */
+static __always_inline struct board_line *line_of(struct board_cpu *cpu, u32 tid)
 {
 	for (u32 i = 0; i < BOARD_LINES; i++) {
 		if (i >= cpu->nr_lines)
 			break;
 		if (cpu->tids[i] == tid)
-			return i;
+			return board_line(cpu, i);
 	}
-	return BOARD_NONE;
+	return NULL;
 }
 
 #endif

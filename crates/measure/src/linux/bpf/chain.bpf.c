@@ -21,7 +21,7 @@ SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 {
 	struct board_cpu *cpu = this_board_cpu();
-	u32 i;
+	struct board_line *line;
 
 	if (!cpu)
 		return 0;
@@ -30,9 +30,9 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 		return 0;
 	}
 	/* A wait starts in the thread that waits. */
-	i = line_of(cpu, (u32)bpf_get_current_pid_tgid());
-	if (i < BOARD_LINES && cpu->lines[i].waiting)
-		cpu->lines[i].timer = (u64)timer;
+	line = line_of(cpu, (u32)bpf_get_current_pid_tgid());
+	if (line && line->waiting)
+		line->timer = (u64)timer;
 	return 0;
 }
 
@@ -74,14 +74,14 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	/* The waker may run elsewhere; a pinned thread's line does not move. */
 	struct board_cpu *cpu = board_cpu(task->thread_info.cpu);
 	struct board_slot *slot;
-	u32 i;
+	struct board_line *line;
 
 	if (!cpu)
 		return 0;
-	i = line_of(cpu, task->pid);
-	if (i >= BOARD_LINES || !cpu->lines[i].waiting)
+	line = line_of(cpu, task->pid);
+	if (!line || !line->waiting)
 		return 0;
-	slot = board_slot(&cpu->lines[i]);
+	slot = board_slot(line);
 	if (slot && !slot->waking_ns)
 		slot->waking_ns = bpf_ktime_get_ns();
 	return 0;
@@ -93,14 +93,14 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 {
 	struct board_cpu *cpu = this_board_cpu();
 	struct board_slot *slot;
-	u32 i;
+	struct board_line *line;
 
 	if (!cpu)
 		return 0;
-	i = line_of(cpu, next->pid);
-	if (i >= BOARD_LINES || !cpu->lines[i].waiting)
+	line = line_of(cpu, next->pid);
+	if (!line || !line->waiting)
 		return 0;
-	slot = board_slot(&cpu->lines[i]);
+	slot = board_slot(line);
 	if (slot && slot->waking_ns && !slot->running_ns)
 		slot->running_ns = bpf_ktime_get_ns();
 	return 0;

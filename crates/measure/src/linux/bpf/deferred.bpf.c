@@ -120,10 +120,8 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	if (turn >= FOLLOWERS || turn >= d->nr_followers)
 		return;
 	i = d->followers[turn];
-	if (i >= BOARD_LINES)
-		return;
-	line = &cpu->lines[i];
-	if (line->waiting)
+	line = board_line(cpu, i);
+	if (!line || line->waiting)
 		return;
 	seq = d->rounds[turn];
 	slot = claim_slot(cpu, line, i, d, seq, now);
@@ -131,7 +129,7 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 		return;
 	line->waiting = 1;
 	if (turn == d->worker) {
-		cpu->worker_due = i + 1;
+		cpu->worker_due = 1;
 		return;
 	}
 	key = d->cpu * BOARD_LINES + i;
@@ -184,21 +182,20 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu)
 
 static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64 now)
 {
-	u32 line = d->line;
+	struct board_line *own = board_line(cpu, d->line);
 
 	if (bpf_get_smp_processor_id() != d->cpu) {
 		d->foreign += 1;
 	} else {
-		if (line < BOARD_LINES) {
-			struct board_line *own = &cpu->lines[line];
-			/* `seq` was advanced when this expiry was planned. */
-			struct board_slot *slot = claim_slot(
-				cpu, own, line, d, d->timeline.seq - 1, now);
+		/* `seq` was advanced when this expiry was planned. */
+		struct board_slot *slot =
+			own ? claim_slot(cpu, own, d->line, d,
+					 d->timeline.seq - 1, now) :
+			      NULL;
 
-			if (slot) {
-				slot->end_ns = now;
-				own->head += 1;
-			}
+		if (slot) {
+			slot->end_ns = now;
+			own->head += 1;
 		}
 		signal_follower(cpu, d, now);
 	}

@@ -53,15 +53,10 @@ static int on_work(void *map, int *key, void *value)
 	u64 now = bpf_ktime_get_ns();
 	struct work *work = value;
 	struct board_cpu *cpu = board_cpu(work->cpu);
-	u32 i = work->line;
-	struct board_line *line;
-	struct board_slot *slot;
+	struct board_line *line = cpu ? board_line(cpu, work->line) : NULL;
+	struct board_slot *slot = line ? board_slot(line) : NULL;
 
-	if (!cpu || i >= BOARD_LINES)
-		return 0;
-	line = &cpu->lines[i];
-	slot = board_slot(line);
-	if (!slot || !line->waiting)
+	if (!cpu || !line || !slot || !line->waiting)
 		return 0;
 	slot->end_ns = now;
 	line->head += 1;
@@ -79,20 +74,20 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	u32 key = bpf_get_smp_processor_id();
 	struct board_cpu *cpu;
 	struct board_slot *slot;
+	struct board_line *line;
 	struct work *work;
-	u32 i;
 
 	if (vector != HRTIMER_SOFTIRQ_VECTOR)
 		return 0;
 	cpu = board_cpu(key);
 	if (!cpu || !cpu->worker_due)
 		return 0;
-	i = cpu->worker_due - 1;
 	cpu->worker_due = 0;
 	work = bpf_map_lookup_elem(&works, &key);
-	if (!work || i >= BOARD_LINES)
+	if (!work)
 		return 0;
-	slot = board_slot(&cpu->lines[i]);
+	line = board_line(cpu, work->line);
+	slot = line ? board_slot(line) : NULL;
 	if (slot)
 		slot->signal_ns = bpf_ktime_get_ns();
 	bpf_wq_start(&work->wq, 0);
