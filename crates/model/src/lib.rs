@@ -16,6 +16,7 @@ mod manifest;
 mod nanos;
 mod service;
 mod stage;
+mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
@@ -31,6 +32,7 @@ pub use manifest::{
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
+pub use throughput::Throughput;
 pub use usage::UsagePattern;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.
