@@ -1,1 +1,3 @@
 //! The probes: how late the operating system runs code, stage by stage.
+
+pub mod host;

@@ -20,11 +20,11 @@ mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
-pub use caveat::{Caveat, CaveatKind};
+pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
 pub use histogram::Histogram;
-pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Throttling};
+pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};
 pub use manifest::{
     Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION, SegmentEntry, State,

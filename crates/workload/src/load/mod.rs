@@ -8,6 +8,7 @@ mod draw;
 mod fileio;
 mod fp;
 mod guard;
+mod launch;
 mod process;
 
 use std::fmt;
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
 
-pub use process::{Ended, Launch, LoadError, LoadProcess, Output};
+pub use launch::{Launch, LoadError, Output};
+pub use process::{Ended, LoadProcess};
 
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
