@@ -5,6 +5,7 @@
 //! and user stage alone; [`fake`] plays a script.
 
 pub mod fake;
+pub mod host;
 pub mod linux;
 mod probe;
 mod timeline;
