@@ -45,6 +45,10 @@ impl Recording {
         let manifest = read_manifest(&dir, &files, &mut shortfalls)?;
         if manifest.state == State::Running {
             shortfalls.push(Shortfall::NoEnd);
+            let mut journals = files.journals.keys();
+            if journals.all(|number| files.segments.contains_key(number)) {
+                shortfalls.push(Shortfall::JournalGone);
+            }
         }
         for entry in &manifest.segments {
             if !files.segments.values().any(|file| *file == entry.file) {

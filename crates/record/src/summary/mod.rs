@@ -5,7 +5,7 @@ mod counting;
 mod histograms;
 mod largest;
 
-use laggard_model::{Histogram, LineId, Nanos};
+use laggard_model::{Histogram, Keep, LineId, Nanos};
 use parquet::data_type::ByteArray;
 
 use crate::recording::{Recording, read_bounded};
@@ -74,6 +74,19 @@ impl Recording {
             let read = self.read_summary(file, largest::decode);
             summaries.take(file, read, |all| &mut all.largest);
         }
+        // The manifest is written after the summaries, so it never counts more.
+        if self.manifest.plan.keep == Keep::Tail {
+            let counts = self.manifest.counts.iter();
+            let counted = counts.fold(0_u64, |sum, one| {
+                sum.saturating_add(one.served).saturating_add(one.missed)
+            });
+            let rows = counted.saturating_sub(summaries.activations());
+            if rows > 0 {
+                summaries
+                    .shortfalls
+                    .push(Shortfall::HistogramsShort { rows });
+            }
+        }
         summaries
     }
 
@@ -88,6 +101,13 @@ impl Recording {
 }
 
 impl Summaries {
+    /// How many activations the histograms hold.
+    pub fn activations(&self) -> u64 {
+        let whole = |one: &&FigureHour| matches!(one.figure, Figure::Latency | Figure::Missed);
+        let counts = self.figures.iter().filter(whole);
+        counts.fold(0, |sum, one| sum.saturating_add(one.histogram.count()))
+    }
+
     fn take<T>(
         &mut self,
         file: &str,
