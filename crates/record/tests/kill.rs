@@ -145,3 +145,41 @@ fn a_kill_keeps_summaries_whole() {
         );
     }
 }
+
+/// A segment closes in steps: the next journal, the segment, the manifest,
+/// the old journal's end. What a kill between any two leaves is set up here.
+#[test]
+fn a_kill_between_any_two_steps_of_closing_a_segment_doubles_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let mut rows = Rows::new(SEED);
+    // A second name keeps the journal's content after its removal.
+    std::fs::hard_link(file("open-000001.journal"), file("journal")).unwrap();
+    std::fs::copy(file("manifest.json"), file("manifest")).unwrap();
+    recorder.append(&rows.batch(65_536)).unwrap();
+    let mut rows = Rows::new(SEED);
+    let expected = sorted((0..65_536).map(|_| rows.one()).collect());
+    let check = |step: &str| {
+        let recording = Recording::open(dir.path()).unwrap();
+        assert_eq!(recording.shortfalls(), [Shortfall::NoEnd], "{step}");
+        assert!(all_rows(&recording) == expected, "{step}");
+    };
+    check("closed");
+
+    std::fs::rename(file("journal"), file("open-000001.journal")).unwrap();
+    check("the old journal is still there");
+
+    std::fs::rename(file("manifest"), file("manifest.json")).unwrap();
+    check("the manifest does not list the segment");
+
+    let segment = file("samples-000001.parquet");
+    std::fs::rename(&segment, file(".samples-000001.parquet.part")).unwrap();
+    check("the segment has its other name");
+
+    std::fs::remove_file(file(".samples-000001.parquet.part")).unwrap();
+    check("the next journal is there");
+
+    std::fs::remove_file(file("open-000002.journal")).unwrap();
+    check("nothing is done");
+}
