@@ -1,7 +1,8 @@
 //! Rows a second written and read, and bytes a row on disk.
 //!
 //! `cargo bench -p laggard-record -- [ROWS] [FOLDER]`; with a folder the
-//! recording is kept there, for comparison with other readers.
+//! recordings are kept there, for comparison with other readers, and only read
+//! when they are there already.
 
 #![allow(clippy::cast_precision_loss, reason = "for people to read")]
 
@@ -29,7 +30,9 @@ fn main() {
             std::fs::create_dir_all(folder).expect("a folder");
         }
         let dir = folder.as_deref().unwrap_or(temporary.path()).join(name);
-        write(&dir, keep, rows);
+        if !dir.exists() {
+            write(&dir, keep, rows);
+        }
         if keep == Keep::All {
             (1..=2).for_each(|threads| read(&dir, threads));
         }

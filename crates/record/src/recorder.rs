@@ -20,6 +20,8 @@ const SYNC_EVERY: Nanos = Nanos::from_secs(5);
 const SUM_EVERY: Nanos = Nanos::from_secs(8);
 /// The smallest reserve: room for the last manifest and the last segment.
 const RESERVE_BYTES: usize = 1 << 20;
+/// A manifest up to this size is rewritten whenever it is due.
+const SMALL_MANIFEST: u64 = 64 << 10;
 /// A step above this (104 days) is no measurement; sums of squares stay exact.
 const LONGEST_STEP_NS: u64 = 1 << 53;
 
@@ -43,6 +45,8 @@ pub struct Recorder {
     /// Activations that were given and could not be stored.
     not_written: u64,
     synced_at: Option<Nanos>,
+    /// Size of the last manifest, and how much had been written by then.
+    last_manifest: (u64, u64),
     /// Present when only the tail is kept.
     counting: Option<Counting>,
     summed_at: Option<Nanos>,
@@ -76,6 +80,7 @@ impl Recorder {
             written_bytes: 0,
             not_written: 0,
             synced_at: None,
+            last_manifest: (0, 0),
             counting,
             summed_at: None,
         };
@@ -180,7 +185,7 @@ impl Recorder {
         if due(self.synced_at, SYNC_EVERY) {
             self.synced_at = Some(now);
             self.journal.sync()?;
-            self.write_manifest(disk::MANIFEST)?;
+            self.renew_manifest()?;
         }
         Ok(())
     }
@@ -233,7 +238,7 @@ impl Recorder {
         let old = std::mem::replace(&mut self.journal, next);
         self.number += 1;
         self.open.clear();
-        self.write_manifest(disk::MANIFEST)?;
+        self.renew_manifest()?;
         remove(old.path())
     }
 
@@ -286,6 +291,17 @@ impl Recorder {
         });
     }
 
+    /// Rewrites the manifest, unless that would be more work than the rows: it
+    /// grows with every segment, and in a recording of days would otherwise
+    /// take most of the bytes written. Readers find segments without it.
+    fn renew_manifest(&mut self) -> Result<(), WriteError> {
+        let (bytes, written) = self.last_manifest;
+        if bytes > SMALL_MANIFEST && self.written_bytes < written + 4 * bytes {
+            return Ok(());
+        }
+        self.write_manifest(disk::MANIFEST)
+    }
+
     fn write_manifest(&mut self, name: &str) -> Result<(), WriteError> {
         self.own_figures();
         let json = serde_json::to_vec_pretty(&self.manifest).map_err(|source| {
@@ -300,6 +316,7 @@ impl Recorder {
         }
         disk::place(&self.dir, name, &json)?;
         self.written_bytes += json.len() as u64;
+        self.last_manifest = (json.len() as u64, self.written_bytes);
         Ok(())
     }
 }
