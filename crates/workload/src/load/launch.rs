@@ -24,7 +24,8 @@ pub enum Output {
     Null,
     /// Both streams go to this file, which is made or emptied.
     File(PathBuf),
-    /// Both streams are kept in memory; the last line goes into [`Ended`].
+    /// Both streams are kept in memory; the last line goes into
+    /// [`Ended`](super::Ended).
     /// For programs that write little.
     Memory,
 }
