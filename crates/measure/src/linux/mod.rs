@@ -16,7 +16,7 @@ mod thread;
 pub use abilities::{Ability, Absence, abilities};
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
-pub(crate) use collector::{Expected, LineReader};
+pub(crate) use collector::{Expected, LineReader, Skips};
 pub use probe::{LinuxProbe, Wanted};
 
 use std::fs;
