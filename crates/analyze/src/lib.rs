@@ -11,6 +11,8 @@ pub mod counts;
 pub mod forecast;
 mod input;
 mod interval;
+pub mod qos;
+pub mod resolution;
 mod sample;
 mod solve;
 
