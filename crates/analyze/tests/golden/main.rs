@@ -1,0 +1,6 @@
+//! Every published test vector of the mathematics.
+
+mod counts;
+mod forecast;
+mod qos;
+mod vector;
