@@ -14,6 +14,7 @@ mod interval;
 pub mod qos;
 pub mod resolution;
 mod sample;
+pub mod sched;
 mod solve;
 
 pub use input::InputError;

@@ -3,4 +3,5 @@
 mod counts;
 mod forecast;
 mod qos;
+mod sched;
 mod vector;

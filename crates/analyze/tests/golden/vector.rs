@@ -30,6 +30,14 @@ impl<'a> Vector<'a> {
         }
     }
 
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.case.get(key).is_some()
+    }
+
+    pub(crate) fn is_null(&self, key: &str) -> bool {
+        self.at(key).case.is_null()
+    }
+
     pub(crate) fn rows(&self) -> Vec<Self> {
         let rows = self.case.as_array().unwrap().iter().enumerate();
         rows.map(|(index, case)| Self {
