@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod counts;
 pub mod forecast;
 mod input;

@@ -1,5 +1,6 @@
 //! Every published test vector of the mathematics.
 
+mod compare;
 mod counts;
 mod forecast;
 mod qos;
