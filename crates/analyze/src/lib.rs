@@ -12,6 +12,7 @@ pub mod counts;
 pub mod forecast;
 mod input;
 mod interval;
+pub mod period;
 pub mod qos;
 pub mod resolution;
 mod sample;

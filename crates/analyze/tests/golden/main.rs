@@ -3,6 +3,7 @@
 mod compare;
 mod counts;
 mod forecast;
+mod period;
 mod qos;
 mod sched;
 mod vector;
