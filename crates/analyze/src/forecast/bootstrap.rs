@@ -12,7 +12,8 @@ use crate::{InputError, Interval};
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
-    /// How many samples; 499 by default.
+    /// How many samples; 499 by default. With 199 a seed can cost 2 % of
+    /// coverage.
     pub rounds: usize,
     /// Where the random numbers begin.
     pub seed: u64,
