@@ -7,9 +7,9 @@
 
 #![forbid(unsafe_code)]
 
-pub mod distribution;
 pub mod compare;
 pub mod counts;
+pub mod distribution;
 pub mod forecast;
 mod input;
 mod interval;
