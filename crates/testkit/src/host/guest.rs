@@ -20,7 +20,7 @@ use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
 /// What init shows when it starts the command.
 const COMMAND_BEGINS: &str = "testhost: command begins";
 /// How long a guest that was told to stop may take to hand over its results.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(10);
 /// A limit against hanging, not an expectation.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 /// A guest that floods its console keeps only the end.
@@ -220,7 +220,6 @@ impl Guest {
         let archive = self.scratch.join("results.tar");
         self.qmp
             .save_memory(RESULTS_AT + HEADER_BYTES, header.bytes, &archive)?;
-        self.qmp.quit()?;
         Ok(Finished {
             header,
             archive,

@@ -23,6 +23,7 @@ ip link set lo up
 
 # RESULTS_AT, RESULTS_BYTES: a part of memory that the kernel leaves alone.
 # MODULES: modules to load, in this order. EDU: 1 if that device is there.
+# SETTLE: seconds from boot to the command.
 . /etc/testhost.conf
 for module in $MODULES; do
 	insmod "/modules/$module.ko" || echo "testhost: cannot load $module"
@@ -32,7 +33,7 @@ if [ "$EDU" = 1 ]; then
 fi
 
 # What the kernel still does after boot would disturb what is measured.
-sleep 1
+sleep "$SETTLE"
 
 cd /root
 echo "testhost: command begins"

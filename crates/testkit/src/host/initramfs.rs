@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::cpio::Archive;
 use super::error::{FetchError, RunError};
@@ -27,6 +28,8 @@ pub(super) struct Contents<'a> {
     pub(super) command: &'a str,
     /// Whether the `edu` device is to be bound to `uio_pci_generic`.
     pub(super) edu: bool,
+    /// How long it waits after boot for its kernel to come to rest.
+    pub(super) settle: Duration,
 }
 
 impl Contents<'_> {
@@ -47,9 +50,10 @@ impl Contents<'_> {
             &[]
         };
         let settings = format!(
-            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\n",
+            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\n",
             modules.join(" "),
-            u8::from(self.edu)
+            u8::from(self.edu),
+            self.settle.as_secs(),
         );
         let os = "NAME='laggard test host'\nID=testhost\nPRETTY_NAME='laggard test host'\n";
         for (name, mode, content) in [

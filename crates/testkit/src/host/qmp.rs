@@ -44,14 +44,12 @@ impl Qmp {
         self.execute("pmemsave", &arguments)
     }
 
-    /// Ends QEMU.
-    pub(super) fn quit(&mut self) -> Result<(), RunError> {
-        self.execute("quit", &json!({}))
-    }
-
     fn execute(&mut self, command: &str, arguments: &Value) -> Result<(), RunError> {
-        let line = json!({ "execute": command, "arguments": arguments }).to_string();
-        writeln!(self.stream, "{line}").map_err(|error| refused(command, error))?;
+        let line = json!({ "execute": command, "arguments": arguments });
+        let line = format!("{line}\n");
+        self.stream
+            .write_all(line.as_bytes())
+            .map_err(|error| refused(command, error))?;
         match self.answers.recv_timeout(ANSWER_WITHIN) {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(reason)) => Err(refused(command, reason)),
@@ -117,7 +115,7 @@ mod tests {
         let (sender, events) = channel();
         let mut qmp = Qmp::start(stream, move |event| sender.send(event).unwrap()).unwrap();
 
-        qmp.quit().unwrap();
+        qmp.save_memory(0, 1, Path::new("page")).unwrap();
 
         assert_eq!(
             events.iter().take(2).collect::<Vec<_>>(),

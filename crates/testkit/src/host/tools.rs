@@ -10,10 +10,16 @@ use super::error::FetchError;
 /// Debian's directory of shared libraries.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
+/// The cache's entry; to be renamed when the list of files changes, else old
+/// caches serve an old list.
+const ENTRY: &str = "tools-2";
+
 /// Package, path inside it, path in the guest. They are all of one Debian
 /// release, so that its C library serves them all.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("busybox-static", "bin/busybox", "bin/busybox"),
+    ("util-linux", "usr/bin/chrt", "usr/bin/chrt"),
+    ("util-linux", "usr/bin/taskset", "usr/bin/taskset"),
     ("rt-tests", "usr/bin/cyclictest", "usr/bin/cyclictest"),
     ("rt-tests", "usr/bin/hackbench", "usr/bin/hackbench"),
     ("libnuma1", "usr/LIB/libnuma.so.1", "LIB/libnuma.so.1"),
@@ -50,7 +56,7 @@ impl Tools {
     /// Fetches them, or takes those that were fetched before.
     pub(super) fn fetch() -> Result<Self, FetchError> {
         let cache = Cache::open()?;
-        let directory = cache.entry("tools", |into| {
+        let directory = cache.entry(ENTRY, |into| {
             let apt = Apt::update(cache.apt())?;
             let mut packages: Vec<&str> = FILES.iter().map(|file| file.0).collect();
             packages.dedup();
