@@ -1,1 +1,14 @@
 //! The probes: how late the operating system runs code, stage by stage.
+//!
+//! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU
+//! by a route. [`linux`] measures for real, with eBPF or, without it, expiry
+//! and user stage alone; [`fake`] plays a script.
+
+pub mod fake;
+pub mod host;
+pub mod linux;
+mod probe;
+mod timeline;
+
+pub use probe::{Probe, ProbeError, Request};
+pub use timeline::Timeline;

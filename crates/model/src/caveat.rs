@@ -22,12 +22,44 @@ pub enum CaveatKind {
     AbilityAbsent,
     /// A service could not be measured.
     ServiceAbsent,
+    /// The real-time priorities that are asked for may not be used.
+    Priority,
+    /// This control group has no time for real-time threads.
+    RtGroup,
     /// Real-time threads are throttled.
     RtThrottling,
     /// Deep idle states are allowed.
     IdleStates,
     /// The frequency governor is not `performance`.
     Governor,
+    /// Turbo frequencies come and go.
+    Turbo,
+    /// The kernel does not preempt itself everywhere.
+    Preemption,
+    /// The kernel was built to find its own faults.
+    DebugKernel,
+    /// The scheduler's tick is slow.
+    TickRate,
+    /// A chosen CPU stops its tick, which makes entering the kernel dearer.
+    Tickless,
+    /// Cures of processor vulnerabilities make entering the kernel dearer.
+    Mitigations,
+    /// A chosen CPU shares its core with another.
+    Siblings,
+    /// Memory can be swapped out.
+    Swap,
+    /// Huge pages are assembled in the background.
+    HugePages,
+    /// Pages are moved between NUMA nodes.
+    NumaBalancing,
+    /// A watchdog runs on every CPU.
+    Watchdog,
+    /// A daemon moves interrupts between CPUs.
+    IrqBalance,
+    /// Timers may move to another CPU.
+    TimerMigration,
+    /// Normal threads are scheduled by session.
+    Autogroup,
     /// A virtual machine: the hypervisor can stop it.
     VirtualMachine,
     /// The hypervisor did stop it during the recording.
@@ -50,6 +82,65 @@ pub enum CaveatKind {
     PageFaults,
     /// The recording did not end properly.
     Unfinished,
+}
+
+/// How much a caveat bears on a result.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Part of the measurement is impossible, or its numbers are not those of
+    /// the system in normal use.
+    Spoils,
+    /// It adds latency now and then, often more than everything else.
+    Matters,
+    /// It adds a little, or explains a difference between two machines.
+    Note,
+}
+
+impl CaveatKind {
+    /// How much this kind bears on a result.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Self::NotRoot
+            | Self::NoBtf
+            | Self::NoBpf
+            | Self::ServiceAbsent
+            | Self::Priority
+            | Self::RtGroup
+            | Self::DebugKernel
+            | Self::Stolen
+            | Self::CpuOffline
+            | Self::MemoryLock
+            | Self::LoadEnded
+            | Self::Losses => Severity::Spoils,
+            Self::RtThrottling
+            | Self::IdleStates
+            | Self::Governor
+            | Self::Preemption
+            | Self::Siblings
+            | Self::Swap
+            | Self::NumaBalancing
+            | Self::VirtualMachine
+            | Self::CpuIsolated
+            | Self::Clocksource
+            | Self::PageFaults
+            | Self::Unfinished => Severity::Matters,
+            Self::Lockdown
+            | Self::AbilityAbsent
+            | Self::Turbo
+            | Self::TickRate
+            | Self::Tickless
+            | Self::Mitigations
+            | Self::HugePages
+            | Self::Watchdog
+            | Self::IrqBalance
+            | Self::TimerMigration
+            | Self::Autogroup
+            | Self::NoPmu => Severity::Note,
+        }
+    }
 }
 
 /// A reason to doubt a result, with advice.

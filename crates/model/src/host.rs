@@ -73,6 +73,33 @@ pub struct Clocksource {
     pub available: Vec<String>,
 }
 
+/// Kernel features and background work that bear on latency. `None`: the
+/// kernel does not tell, or does not have it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Whether the kernel has type information (BTF) for BPF.
+    pub btf: bool,
+    /// Whether there are hardware performance counters.
+    pub pmu: bool,
+    /// CPU time that the hypervisor took since boot, all CPUs together.
+    pub stolen_ns: Option<Nanos>,
+    /// Swap space in bytes.
+    pub swap_bytes: Option<u64>,
+    /// Whether pages are moved between NUMA nodes.
+    pub numa_balancing: Option<bool>,
+    /// Whether lockups are watched for.
+    pub watchdog: Option<bool>,
+    /// Whether the watchdog uses non-maskable interrupts.
+    pub nmi_watchdog: Option<bool>,
+    /// Whether timers may move from idle CPUs to busy ones.
+    pub timer_migration: Option<bool>,
+    /// Whether each session's normal threads share one scheduling weight.
+    pub autogroup: Option<bool>,
+    /// Whether a daemon moves interrupts between CPUs.
+    pub irqbalance: bool,
+}
+
 /// The identity of the machine that was measured, as far as it bears on
 /// latency. What the kernel does not tell is `None` or empty.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -119,6 +146,10 @@ pub struct Host {
     pub clocksource: Clocksource,
     /// The hypervisor, where the machine is virtual.
     pub hypervisor: Option<String>,
-    /// Lockdown level: `none`, `integrity` or `confidentiality`.
+    /// Lockdown level: `none`, `integrity` or `confidentiality`; `at least
+    /// integrity` where only the level at boot can be read.
     pub lockdown: Option<String>,
+    /// Kernel features and background work.
+    #[serde(default)]
+    pub settings: Settings,
 }

@@ -16,14 +16,15 @@ mod manifest;
 mod nanos;
 mod service;
 mod stage;
+mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
-pub use caveat::{Caveat, CaveatKind};
+pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
 pub use histogram::Histogram;
-pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Throttling};
+pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};
 pub use manifest::{
     Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION, SegmentEntry, State,
@@ -31,6 +32,7 @@ pub use manifest::{
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
+pub use throughput::Throughput;
 pub use usage::UsagePattern;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.

@@ -20,6 +20,11 @@ pub enum LossReason {
     WakingUnseen,
     /// The softirq's callback could not wake its thread.
     SignalFailed,
+    /// The service had not run yet when the recording ended: its latency is
+    /// not known, only that it was longer.
+    Unserved,
+    /// The softirq's callback ran on another CPU than it was pinned to.
+    Foreign,
     /// The recording could not be written: the activations of a batch are lost.
     NotWritten,
 }
@@ -29,6 +34,7 @@ pub enum LossReason {
 /// A distribution without these numbers is not trustworthy, so every report
 /// shows them, also when they are zero.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
 pub struct Losses {
     /// See [`LossReason::RingFull`].
     pub ring_full: u64,
@@ -42,6 +48,10 @@ pub struct Losses {
     pub waking_unseen: u64,
     /// See [`LossReason::SignalFailed`].
     pub signal_failed: u64,
+    /// See [`LossReason::Unserved`].
+    pub unserved: u64,
+    /// See [`LossReason::Foreign`].
+    pub foreign: u64,
     /// See [`LossReason::NotWritten`].
     pub not_written: u64,
 }
@@ -62,7 +72,7 @@ impl Losses {
 
     /// Activations that are missing altogether (not only a stage of one).
     pub const fn activations(&self) -> u64 {
-        self.ring_full + self.signal_failed + self.not_written
+        self.ring_full + self.signal_failed + self.unserved + self.foreign + self.not_written
     }
 
     fn slot(&mut self, reason: LossReason) -> &mut u64 {
@@ -73,6 +83,8 @@ impl Losses {
             LossReason::IrqShared => &mut self.irq_shared,
             LossReason::WakingUnseen => &mut self.waking_unseen,
             LossReason::SignalFailed => &mut self.signal_failed,
+            LossReason::Unserved => &mut self.unserved,
+            LossReason::Foreign => &mut self.foreign,
             LossReason::NotWritten => &mut self.not_written,
         }
     }
@@ -80,13 +92,15 @@ impl Losses {
 
 impl LossReason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::RingFull,
         Self::ClockBack,
         Self::ExpireUnseen,
         Self::IrqShared,
         Self::WakingUnseen,
         Self::SignalFailed,
+        Self::Unserved,
+        Self::Foreign,
         Self::NotWritten,
     ];
 
@@ -99,6 +113,8 @@ impl LossReason {
             Self::IrqShared => "joined a running interrupt",
             Self::WakingUnseen => "wakeup not seen",
             Self::SignalFailed => "softirq could not signal",
+            Self::Unserved => "not served by the end",
+            Self::Foreign => "ran on another CPU",
             Self::NotWritten => "not written",
         }
     }

@@ -1,3 +1,23 @@
 //! The recording on disk: written so that a kill loses little, read so that damage is an error.
+//!
+//! [`Recorder`] writes, [`Recording`] reads. `docs/format.md` describes the
+//! files for other programs.
 
 #![forbid(unsafe_code)]
+
+mod disk;
+mod error;
+mod journal;
+mod recorder;
+mod recording;
+mod scan;
+mod segment;
+mod shortfall;
+mod table;
+
+pub use error::{CreateError, OpenError, WriteError};
+pub use recorder::Recorder;
+pub use recording::Recording;
+pub use scan::Scanned;
+pub use segment::Wanted;
+pub use shortfall::Shortfall;

@@ -1,1 +1,3 @@
 //! What runs on the machine besides the probe: loads, modelled tasks, disturbances.
+
+pub mod load;

@@ -1,0 +1,1 @@
+//! A probe that plays a script.

@@ -1,0 +1,83 @@
+//! Caveats about power saving and virtual machines.
+
+use laggard_model::{Caveat, CaveatKind, Nanos};
+
+use super::{Check, Setup};
+
+pub(super) const CHECKS: [Check; 5] = [idle, governor, turbo, virtual_machine, pmu];
+
+/// Idle states that take longer to leave are worth a caveat.
+const SHALLOW: Nanos = Nanos::from_us(10);
+
+fn idle(setup: &Setup<'_>) -> Option<Caveat> {
+    let deep = setup.host.idle.iter().filter(|state| !state.disabled);
+    let deepest = deep
+        .max_by_key(|state| state.exit_ns)
+        .filter(|state| state.exit_ns > SHALLOW)?;
+    Some(Caveat::new(
+        CaveatKind::IdleStates,
+        format!(
+            "an idle CPU may enter {}, which takes {} to leave",
+            deepest.name, deepest.exit_ns
+        ),
+        "`cpupower idle-set -D 10` disables such states until the next boot (and costs power)",
+    ))
+}
+
+fn governor(setup: &Setup<'_>) -> Option<Caveat> {
+    let (cpus, governor) = setup.host.frequency.iter().find_map(|group| {
+        let cpus = setup.measured(&group.cpus);
+        (group.governor != "performance" && !cpus.is_empty()).then_some((cpus, &group.governor))
+    })?;
+    Some(Caveat::new(
+        CaveatKind::Governor,
+        format!("the frequency of CPU {cpus} follows the load (governor {governor})"),
+        "`cpupower frequency-set -g performance`",
+    ))
+}
+
+fn turbo(setup: &Setup<'_>) -> Option<Caveat> {
+    (setup.host.turbo == Some(true)).then(|| {
+        let is_intel = setup.host.frequency.iter().any(|group| {
+            group
+                .driver
+                .as_deref()
+                .is_some_and(|driver| driver.starts_with("intel_"))
+        });
+        Caveat::new(
+            CaveatKind::Turbo,
+            "turbo is on: frequencies depend on heat and on the other cores",
+            match is_intel {
+                true => "`echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo`, for runs that can be compared",
+                false => "`echo 0 > /sys/devices/system/cpu/cpufreq/boost`, for runs that can be compared",
+            },
+        )
+    })
+}
+
+fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
+    let name = setup.host.hypervisor.as_deref()?;
+    let stolen = setup.host.settings.stolen_ns.unwrap_or_default();
+    let so_far = match stolen > Nanos::ZERO {
+        true => format!(", and has done so for {stolen} since boot"),
+        false => String::new(),
+    };
+    Some(Caveat::new(
+        CaveatKind::VirtualMachine,
+        format!("this is a virtual machine ({name}): its hypervisor can stop any CPU{so_far}"),
+        "measure on the machine below too, and give this one CPUs of its own (pinned vCPUs, no overcommit)",
+    ))
+}
+
+fn pmu(setup: &Setup<'_>) -> Option<Caveat> {
+    (!setup.host.settings.pmu).then(|| {
+        Caveat::new(
+            CaveatKind::NoPmu,
+            "there are no hardware performance counters: code that runs with interrupts disabled cannot be sampled",
+            match setup.host.hypervisor {
+                Some(_) => "let the hypervisor pass them through (QEMU: `-cpu host,pmu=on`)",
+                None => "look in the firmware's settings and in `dmesg | grep -i pmu`",
+            },
+        )
+    })
+}

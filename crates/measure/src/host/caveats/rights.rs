@@ -1,0 +1,83 @@
+//! Caveats about what this process may do.
+
+use laggard_model::{Caveat, CaveatKind, Nanos};
+
+use super::{Check, Setup};
+
+pub(super) const CHECKS: [Check; 6] = [bpf, btf, priority, rt_group, throttling, memory_lock];
+
+/// What the measuring threads and their rings may need to lock.
+const LOCKED_BYTES: u64 = 64 << 20;
+
+fn bpf(setup: &Setup<'_>) -> Option<Caveat> {
+    (!setup.rights.bpf).then(|| {
+        Caveat::new(
+            CaveatKind::NotRoot,
+            "this user may not trace the kernel: only expiry and user stage can be measured",
+            "run with sudo, or give the program CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK",
+        )
+    })
+}
+
+fn btf(setup: &Setup<'_>) -> Option<Caveat> {
+    (!setup.host.settings.btf).then(|| {
+        Caveat::new(
+            CaveatKind::NoBtf,
+            "the kernel has no type information (/sys/kernel/btf/vmlinux)",
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels are",
+        )
+    })
+}
+
+fn priority(setup: &Setup<'_>) -> Option<Caveat> {
+    let (wanted, allowed) = (setup.priority()?, setup.rights.priority);
+    (wanted > allowed).then(|| {
+        Caveat::new(
+            CaveatKind::Priority,
+            format!("real-time priority {wanted} is asked for, but this user may use at most {allowed}"),
+            format!("run with sudo, or put `@realtime - rtprio {wanted}` into /etc/security/limits.d/realtime.conf, join that group and log in again"),
+        )
+    })
+}
+
+fn rt_group(setup: &Setup<'_>) -> Option<Caveat> {
+    setup.priority()?;
+    (setup.rights.rt_group? == Nanos::ZERO).then(|| {
+        Caveat::new(
+            CaveatKind::RtGroup,
+            "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)",
+            "move the shell to the root group first: `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`",
+        )
+    })
+}
+
+fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
+    setup.priority()?;
+    let limits = setup.host.throttling?;
+    let runtime = limits.runtime_ns?;
+    let stopped = limits.period_ns.saturating_sub(runtime);
+    (stopped > Nanos::ZERO).then(|| {
+        Caveat::new(
+            CaveatKind::RtThrottling,
+            format!(
+                "real-time threads that ran for {runtime} of {} are stopped for {stopped}",
+                limits.period_ns
+            ),
+            "`sysctl -w kernel.sched_rt_runtime_us=-1` (a real-time thread that loops can then hang the machine)",
+        )
+    })
+}
+
+fn memory_lock(setup: &Setup<'_>) -> Option<Caveat> {
+    let allowed = setup.rights.lock_bytes?;
+    (allowed < LOCKED_BYTES).then(|| {
+        Caveat::new(
+            CaveatKind::MemoryLock,
+            format!(
+                "this user may lock {} KiB of memory; measuring threads may have page faults",
+                allowed / 1024
+            ),
+            "run with sudo, or `ulimit -l unlimited` where the hard limit allows it",
+        )
+    })
+}

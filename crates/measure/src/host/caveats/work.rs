@@ -1,0 +1,96 @@
+//! Caveats about what the kernel and its helpers do in the background.
+
+use laggard_model::{Caveat, CaveatKind, Service};
+
+use super::{Check, Setup};
+
+pub(super) const CHECKS: [Check; 7] = [
+    swap,
+    numa_balancing,
+    huge_pages,
+    watchdog,
+    irqbalance,
+    timer_migration,
+    autogroup,
+];
+
+fn swap(setup: &Setup<'_>) -> Option<Caveat> {
+    let bytes = setup.host.settings.swap_bytes?;
+    (bytes > 0).then(|| {
+        Caveat::new(
+            CaveatKind::Swap,
+            format!(
+                "{} MiB of swap: memory that is not locked can be swapped out",
+                bytes >> 20
+            ),
+            "`swapoff -a`, or lock the application's memory (mlockall)",
+        )
+    })
+}
+
+fn numa_balancing(setup: &Setup<'_>) -> Option<Caveat> {
+    (setup.host.settings.numa_balancing == Some(true)).then(|| {
+        Caveat::new(
+            CaveatKind::NumaBalancing,
+            "NUMA balancing unmaps pages to see who uses them, which costs page faults",
+            "`sysctl -w kernel.numa_balancing=0`",
+        )
+    })
+}
+
+fn huge_pages(setup: &Setup<'_>) -> Option<Caveat> {
+    (setup.host.huge_pages.as_deref() == Some("always")).then(|| {
+        Caveat::new(
+            CaveatKind::HugePages,
+            "huge pages are assembled for every program (khugepaged, and longer page faults)",
+            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`",
+        )
+    })
+}
+
+fn watchdog(setup: &Setup<'_>) -> Option<Caveat> {
+    let settings = &setup.host.settings;
+    (settings.watchdog == Some(true)).then(|| {
+        let how = match settings.nmi_watchdog {
+            Some(true) => " and non-maskable interrupts",
+            _ => "",
+        };
+        Caveat::new(
+            CaveatKind::Watchdog,
+            format!("the lockup watchdog interrupts every CPU by a timer, a thread above all others{how}"),
+            "`sysctl -w kernel.watchdog=0`",
+        )
+    })
+}
+
+fn irqbalance(setup: &Setup<'_>) -> Option<Caveat> {
+    setup.host.settings.irqbalance.then(|| {
+        Caveat::new(
+            CaveatKind::IrqBalance,
+            "irqbalance moves interrupts between CPUs while the machine runs",
+            "`systemctl stop irqbalance`, then choose CPUs in /proc/irq/*/smp_affinity_list",
+        )
+    })
+}
+
+fn timer_migration(setup: &Setup<'_>) -> Option<Caveat> {
+    let single = setup.host.processor.threads == 1;
+    (setup.host.settings.timer_migration == Some(true) && !single).then(|| {
+        Caveat::new(
+            CaveatKind::TimerMigration,
+            "timers that are not pinned move from idle CPUs to busy ones",
+            "`sysctl -w kernel.timer_migration=0`",
+        )
+    })
+}
+
+fn autogroup(setup: &Setup<'_>) -> Option<Caveat> {
+    let is_on = setup.host.settings.autogroup == Some(true);
+    (is_on && setup.services.contains(&Service::Other)).then(|| {
+        Caveat::new(
+            CaveatKind::Autogroup,
+            "normal threads share the CPU by session (autogroup): niceness counts only within one session",
+            "`sysctl -w kernel.sched_autogroup_enabled=0`",
+        )
+    })
+}

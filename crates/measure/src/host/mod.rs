@@ -1,0 +1,56 @@
+//! The machine: what it is, and which of its settings spoil latency.
+//!
+//! Everything is read from files of the kernel, and nothing is changed.
+
+mod caveats;
+mod files;
+mod hypervisor;
+mod kernel;
+mod power;
+mod processor;
+mod rights;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use laggard_model::{Host, Isolation};
+
+pub use caveats::caveats;
+pub use files::Files;
+pub use rights::Rights;
+
+/// The identity of the machine whose files these are; `Files::default()` for
+/// this one. What cannot be read is `None` or empty.
+pub fn identify(files: &Files) -> Host {
+    let command_line = files.text("proc/cmdline").unwrap_or_default();
+    let config = kernel::Config::read(files);
+    Host {
+        node: files.text("proc/sys/kernel/hostname").unwrap_or_default(),
+        distribution: kernel::distribution(files),
+        kernel: files.text("proc/sys/kernel/osrelease").unwrap_or_default(),
+        build: files.text("proc/sys/kernel/version").unwrap_or_default(),
+        architecture: kernel::architecture(files),
+        preemption: kernel::preemption(files, &command_line, &config),
+        hz: config.value("HZ").and_then(|hz| hz.parse().ok()),
+        config: config.bearing_on_latency(),
+        processor: processor::identify(files),
+        memory_bytes: settings::memory_bytes(files, "MemTotal").unwrap_or_default(),
+        frequency: power::frequency(files),
+        turbo: power::turbo(files),
+        idle: power::idle(files),
+        idle_driver: power::idle_driver(files),
+        isolation: Isolation {
+            isolated: files.cpus("sys/devices/system/cpu/isolated"),
+            nohz_full: files.cpus("sys/devices/system/cpu/nohz_full"),
+            offline: files.cpus("sys/devices/system/cpu/offline"),
+        },
+        throttling: settings::throttling(files),
+        huge_pages: files.chosen("sys/kernel/mm/transparent_hugepage/enabled", '[', ']'),
+        mitigations: processor::mitigations(files),
+        clocksource: settings::clocksource(files),
+        hypervisor: hypervisor::identify(files),
+        lockdown: kernel::lockdown(files, &command_line, &config),
+        settings: settings::identify(files),
+        command_line,
+    }
+}

@@ -1,0 +1,318 @@
+//! Other machines, as trees of the kernel's files. A `.txt` file holds one
+//! machine: a line `== path` and then that file's text.
+
+use std::fs;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use laggard_model::CaveatKind::{
+    Autogroup, Clocksource, CpuIsolated, CpuOffline, DebugKernel, Governor, HugePages, IdleStates,
+    IrqBalance, Lockdown, MemoryLock, Mitigations, NoBtf, NoPmu, NotRoot, Preemption, Priority,
+    RtGroup, RtThrottling, Siblings, Swap, TickRate, Tickless, TimerMigration, Turbo,
+    VirtualMachine, Watchdog,
+};
+use laggard_model::{Caveat, CaveatKind, CpuList, Host, Nanos, Service};
+use tempfile::TempDir;
+
+use super::{Files, Rights, caveats, identify};
+
+const LAPTOP: &str = include_str!("laptop.txt");
+const BOARD: &str = include_str!("board.txt");
+const SERVER: &str = include_str!("server.txt");
+const GUEST: &str = include_str!("guest.txt");
+
+/// A machine's files in a folder of their own.
+struct Machine {
+    _folder: TempDir,
+    files: Files,
+}
+
+impl Machine {
+    fn new(text: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        for entry in text.split("== ").skip(1) {
+            let (path, content) = entry.split_once('\n').unwrap();
+            let full = folder.path().join(path);
+            fs::create_dir_all(full.parent().unwrap()).unwrap();
+            if path.ends_with(".gz") {
+                let file = fs::File::create(full).unwrap();
+                let mut gzip = GzEncoder::new(file, Compression::fast());
+                gzip.write_all(content.as_bytes()).unwrap();
+                gzip.finish().unwrap();
+            } else {
+                fs::write(full, content).unwrap();
+            }
+        }
+        Self {
+            files: Files::below(folder.path()),
+            _folder: folder,
+        }
+    }
+
+    fn host(&self) -> Host {
+        identify(&self.files)
+    }
+
+    fn caveats(&self, cpus: &str, services: &[Service]) -> Vec<Caveat> {
+        caveats(
+            &self.host(),
+            &Rights::read(&self.files),
+            &cpus.parse().unwrap(),
+            services,
+        )
+    }
+
+    fn kinds(&self, cpus: &str, services: &[Service]) -> Vec<CaveatKind> {
+        let caveats = self.caveats(cpus, services);
+        caveats.iter().map(|caveat| caveat.kind).collect()
+    }
+}
+
+fn cpus(text: &str) -> CpuList {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_laptop_is_identified() {
+    let host = Machine::new(LAPTOP).host();
+
+    assert_eq!(host.node, "carrel");
+    assert_eq!(host.distribution.as_deref(), Some("Ubuntu 24.04.2 LTS"));
+    assert_eq!(host.kernel, "6.8.0-55-generic");
+    assert_eq!(host.architecture, "x86_64");
+    assert_eq!(host.preemption.as_deref(), Some("voluntary"));
+    assert_eq!(host.hz, Some(1000));
+    assert_eq!(
+        host.config,
+        [
+            "CONFIG_PREEMPT_VOLUNTARY=y",
+            "CONFIG_PREEMPT_DYNAMIC=y",
+            "CONFIG_HZ=1000",
+            "CONFIG_NO_HZ_FULL=y",
+        ]
+    );
+    assert_eq!(host.processor.microcode.as_deref(), Some("0xf6"));
+    assert_eq!(host.processor.sockets, 1);
+    assert_eq!(host.processor.cores, 2);
+    assert_eq!(host.processor.threads, 4);
+    assert_eq!(host.processor.siblings, [cpus("0,2"), cpus("1,3")]);
+    assert_eq!(host.memory_bytes, 16_281_672 * 1024);
+    assert_eq!(host.turbo, Some(true));
+    assert_eq!(host.idle_driver.as_deref(), Some("intel_idle/menu"));
+    assert_eq!(host.isolation.nohz_full, CpuList::default());
+    assert_eq!(host.huge_pages.as_deref(), Some("always"));
+    assert_eq!(host.hypervisor, None);
+    assert_eq!(host.lockdown.as_deref(), Some("integrity"));
+    assert_eq!(host.settings.stolen_ns, Some(Nanos::ZERO));
+    assert!(host.settings.irqbalance);
+}
+
+#[test]
+fn frequency_policies_with_the_same_governor_are_one_group() {
+    let host = Machine::new(LAPTOP).host();
+
+    assert_eq!(host.frequency.len(), 1);
+    assert_eq!(host.frequency[0].cpus, cpus("0-3"));
+    assert_eq!(host.frequency[0].driver.as_deref(), Some("intel_pstate"));
+}
+
+#[test]
+fn an_idle_state_disabled_on_one_cpu_only_is_allowed() {
+    let host = Machine::new(LAPTOP).host();
+
+    let deepest = host.idle.last().unwrap();
+    assert_eq!(deepest.name, "C10");
+    assert_eq!(deepest.exit_ns, Nanos::from_us(890));
+    assert!(!deepest.disabled);
+}
+
+#[test]
+fn only_real_vulnerabilities_are_listed() {
+    let host = Machine::new(LAPTOP).host();
+
+    assert_eq!(
+        host.mitigations,
+        ["srbds: Mitigation: Microcode", "meltdown: Mitigation: PTI"]
+    );
+}
+
+#[test]
+fn a_laptop_has_every_caveat_of_laptops_the_worst_first() {
+    let found = Machine::new(LAPTOP).kinds("0", &[Service::Fifo(90), Service::Other]);
+
+    assert_eq!(
+        found,
+        [
+            NotRoot,
+            Priority, // spoil
+            RtThrottling,
+            Siblings,
+            Preemption,
+            Clocksource,
+            IdleStates,
+            Governor,
+            Swap, // matter
+            Lockdown,
+            Mitigations,
+            Turbo,
+            HugePages,
+            Watchdog,
+            IrqBalance,
+            TimerMigration,
+            Autogroup,
+        ]
+    );
+}
+
+#[test]
+fn caveats_name_the_chosen_cpus_and_a_command() {
+    let found = Machine::new(LAPTOP).caveats("0", &[Service::Fifo(90)]);
+
+    let governor = found.iter().find(|caveat| caveat.kind == Governor).unwrap();
+    assert_eq!(
+        governor.what,
+        "the frequency of CPU 0 follows the load (governor powersave)"
+    );
+    assert_eq!(governor.advice, "`cpupower frequency-set -g performance`");
+    let throttling = found
+        .iter()
+        .find(|caveat| caveat.kind == RtThrottling)
+        .unwrap();
+    assert_eq!(
+        throttling.what,
+        "real-time threads that ran for 950ms of 1s are stopped for 50ms"
+    );
+}
+
+#[test]
+fn settings_of_real_time_threads_matter_only_to_them() {
+    let found = Machine::new(BOARD).kinds("0-2", &[Service::Irq, Service::Other]);
+
+    assert!(!found.contains(&RtGroup), "{found:?}");
+    assert!(!found.contains(&RtThrottling), "{found:?}");
+}
+
+#[test]
+fn a_board_is_identified() {
+    let host = Machine::new(BOARD).host();
+
+    assert_eq!(
+        host.processor.model,
+        "Raspberry Pi 4 Model B Rev 1.4 (core 0x41:0xd08)"
+    );
+    assert_eq!(host.processor.cores, 3);
+    assert_eq!(host.isolation.offline, cpus("3"));
+    assert_eq!(host.preemption.as_deref(), Some("full"));
+    assert_eq!(host.hz, Some(100));
+    assert_eq!(host.hypervisor, None);
+    assert!(host.settings.pmu);
+    assert_eq!(host.idle, []);
+}
+
+#[test]
+fn a_board_has_its_caveats() {
+    let machine = Machine::new(BOARD);
+
+    assert_eq!(
+        machine.kinds("0-3", &[Service::Fifo(90)]),
+        [
+            NoBtf,
+            RtGroup,
+            CpuOffline, // spoil
+            RtThrottling,
+            Preemption,
+            Governor,
+            Swap, // matter
+            TickRate,
+            TimerMigration,
+        ]
+    );
+}
+
+#[test]
+fn an_isolated_real_time_server_is_identified() {
+    let host = Machine::new(SERVER).host();
+
+    assert_eq!(host.preemption.as_deref(), Some("rt"));
+    assert_eq!(host.processor.sockets, 2);
+    assert_eq!(host.throttling.unwrap().runtime_ns, None);
+    assert_eq!(host.isolation.isolated, cpus("2-7"));
+    assert_eq!(host.hz, Some(1000));
+}
+
+#[test]
+fn a_rented_whole_machine_is_not_virtual() {
+    assert_eq!(Machine::new(SERVER).host().hypervisor, None);
+}
+
+#[test]
+fn a_tuned_server_has_caveats_only_about_its_isolated_cpus() {
+    let machine = Machine::new(SERVER);
+
+    assert_eq!(machine.kinds("0-1", &[Service::Fifo(90)]), []);
+    assert_eq!(
+        machine.kinds("1-2", &[Service::Fifo(90)]),
+        [CpuIsolated, Tickless]
+    );
+}
+
+#[test]
+fn a_guest_is_told_by_whom_and_how_much_was_stolen() {
+    let machine = Machine::new(GUEST);
+    let found = machine.caveats("0-1", &[Service::Fifo(90)]);
+
+    assert_eq!(machine.host().hypervisor.as_deref(), Some("kvm"));
+    assert_eq!(
+        found.iter().map(|caveat| caveat.kind).collect::<Vec<_>>(),
+        [DebugKernel, Preemption, VirtualMachine, Lockdown, NoPmu]
+    );
+    assert_eq!(
+        found[2].what,
+        "this is a virtual machine (kvm): its hypervisor can stop any CPU, and has done so for 3210ms since boot"
+    );
+}
+
+#[test]
+fn a_lockdown_level_known_only_from_boot_is_a_least_level() {
+    let host = Machine::new(GUEST).host();
+
+    assert_eq!(host.lockdown.as_deref(), Some("at least confidentiality"));
+}
+
+#[test]
+fn where_nothing_can_be_read_nothing_is_guessed() {
+    let machine = Machine::new("");
+
+    let found = machine.kinds("0", &[Service::Fifo(90), Service::Other]);
+
+    assert_eq!(found, [NotRoot, NoBtf, Priority, MemoryLock, NoPmu]);
+    assert_eq!(machine.host().preemption, None);
+    assert_eq!(machine.host().throttling, None);
+}
+
+#[test]
+fn every_caveat_says_what_and_what_to_do() {
+    for machine in [LAPTOP, BOARD, SERVER, GUEST, ""] {
+        let services = [Service::Fifo(90), Service::Other];
+        for caveat in Machine::new(machine).caveats("0-7", &services) {
+            for text in [&caveat.what, &caveat.advice] {
+                assert!(text.len() > 20 && !text.ends_with('.'), "{caveat:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn this_machine_is_identified() {
+    let host = identify(&Files::default());
+
+    let name = nix::sys::utsname::uname().unwrap();
+    assert_eq!(host.kernel, name.release().to_string_lossy());
+    assert_eq!(host.build, name.version().to_string_lossy());
+    assert_eq!(host.architecture, name.machine().to_string_lossy());
+    assert!(host.processor.threads > 0);
+    assert!(host.memory_bytes > 0);
+    assert!(!host.processor.model.is_empty());
+    assert!(!host.clocksource.current.is_empty());
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The board: memory that the programs, the measuring threads and the
+ * collector share. Times are CLOCK_MONOTONIC ns; zero: not seen.
+ *
+ * One line (a service on a CPU by one route) has one ring of slots and one
+ * writer: its measuring thread, or the callback that gives the service. The
+ * writer fills the slot at `head`, then advances `head`. The collector reads
+ * from `tail` to `head`, then advances `tail`.
+ */
+#ifndef LAGGARD_BOARD_H
+#define LAGGARD_BOARD_H
+
+enum {
+	BOARD_LINES = 16, /* most lines on one CPU */
+	BOARD_NONE = 255, /* no such line */
+};
+
+/* One activation. */
+struct board_slot {
+	u64 seq;
+	u64 expiry_ns;
+	u64 irq_ns;
+	u64 expire_ns;
+	u64 raise_ns;
+	u64 softirq_ns;
+	u64 signal_ns;
+	u64 waking_ns;
+	u64 running_ns;
+	u64 end_ns;	  /* first instruction of the service */
+	u64 lost_before;  /* activations before this one that found no room */
+};
+_Static_assert(sizeof(struct board_slot) == 88, "no hidden padding");
+
+struct board_line {
+	u64 head;      /* slots written */
+	u64 tail;      /* slots read */
+	u64 lost;      /* found no room since the last slot written */
+	u64 timer;     /* address of the hrtimer waited for, or 0 */
+	u64 slot;      /* index of the current activation's slot */
+	u32 waiting;   /* an activation is under way and its slot is ours */
+	u32 soft;      /* the timer expires in softirq context */
+};
+_Static_assert(sizeof(struct board_line) == 48, "no hidden padding");
+
+/* Everything of one CPU; written on that CPU only. */
+struct board_cpu {
+	u64 irq_ns;	      /* last timer interrupt began */
+	u64 raise_ns;	      /* first raise of the timer softirq not yet served */
+	u64 raise_irq_ns;     /* the interrupt that raised it began */
+	u64 served_raise_ns;  /* the same, of the softirq now or last served */
+	u64 served_irq_ns;
+	u64 armed_expiry_ns;  /* expiry of the timer armed under `arming` */
+	u64 lines_first_slot; /* index of the first line's first slot */
+	u32 arming;	      /* our callback is arming its own timer */
+	u32 worker_due;	      /* our callback wants a work item started */
+	u32 nr_lines;
+	u32 ring_bits; /* log2 of a line's slots */
+	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0 */
+	struct board_line lines[BOARD_LINES];
+};
+_Static_assert(sizeof(struct board_cpu) == 904, "no hidden padding");
+
+#endif

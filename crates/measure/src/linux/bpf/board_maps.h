@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* The board's maps; every object shares the same two. Sizes are set at load. */
+#ifndef LAGGARD_BOARD_MAPS_H
+#define LAGGARD_BOARD_MAPS_H
+
+#include "board.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct board_cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct board_slot);
+} slots SEC(".maps");
+
+static __always_inline struct board_cpu *board_cpu(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct board_cpu *this_board_cpu(void)
+{
+	return board_cpu(bpf_get_smp_processor_id());
+}
+
+static __always_inline struct board_slot *board_slot(const struct board_line *line)
+{
+	u32 index = line->slot;
+
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+/*
+ * Line `i` of the CPU, or NULL. The barrier keeps the compiler from checking
+ * one copy of `i` and using another, which the verifier does not follow.
+ */
+static __always_inline struct board_line *board_line(struct board_cpu *cpu, u64 i)
+{
+	barrier_var(i);
+	return i < BOARD_LINES ? &cpu->lines[i] : NULL;
+}
+
+/* Thread `tid`'s line among the CPU's, or NULL: not one of ours. */
+static __always_inline struct board_line *line_of(struct board_cpu *cpu, u32 tid)
+{
+	for (u32 i = 0; i < BOARD_LINES; i++) {
+		if (i >= cpu->nr_lines)
+			break;
+		if (cpu->tids[i] == tid)
+			return board_line(cpu, i);
+	}
+	return NULL;
+}
+
+#endif

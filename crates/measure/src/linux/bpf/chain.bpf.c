@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The stages of a thread's activation, from the timer's callback to the
+ * switch to the thread:
+ *
+ *   hrtimer_start         remember which timer the thread waits for
+ *   hrtimer_expire_entry  expire: that timer's callback begins
+ *   sched_waking          waking: the thread becomes runnable
+ *   sched_switch          running: the thread is switched in
+ *
+ * Not in it: `expiry` and `user`, which the thread itself writes, and `irq`
+ * (irq.bpf.c). A thread that is preempted after its switch-in waits again;
+ * that wait is part of the step to `user`.
+ */
+#include "kernel.h"
+#include "board_maps.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
+{
+	struct board_cpu *cpu = this_board_cpu();
+	struct board_line *line;
+
+	if (!cpu)
+		return 0;
+	if (cpu->arming) {
+		cpu->armed_expiry_ns = timer->node.expires;
+		return 0;
+	}
+	/* A wait starts in the thread that waits. */
+	line = line_of(cpu, (u32)bpf_get_current_pid_tgid());
+	if (line && line->waiting)
+		line->timer = (u64)timer;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct board_cpu *cpu = this_board_cpu();
+
+	if (!cpu)
+		return 0;
+	for (u32 i = 0; i < BOARD_LINES; i++) {
+		struct board_line *line = &cpu->lines[i];
+		struct board_slot *slot;
+
+		if (i >= cpu->nr_lines)
+			break;
+		if (line->timer != (u64)timer)
+			continue;
+		line->timer = 0;
+		slot = board_slot(line);
+		if (!slot || !line->waiting)
+			break;
+		if (line->soft) {
+			slot->softirq_ns = bpf_ktime_get_ns();
+			slot->raise_ns = cpu->served_raise_ns;
+			slot->irq_ns = cpu->served_irq_ns;
+		} else {
+			slot->expire_ns = bpf_ktime_get_ns();
+			slot->irq_ns = cpu->irq_ns;
+		}
+		break;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_sched_waking, struct task_struct *task)
+{
+	/* The waker may run elsewhere; a pinned thread's line does not move. */
+	struct board_cpu *cpu = board_cpu(task->thread_info.cpu);
+	struct board_slot *slot;
+	struct board_line *line;
+
+	if (!cpu)
+		return 0;
+	line = line_of(cpu, task->pid);
+	if (!line || !line->waiting)
+		return 0;
+	slot = board_slot(line);
+	if (slot && !slot->waking_ns)
+		slot->waking_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	struct board_cpu *cpu = this_board_cpu();
+	struct board_slot *slot;
+	struct board_line *line;
+
+	if (!cpu)
+		return 0;
+	line = line_of(cpu, next->pid);
+	if (!line || !line->waiting)
+		return 0;
+	slot = board_slot(line);
+	if (slot && slot->waking_ns && !slot->running_ns)
+		slot->running_ns = bpf_ktime_get_ns();
+	return 0;
+}

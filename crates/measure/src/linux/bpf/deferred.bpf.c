@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The softirq service and the deferred route: one BPF timer per CPU, whose
+ * callback runs in softirq context.
+ *
+ *   softirq  the callback's first instruction
+ *   signal   the callback asks for its follower: a thread, through a ring
+ *            buffer (whose wakeup takes an irq_work hop: signal -> waking),
+ *            or a work item (worker.bpf.c)
+ *
+ * Every expiry has one follower, in turn, so that no two services answer the
+ * same expiry and disturb each other. Not in it: `irq` and `raise`
+ * (irq.bpf.c, raise.bpf.c) and the thread's waking and running (chain.bpf.c).
+ */
+#include "kernel.h"
+#include "board_maps.h"
+#include "timeline.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum {
+	TIMER_ABSOLUTE = 1, /* BPF_F_TIMER_ABS, Linux 6.4 */
+	TIMER_PINNED = 2,   /* BPF_F_TIMER_CPU_PIN, Linux 6.7 */
+	FOLLOWERS = 8,
+	BUSY = 16, /* EBUSY: initialised by a trial before */
+	/* Expiries that one callback can find passed: a stall of this many
+	 * periods is skipped in one go, a longer one in several. */
+	CATCH_UP = 512,
+};
+
+/* How the timer is armed; 0 where the kernel knows neither flag. */
+const volatile u32 timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
+
+struct deferral {
+	struct bpf_timer timer;
+	struct timeline timeline;
+	u64 armed_ns;	/* what the timer was armed for */
+	u64 rounds[FOLLOWERS];	/* expiries that were each follower's turn */
+	u64 foreign;	/* callbacks on another CPU */
+	u64 unsignalled; /* wakeups that the ring refused */
+	u64 runs;	/* callbacks, and the time that they ran: the kernel's */
+	u64 run_ns;	/* own statistics do not count callbacks */
+	u32 cpu;
+	u32 line;		/* the softirq's own line, or BOARD_NONE */
+	u32 turn;		/* whose turn it is */
+	u32 nr_followers;
+	u32 followers[FOLLOWERS]; /* their lines on this CPU */
+	u32 worker;		  /* which follower is the work item, or BOARD_NONE */
+	u32 skipping; /* woken only to go on catching up */
+	u32 stop;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct deferral);
+} deferrals SEC(".maps");
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* One ring per CPU and line; its data are not read, only its wakeup counts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+/*
+ * The next slot of a line, filled with what is known of the activation, or
+ * NULL: no room, and counted as such in the line.
+ */
+static __always_inline struct board_slot *
+claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i,
+	   const struct deferral *d, u64 seq, u64 now)
+{
+	u64 room = 1ULL << cpu->ring_bits;
+	u64 place = cpu->lines_first_slot + ((u64)i << cpu->ring_bits) +
+		    (line->head & (room - 1));
+	struct board_slot *slot;
+
+	if (line->head - line->tail >= room) {
+		line->lost += 1;
+		return NULL;
+	}
+	line->slot = place;
+	slot = board_slot(line);
+	if (!slot)
+		return NULL;
+	slot->seq = seq;
+	slot->expiry_ns = d->armed_ns;
+	slot->irq_ns = cpu->served_irq_ns;
+	slot->expire_ns = 0;
+	slot->raise_ns = cpu->served_raise_ns;
+	slot->softirq_ns = now;
+	slot->signal_ns = 0;
+	slot->waking_ns = 0;
+	slot->running_ns = 0;
+	slot->end_ns = 0;
+	slot->lost_before = line->lost;
+	line->lost = 0;
+	return slot;
+}
+
+/* Asks the follower whose turn it is; one still busy misses this expiry. */
+static __always_inline void signal_follower(struct board_cpu *cpu,
+					    struct deferral *d, u64 now)
+{
+	u32 turn = d->turn;
+	struct board_slot *slot;
+	struct board_line *line;
+	void *ring;
+	u32 i, key;
+	u64 seq;
+
+	if (turn >= FOLLOWERS || turn >= d->nr_followers)
+		return;
+	i = d->followers[turn];
+	line = board_line(cpu, i);
+	if (!line || line->waiting)
+		return;
+	seq = d->rounds[turn];
+	slot = claim_slot(cpu, line, i, d, seq, now);
+	if (!slot)
+		return;
+	line->waiting = 1;
+	if (turn == d->worker) {
+		cpu->worker_due = 1;
+		return;
+	}
+	key = d->cpu * BOARD_LINES + i;
+	ring = bpf_map_lookup_elem(&rings, &key);
+	slot->signal_ns = bpf_ktime_get_ns();
+	if (!ring ||
+	    bpf_ringbuf_output(ring, &seq, sizeof(seq), BPF_RB_FORCE_WAKEUP)) {
+		line->waiting = 0;
+		d->unsignalled += 1;
+	}
+}
+
+/* The timeline's next expiry is the next follower's. */
+static __always_inline void next_turn(struct deferral *d)
+{
+	u32 turn = d->turn;
+
+	if (turn < FOLLOWERS)
+		d->rounds[turn] += 1;
+	turn += 1;
+	d->turn = turn >= d->nr_followers ? 0 : turn;
+}
+
+/* Arms the timer for the first expiry that has not passed. */
+static __always_inline void arm(struct deferral *d, struct board_cpu *cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 flags = timer_flags;
+	u64 want;
+
+	d->skipping = 1;
+	for (u32 i = 0; i < CATCH_UP; i++) {
+		timeline_advance(&d->timeline);
+		if (d->timeline.expiry_ns > now) {
+			d->skipping = 0;
+			break;
+		}
+		next_turn(d);
+	}
+	want = d->skipping ? now + 1000 : d->timeline.expiry_ns;
+	d->armed_ns = want;
+	cpu->arming = 1;
+	if (flags & TIMER_ABSOLUTE) {
+		bpf_timer_start(&d->timer, want, flags);
+	} else if (!bpf_timer_start(&d->timer, want - now, 0)) {
+		d->armed_ns = cpu->armed_expiry_ns;
+	}
+	cpu->arming = 0;
+}
+
+static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64 now)
+{
+	struct board_line *own = board_line(cpu, d->line);
+
+	if (bpf_get_smp_processor_id() != d->cpu) {
+		d->foreign += 1;
+	} else {
+		/* `seq` was advanced when this expiry was planned. */
+		struct board_slot *slot =
+			own ? claim_slot(cpu, own, d->line, d,
+					 d->timeline.seq - 1, now) :
+			      NULL;
+
+		if (slot) {
+			slot->end_ns = now;
+			own->head += 1;
+		}
+		signal_follower(cpu, d, now);
+	}
+	next_turn(d);
+}
+
+static int on_deferred(void *map, u32 *key, struct deferral *d)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct board_cpu *cpu = board_cpu(d->cpu);
+
+	if (!cpu || d->stop)
+		return 0;
+	if (!d->skipping)
+		serve(d, cpu, now);
+	arm(d, cpu);
+	d->runs += 1;
+	d->run_ns += bpf_ktime_get_ns() - now;
+	return 0;
+}
+
+struct start_args {
+	u32 index; /* of the deferral; run on its CPU */
+};
+
+SEC("syscall")
+int start_deferral(struct start_args *args)
+{
+	u32 index = args->index;
+	struct deferral *d = bpf_map_lookup_elem(&deferrals, &index);
+	struct board_cpu *cpu;
+	long err;
+
+	if (!d)
+		return 1;
+	cpu = board_cpu(d->cpu);
+	if (!cpu)
+		return 1;
+	/* CLOCK_MONOTONIC is 1. */
+	err = bpf_timer_init(&d->timer, &deferrals, 1);
+	if (err && err != -BUSY)
+		return -err;
+	err = bpf_timer_set_callback(&d->timer, on_deferred);
+	if (err)
+		return -err;
+	err = bpf_timer_start(&d->timer, bpf_ktime_get_ns() + 1000, timer_flags);
+	if (err)
+		return -err;
+	d->skipping = 1;
+	return 0;
+}
+
+SEC("syscall")
+int stop_deferral(struct start_args *args)
+{
+	u32 index = args->index;
+	struct deferral *d = bpf_map_lookup_elem(&deferrals, &index);
+
+	if (!d)
+		return 1;
+	d->stop = 1;
+	bpf_timer_cancel(&d->timer);
+	return 0;
+}

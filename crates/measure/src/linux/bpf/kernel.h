@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The few kernel types that the programs read, by name; CO-RE finds the
+ * offsets of the kernel that runs. Only what is read stands here, so that a
+ * kernel that changes the rest still fits.
+ */
+#ifndef LAGGARD_KERNEL_H
+#define LAGGARD_KERNEL_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s64 s64;
+
+#define __kernel_type __attribute__((preserve_access_index))
+
+struct thread_info {
+	u32 cpu; /* where a runnable task is queued, or last ran */
+} __kernel_type;
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid; /* user space calls it TID */
+} __kernel_type;
+
+struct timerqueue_node {
+	s64 expires; /* CLOCK_MONOTONIC ns, hard expiry */
+} __kernel_type;
+
+struct hrtimer {
+	struct timerqueue_node node;
+} __kernel_type;
+
+/* Vector numbers of softirqs: enum in include/linux/interrupt.h. */
+enum { HRTIMER_SOFTIRQ_VECTOR = 8 };
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The worker service: a work item in the kernel's per-CPU workqueue, started
+ * when the softirq that wanted it ends.
+ *
+ *   signal  just before the work item is queued
+ *   worker  its first instruction
+ *
+ * An object of its own: kernels before 6.10 have no BPF work items.
+ */
+#include "kernel.h"
+#include "board_maps.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct bpf_wq {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
+extern int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags) __ksym;
+extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym;
+#ifdef WQ_CALLBACK_IMPLICIT
+extern int bpf_wq_set_callback(struct bpf_wq *wq,
+			       int (*callback_fn)(void *map, int *key, void *value),
+			       unsigned int flags) __ksym;
+#define set_callback(wq, fn) bpf_wq_set_callback(wq, fn, 0)
+#else
+extern int bpf_wq_set_callback_impl(struct bpf_wq *wq,
+				    int (callback_fn)(void *map, int *key, void *value),
+				    unsigned int flags, void *aux__ign) __ksym;
+#define set_callback(wq, fn) bpf_wq_set_callback_impl(wq, fn, 0, NULL)
+#endif
+
+enum { BUSY = 16 /* EBUSY: initialised by a trial before */ };
+
+struct work {
+	struct bpf_wq wq;
+	u64 runs; /* work items, and the time that they ran */
+	u64 run_ns;
+	u32 cpu;
+	u32 line;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+static int on_work(void *map, int *key, void *value)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct work *work = value;
+	struct board_cpu *cpu = board_cpu(work->cpu);
+	struct board_line *line = cpu ? board_line(cpu, work->line) : NULL;
+	struct board_slot *slot = line ? board_slot(line) : NULL;
+
+	if (!cpu || !line || !slot || !line->waiting)
+		return 0;
+	slot->end_ns = now;
+	line->head += 1;
+	/* Last: the softirq may claim the next slot from here on. */
+	barrier();
+	line->waiting = 0;
+	work->runs += 1;
+	work->run_ns += bpf_ktime_get_ns() - now;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	u32 key = bpf_get_smp_processor_id();
+	struct board_cpu *cpu;
+	struct board_slot *slot;
+	struct board_line *line;
+	struct work *work;
+
+	if (vector != HRTIMER_SOFTIRQ_VECTOR)
+		return 0;
+	cpu = board_cpu(key);
+	if (!cpu || !cpu->worker_due)
+		return 0;
+	cpu->worker_due = 0;
+	work = bpf_map_lookup_elem(&works, &key);
+	if (!work)
+		return 0;
+	line = board_line(cpu, work->line);
+	slot = line ? board_slot(line) : NULL;
+	if (slot)
+		slot->signal_ns = bpf_ktime_get_ns();
+	bpf_wq_start(&work->wq, 0);
+	return 0;
+}
+
+struct prepare_args {
+	u32 cpu;
+	u32 line;
+};
+
+SEC("syscall")
+int prepare_work(struct prepare_args *args)
+{
+	u32 key = args->cpu;
+	struct work *work = bpf_map_lookup_elem(&works, &key);
+	int err;
+
+	if (!work)
+		return 1;
+	work->cpu = args->cpu;
+	work->line = args->line;
+	err = bpf_wq_init(&work->wq, &works, 0);
+	if (err && err != -BUSY)
+		return -err;
+	err = set_callback(&work->wq, on_work);
+	return -err;
+}

@@ -1,0 +1,35 @@
+//! `CLOCK_MONOTONIC`.
+
+use laggard_model::Nanos;
+
+/// The time now.
+pub fn now() -> Nanos {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for writes. The call cannot fail: the clock
+    //         exists on every Linux and the pointer is good.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Nanos::from_ns(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+}
+
+/// Sleeps until `time`, or returns at once where it has passed.
+#[allow(clippy::cast_possible_wrap)]
+pub(crate) fn sleep_until(time: Nanos) {
+    let until = libc::timespec {
+        tv_sec: (time.ns() / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time.ns() % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `until` is valid for reads; no remaining time is asked for.
+    //         Signals are blocked in measuring threads, so the only ways out
+    //         are the expiry and an invalid time, which this is not.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const until,
+            std::ptr::null_mut(),
+        )
+    };
+}

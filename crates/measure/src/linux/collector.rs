@@ -1,0 +1,182 @@
+//! From the board's slots to activations: the collector's side of the rings.
+
+use std::sync::atomic::Ordering;
+
+use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
+
+use super::board::{CpuBoard, Slot};
+use crate::timeline::Timeline;
+
+/// Which stages a line's activations should have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// A timer's callback, in a hard interrupt.
+    pub(crate) expire: bool,
+    /// An interrupt before the first stage.
+    pub(crate) irq: bool,
+    /// A thread's wakeup.
+    pub(crate) waking: bool,
+}
+
+/// One line, as the collector sees it.
+#[derive(Debug)]
+pub(crate) struct LineReader {
+    pub(crate) id: LineId,
+    /// Its place among the lines of its CPU.
+    pub(crate) index: usize,
+    pub(crate) expected: Expected,
+    /// The last stage, which `end_ns` is.
+    pub(crate) last: Stage,
+    /// Plans the line's expiries again, to tell when missed ones were due.
+    pub(crate) planned: Option<Timeline>,
+    /// Only every `stride`-th expiry of the timeline, from `first` on, is
+    /// this line's.
+    pub(crate) stride: u64,
+    pub(crate) first: u64,
+    /// The number of the next activation.
+    pub(crate) next_seq: u64,
+    /// When the service last ran.
+    pub(crate) last_end: Option<Nanos>,
+}
+
+impl LineReader {
+    /// Appends everything new; counts what was lost.
+    pub(crate) fn drain(
+        &mut self,
+        cpu: &CpuBoard,
+        ring: &[Slot],
+        into: &mut Batch,
+        losses: &mut Losses,
+    ) {
+        let line = &cpu.lines[self.index];
+        let head = line.head.load(Ordering::Acquire);
+        let mut tail = line.tail.load(Ordering::Relaxed);
+        while tail < head {
+            #[allow(clippy::cast_possible_truncation)]
+            let slot = &ring[(tail % ring.len() as u64) as usize];
+            self.take(slot, into, losses);
+            tail += 1;
+            line.tail.store(tail, Ordering::Release);
+        }
+    }
+
+    fn take(&mut self, slot: &Slot, into: &mut Batch, losses: &mut Losses) {
+        let seq = slot.seq.load(Ordering::Relaxed);
+        let end = Nanos::from_ns(slot.end_ns.load(Ordering::Relaxed));
+        let lost = slot.lost_before.load(Ordering::Relaxed);
+        losses.add(LossReason::RingFull, lost);
+        // The ring fills last, so the lost ones are the newest of the gap.
+        let missed_until = seq.saturating_sub(lost);
+        while self.next_seq < seq {
+            let expiry = self.planned_expiry();
+            if self.next_seq < missed_until {
+                // Queued behind the activation before, it would have been
+                // served when that one was.
+                let served = self.last_end.unwrap_or(end);
+                into.push(&self.missed(self.next_seq, expiry, served));
+            }
+            self.next_seq += 1;
+        }
+        self.planned_expiry();
+        self.next_seq = seq + 1;
+        self.last_end = Some(end);
+        if let Some(activation) = self.activation(slot, seq, end, losses) {
+            into.push(&activation);
+        }
+    }
+
+    /// The planned time of expiry `next_seq`.
+    fn planned_expiry(&mut self) -> Nanos {
+        let Some(timeline) = &mut self.planned else {
+            return Nanos::ZERO;
+        };
+        let number = self.next_seq * self.stride + self.first;
+        while timeline.seq() < number {
+            timeline.advance();
+        }
+        timeline.expiry()
+    }
+
+    fn missed(&self, seq: u64, expiry: Nanos, served: Nanos) -> Activation {
+        let mut steps = [None; STAGES.len()];
+        steps[self.last.index()] = Some(served.saturating_sub(expiry));
+        Activation {
+            line: self.id,
+            seq,
+            expiry,
+            missed: true,
+            steps,
+        }
+    }
+
+    fn activation(
+        &self,
+        slot: &Slot,
+        seq: u64,
+        end: Nanos,
+        losses: &mut Losses,
+    ) -> Option<Activation> {
+        let expiry = Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed));
+        let Some(total) = Nanos::between(expiry, end) else {
+            losses.add(LossReason::ClockBack, 1);
+            return None;
+        };
+        let mut steps = [None; STAGES.len()];
+        let mut before = expiry;
+        for (stage, time) in [
+            (Stage::Irq, &slot.irq_ns),
+            (Stage::Expire, &slot.expire_ns),
+            (Stage::Raise, &slot.raise_ns),
+            (Stage::Softirq, &slot.softirq_ns),
+            (Stage::Signal, &slot.signal_ns),
+            (Stage::Waking, &slot.waking_ns),
+            (Stage::Running, &slot.running_ns),
+        ] {
+            let time = Nanos::from_ns(time.load(Ordering::Relaxed));
+            if time == Nanos::ZERO || stage == self.last {
+                continue;
+            }
+            // An interrupt or raise from before the expiry served another
+            // timer first; it says nothing of this activation.
+            if time < expiry && matches!(stage, Stage::Irq | Stage::Raise) {
+                if stage == Stage::Irq {
+                    losses.add(LossReason::IrqShared, 1);
+                }
+                continue;
+            }
+            match Nanos::between(before, time) {
+                Some(step) if time <= end => {
+                    steps[stage.index()] = Some(step);
+                    before = time;
+                }
+                _ => losses.add(LossReason::ClockBack, 1),
+            }
+        }
+        self.count_unseen(&steps, slot, losses);
+        let seen = before.saturating_sub(expiry);
+        steps[self.last.index()] = Some(total.saturating_sub(seen));
+        Some(Activation {
+            line: self.id,
+            seq,
+            expiry,
+            missed: false,
+            steps,
+        })
+    }
+
+    fn count_unseen(
+        &self,
+        steps: &[Option<Nanos>; STAGES.len()],
+        slot: &Slot,
+        losses: &mut Losses,
+    ) {
+        if self.expected.expire && steps[Stage::Expire.index()].is_none() {
+            losses.add(LossReason::ExpireUnseen, 1);
+        } else if self.expected.irq && slot.irq_ns.load(Ordering::Relaxed) == 0 {
+            losses.add(LossReason::IrqShared, 1);
+        }
+        if self.expected.waking && steps[Stage::Waking.index()].is_none() {
+            losses.add(LossReason::WakingUnseen, 1);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Measuring on Linux: threads with timers of their own, softirq callbacks,
+//! work items, and eBPF programs that stamp the stages in between.
+
+mod board;
+mod clock;
+mod collector;
+mod doorbell;
+mod lines;
+mod objects;
+mod policy;
+mod probe;
+mod programs;
+mod thread;
+
+pub use clock::now;
+pub use probe::{LinuxProbe, Wanted};
+
+use std::fs;
+
+use laggard_model::CpuList;
+
+/// CPUs that are online.
+pub fn online_cpus() -> CpuList {
+    cpus_in("/sys/devices/system/cpu/online")
+}
+
+/// One more than the highest CPU number that this machine can ever have.
+fn possible_cpus() -> usize {
+    cpus_in("/sys/devices/system/cpu/possible")
+        .as_slice()
+        .last()
+        .map_or(1, |cpu| cpu.0 as usize + 1)
+}
+
+/// The CPUs listed in a file; CPU 0 alone where it cannot be read, because
+/// there is always that one.
+fn cpus_in(path: &str) -> CpuList {
+    fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| [laggard_model::Cpu(0)].into_iter().collect())
+}

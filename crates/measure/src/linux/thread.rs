@@ -1,0 +1,237 @@
+//! Measuring threads: one per CPU, thread service and route.
+//!
+//! After its start a measuring thread takes no lock, allocates nothing,
+//! writes no file and, once its memory is locked, has no page fault. It
+//! sleeps, reads the clock and writes to the board.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use laggard_model::{Cpu, Nanos, Service, Tid};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use super::board::{Board, CpuBoard, Slot};
+use super::doorbell::Doorbell;
+use super::{clock, policy};
+use crate::timeline::Timeline;
+
+/// What all threads of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) board: Board,
+    /// Set when measuring is to end.
+    pub(crate) stop: AtomicBool,
+    /// CPU time of measuring threads that have ended, ns.
+    pub(crate) cpu_ns: AtomicU64,
+    /// Page faults of those while they measured.
+    pub(crate) faults: AtomicU64,
+}
+
+/// How a thread is woken.
+#[derive(Debug)]
+pub(crate) enum Waking {
+    /// By its own timer, on this timeline.
+    Timer,
+    /// By the softirq's callback, through this ring buffer.
+    Doorbell(OwnedFd),
+}
+
+/// A thread that is ready to measure.
+#[derive(Debug)]
+pub(crate) struct MeasuringThread {
+    pub(crate) tid: Tid,
+    start: Sender<Option<Timeline>>,
+    handle: JoinHandle<()>,
+}
+
+impl MeasuringThread {
+    /// A thread for line `line` of `cpu`, with its policy set, asleep.
+    pub(crate) fn prepare(
+        shared: Arc<Shared>,
+        cpu: Cpu,
+        line: usize,
+        service: Service,
+        waking: Waking,
+    ) -> io::Result<Self> {
+        let (start, started) = channel();
+        let (ready, is_ready) = channel();
+        let handle = std::thread::Builder::new()
+            .name(format!("laggard/{cpu}/{service}"))
+            .stack_size(policy::STACK_BYTES)
+            .spawn(move || run(&shared, cpu, line, service, waking, &ready, &started))?;
+        let tid = is_ready
+            .recv()
+            .map_err(|_| io::Error::other("the measuring thread ended at its start"))??;
+        Ok(Self { tid, start, handle })
+    }
+
+    /// Lets it measure; a thread that is woken by a doorbell needs no timeline.
+    pub(crate) fn start(&self, timeline: Option<Timeline>) {
+        // A thread that is gone has reported why when it was prepared.
+        let _ = self.start.send(timeline);
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+fn run(
+    shared: &Shared,
+    cpu: Cpu,
+    line: usize,
+    service: Service,
+    waking: Waking,
+    ready: &Sender<io::Result<Tid>>,
+    started: &Receiver<Option<Timeline>>,
+) {
+    let prepared = policy::block_signals()
+        .and_then(|()| policy::pin(cpu))
+        .and_then(|()| policy::schedule_as(service))
+        .and_then(|()| match waking {
+            Waking::Timer => Ok(None),
+            Waking::Doorbell(ring) => Doorbell::new(ring).and_then(with_epoll).map(Some),
+        });
+    policy::refuse_timer_slack();
+    policy::touch_stack();
+    // SAFETY: takes nothing; cannot fail.
+    let tid = Tid(unsafe { libc::gettid() }.cast_unsigned());
+    let (report, doorbell) = match prepared {
+        Ok(doorbell) => (Ok(tid), doorbell),
+        Err(err) => (Err(err), None),
+    };
+    let failed = report.is_err();
+    // The other end waits for exactly this message.
+    let _ = ready.send(report);
+    if failed {
+        return;
+    }
+    let Ok(timeline) = started.recv() else {
+        return;
+    };
+    let (_, faults) = policy::usage_of_thread();
+    let cpu_board = shared.board.cpu(cpu.0);
+    let ring = shared.board.ring(cpu_board, line);
+    match (timeline, doorbell) {
+        (Some(timeline), _) => measure_timer(shared, cpu_board, line, ring, timeline),
+        (None, Some((doorbell, epoll))) => {
+            measure_doorbell(shared, cpu_board, line, ring, &doorbell, &epoll);
+        }
+        (None, None) => {}
+    }
+    let (cpu_ns, faults_after) = policy::usage_of_thread();
+    shared.cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
+    shared
+        .faults
+        .fetch_add(faults_after - faults, Ordering::Relaxed);
+}
+
+fn with_epoll(doorbell: Doorbell) -> io::Result<(Doorbell, Epoll)> {
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    epoll.add(doorbell.ring(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+    Ok((doorbell, epoll))
+}
+
+/// Sleeps until each expiry of the timeline that has not passed.
+fn measure_timer(
+    shared: &Shared,
+    cpu: &CpuBoard,
+    index: usize,
+    ring: &[Slot],
+    mut timeline: Timeline,
+) {
+    let line = &cpu.lines[index];
+    let room = ring.len() as u64;
+    let first = cpu.lines_first_slot.load(Ordering::Relaxed) + index as u64 * room;
+    let mut head = 0_u64;
+    let mut lost = 0_u64;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let place = head % room;
+        let has_room = head - line.tail.load(Ordering::Acquire) < room;
+        #[allow(clippy::cast_possible_truncation)]
+        let slot = &ring[place as usize];
+        if has_room {
+            slot.begin(timeline.seq(), timeline.expiry(), lost);
+            line.slot.store(first + place, Ordering::Relaxed);
+            line.waiting.store(1, Ordering::Relaxed);
+        }
+        // The programs run on this CPU, so they see the stores in order as
+        // long as the compiler keeps them so.
+        compiler_fence(Ordering::SeqCst);
+        clock::sleep_until(timeline.expiry());
+        let user = clock::now();
+        if has_room {
+            line.waiting.store(0, Ordering::Relaxed);
+            line.timer.store(0, Ordering::Relaxed);
+            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            head += 1;
+            lost = 0;
+            line.head.store(head, Ordering::Release);
+        } else {
+            lost += 1;
+            line.lost.store(lost, Ordering::Relaxed);
+        }
+        timeline.advance();
+        while timeline.expiry() <= user {
+            timeline.advance();
+        }
+    }
+}
+
+/// How often a thread that nobody wakes looks whether it is to end, ms.
+const DOORBELL_PATIENCE_MS: u16 = 100;
+
+/// Waits for the softirq's callback to ring.
+fn measure_doorbell(
+    shared: &Shared,
+    cpu: &CpuBoard,
+    index: usize,
+    ring: &[Slot],
+    doorbell: &Doorbell,
+    epoll: &Epoll,
+) {
+    let line = &cpu.lines[index];
+    let mut events = [EpollEvent::empty(); 1];
+    let patience = EpollTimeout::from(DOORBELL_PATIENCE_MS);
+    loop {
+        // Interrupted or timed out: looks again below, and finds nothing.
+        let _ = epoll.wait(&mut events, patience);
+        let user = clock::now();
+        doorbell.silence();
+        if line.waiting.load(Ordering::Acquire) != 0 {
+            let head = line.head.load(Ordering::Relaxed);
+            #[allow(clippy::cast_possible_truncation)]
+            let slot = &ring[(head % ring.len() as u64) as usize];
+            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            line.head.store(head + 1, Ordering::Release);
+            // Last: the callback may claim the next slot from here on.
+            line.waiting.store(0, Ordering::Release);
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// How long `line` has been waiting for a service that has not come.
+pub(crate) fn unserved_for(
+    cpu: &CpuBoard,
+    line: usize,
+    ring: &[Slot],
+    now: Nanos,
+) -> Option<Nanos> {
+    let state = &cpu.lines[line];
+    if state.waiting.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let head = state.head.load(Ordering::Acquire);
+    #[allow(clippy::cast_possible_truncation)]
+    let slot = &ring[(head % ring.len() as u64) as usize];
+    Nanos::between(Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed)), now)
+        .filter(|time| *time > Nanos::ZERO)
+}

@@ -1,0 +1,103 @@
+//! What every probe can do, whatever it measures with.
+
+use std::time::Duration;
+
+use laggard_model::{Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service};
+
+/// What a probe is asked to measure.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// On which CPUs.
+    pub cpus: CpuList,
+    /// Which services, on each of them.
+    pub services: Vec<Service>,
+    /// Services that may be left out, with a caveat, where they cannot be
+    /// had. The others are an error then.
+    pub optional: bool,
+    /// Mean time between two expiries of a line; whole microseconds.
+    pub period: Nanos,
+    /// Whether expiries are spread over all phases of a hidden tick.
+    pub dither: bool,
+    /// Seed of that spread.
+    pub seed: u64,
+}
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// A service that was asked for by name cannot be had.
+    #[error("cannot measure `{service}`: {reason}; {remedy}")]
+    Service {
+        /// Which.
+        service: Service,
+        /// Why not.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// No service is left.
+    #[error("none of the services can be measured here; `laggard doctor` says why")]
+    NoService,
+    /// A chosen CPU cannot be used.
+    #[error("CPU {0} is not online; choose from {1}")]
+    NoCpu(u32, CpuList),
+    /// Too many services for one CPU.
+    #[error("{0} lines on one CPU are more than {1}; ask for fewer services")]
+    TooManyLines(usize, usize),
+    /// The period cannot be kept.
+    #[error("a period of {0} is out of range; use {1} to {2}")]
+    Period(Nanos, Nanos, Nanos),
+    /// A call to the operating system failed.
+    #[error("cannot {action}{}; {remedy}", .source.as_ref().map(|err| format!(": {err}")).unwrap_or_default())]
+    System {
+        /// What was tried.
+        action: String,
+        /// What to do.
+        remedy: String,
+        /// What the system said.
+        source: Option<std::io::Error>,
+    },
+    /// A script of the fake probe is wrong.
+    #[error("{0}")]
+    Script(String),
+}
+
+/// A source of activations.
+///
+/// Order of calls: `start`, then `pause` and `drain` as often as wanted,
+/// `stop`, one last `drain`.
+pub trait Probe {
+    /// What the stages come from.
+    fn backend(&self) -> Backend;
+
+    /// The lines that are measured; an activation's `line` is an index here.
+    fn lines(&self) -> &[Line];
+
+    /// Reasons to doubt that showed while preparing or measuring.
+    fn caveats(&self) -> Vec<Caveat>;
+
+    /// Begins to measure. Returns when, by `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// When a measuring thread or program cannot be started.
+    fn start(&mut self) -> Result<Nanos, ProbeError>;
+
+    /// The time now, by the clock of the activations.
+    fn now(&self) -> Nanos;
+
+    /// Waits, at most for `time`, for more activations to come.
+    fn pause(&mut self, time: Duration);
+
+    /// Appends what has come since the last call, line by line in order.
+    fn drain(&mut self, into: &mut Batch);
+
+    /// Ends measuring.
+    fn stop(&mut self);
+
+    /// What was lost so far.
+    fn losses(&self) -> Losses;
+
+    /// What measuring cost so far.
+    fn cost(&self) -> OwnCost;
+}

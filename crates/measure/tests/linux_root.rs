@@ -1,0 +1,245 @@
+//! A real measurement on this machine. What it checks is order, sums and
+//! counts, never how long anything took.
+//!
+//! Needs root and a kernel with BTF; without them each test says that it is
+//! skipped, and why.
+
+use std::time::Duration;
+
+use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::{Probe, ProbeError, Request};
+use laggard_model::{
+    Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, Service, Stage,
+};
+
+const PERIOD: Nanos = Nanos::from_ms(1);
+const TIME: Duration = Duration::from_secs(1);
+const EVERY_SERVICE: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
+
+struct Measured {
+    lines: Vec<Line>,
+    batch: Batch,
+    losses: Losses,
+    cost: OwnCost,
+}
+
+impl Measured {
+    fn of_line(&self, line: usize) -> impl Iterator<Item = Activation> + '_ {
+        self.batch
+            .iter()
+            .filter(move |one| usize::from(one.line.0) == line)
+    }
+}
+
+fn request(services: &str) -> Request {
+    Request {
+        cpus: online_cpus(),
+        services: services
+            .split(',')
+            .map(|name| name.parse().unwrap())
+            .collect(),
+        optional: true,
+        period: PERIOD,
+        dither: true,
+        seed: 1,
+    }
+}
+
+/// Measures with BPF, or says why it cannot.
+fn measure(services: &str) -> Option<Measured> {
+    let mut probe = match LinuxProbe::new(request(services), Wanted::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return None;
+        }
+    };
+    for caveat in probe.caveats() {
+        println!("{}", caveat.what);
+    }
+    assert_eq!(probe.backend(), Backend::Bpf);
+    let mut batch = Batch::default();
+    probe.start().unwrap();
+    probe.pause(TIME);
+    probe.drain(&mut batch);
+    probe.stop();
+    probe.drain(&mut batch);
+    Some(Measured {
+        lines: probe.lines().to_vec(),
+        batch,
+        losses: probe.losses(),
+        cost: probe.cost(),
+    })
+}
+
+#[test]
+fn every_line_is_numbered_without_a_gap_that_no_loss_explains() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let mut gaps = 0;
+    for line in 0..measured.lines.len() {
+        let numbers: Vec<u64> = measured.of_line(line).map(|one| one.seq).collect();
+        assert!(
+            !numbers.is_empty(),
+            "{:?} was never served",
+            measured.lines[line]
+        );
+        assert!(
+            numbers.windows(2).all(|two| two[0] < two[1]),
+            "{:?}",
+            measured.lines[line]
+        );
+        gaps += numbers.last().unwrap() + 1 - numbers.len() as u64;
+    }
+    assert_eq!(
+        gaps,
+        measured.losses.activations() + measured.losses.clock_back
+    );
+}
+
+#[test]
+fn every_line_is_asked_as_often_as_its_period_says() {
+    let Some(measured) = measure("softirq,fifo:90,other") else {
+        return;
+    };
+
+    for (index, line) in measured.lines.iter().enumerate() {
+        let expiries: Vec<Nanos> = measured.of_line(index).map(|one| one.expiry).collect();
+        let span = Nanos::between(expiries[0], *expiries.last().unwrap()).unwrap();
+        let turns = if line.route == Route::Deferred { 2 } else { 1 };
+        let periods = span.ns() / PERIOD.ns() / turns;
+        let found = expiries.len() as u64;
+        assert!(
+            found.abs_diff(periods) * 10 <= periods + 50,
+            "{line:?}: {found} in {periods}"
+        );
+    }
+}
+
+#[test]
+fn most_activations_have_every_stage_of_their_route() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    for (index, line) in measured.lines.iter().enumerate() {
+        let wanted: &[Stage] = match (line.service, line.route) {
+            (Service::Softirq, _) => &[Stage::Irq, Stage::Raise, Stage::Softirq],
+            (Service::Worker, _) => &[Stage::Raise, Stage::Softirq, Stage::Signal, Stage::Worker],
+            (_, Route::Direct) => &[
+                Stage::Irq,
+                Stage::Expire,
+                Stage::Waking,
+                Stage::Running,
+                Stage::User,
+            ],
+            (_, Route::Deferred) => &[
+                Stage::Softirq,
+                Stage::Signal,
+                Stage::Waking,
+                Stage::Running,
+                Stage::User,
+            ],
+        };
+        let served: Vec<Activation> = measured.of_line(index).filter(|one| !one.missed).collect();
+        let complete = served
+            .iter()
+            .filter(|one| {
+                wanted
+                    .iter()
+                    .all(|stage| one.steps[stage.index()].is_some())
+            })
+            .count();
+        assert!(
+            complete * 10 > served.len() * 8,
+            "{line:?}: {complete} of {}",
+            served.len()
+        );
+    }
+}
+
+#[test]
+fn every_program_ran_and_its_cost_is_known() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let programs = &measured.cost.programs;
+    let has = |name| measured.lines.iter().any(|line| line.service == name);
+    for (name, wanted) in [
+        ("on_hrtimer_start", true),
+        ("on_hrtimer_expire_entry", true),
+        ("on_sched_waking", true),
+        ("on_sched_switch", true),
+        ("on_deferred", has(Service::Softirq)),
+        ("on_work", has(Service::Worker)),
+    ] {
+        let ran = programs
+            .iter()
+            .any(|one| one.name == name && one.runs > 0 && one.run_ns > Nanos::ZERO);
+        assert_eq!(ran, wanted, "{name} in {programs:?}");
+    }
+    assert!(measured.cost.measuring_cpu_ns > Nanos::ZERO);
+}
+
+#[test]
+fn without_bpf_only_thread_services_and_their_user_stage_remain() {
+    let mut probe = LinuxProbe::new(request("irq,softirq,other"), Wanted::User).unwrap();
+    let mut batch = Batch::default();
+
+    probe.start().unwrap();
+    probe.pause(TIME / 4);
+    probe.stop();
+    probe.drain(&mut batch);
+
+    assert!(
+        probe
+            .lines()
+            .iter()
+            .all(|line| line.service == Service::Other)
+    );
+    assert!(batch.len() > 50, "{}", batch.len());
+    assert!(
+        batch
+            .iter()
+            .all(|one| one.latency_of(Service::Other).is_some())
+    );
+    assert!(
+        batch
+            .iter()
+            .all(|one| one.steps[Stage::Irq.index()].is_none())
+    );
+}
+
+#[test]
+fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
+    let mut request = request("softirq");
+    request.optional = false;
+
+    let err = LinuxProbe::new(request, Wanted::User).unwrap_err();
+
+    assert!(matches!(err, ProbeError::Service { .. }));
+    assert_eq!(
+        err.to_string(),
+        "cannot measure `softirq`: it needs BPF; run as root on a kernel with BTF"
+    );
+}
+
+#[test]
+fn an_offline_cpu_and_an_impossible_period_are_refused() {
+    let mut offline = request("other");
+    offline.cpus = "4095".parse().unwrap();
+    let mut short = request("other");
+    short.period = Nanos::from_us(1);
+
+    assert!(matches!(
+        LinuxProbe::new(offline, Wanted::User),
+        Err(ProbeError::NoCpu(4095, _))
+    ));
+    assert!(matches!(
+        LinuxProbe::new(short, Wanted::User),
+        Err(ProbeError::Period(..))
+    ));
+}

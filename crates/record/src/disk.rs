@@ -1,0 +1,60 @@
+//! Files of a recording: their names, and how they are put in place whole.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use crate::WriteError;
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The manifest as it was at the start, in case the other is lost.
+pub(crate) const MANIFEST_START: &str = "manifest-start.json";
+/// Space set aside so that a full disk can still take the last manifest.
+pub(crate) const RESERVE: &str = "reserve";
+
+/// The file of closed segment `number`.
+pub(crate) fn segment_name(number: u32) -> String {
+    format!("samples-{number:06}.parquet")
+}
+
+/// The journal of the rows that will become segment `number`.
+pub(crate) fn journal_name(number: u32) -> String {
+    format!("open-{number:06}.journal")
+}
+
+/// The number in `name`, where it is `prefix`, digits and `suffix`.
+pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
+    let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
+    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => digits.parse().ok(),
+        false => None,
+    }
+}
+
+/// Writes a file under another name, syncs it, and renames it, so that a
+/// reader sees the old content or the new, never a part.
+pub(crate) fn place(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    let (hidden, file) = (dir.join(format!(".{name}.part")), dir.join(name));
+    let written = File::create(&hidden)
+        .and_then(|mut part| part.write_all(content).and_then(|()| part.sync_all()))
+        .and_then(|()| fs::rename(&hidden, &file))
+        .and_then(|()| sync_folder(dir));
+    written.map_err(|error| {
+        // Best effort: on a full disk the part would keep what space is left,
+        // and a reader ignores it either way.
+        let _ = fs::remove_file(&hidden);
+        WriteError::io(&file, error)
+    })
+}
+
+/// Makes renames and removals in `dir` survive a power cut.
+#[cfg(unix)]
+pub(crate) fn sync_folder(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Folders cannot be opened here; the file system keeps renames in order.
+#[cfg(not(unix))]
+pub(crate) fn sync_folder(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The journal: rows that are not in a closed segment yet.
+//!
+//! A journal is a series of frames, each appended by one write: the magic
+//! `LGJ1`, the payload's length and its CRC-32 (both u32, little endian), then
+//! the payload. A payload is rows, one after the other, all numbers in LEB128:
+//!
+//! - flags: bit 0 to 8 for each stage that the row has, bit 9 for `missed`
+//! - line, seq
+//! - expiry, ns, less that of the row before in this frame (the first: less
+//!   zero), zigzag coded
+//! - the time of each stage that the row has, ns since the stage before
+//!
+//! A kill in the middle of a write leaves a torn last frame. The reader stops
+//! there and says how much it left.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use laggard_model::{Activation, Batch, LineId, Nanos, STAGES};
+
+use crate::WriteError;
+
+const MAGIC: &[u8; 4] = b"LGJ1";
+const HEADER_BYTES: usize = 12;
+/// No frame that we write comes near this; a length above it is damage.
+const LARGEST_PAYLOAD: usize = 16 << 20;
+const MISSED: u64 = 1 << STAGES.len();
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Length of all whole frames.
+    good: u64,
+    frame: Vec<u8>,
+}
+
+impl Journal {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|error| WriteError::io(&path, error))?;
+        Ok(Self {
+            path,
+            file,
+            good: 0,
+            frame: Vec::new(),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends rows as one frame; the bytes written. After an error the journal
+    /// is as it was before.
+    pub(crate) fn append(
+        &mut self,
+        rows: impl Iterator<Item = Activation>,
+    ) -> Result<u64, WriteError> {
+        self.frame.clear();
+        self.frame.extend_from_slice(MAGIC);
+        self.frame.resize(HEADER_BYTES, 0);
+        let mut before = 0;
+        for row in rows {
+            put_row(&mut self.frame, &row, before);
+            before = row.expiry.ns();
+        }
+        let payload = &self.frame[HEADER_BYTES..];
+        let length = u32::try_from(payload.len()).expect("the recorder bounds a frame's rows");
+        let crc = crc32fast::hash(payload);
+        self.frame[4..8].copy_from_slice(&length.to_le_bytes());
+        self.frame[8..12].copy_from_slice(&crc.to_le_bytes());
+        match self.file.write_all(&self.frame) {
+            Ok(()) => {
+                self.good += self.frame.len() as u64;
+                Ok(self.frame.len() as u64)
+            }
+            Err(error) => {
+                self.cut_torn_frame()
+                    .map_err(|error| WriteError::io(&self.path, error))?;
+                Err(WriteError::io(&self.path, error))
+            }
+        }
+    }
+
+    fn cut_torn_frame(&mut self) -> io::Result<()> {
+        use std::io::{Seek, SeekFrom};
+        self.file.set_len(self.good)?;
+        self.file.seek(SeekFrom::Start(self.good)).map(|_| ())
+    }
+
+    /// Makes everything appended survive a power cut.
+    pub(crate) fn sync(&self) -> Result<(), WriteError> {
+        self.file
+            .sync_data()
+            .map_err(|error| WriteError::io(&self.path, error))
+    }
+}
+
+/// What a journal held.
+#[derive(Debug, Default)]
+pub(crate) struct JournalRows {
+    pub(crate) rows: Vec<Activation>,
+    /// Where reading stopped, and how many bytes follow.
+    pub(crate) torn: Option<(u64, u64)>,
+}
+
+/// Reads every whole frame of a journal.
+pub(crate) fn decode(bytes: &[u8]) -> JournalRows {
+    let mut found = JournalRows::default();
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some(length) = frame_rows(&bytes[at..], &mut found.rows) else {
+            found.torn = Some((at as u64, (bytes.len() - at) as u64));
+            break;
+        };
+        at += length;
+    }
+    found
+}
+
+/// Adds one frame's rows, or none; the frame's length.
+fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>) -> Option<usize> {
+    let header = bytes.get(..HEADER_BYTES)?;
+    let word = |at: usize| {
+        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let length = usize::try_from(word(4)).ok()?;
+    if &header[..4] != MAGIC || length > LARGEST_PAYLOAD {
+        return None;
+    }
+    let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + length)?;
+    if crc32fast::hash(payload) != word(8) {
+        return None;
+    }
+    let (before, mut rest, mut expiry) = (rows.len(), payload, 0);
+    while !rest.is_empty() {
+        let Some(row) = take_row(&mut rest, expiry) else {
+            rows.truncate(before);
+            return None;
+        };
+        expiry = row.expiry.ns();
+        rows.push(row);
+    }
+    Some(HEADER_BYTES + length)
+}
+
+fn put_row(out: &mut Vec<u8>, row: &Activation, expiry_before: u64) {
+    let mut flags = if row.missed { MISSED } else { 0 };
+    for (index, step) in row.steps.iter().enumerate() {
+        flags |= u64::from(step.is_some()) << index;
+    }
+    put_number(out, flags);
+    put_number(out, row.line.0.into());
+    put_number(out, row.seq);
+    let ahead = row.expiry.ns().wrapping_sub(expiry_before).cast_signed();
+    put_number(out, ((ahead << 1) ^ (ahead >> 63)).cast_unsigned());
+    for step in row.steps.iter().flatten() {
+        put_number(out, step.ns());
+    }
+}
+
+fn take_row(bytes: &mut &[u8], expiry_before: u64) -> Option<Activation> {
+    let flags = take_number(bytes)?;
+    if flags >= MISSED << 1 {
+        return None;
+    }
+    let line = LineId(u16::try_from(take_number(bytes)?).ok()?);
+    let seq = take_number(bytes)?;
+    let zigzag = take_number(bytes)?;
+    let ahead = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
+    let mut steps = [None; STAGES.len()];
+    for (index, step) in steps.iter_mut().enumerate() {
+        if flags >> index & 1 == 1 {
+            *step = Some(Nanos::from_ns(take_number(bytes)?)).filter(|ns| ns.ns() != Batch::ABSENT);
+        }
+    }
+    Some(Activation {
+        line,
+        seq,
+        expiry: Nanos::from_ns(expiry_before.wrapping_add(ahead)),
+        missed: flags & MISSED != 0,
+        steps,
+    })
+}
+
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push((number & 0x7f) as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7f);
+        // The tenth byte has room for one bit.
+        if shift == 63 && bits > 1 {
+            return None;
+        }
+        number |= bits << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}

@@ -1,0 +1,343 @@
+//! Sample segments: activations as the rows of a Parquet file.
+
+use bytes::Bytes;
+use laggard_model::{Activation, Batch, Line, LineId, STAGES, Stage};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{BoolType, ByteArray, DataType, Int32Type, Int64Type};
+use parquet::errors::Result;
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+
+use crate::table::{self, Column, Damage, guarded};
+
+/// Rows of a full segment.
+pub(crate) const SEGMENT_ROWS: usize = 65_536;
+/// Rows of a batch that a reader is given: its columns fit a core's cache.
+pub(crate) const BATCH_ROWS: usize = 4_096;
+
+const FIXED_COLUMNS: &str = "
+    required int32 line;
+    required int32 cpu;
+    required binary service (UTF8);
+    required binary route (UTF8);
+    required int64 seq;
+    required int64 expiry_us;
+    required int32 expiry_sub_ns;
+    required boolean missed;";
+
+/// Columns of a sample segment to read.
+///
+/// The line is always read. The other columns of the batches are empty unless
+/// they are wanted here, so that nothing is decoded for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Sequence numbers.
+    pub seq: bool,
+    /// Programmed times.
+    pub expiry: bool,
+    /// Whether each was missed.
+    pub missed: bool,
+    /// Steps, by [`Stage::index`].
+    pub steps: [bool; STAGES.len()],
+}
+
+impl Wanted {
+    /// Every column: the only choice with which [`Batch::get`] works.
+    pub const fn all() -> Self {
+        Self {
+            seq: true,
+            expiry: true,
+            missed: true,
+            steps: [true; STAGES.len()],
+        }
+    }
+
+    /// Every step and `missed`: enough for every latency.
+    pub const fn latencies() -> Self {
+        Self {
+            seq: false,
+            expiry: false,
+            ..Self::all()
+        }
+    }
+
+    /// Adds the step that ends at `stage`.
+    #[must_use]
+    pub const fn step(mut self, stage: Stage) -> Self {
+        self.steps[stage.index()] = true;
+        self
+    }
+}
+
+/// The rows, sorted by line and sequence number, as a Parquet file. Every
+/// row's line must be in `lines`.
+pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_unstable_by_key(|&row| (rows.line[row], rows.seq[row]));
+    let line_of = |row: &usize| &lines[usize::from(rows.line[*row].0)];
+    // Dictionary columns want one value each; cloning these is a count.
+    let names = |name: &dyn Fn(&Line) -> String| -> Vec<ByteArray> {
+        let names: Vec<ByteArray> = lines
+            .iter()
+            .map(|line| name(line).as_str().into())
+            .collect();
+        let name = |row: &usize| names[usize::from(rows.line[*row].0)].clone();
+        order.iter().map(name).collect()
+    };
+    let small = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    let expiry = |row: &usize| rows.expiry_ns[*row].cast_signed();
+    let mut columns = vec![
+        Column::I32(order.iter().map(|&row| rows.line[row].0.into()).collect()),
+        Column::I32(order.iter().map(|row| small(line_of(row).cpu.0)).collect()),
+        Column::Text(names(&|line| line.service.to_string())),
+        Column::Text(names(&|line| line.route.to_string())),
+        Column::I64(
+            order
+                .iter()
+                .map(|&row| rows.seq[row].cast_signed())
+                .collect(),
+        ),
+        Column::I64(order.iter().map(|row| expiry(row) / 1_000).collect()),
+        #[allow(clippy::cast_possible_truncation)]
+        Column::I32(
+            order
+                .iter()
+                .map(|row| (expiry(row) % 1_000) as i32)
+                .collect(),
+        ),
+        Column::Bool(order.iter().map(|&row| rows.missed[row]).collect()),
+    ];
+    columns.extend(rows.step_ns.iter().map(|steps| step_column(steps, &order)));
+    table::encode(&schema(), &columns)
+}
+
+fn schema() -> String {
+    let steps: String = STAGES
+        .iter()
+        .map(|stage| format!("optional int64 {stage}_ns; "))
+        .collect();
+    format!("message samples {{ {FIXED_COLUMNS} {steps} }}")
+}
+
+fn step_column(steps: &[u64], order: &[usize]) -> Column {
+    if steps.is_empty() {
+        return Column::SomeI64 {
+            values: Vec::new(),
+            present: vec![0; order.len()],
+        };
+    }
+    let sorted = || order.iter().map(|&row| steps[row]);
+    Column::SomeI64 {
+        values: sorted()
+            .filter(|&ns| ns != Batch::ABSENT)
+            .map(u64::cast_signed)
+            .collect(),
+        present: sorted().map(|ns| i16::from(ns != Batch::ABSENT)).collect(),
+    }
+}
+
+/// Reads one segment batch by batch.
+pub(crate) struct SegmentReader {
+    file: SerializedFileReader<Bytes>,
+    wanted: Wanted,
+    lines: usize,
+    group: usize,
+    open: Option<Columns>,
+    scratch: Scratch,
+}
+
+/// The column readers of a row group, by what they give.
+struct Columns {
+    left: usize,
+    line: ColumnReaderImpl<Int32Type>,
+    seq: Option<ColumnReaderImpl<Int64Type>>,
+    expiry: Option<(ColumnReaderImpl<Int64Type>, ColumnReaderImpl<Int32Type>)>,
+    missed: Option<ColumnReaderImpl<BoolType>>,
+    steps: [Option<ColumnReaderImpl<Int64Type>>; STAGES.len()],
+}
+
+#[derive(Default)]
+struct Scratch {
+    long: Vec<i64>,
+    short: Vec<i32>,
+    present: Vec<i16>,
+}
+
+impl SegmentReader {
+    /// Opens a segment's content. Rows of lines from `lines` on are damage.
+    pub(crate) fn open(
+        content: Vec<u8>,
+        wanted: Wanted,
+        lines: usize,
+    ) -> std::result::Result<Self, Damage> {
+        Ok(Self {
+            file: table::open(content)?,
+            wanted,
+            lines,
+            group: 0,
+            open: None,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Fills `batch` with the next rows; false at the end.
+    pub(crate) fn next(&mut self, batch: &mut Batch) -> std::result::Result<bool, Damage> {
+        batch.clear();
+        guarded(|| self.fill(batch))
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> std::result::Result<bool, Damage> {
+        while self.open.as_ref().is_none_or(|columns| columns.left == 0) {
+            if self.group == self.file.num_row_groups() {
+                return Ok(false);
+            }
+            let group = self.file.get_row_group(self.group)?;
+            self.open = Some(Columns::open(group.as_ref(), self.wanted)?);
+            self.group += 1;
+        }
+        let Some(columns) = &mut self.open else {
+            return Ok(false);
+        };
+        let rows = columns.left.min(BATCH_ROWS);
+        columns.left -= rows;
+        columns.read(rows, &mut self.scratch, batch)?;
+        match batch.line.iter().map(|line| usize::from(line.0)).max() {
+            Some(line) if line >= self.lines => Err(Damage::BadValue(format!(
+                "line {line}, but the manifest has {} lines",
+                self.lines
+            ))),
+            _ => Ok(true),
+        }
+    }
+}
+
+impl Columns {
+    fn open(group: &dyn RowGroupReader, wanted: Wanted) -> std::result::Result<Self, Damage> {
+        let long = |name: &str| match table::column(group, name)? {
+            ColumnReader::Int64ColumnReader(reader) => Ok(reader),
+            _ => Err(Damage::OtherType(name.into())),
+        };
+        let short = |name: &str| match table::column(group, name)? {
+            ColumnReader::Int32ColumnReader(reader) => Ok(reader),
+            _ => Err(Damage::OtherType(name.into())),
+        };
+        let mut steps = [const { None }; STAGES.len()];
+        for (step, stage) in steps.iter_mut().zip(STAGES) {
+            if wanted.steps[stage.index()] {
+                *step = Some(long(&format!("{stage}_ns"))?);
+            }
+        }
+        let rows = group.metadata().num_rows();
+        Ok(Self {
+            left: usize::try_from(rows).map_err(|_| Damage::BadValue(format!("{rows} rows")))?,
+            line: short("line")?,
+            seq: wanted.seq.then(|| long("seq")).transpose()?,
+            expiry: match wanted.expiry {
+                true => Some((long("expiry_us")?, short("expiry_sub_ns")?)),
+                false => None,
+            },
+            missed: match (wanted.missed, table::column(group, "missed")?) {
+                (false, _) => None,
+                (true, ColumnReader::BoolColumnReader(reader)) => Some(reader),
+                (true, _) => return Err(Damage::OtherType("missed".into())),
+            },
+            steps,
+        })
+    }
+
+    fn read(
+        &mut self,
+        rows: usize,
+        scratch: &mut Scratch,
+        batch: &mut Batch,
+    ) -> std::result::Result<(), Damage> {
+        let Scratch {
+            long,
+            short,
+            present,
+        } = scratch;
+        exactly(&mut self.line, rows, "line", short)?;
+        for &line in short.iter() {
+            let line = u16::try_from(line).map_err(|_| Damage::BadValue(format!("line {line}")))?;
+            batch.line.push(LineId(line));
+        }
+        if let Some(seq) = &mut self.seq {
+            exactly(seq, rows, "seq", long)?;
+            batch.seq.extend(long.iter().map(|seq| seq.cast_unsigned()));
+        }
+        if let Some((us, sub_ns)) = &mut self.expiry {
+            exactly(us, rows, "expiry_us", long)?;
+            exactly(sub_ns, rows, "expiry_sub_ns", short)?;
+            let whole =
+                |(us, sub): (&i64, &i32)| us.wrapping_mul(1_000).wrapping_add((*sub).into());
+            let expiries = long.iter().zip(short.iter()).map(whole);
+            batch.expiry_ns.extend(expiries.map(i64::cast_unsigned));
+        }
+        if let Some(missed) = &mut self.missed {
+            exactly(missed, rows, "missed", &mut batch.missed)?;
+        }
+        for (reader, column) in self.steps.iter_mut().zip(&mut batch.step_ns) {
+            if let Some(reader) = reader {
+                read_step(reader, rows, long, present, column)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `rows` values of a column that every row has.
+fn exactly<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+    name: &str,
+    values: &mut Vec<T::T>,
+) -> std::result::Result<(), Damage> {
+    values.clear();
+    reader.read_records(rows, None, None, values)?;
+    match values.len() == rows {
+        true => Ok(()),
+        false => Err(Damage::ColumnShort(name.into())),
+    }
+}
+
+/// Reads `rows` steps; the column stays empty when no row has one.
+fn read_step(
+    reader: &mut ColumnReaderImpl<Int64Type>,
+    rows: usize,
+    values: &mut Vec<i64>,
+    present: &mut Vec<i16>,
+    column: &mut Vec<u64>,
+) -> std::result::Result<(), Damage> {
+    values.clear();
+    present.clear();
+    reader.read_records(rows, Some(present), None, values)?;
+    if present.len() != rows {
+        return Err(Damage::ColumnShort("of a step".into()));
+    }
+    if values.len() == rows {
+        column.extend(values.iter().map(|step| step.cast_unsigned()));
+    } else if !values.is_empty() {
+        let mut values = values.iter();
+        for &present in present.iter() {
+            let step = match present {
+                0 => Batch::ABSENT,
+                _ => values
+                    .next()
+                    .ok_or_else(|| Damage::ColumnShort("of a step".into()))?
+                    .cast_unsigned(),
+            };
+            column.push(step);
+        }
+    }
+    Ok(())
+}
+
+/// Rows as batches of the usual size, each handed to `each`.
+pub(crate) fn in_batches(rows: &[Activation], mut each: impl FnMut(&Batch)) {
+    let mut batch = Batch::default();
+    for part in rows.chunks(BATCH_ROWS) {
+        batch.clear();
+        part.iter().for_each(|row| batch.push(row));
+        each(&batch);
+    }
+}

@@ -1,0 +1,168 @@
+//! Parquet files with a checksum, made and taken apart in memory.
+//!
+//! Parquet has no checksum that every writer fills in, and a flipped bit in a
+//! number would pass for a measurement. So each file's footer holds
+//! `laggard.crc32`: the CRC-32 of the whole file in eight hexadecimal digits,
+//! computed with these digits as zeros. It is checked before anything is
+//! decoded.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::RowGroupReader;
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+const CHECKSUM_KEY: &str = "laggard.crc32";
+const NO_CHECKSUM: &str = "00000000";
+/// Rows of a page: enough that a segment has one page per column.
+const PAGE_ROWS: usize = 1 << 17;
+
+/// One column's values; where some rows have none, `present` says which do
+/// (1) and `values` holds only theirs.
+#[derive(Debug)]
+pub(crate) enum Column {
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    Bool(Vec<bool>),
+    Text(Vec<ByteArray>),
+    SomeI64 { values: Vec<i64>, present: Vec<i16> },
+}
+
+/// A whole Parquet file of one row group. `schema` is a Parquet message type
+/// with the columns in their order.
+pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
+    let schema = Arc::new(parse_message_type(schema)?);
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("laggard ", env!("CARGO_PKG_VERSION")).into())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_data_page_size_limit(PAGE_ROWS * 16)
+        .set_write_batch_size(PAGE_ROWS);
+    for (field, column) in schema.get_fields().iter().zip(columns) {
+        let path = ColumnPath::from(field.name());
+        properties = match column {
+            Column::I32(_) | Column::I64(_) | Column::SomeI64 { .. } => {
+                properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+            }
+            Column::Text(_) => properties.set_column_dictionary_enabled(path, true),
+            Column::Bool(_) => properties,
+        };
+    }
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()))?;
+    let mut group = writer.next_row_group()?;
+    for column in columns {
+        let mut out = group.next_column()?.ok_or_else(|| {
+            ParquetError::General("the schema has fewer columns than the table".into())
+        })?;
+        write_column(&mut out, column)?;
+        out.close()?;
+    }
+    group.close()?;
+    writer.append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.into(), NO_CHECKSUM.to_owned()));
+    let mut file = writer.into_inner()?;
+    let at = checksum_place(&file)
+        .ok_or_else(|| ParquetError::General("the footer has no place for a checksum".into()))?;
+    let digits = format!("{:08x}", crc32fast::hash(&file));
+    file[at..at + digits.len()].copy_from_slice(digits.as_bytes());
+    Ok(file)
+}
+
+fn write_column(out: &mut SerializedColumnWriter<'_>, column: &Column) -> Result<()> {
+    fn put<T: DataType>(
+        out: &mut SerializedColumnWriter<'_>,
+        values: &[T::T],
+        present: Option<&[i16]>,
+    ) -> Result<()> {
+        out.typed::<T>()
+            .write_batch(values, present, None)
+            .map(|_| ())
+    }
+    match column {
+        Column::I32(values) => put::<Int32Type>(out, values, None),
+        Column::I64(values) => put::<Int64Type>(out, values, None),
+        Column::Bool(values) => put::<BoolType>(out, values, None),
+        Column::Text(values) => put::<ByteArrayType>(out, values, None),
+        Column::SomeI64 { values, present } => put::<Int64Type>(out, values, Some(present)),
+    }
+}
+
+/// Where the checksum's digits are: after the last mention of its key.
+fn checksum_place(file: &[u8]) -> Option<usize> {
+    let key = CHECKSUM_KEY.as_bytes();
+    let at = file.windows(key.len()).rposition(|window| window == key)?;
+    // One byte of field header and one of length stand between key and value.
+    let at = at + key.len() + 2;
+    (at + NO_CHECKSUM.len() <= file.len()).then_some(at)
+}
+
+/// Why a file's content cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Damage {
+    #[error("it has no checksum, so it was not written by laggard or its end is gone")]
+    NoChecksum,
+    #[error("its checksum is wrong: some of its bytes changed after it was written")]
+    WrongChecksum,
+    #[error("column `{0}` is missing")]
+    NoColumn(String),
+    #[error("column `{0}` has another type than it should")]
+    OtherType(String),
+    #[error("column `{0}` ends early")]
+    ColumnShort(String),
+    #[error("it holds {0}")]
+    BadValue(String),
+    #[error("the Parquet reader cannot make sense of it")]
+    ReaderGaveUp,
+    #[error("{0}")]
+    Parquet(#[from] ParquetError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Checks a file's checksum and opens it.
+pub(crate) fn open(file: Vec<u8>) -> std::result::Result<SerializedFileReader<Bytes>, Damage> {
+    let at = checksum_place(&file).ok_or(Damage::NoChecksum)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&file[..at]);
+    crc.update(NO_CHECKSUM.as_bytes());
+    crc.update(&file[at + NO_CHECKSUM.len()..]);
+    if format!("{:08x}", crc.finalize()).as_bytes() != &file[at..at + NO_CHECKSUM.len()] {
+        return Err(Damage::WrongChecksum);
+    }
+    guarded(|| Ok(SerializedFileReader::new(Bytes::from(file))?))
+}
+
+/// Runs a step of the Parquet reader and turns a panic into damage.
+///
+/// The checksum keeps accidents away from that reader. This is for files that
+/// were made to harm: it asserts things that such a file can break.
+pub(crate) fn guarded<T>(
+    step: impl FnOnce() -> std::result::Result<T, Damage>,
+) -> std::result::Result<T, Damage> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(step))
+        .unwrap_or(Err(Damage::ReaderGaveUp))
+}
+
+/// The reader of the column `name`.
+pub(crate) fn column(
+    group: &dyn RowGroupReader,
+    name: &str,
+) -> std::result::Result<ColumnReader, Damage> {
+    let columns = group.metadata().columns();
+    let index = columns
+        .iter()
+        .position(|column| column.column_path().string() == name)
+        .ok_or_else(|| Damage::NoColumn(name.into()))?;
+    Ok(group.get_column_reader(index)?)
+}

@@ -1,0 +1,248 @@
+//! What is written is read back.
+
+mod fixture;
+
+use std::num::NonZeroUsize;
+
+use fixture::{Rows, all_rows, manifest, sorted};
+use laggard_model::{
+    Activation, Batch, Keep, LineId, LossReason, Nanos, SegmentEntry, Stage, State,
+};
+use laggard_record::{CreateError, Recorder, Recording, Shortfall, Wanted, WriteError};
+use proptest::prelude::{any, prop, proptest};
+
+/// Rows that fill two segments and begin a third.
+const ROWS: usize = 150_000;
+
+#[test]
+fn a_finished_recording_gives_back_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("whole.laggard");
+    let mut recorder = Recorder::create(&dir, manifest(Keep::All)).unwrap();
+    let (mut rows, mut pushed) = (Rows::new(7), Vec::new());
+    while pushed.len() < ROWS {
+        let batch = rows.batch(1_000);
+        pushed.extend(batch.iter());
+        recorder.append(&batch).unwrap();
+    }
+    let finished = recorder.finish(State::Complete).unwrap();
+
+    let recording = Recording::open(&dir).unwrap();
+
+    assert_eq!(recording.manifest(), &finished);
+    assert_eq!(recording.shortfalls(), []);
+    assert_eq!(all_rows(&recording), sorted(pushed.clone()));
+    let missed = pushed.iter().filter(|row| row.missed).count() as u64;
+    let counts = &finished.counts;
+    assert_eq!(counts.iter().map(|one| one.missed).sum::<u64>(), missed);
+    assert_eq!(
+        counts.iter().map(|one| one.served).sum::<u64>(),
+        ROWS as u64 - missed
+    );
+    assert_eq!(
+        finished
+            .segments
+            .iter()
+            .map(|one| one.rows)
+            .collect::<Vec<_>>(),
+        [66_000, 66_000, 18_000]
+    );
+    let mut files: Vec<String> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    assert_eq!(
+        files,
+        [
+            "manifest-start.json",
+            "manifest.json",
+            "samples-000001.parquet",
+            "samples-000002.parquet",
+            "samples-000003.parquet"
+        ]
+    );
+}
+
+#[test]
+fn an_unfinished_recording_gives_back_what_was_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let mut rows = Rows::new(3);
+    let batch = rows.batch(70_500);
+    recorder.append(&batch).unwrap();
+    recorder.append(&Batch::default()).unwrap();
+
+    let recording = Recording::open(dir.path()).unwrap();
+
+    assert_eq!(recording.shortfalls(), [Shortfall::NoEnd]);
+    assert_eq!(all_rows(&recording), sorted(batch.iter().collect()));
+}
+
+#[test]
+fn threads_see_every_row_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    recorder.append(&Rows::new(5).batch(ROWS)).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+
+    let scanned = recording.scan_parallel(
+        NonZeroUsize::new(3).unwrap(),
+        Wanted::all(),
+        Vec::new,
+        |rows, batch| rows.extend(batch.iter()),
+    );
+
+    assert_eq!(scanned.shortfalls, []);
+    let rows = sorted(scanned.states.into_iter().flatten().collect());
+    assert_eq!(rows, all_rows(&recording));
+    assert_eq!(rows.len(), ROWS);
+}
+
+#[test]
+fn only_the_wanted_columns_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    recorder.append(&Rows::new(5).batch(100)).unwrap();
+    recorder.finish(State::Interrupted).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+
+    let mut seen = 0;
+    let shortfalls = recording.scan(Wanted::default().step(Stage::User), |batch| {
+        seen += batch.len();
+        assert_eq!(batch.step_ns[Stage::User.index()].len(), batch.len());
+        assert!(batch.seq.is_empty() && batch.step_ns[Stage::Irq.index()].is_empty());
+    });
+
+    assert_eq!((seen, shortfalls), (100, vec![]));
+}
+
+#[test]
+fn a_folder_in_use_or_without_parent_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let create = |path| Recorder::create(path, manifest(Keep::All)).unwrap_err();
+
+    assert!(matches!(
+        create(dir.path().into()),
+        CreateError::NotEmpty(_)
+    ));
+    assert!(matches!(create(file.clone()), CreateError::NotAFolder(_)));
+    let error = create(dir.path().join("a/b"));
+    assert!(matches!(error, CreateError::ParentMissing(_)));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the folder `{}` does not exist; create it first",
+            dir.path().join("a").display()
+        )
+    );
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+}
+
+#[test]
+fn rows_that_cannot_be_stored_are_refused_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let mut batch = Rows::new(1).batch(3);
+    batch.line[1] = LineId(4);
+
+    let error = recorder.append(&batch).unwrap_err();
+
+    assert!(matches!(
+        error,
+        WriteError::UnknownLine { line: 4, lines: 4 }
+    ));
+    batch.line[1] = LineId(0);
+    batch.expiry_ns[2] = u64::MAX;
+    let error = recorder.append(&batch).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the expiry 18446744073709551615 of line 2 is too large to be a measurement; \
+         check the clock that it was read from"
+    );
+    assert_eq!(recorder.manifest().losses.not_written, 6);
+}
+
+#[test]
+fn flush_brings_changes_of_the_manifest_to_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let lost = || {
+        Recording::open(dir.path())
+            .unwrap()
+            .manifest()
+            .losses
+            .ring_full
+    };
+    let lose = |recorder: &mut Recorder| {
+        recorder.update(|manifest| manifest.losses.add(LossReason::RingFull, 1));
+    };
+    lose(&mut recorder);
+    assert_eq!(lost(), 0);
+
+    recorder.flush(Nanos::from_secs(10)).unwrap();
+    assert_eq!(lost(), 1);
+
+    lose(&mut recorder);
+    recorder.flush(Nanos::from_secs(14)).unwrap();
+    assert_eq!(lost(), 1, "before 5 s");
+    recorder.flush(Nanos::from_secs(15)).unwrap();
+    assert_eq!(lost(), 2, "after 5 s");
+}
+
+#[test]
+fn the_manifest_keeps_what_a_segment_spans() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let batch = Rows::new(9).batch(10);
+    recorder.append(&batch).unwrap();
+    let finished = recorder.finish(State::Complete).unwrap();
+
+    let file = "samples-000001.parquet";
+    assert_eq!(
+        finished.segments,
+        [SegmentEntry {
+            file: file.into(),
+            rows: 10,
+            bytes: dir.path().join(file).metadata().unwrap().len(),
+            first_ns: Nanos::from_ns(*batch.expiry_ns.iter().min().unwrap()),
+            last_ns: Nanos::from_ns(*batch.expiry_ns.iter().max().unwrap()),
+        }]
+    );
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
+    #[test]
+    fn any_rows_come_back_from_journal_and_segment(
+        rows in prop::collection::vec(
+            (0_u16..4, 0..=i64::MAX as u64, any::<bool>(), any::<[Option<u32>; 9]>(), 0_u32..22),
+            0..200,
+        ),
+    ) {
+        let rows: Vec<Activation> = rows
+            .into_iter()
+            .zip(0..)
+            .map(|((line, expiry, missed, steps, shift), seq)| Activation {
+                line: LineId(line),
+                seq,
+                expiry: Nanos::from_ns(expiry),
+                missed,
+                steps: steps.map(|ns| ns.map(|ns| Nanos::from_ns(u64::from(ns) << shift))),
+            })
+            .collect();
+        let mut batch = Batch::default();
+        rows.iter().for_each(|row| batch.push(row));
+        let dir = tempfile::tempdir().unwrap();
+        let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+        recorder.append(&batch).unwrap();
+        let rows = sorted(rows);
+
+        assert_eq!(all_rows(&Recording::open(dir.path()).unwrap()), rows, "journal");
+        recorder.finish(State::Complete).unwrap();
+        assert_eq!(all_rows(&Recording::open(dir.path()).unwrap()), rows, "segment");
+    }
+}

@@ -1,0 +1,100 @@
+//! Drawing: threads that draw Bezier curves into memory, then sleep 1 ms.
+//!
+//! Heubaum ran four windows of four threads, each of which drew curves by a
+//! system call and slept 1 ms. Here the picture is a plain buffer, so that
+//! the load needs no display; the rhythm (short bursts of computing and a
+//! thousand timer sleeps a second in every thread) is the same.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::Duration;
+
+pub(super) const THREADS: u32 = 16;
+
+const WIDTH: usize = 320;
+const HEIGHT: usize = 240;
+const CURVES: usize = 16;
+/// Points set on each curve.
+const POINTS: u16 = 512;
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// Draws until it `ends`; the result is the number of frames.
+pub(super) fn run(index: u32, ends: &dyn Fn() -> bool) -> u64 {
+    let mut picture = vec![0_u32; WIDTH * HEIGHT];
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (u64::from(index) << 32));
+    let mut frames = 0;
+    while !ends() {
+        picture.fill(0);
+        for _ in 0..CURVES {
+            let curve = [(); 4].map(|()| (dice.below(WIDTH), dice.below(HEIGHT)));
+            draw(&mut picture, curve, frames_colour(frames));
+        }
+        black_box(&picture);
+        frames += 1;
+        thread::sleep(SLEEP);
+    }
+    frames
+}
+
+/// A colour that changes from frame to frame, never the background's.
+const fn frames_colour(frames: u64) -> u32 {
+    #[allow(clippy::cast_possible_truncation)]
+    let low = frames as u32;
+    low | 0xff00_0000
+}
+
+/// Sets the points of the cubic Bezier curve with these control points.
+fn draw(picture: &mut [u32], curve: [(f32, f32); 4], colour: u32) {
+    for step in 0..POINTS {
+        let t = f32::from(step) / f32::from(POINTS);
+        let u = 1.0 - t;
+        let weights = [u * u * u, 3.0 * u * u * t, 3.0 * u * t * t, t * t * t];
+        let (x, y) = curve
+            .iter()
+            .zip(weights)
+            .fold((0.0, 0.0), |(x, y), (point, weight)| {
+                (x + weight * point.0, y + weight * point.1)
+            });
+        // The curve stays inside the hull of its control points.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let at = y as usize * WIDTH + x as usize;
+        if let Some(pixel) = picture.get_mut(at) {
+            *pixel = colour;
+        }
+    }
+}
+
+/// Xorshift (Marsaglia 2003): the same curves in every run.
+struct Dice(u64);
+
+impl Dice {
+    /// A number from 0 to just below `limit`.
+    fn below(&mut self, limit: usize) -> f32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        #[allow(clippy::cast_precision_loss)]
+        {
+            (self.0 % limit as u64) as f32
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_begins_at_its_first_point_and_marks_the_picture() {
+        let mut picture = vec![0; WIDTH * HEIGHT];
+
+        draw(
+            &mut picture,
+            [(5.0, 7.0), (300.0, 7.0), (5.0, 200.0), (300.0, 200.0)],
+            9,
+        );
+
+        assert_eq!(picture[7 * WIDTH + 5], 9);
+        assert!(picture.iter().filter(|&&pixel| pixel == 9).count() > 100);
+    }
+}

@@ -1,0 +1,226 @@
+//! Starting a load: what it runs, where, and where its output goes.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use laggard_model::CpuList;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::Pid;
+
+use super::guard::Guard;
+use super::{Builtin, LoadProcess};
+
+/// What becomes of a load's output.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// It is thrown away.
+    #[default]
+    Null,
+    /// Both streams go to this file, which is made or emptied.
+    File(PathBuf),
+    /// Both streams are kept in memory; the last line goes into [`Ended`].
+    /// For programs that write little.
+    Memory,
+}
+
+/// A load that is to be started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    command: Vec<OsString>,
+    cpus: Option<CpuList>,
+    output: Output,
+}
+
+/// Why a load did not start or could not be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// There is no command.
+    #[error("the load's command is empty; give one after `--`")]
+    Empty,
+    /// The program could not be run.
+    #[error("cannot start the load `{0}`; check its name and that it is in PATH")]
+    Start(String, #[source] io::Error),
+    /// The shell that ends the load when we die could not be run.
+    #[error("cannot start /bin/sh, which ends the load should this program be killed")]
+    Guard(#[source] io::Error),
+    /// The output has nowhere to go.
+    #[error("cannot write the load's output to {0}; choose another file")]
+    Output(String, #[source] io::Error),
+    /// The load cannot run on these CPUs.
+    #[error("cannot run the load on CPUs {0}; choose from those in /sys/devices/system/cpu/online")]
+    Cpus(CpuList, #[source] io::Error),
+    /// Normal scheduling was refused.
+    #[error("cannot give the load normal (SCHED_OTHER) scheduling")]
+    Scheduling(#[source] io::Error),
+    /// Somebody else reaped our child, or a signal was refused.
+    #[error("lost track of the load `{0}`; look with ps whether it still runs")]
+    Lost(String, #[source] io::Error),
+}
+
+impl Launch {
+    /// A load that runs `command`: a program and its arguments.
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self {
+            command,
+            cpus: None,
+            output: Output::Null,
+        }
+    }
+
+    /// A built-in load, run by `program` (this very program) as
+    /// `program load run NAME`. It must call [`run`](super::run) until
+    /// SIGTERM, then print the throughput as one line of JSON.
+    pub fn builtin(program: PathBuf, load: Builtin) -> Self {
+        let words = ["load", "run", load.name()];
+        let command = std::iter::once(program.into_os_string())
+            .chain(words.map(OsString::from))
+            .collect();
+        Self::new(command).output(Output::Memory)
+    }
+
+    /// Keeps the load on these CPUs; otherwise it runs where we may.
+    pub fn cpus(mut self, cpus: CpuList) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Says what becomes of the load's output.
+    pub fn output(mut self, output: Output) -> Self {
+        self.output = output;
+        self
+    }
+
+    /// Starts the load with normal scheduling (`SCHED_OTHER`), whatever the
+    /// policy of the calling thread.
+    ///
+    /// # Errors
+    /// When the program, its output or its CPUs cannot be had; nothing is
+    /// left running then.
+    pub fn start(self) -> Result<LoadProcess, LoadError> {
+        // A child inherits policy and CPUs from the thread that starts it, so
+        // that is a thread of its own, which may change both.
+        thread::scope(|scope| {
+            let starter = thread::Builder::new()
+                .name("load-start".into())
+                .spawn_scoped(scope, || self.start_here())
+                .map_err(|source| LoadError::Start(self.name(), source))?;
+            starter
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn start_here(&self) -> Result<LoadProcess, LoadError> {
+        let [program, arguments @ ..] = self.command.as_slice() else {
+            return Err(LoadError::Empty);
+        };
+        schedule_normally().map_err(LoadError::Scheduling)?;
+        let mut guard = Guard::new().map_err(LoadError::Guard)?;
+        let started = self.spawn(program, arguments, guard.group());
+        match started {
+            Ok((main, output)) => Ok(LoadProcess::new(self.name(), main, guard, output)),
+            Err(err) => {
+                guard.end().map_err(LoadError::Guard)?;
+                Err(err)
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        program: &OsString,
+        arguments: &[OsString],
+        group: i32,
+    ) -> Result<(Child, Option<File>), LoadError> {
+        if let Some(cpus) = &self.cpus {
+            pin(cpus).map_err(|source| LoadError::Cpus(cpus.clone(), source))?;
+        }
+        let (file, kept) = self.open_output()?;
+        let (out, err) = match file {
+            None => (Stdio::null(), Stdio::null()),
+            Some((out, err)) => (out.into(), err.into()),
+        };
+        let main = Command::new(program)
+            .args(arguments)
+            .process_group(group)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .map_err(|source| LoadError::Start(self.name(), source))?;
+        Ok((main, kept))
+    }
+
+    /// Two handles for the child, and one to read from later.
+    #[allow(clippy::type_complexity)]
+    fn open_output(&self) -> Result<(Option<(File, File)>, Option<File>), LoadError> {
+        let (name, file) = match &self.output {
+            Output::Null => return Ok((None, None)),
+            Output::File(path) => (path.display().to_string(), File::create(path)),
+            Output::Memory => (
+                "memory".into(),
+                memfd_create("load-output", MFdFlags::MFD_CLOEXEC)
+                    .map(File::from)
+                    .map_err(io::Error::from),
+            ),
+        };
+        let refused = |source| LoadError::Output(name.clone(), source);
+        let file = file.map_err(refused)?;
+        let second = file.try_clone().map_err(refused)?;
+        let kept = match self.output {
+            Output::Memory => Some(file.try_clone().map_err(refused)?),
+            _ => None,
+        };
+        Ok((Some((file, second)), kept))
+    }
+
+    fn name(&self) -> String {
+        self.command
+            .first()
+            .map(|program| program.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+}
+
+/// Gives the calling thread normal scheduling, which its children inherit.
+fn schedule_normally() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` outlives the call and is only read; 0 is this thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Keeps the calling thread, and the children that it starts, on `cpus`.
+fn pin(cpus: &CpuList) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.as_slice() {
+        set.set(usize::try_from(cpu.0).map_err(io::Error::other)?)?;
+    }
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_built_in_load_is_this_program_started_again() {
+        let launch = Launch::builtin("/usr/bin/laggard".into(), Builtin::FileIo);
+
+        assert_eq!(
+            launch.command,
+            ["/usr/bin/laggard", "load", "run", "fileio"]
+        );
+        assert_eq!(launch.output, Output::Memory);
+    }
+}

@@ -1,0 +1,254 @@
+//! Loads: what else the machine does while it is measured.
+//!
+//! Four are built in and need nothing installed. They are the four cases of
+//! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any
+//! command can be a load too: see [`LoadProcess`].
+
+mod draw;
+mod fileio;
+mod fp;
+mod guard;
+mod launch;
+mod process;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use laggard_model::{Nanos, Throughput};
+
+pub use launch::{Launch, LoadError, Output};
+pub use process::{Ended, LoadProcess};
+
+/// A load that needs nothing but this program.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Builtin {
+    /// Nothing.
+    Idle,
+    /// Threads that draw, compute and sleep (Heubaum's `WINBEZMT`).
+    Draw,
+    /// Endless floating-point loops (Heubaum's `DOSFP`).
+    Fp,
+    /// Endless reading of a cached file (Heubaum's `DOSIO`).
+    FileIo,
+}
+
+impl Builtin {
+    /// Every built-in load.
+    pub const ALL: [Self; 4] = [Self::Idle, Self::Draw, Self::Fp, Self::FileIo];
+
+    /// The name by which a user asks for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Draw => "draw",
+            Self::Fp => "fp",
+            Self::FileIo => "fileio",
+        }
+    }
+
+    /// What it does, in one line.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Idle => "nothing: the machine as it is",
+            Self::Draw => "16 threads draw curves into memory, compute and sleep 1 ms",
+            Self::Fp => "4 threads divide floating-point numbers without end",
+            Self::FileIo => "4 threads open, read by 1 KB and close a cached 100 KB file",
+        }
+    }
+
+    /// What its throughput counts.
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Idle => "nothing",
+            Self::Draw => "frames",
+            Self::Fp => "divisions",
+            Self::FileIo => "bytes",
+        }
+    }
+}
+
+impl fmt::Display for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No built-in load has this name.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "`{0}` is not a built-in load; use idle, draw, fp or fileio, or give a command of your own after `--`"
+)]
+pub struct UnknownLoad(pub String);
+
+impl FromStr for Builtin {
+    type Err = UnknownLoad;
+
+    fn from_str(name: &str) -> Result<Self, UnknownLoad> {
+        Self::ALL
+            .into_iter()
+            .find(|load| load.name() == name)
+            .ok_or_else(|| UnknownLoad(name.into()))
+    }
+}
+
+/// Why a built-in load could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The system gave no thread.
+    #[error("load {load}: no more threads; see `ulimit -u` and the cgroup's pids.max")]
+    Thread {
+        /// The load.
+        load: Builtin,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file to read could not be made or read.
+    #[error("load fileio: cannot use {}; point TMPDIR at a folder with 100 KB free", path.display())]
+    File {
+        /// The file or its folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// How often an idle load looks whether it should stop: rarely, so that it
+/// does not keep the machine from deep idle states.
+const IDLE_POLL: Duration = Duration::from_millis(250);
+
+/// Runs a built-in load in this process until `stop` is set, and counts what
+/// it did.
+///
+/// The threads inherit the caller's scheduling policy and CPUs. A measuring
+/// program therefore starts itself again as a process of its own, by
+/// [`Launch`], and calls this there.
+///
+/// # Errors
+/// When a thread or the file cannot be had; the other threads then end too.
+pub fn run(load: Builtin, stop: &AtomicBool) -> Result<Throughput, RunError> {
+    let start = Instant::now();
+    let count = match load {
+        Builtin::Idle => {
+            while !stop.load(Ordering::Relaxed) {
+                thread::sleep(IDLE_POLL);
+            }
+            0
+        }
+        Builtin::Draw => in_threads(load, draw::THREADS, stop, |index, ends| {
+            Ok(draw::run(index, ends))
+        })?,
+        Builtin::Fp => in_threads(load, fp::THREADS, stop, |_, ends| Ok(fp::run(ends)))?,
+        Builtin::FileIo => {
+            let file = fileio::File::new()?;
+            in_threads(load, fileio::THREADS, stop, |_, ends| file.read(ends))?
+        }
+    };
+    Ok(Throughput {
+        unit: load.unit().into(),
+        count,
+        elapsed_ns: Nanos::from(start.elapsed()),
+    })
+}
+
+/// The sum of what `work` returns in each of `threads` threads. `work` gets
+/// its thread's index and a question: is it time to end?
+fn in_threads<W>(load: Builtin, threads: u32, stop: &AtomicBool, work: W) -> Result<u64, RunError>
+where
+    W: Fn(u32, &dyn Fn() -> bool) -> Result<u64, RunError> + Sync,
+{
+    let failed = AtomicBool::new(false);
+    let ends = || stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+    let guarded = |index| {
+        let done = work(index, &ends);
+        if done.is_err() {
+            failed.store(true, Ordering::Relaxed);
+        }
+        done
+    };
+    thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for index in 0..threads {
+            let started = thread::Builder::new()
+                .name(format!("load-{load}"))
+                .spawn_scoped(scope, move || guarded(index));
+            match started {
+                Ok(worker) => workers.push(worker),
+                Err(source) => {
+                    failed.store(true, Ordering::Relaxed);
+                    return Err(RunError::Thread { load, source });
+                }
+            }
+        }
+        workers.into_iter().try_fold(0, |sum, worker| {
+            let done = worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(sum + done?)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_is_found_by_its_name() {
+        for load in Builtin::ALL {
+            assert_eq!(load.name().parse(), Ok(load));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_says_which_loads_exist() {
+        let err = "office".parse::<Builtin>().unwrap_err().to_string();
+
+        for load in Builtin::ALL {
+            assert!(err.contains(load.name()), "{load} is not in: {err}");
+        }
+        assert!(err.starts_with("`office`"), "{err}");
+    }
+
+    #[test]
+    fn every_busy_load_counts_its_work_until_it_is_stopped() {
+        for load in [Builtin::Draw, Builtin::Fp, Builtin::FileIo] {
+            let stop = AtomicBool::new(false);
+
+            let done = thread::scope(|scope| {
+                let worker = scope.spawn(|| run(load, &stop));
+                thread::sleep(Duration::from_millis(100));
+                stop.store(true, Ordering::Relaxed);
+                worker.join().unwrap().unwrap()
+            });
+
+            assert!(done.count > 0, "{load} did nothing");
+            assert!(done.elapsed_ns >= Nanos::from_ms(100), "for {load}");
+        }
+    }
+
+    #[test]
+    fn one_failing_thread_ends_all() {
+        let stop = AtomicBool::new(false);
+
+        let done = in_threads(Builtin::FileIo, 4, &stop, |index, ends| {
+            while index != 3 && !ends() {
+                thread::yield_now();
+            }
+            match index {
+                3 => Err(RunError::File {
+                    path: "gone".into(),
+                    source: io::ErrorKind::NotFound.into(),
+                }),
+                _ => Ok(1),
+            }
+        });
+
+        assert!(matches!(done, Err(RunError::File { .. })), "{done:?}");
+    }
+}

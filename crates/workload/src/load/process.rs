@@ -1,0 +1,180 @@
+//! A load as a process: watched, and ended with all it started.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use laggard_model::Throughput;
+use nix::sys::signal::Signal;
+
+use super::guard::{GRACE, Guard};
+use super::{Launch, LoadError};
+
+/// How a load ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its first process's exit status.
+    pub status: ExitStatus,
+    /// What it did, where it told.
+    pub throughput: Option<Throughput>,
+    /// The last line that it wrote, where its output was kept in memory and
+    /// that line is not the throughput: often an error text.
+    pub last_words: Option<String>,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => write!(f, "exit status {code}")?,
+            (_, Some(signal)) => write!(f, "killed by signal {signal}")?,
+            (None, None) => write!(f, "{}", self.status)?,
+        }
+        match &self.last_words {
+            Some(words) => write!(f, ": {words}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A running load and all processes that it started, as far as they stay in
+/// its process group.
+///
+/// They end with this value, and also when this process is killed: SIGTERM
+/// first, SIGKILL two seconds later.
+#[derive(Debug)]
+pub struct LoadProcess {
+    name: String,
+    main: Child,
+    guard: Guard,
+    output: Option<File>,
+    ended: Option<Ended>,
+}
+
+/// How often a stopping load is looked at.
+const POLL: Duration = Duration::from_millis(5);
+
+impl LoadProcess {
+    /// Starts `command` as a load; its output is thrown away.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub fn spawn(command: Vec<OsString>) -> Result<Self, LoadError> {
+        Launch::new(command).start()
+    }
+
+    pub(super) fn new(name: String, main: Child, guard: Guard, output: Option<File>) -> Self {
+        Self {
+            name,
+            main,
+            guard,
+            output,
+            ended: None,
+        }
+    }
+
+    /// The process id of the load's first process.
+    pub fn id(&self) -> u32 {
+        self.main.id()
+    }
+
+    /// How the load ended, or `None` while it runs.
+    ///
+    /// A load has ended when its first process has; what that one left behind
+    /// in its process group is killed.
+    ///
+    /// # Errors
+    /// When the process cannot be waited for.
+    pub fn poll(&mut self) -> Result<Option<Ended>, LoadError> {
+        if self.ended.is_none()
+            && let Some(status) = self.main.try_wait().map_err(|err| self.lost(err))?
+        {
+            self.clean_up(status)?;
+        }
+        Ok(self.ended.clone())
+    }
+
+    /// Ends the load: SIGTERM to all its processes, and SIGKILL to those that
+    /// are left after two seconds or when the first process is gone.
+    ///
+    /// # Errors
+    /// When a process cannot be signalled or waited for.
+    pub fn stop(mut self) -> Result<Ended, LoadError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Ended, LoadError> {
+        if self.poll()?.is_none() {
+            self.guard
+                .signal(Signal::SIGTERM)
+                .map_err(|err| self.lost(err))?;
+        }
+        let deadline = Instant::now() + GRACE;
+        loop {
+            if let Some(ended) = self.poll()? {
+                return Ok(ended);
+            }
+            if Instant::now() >= deadline {
+                self.main.kill().map_err(|err| self.lost(err))?;
+                let status = self.main.wait().map_err(|err| self.lost(err))?;
+                return self.clean_up(status);
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Kills the rest of the group and reads the output.
+    fn clean_up(&mut self, status: ExitStatus) -> Result<Ended, LoadError> {
+        let (throughput, last_words) = match self.output.take().map(last_line) {
+            None | Some(Ok(None)) => (None, None),
+            Some(Err(err)) => return Err(LoadError::Output("memory".into(), err)),
+            Some(Ok(Some(line))) => match serde_json::from_str(&line) {
+                Ok(throughput) => (Some(throughput), None),
+                Err(_) => (None, Some(line)),
+            },
+        };
+        let ended = Ended {
+            status,
+            throughput,
+            last_words,
+        };
+        self.ended = Some(ended.clone());
+        self.guard.end().map_err(|err| self.lost(err))?;
+        // Killed processes that are not our children vanish when init has
+        // reaped them; an init that does not reap leaves them dead for good.
+        let deadline = Instant::now() + GRACE;
+        while !self.guard.is_empty() && Instant::now() < deadline {
+            thread::sleep(POLL);
+        }
+        Ok(ended)
+    }
+
+    fn lost(&self, err: io::Error) -> LoadError {
+        LoadError::Lost(self.name.clone(), err)
+    }
+}
+
+impl Drop for LoadProcess {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure, and the guard still ends the
+        // load when this process ends.
+        let _ = self.end();
+    }
+}
+
+/// The last line that is not blank, of the last 64 KB.
+fn last_line(mut output: File) -> io::Result<Option<String>> {
+    const WINDOW: u64 = 64 * 1024;
+    let length = output.seek(io::SeekFrom::End(0))?;
+    output.seek(io::SeekFrom::Start(length.saturating_sub(WINDOW)))?;
+    let mut bytes = Vec::new();
+    output.take(WINDOW).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes)
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .map(|line| line.trim().to_owned()))
+}
