@@ -1,3 +1,5 @@
 //! From recordings to answers: pure functions, no I/O.
 
 #![forbid(unsafe_code)]
+
+pub mod distribution;

@@ -1,5 +1,6 @@
 //! The probe of a real machine.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use laggard_model::{
 };
 
 use super::board::{Board, LINES_PER_CPU};
-use super::collector::{Expected, LineReader};
+use super::collector::{Expected, LineReader, Skips};
 use super::lines::CpuLines;
 use super::programs::{Extent, MAX_FOLLOWERS, Programs};
 use super::thread::{MeasuringThread, Shared, Waking, unserved_for};
@@ -51,6 +52,7 @@ pub struct LinuxProbe {
     plans: Vec<CpuLines>,
     lines: Vec<Line>,
     readers: Vec<(u32, LineReader)>,
+    skips: BTreeMap<u32, Skips>,
     shared: Arc<Shared>,
     threads: Vec<MeasuringThread>,
     programs: Option<Programs>,
@@ -84,7 +86,7 @@ impl LinuxProbe {
         let ring_bits = ring_bits(request.period);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            nr_slots: request.cpus.len() * (request.services.len() * 2) << ring_bits,
+            nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
         };
         let mut programs = load(wanted, extent, &mut caveats)?;
         keep_possible(&mut request, programs.as_ref(), &mut caveats)?;
@@ -110,6 +112,7 @@ impl LinuxProbe {
         let lines: Vec<Line> = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
         Ok(Self {
             readers: readers(&plans, programs.as_ref()),
+            skips: BTreeMap::new(),
             request,
             plans,
             lines,
@@ -248,7 +251,8 @@ impl Probe for LinuxProbe {
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);
-            reader.drain(board, ring, into, &mut self.losses);
+            let skips = self.skips.entry(*cpu).or_default();
+            reader.drain(board, ring, skips, into, &mut self.losses);
         }
     }
 
@@ -414,7 +418,7 @@ fn keep_possible(
     let mut kept = Vec::new();
     for &service in &request.services {
         let (reason, remedy) = match (service.is_thread(), programs) {
-            (true, _) => match abilities_of_threads(service) {
+            (true, _) => match may_be_scheduled_as(service) {
                 Ok(()) => {
                     kept.push(service);
                     continue;
@@ -452,7 +456,7 @@ fn keep_possible(
 }
 
 /// Whether a thread of ours may have the service's policy.
-pub(super) fn abilities_of_threads(service: Service) -> io::Result<()> {
+pub(super) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope
             .spawn(|| policy::schedule_as(service))
@@ -545,6 +549,7 @@ fn readers(plans: &[CpuLines], programs: Option<&Programs>) -> Vec<(u32, LineRea
                 planned: None,
                 stride: turn.map_or(1, |_| plan.followers.len() as u64),
                 first: turn.unwrap_or(0) as u64,
+                is_follower: turn.is_some(),
                 next_seq: 0,
                 last_end: None,
             };

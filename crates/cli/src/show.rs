@@ -1,0 +1,146 @@
+//! `laggard show`: what recordings say.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use laggard_analyze::distribution::{Counted, Fold, Split, Tally};
+use laggard_model::{Caveat, Keep, Nanos};
+use laggard_record::{Figure, Recording, Wanted};
+use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit, text};
+
+use crate::args::{ByArg, ShowArgs};
+use crate::exit::Outcome;
+use crate::pipe;
+
+pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
+    let reports = args
+        .recordings
+        .iter()
+        .map(|dir| report_of(dir, args.by))
+        .collect::<anyhow::Result<Vec<RecordingReport>>>()?;
+    let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
+    if args.json {
+        let report = Report {
+            schema: SHOW_SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            recordings: reports,
+        };
+        pipe::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    } else {
+        pipe::print(&as_text(&reports, args.by, args.unit))?;
+    }
+    Ok(if untrustworthy {
+        Outcome::Untrustworthy
+    } else {
+        Outcome::Ok
+    })
+}
+
+fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String {
+    let options = text::Options { unit };
+    match (reports, by) {
+        ([only], _) => text::show(only, options),
+        (several, Some(ByArg::Load)) => {
+            let mut loads: BTreeMap<String, Vec<RecordingReport>> = BTreeMap::new();
+            for report in several {
+                let load = report
+                    .load
+                    .as_ref()
+                    .map_or("no load", |load| load.name.as_str());
+                loads.entry(load.into()).or_default().push(report.clone());
+            }
+            let parts: Vec<String> = loads
+                .iter()
+                .map(|(load, reports)| format!("Load: {load}\n{}", text::beside(reports, unit)))
+                .collect();
+            parts.join("\n")
+        }
+        (several, Some(_)) => {
+            let parts: Vec<String> = several.iter().map(|one| text::show(one, options)).collect();
+            parts.join("\n\n")
+        }
+        (several, None) => text::beside(several, unit),
+    }
+}
+
+/// Reads a recording and counts its activations, on all CPUs.
+pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<RecordingReport> {
+    let recording = Recording::open(dir)?;
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let (fold, last) = if recording.manifest().plan.keep == Keep::Tail {
+        if by == Some(ByArg::Minute) {
+            anyhow::bail!(
+                "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
+                dir.display()
+            );
+        }
+        count_stored(&recording, &mut shortfalls)
+    } else {
+        count_samples(&recording, by, &mut shortfalls)
+    };
+    let measured = Measured {
+        path: dir.display().to_string(),
+        manifest: recording.manifest().clone(),
+        shortfalls,
+        fold,
+        last: last.map(Nanos::from_ns),
+    };
+    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
+}
+
+/// Every sample, and the latest expiry.
+fn count_samples(
+    recording: &Recording,
+    by: Option<ByArg>,
+    shortfalls: &mut Vec<Caveat>,
+) -> (Fold, Option<u64>) {
+    let lines = recording.manifest().lines.len();
+    let split = match by {
+        Some(ByArg::Minute) => Split::Minutes {
+            since: recording.manifest().clock.start_ns,
+        },
+        _ => Split::Whole,
+    };
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let scanned = recording.scan_parallel(
+        threads,
+        Wanted {
+            seq: false,
+            ..Wanted::all()
+        },
+        || (Fold::new(lines, split), None::<u64>),
+        |(fold, last), batch| {
+            fold.add(batch);
+            *last = (*last).max(batch.expiry_ns.iter().max().copied());
+        },
+    );
+    shortfalls.extend(scanned.shortfalls.iter().map(Caveat::from));
+    let mut fold = Fold::new(lines, split);
+    let mut last = None;
+    for (part, part_last) in scanned.states {
+        fold.merge(part);
+        last = last.max(part_last);
+    }
+    (fold, last)
+}
+
+/// The histograms of a recording that kept the tail.
+fn count_stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<u64>) {
+    let summaries = recording.summaries();
+    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+    let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
+    let mut last = None;
+    for stored in summaries.figures {
+        let counted = match stored.figure {
+            Figure::Latency => Counted::Latency,
+            Figure::Missed => Counted::Missed,
+            Figure::Thread => Counted::Thread,
+            Figure::Step(stage) => Counted::Step(stage),
+        };
+        last = last.max(Some(stored.largest_at.ns()));
+        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
+        fold.add_stored(stored.line, counted, &tally);
+    }
+    (fold, last)
+}
