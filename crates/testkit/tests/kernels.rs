@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use laggard_model::{Manifest, State};
 use laggard_testkit::host::{Host, Kernel, KernelName, Mode, Outcome, RunError};
 
 /// Whether something that is missing is to fail the test.
@@ -97,8 +99,9 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
         let Some(outcome) = run(Host::new(kernel.clone()).command(command)) else {
             return;
         };
-        let path = outcome.unwrap().files.join("histogram");
-        histograms.push(histogram(&fs::read_to_string(path).unwrap()));
+        let outcome = outcome.unwrap();
+        let text = fs::read_to_string(outcome.files.join("histogram")).unwrap();
+        histograms.push(histogram(&text));
     }
 
     let [one, other] = &histograms[..] else {
@@ -112,6 +115,44 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
         .map(|(us, count)| count.abs_diff(other[us]))
         .sum();
     assert!(moved <= 20, "{moved} of 2000 counts differ");
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn laggard_measures_on_every_kernel_and_its_recording_comes_back() {
+    let Some(laggard) = std::env::var_os("LAGGARD_PROGRAM") else {
+        assert!(!is_required(), "LAGGARD_PROGRAM names no laggard to test");
+        eprintln!("skipped: LAGGARD_PROGRAM names no laggard to test");
+        return;
+    };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = Host::new(kernel)
+            .program(PathBuf::from(&laggard))
+            // Doctor's status says whether something is missing; each of
+            // these kernels lacks something.
+            .command(
+                "laggard doctor > /result/doctor; \
+                 laggard record --duration 10s -o /result/r.laggard",
+            );
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
+        assert!(doctor.contains("yes  service fifo:90"), "{name}: {doctor}");
+        let manifest = fs::read(outcome.files.join("r.laggard/manifest.json")).unwrap();
+        let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(manifest.state, State::Complete, "{name}");
+        for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
+            assert!(count.served > 0, "{name}: {line:?} was never served");
+        }
+        eprintln!(
+            "{name}: {:.1} s real time, {:.1} s of it to boot",
+            outcome.total.as_secs_f64(),
+            outcome.boot.as_secs_f64()
+        );
+    }
 }
 
 #[test]

@@ -76,6 +76,9 @@ pub enum RunError {
     /// The programs that every guest has could not be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// The directory for the results holds those of another run.
+    #[error("{0} already holds results; remove it, or name another directory")]
+    ResultsExist(PathBuf),
     /// A stall was asked for in virtual time, which no guest can notice.
     #[error("a guest in virtual time cannot see a stall; use `Mode::Smp`")]
     StallUnseen,

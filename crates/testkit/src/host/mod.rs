@@ -202,6 +202,11 @@ impl Host {
         if self.mode == Mode::Icount && !self.stalls.is_empty() {
             return Err(RunError::StallUnseen);
         }
+        if let Some(directory) = &self.results
+            && directory.join("result").exists()
+        {
+            return Err(RunError::ResultsExist(directory.clone()));
+        }
         let tools = Tools::fetch()?;
         let scratch = TempDir::new().map_err(RunError::io("a temporary directory"))?;
         let initramfs = scratch.path().join("initramfs");
@@ -332,7 +337,8 @@ pub struct Outcome {
     pub output: String,
     /// What the kernel and the first program showed on the console.
     pub console: String,
-    /// A directory with what the command left in `/result`.
+    /// A directory with what the command left in `/result`; unless
+    /// [`Host::results`] named one, it is removed with this value.
     pub files: PathBuf,
     /// The stalls that were made, with their real times.
     pub stalls: Vec<Stall>,
