@@ -89,6 +89,8 @@ impl Apt {
             "Dir::State::status=/dev/null".into(),
             format!("Dir::Cache={root}/cache"),
             "Acquire::Languages=none".into(),
+            // Else an archive that cannot be reached is a mere warning.
+            "APT::Update::Error-Mode=any".into(),
         ] {
             command.arg("-o").arg(option);
         }
