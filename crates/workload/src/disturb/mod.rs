@@ -298,7 +298,7 @@ pub fn run_telling(
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<Vec<Hit>, DisturbError> {
-    refusal::check(plan)?;
+    plan.check()?;
     let site = Site { plan, stop, tell };
     match plan.kind {
         Kind::Thread => hog::thread(&site),

@@ -113,10 +113,16 @@ pub enum Refused {
     },
 }
 
-/// Whether a plan is safe on this machine.
-pub(super) fn check(plan: &Disturbance) -> Result<(), Refused> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    check_for(plan, cpus)
+impl Disturbance {
+    /// Whether this is safe on this machine and makes sense. [`super::run`]
+    /// checks it too.
+    ///
+    /// # Errors
+    /// When it is not; the text has the limit.
+    pub fn check(&self) -> Result<(), Refused> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        check_for(self, cpus)
+    }
 }
 
 fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
