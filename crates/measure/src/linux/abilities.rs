@@ -39,7 +39,7 @@ const NEEDS_BTF: &str =
 
 /// Tries everything that recording `services` uses.
 pub fn abilities(services: &[Service]) -> Vec<Ability> {
-    let mut all = bpf_abilities();
+    let mut all = bpf_abilities(services);
     for &service in services.iter().filter(|service| service.is_thread()) {
         all.push(Ability {
             name: format!("service {service}"),
@@ -64,13 +64,13 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     all
 }
 
-fn bpf_abilities() -> Vec<Ability> {
+fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     let extent = Extent {
         nr_cpus: super::possible_cpus(),
         nr_slots: 256,
     };
-    let loaded =
-        Programs::load(extent).and_then(|mut programs| programs.attach().map(|()| programs));
+    let loaded = Programs::load(extent, services)
+        .and_then(|mut programs| programs.attach().map(|()| programs));
     let ability = |object: &str, service: &str, gives, remedy| {
         let absence = match &loaded {
             Err(refused) => Some(Absence {
