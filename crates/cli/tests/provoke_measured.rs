@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use laggard_analyze::period::{TickSearch, find_tick};
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
 use laggard_measure::{Probe, Request};
 use laggard_model::{Activation, Batch, Cpu, Nanos, Service, Stage};
@@ -140,4 +141,40 @@ fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
 #[test]
 fn disabled_interrupts_keep_the_interrupt_out() {
     most_hits_delay(Kind::IrqsOff, Stage::Irq);
+}
+
+#[test]
+fn a_search_for_ticks_finds_the_hidden_one() {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let plan = Disturbance {
+        every: PERIOD,
+        cpu: Cpu(0),
+        duration: Nanos::from_ms(400),
+        ..plan(Kind::Tick)
+    };
+    let hits = match run(&plan, &AtomicBool::new(false)) {
+        Ok(hits) => hits,
+        Err(err @ DisturbError::Placement { .. }) => {
+            println!("skipped: {err}");
+            return;
+        }
+        Err(err) => panic!("{err}"),
+    };
+    let served_us: Vec<f64> = hits
+        .iter()
+        .map(|hit| (hit.start_ns + hit.length_ns).as_secs_f64() * 1e6)
+        .collect();
+    let search = TickSearch {
+        shortest: 900.0,
+        longest: 1100.0,
+        requested: Some(1000.0),
+    };
+
+    let tick = find_tick(&served_us, search).unwrap();
+
+    assert!(tick.p < 0.01, "{tick:?}");
+    assert!((tick.period - 976.5625).abs() < 1.0, "{tick:?}");
+    println!("tick: {:.3} us, p {:.1e}", tick.period, tick.p);
 }
