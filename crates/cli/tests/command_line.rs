@@ -161,3 +161,24 @@ fn doctor_answers_every_question_and_its_exit_code_says_the_same() {
     );
     assert_eq!(text.contains("  NO "), !is_full, "{text}");
 }
+
+#[test]
+fn the_published_schema_of_show_is_the_program_s() {
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/show.schema.json");
+    let output = Command::cargo_bin("laggard")
+        .unwrap()
+        .args(["schema", "show"])
+        .output()
+        .unwrap();
+    let schema = String::from_utf8(output.stdout).unwrap();
+    if std::env::var_os("LAGGARD_REWRITE_SCHEMA").is_some() {
+        std::fs::write(published, &schema).unwrap();
+    }
+
+    let found = std::fs::read_to_string(published).unwrap();
+
+    assert!(
+        found == schema,
+        "docs/show.schema.json is stale; run this test with LAGGARD_REWRITE_SCHEMA=1"
+    );
+}

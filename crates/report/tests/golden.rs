@@ -1,0 +1,179 @@
+//! What a person sees, kept in `snapshots/`; `cargo insta review` after a
+//! change that is meant.
+
+use laggard_analyze::distribution::{Fold, Split};
+use laggard_model::{
+    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Keep, Line, LineCount,
+    LineId, LoadRun, Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, SCHEMA_VERSION,
+    STAGES, Service, Stage, State,
+};
+use laggard_report::{Measured, RecordingReport, Unit, recording, text};
+
+const LINES: [Line; 2] = [
+    Line {
+        cpu: Cpu(0),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    },
+    Line {
+        cpu: Cpu(0),
+        service: Service::Fifo(90),
+        route: Route::Deferred,
+    },
+];
+const START: Nanos = Nanos::from_secs(100);
+
+/// 40,000 activations: one in a thousand is ten times as late, one was
+/// stalled for 20 ms, and 19 were missed behind it.
+fn activations() -> Batch {
+    let mut batch = Batch::default();
+    for seq in 0..40_000 {
+        let expiry = START + Nanos::from_ms(seq);
+        let stalled = (20_000..20_020).contains(&seq);
+        let slow = if seq % 1_000 == 999 { 10 } else { 1 };
+        let mut steps = [None; STAGES.len()];
+        let mut step = |stage: Stage, ns| steps[stage.index()] = Some(Nanos::from_ns(ns));
+        if stalled && seq > 20_000 {
+            step(Stage::User, (20_020 - seq) * 1_000_000 + 17_000);
+        } else {
+            let stall = if stalled { 20_000_000 } else { 0 };
+            step(Stage::Irq, stall + 9_000 * slow + seq % 7 * 16);
+            step(Stage::Expire, 400);
+            step(Stage::Waking, 240);
+            step(Stage::Running, 6_000 * slow);
+            step(Stage::User, 1_000);
+        }
+        let missed = stalled && seq > 20_000;
+        batch.push(&Activation {
+            line: LineId(0),
+            seq,
+            expiry,
+            missed,
+            steps,
+        });
+    }
+    let mut steps = [None; STAGES.len()];
+    for (stage, ns) in [
+        (Stage::Softirq, 15_000),
+        (Stage::Signal, 64),
+        (Stage::User, 9_000),
+    ] {
+        steps[stage.index()] = Some(Nanos::from_ns(ns));
+    }
+    for seq in 0..100 {
+        let expiry = START + Nanos::from_ms(4 * seq);
+        batch.push(&Activation {
+            line: LineId(1),
+            seq,
+            expiry,
+            missed: false,
+            steps,
+        });
+    }
+    batch
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        schema: SCHEMA_VERSION,
+        version: "0.1.0".into(),
+        state: State::Complete,
+        command: vec!["laggard".into(), "record".into()],
+        backend: Backend::Bpf,
+        plan: Plan {
+            period_ns: Nanos::from_ms(1),
+            dither: true,
+            seed: 1,
+            duration_ns: Some(Nanos::from_secs(40)),
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+        },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns: START,
+            end_ns: Some(START + Nanos::from_secs(40)),
+            start_wall: "2026-11-20T11:00:00.000+01:00".into(),
+        },
+        lines: LINES.to_vec(),
+        counts: vec![LineCount::default(); 2],
+        load: Some(LoadRun {
+            name: "fileio".into(),
+            command: Vec::new(),
+            usage: None,
+            ended: None,
+            throughput: None,
+        }),
+        host: Host {
+            kernel: "6.12.0-rt".into(),
+            ..Host::default()
+        },
+        losses: Losses {
+            ring_full: 2,
+            ..Losses::default()
+        },
+        caveats: vec![Caveat::new(
+            CaveatKind::Governor,
+            "CPUs may slow down",
+            "use `performance`",
+        )],
+        cost: OwnCost {
+            wall_ns: Nanos::from_secs(40),
+            measuring_cpu_ns: Nanos::from_ms(400),
+            other_cpu_ns: Nanos::from_ms(40),
+            programs: vec![ProgramCost {
+                name: "on_sched_switch".into(),
+                runs: 40_000,
+                run_ns: Nanos::from_ms(4),
+            }],
+            written_bytes: 900_000,
+            resident_bytes: 18_000_000,
+            measuring_faults: 0,
+        },
+        segments: Vec::new(),
+    }
+}
+
+fn report(split: Split, by_cpu: bool) -> RecordingReport {
+    let mut fold = Fold::new(LINES.len(), split);
+    fold.add(&activations());
+    let measured = Measured {
+        path: "busy.laggard".into(),
+        manifest: manifest(),
+        shortfalls: Vec::new(),
+        fold,
+        last: None,
+    };
+    recording(measured, by_cpu)
+}
+
+#[test]
+fn one_recording() {
+    insta::assert_snapshot!(text::show(
+        &report(Split::Whole, false),
+        text::Options::default()
+    ));
+}
+
+#[test]
+fn by_cpu_in_microseconds() {
+    let options = text::Options { unit: Unit::Us };
+
+    insta::assert_snapshot!(text::show(&report(Split::Whole, true), options));
+}
+
+#[test]
+fn two_recordings_side_by_side() {
+    let mut other = report(Split::Whole, false);
+    other.path = "other.laggard".into();
+
+    insta::assert_snapshot!(text::beside(
+        &[report(Split::Whole, false), other],
+        Unit::Auto
+    ));
+}
+
+#[test]
+fn the_json_of_a_service() {
+    insta::assert_json_snapshot!(report(Split::Whole, false).services[1]);
+}
