@@ -11,6 +11,8 @@
 mod object;
 
 use laggard_model::Nanos;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::hog::{ABOVE_ALL, in_thread};
 use super::{DisturbError, Hit, Site, clock};
@@ -38,27 +40,14 @@ const PATIENCE: Nanos = Nanos::from_secs(2);
 const POLL: Nanos = Nanos::from_ms(1);
 
 pub(super) fn run(site: &Site<'_>, context: Context) -> Result<Vec<Hit>, DisturbError> {
-    let (source, act) = match context {
-        Context::Softirq => (
-            object::SOFTIRQ,
-            "use a BPF timer; run as root on a kernel with BTF and without PREEMPT_RT",
-        ),
-        Context::Irq => (
-            object::IRQ,
-            "use a BPF program in interrupts; run as root on a kernel with BTF",
-        ),
-        Context::IrqsOff => (
-            object::IRQS_OFF,
-            "use a BPF program where interrupts are disabled; run as root on a kernel with BTF",
-        ),
-    };
     in_thread(|| {
-        let loaded = source.load().map_err(site.needs(act))?;
+        let trap = Trap::new(site, context)?;
         site.place(ABOVE_ALL)?;
         let mut rounds = 0_u64;
         let hits = site.rounds_ahead(LEAD, |next| {
             rounds += 1;
-            round(site, context, &loaded, next)
+            trap.bring(site, next)?;
+            trap.outcome(site)
         })?;
         match hits.is_empty() && rounds > 0 {
             true => Err(DisturbError::Unseen {
@@ -70,55 +59,122 @@ pub(super) fn run(site: &Site<'_>, context: Context) -> Result<Vec<Hit>, Disturb
     })
 }
 
-/// One hit at `next`, or none where the kernel let the moment pass: an
-/// interrupt whose time has come before it is asked for is not always made.
-fn round(
-    site: &Site<'_>,
-    context: Context,
-    loaded: &Loaded,
-    next: Nanos,
-) -> Result<Option<Hit>, DisturbError> {
-    let length = site.plan.length;
-    let due = |mark| {
-        loaded
-            .set(Fault::due(mark, length))
-            .map_err(site.needs("tell the BPF program what is due"))
-    };
-    match context {
-        Context::Softirq => {
-            due(next)?;
-            loaded
-                .call("arm")
-                .map_err(site.needs("arm the BPF timer"))?;
-            clock::sleep_once_until(next);
+/// A program that computes when its context comes about.
+struct Trap {
+    loaded: Loaded,
+    spring: Spring,
+}
+
+/// How the context is brought about.
+enum Spring {
+    /// A BPF timer expires.
+    BpfTimer,
+    /// A timer that anybody can have expires in a softirq.
+    SoftTimer(TimerFd),
+    /// The thread's own sleep ends, by an interrupt.
+    SleepEnds,
+    /// The thread goes to sleep, which queues a timer.
+    SleepBegins,
+}
+
+impl Trap {
+    fn new(site: &Site<'_>, context: Context) -> Result<Self, DisturbError> {
+        let (source, spring, act) = match context {
+            Context::Softirq => (
+                object::SOFTIRQ,
+                Spring::BpfTimer,
+                "use a BPF timer; run as root on a kernel with BTF",
+            ),
+            Context::Irq => (
+                object::IRQ,
+                Spring::SleepEnds,
+                "use a BPF program in interrupts; run as root on a kernel with BTF",
+            ),
+            Context::IrqsOff => (
+                object::IRQS_OFF,
+                Spring::SleepBegins,
+                "use a BPF program where interrupts are disabled; run as root on a kernel with BTF",
+            ),
+        };
+        let refused = match source.load() {
+            Ok(loaded) => return Ok(Self { loaded, spring }),
+            Err(refused) => site.needs(act)(refused),
+        };
+        if !matches!(context, Context::Softirq) {
+            return Err(refused);
         }
-        Context::Irq => {
-            due(next)?;
-            clock::sleep_once_until(next);
-        }
-        Context::IrqsOff => {
-            clock::sleep_until(next);
-            // The hit is at the call; the sleep itself is over with it.
-            let mark = next + length;
-            due(mark)?;
-            clock::sleep_once_until(mark);
-        }
+        // PREEMPT_RT has no BPF timers. Where this does not load either, the
+        // first reason is the one to know.
+        let loaded = object::SOFT_TIMER.load().map_err(|_| refused)?;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
+            .map_err(site.needs("make a timer (timerfd)"))?;
+        Ok(Self {
+            loaded,
+            spring: Spring::SoftTimer(timer),
+        })
     }
-    let patience = clock::now() + PATIENCE;
-    loop {
-        let outcome = loaded
-            .fault()
-            .map_err(site.needs("read what the BPF program did"))?
-            .outcome();
-        if let Some((start, length, cpu)) = outcome {
-            return Ok(Some(Hit {
-                cpu,
-                ..site.hit(start, length)
-            }));
+
+    /// Has the context come about at `next`, and sleeps meanwhile.
+    fn bring(&self, site: &Site<'_>, next: Nanos) -> Result<(), DisturbError> {
+        let due = |mark| {
+            self.loaded
+                .set(Fault::due(mark, site.plan.length))
+                .map_err(site.needs("tell the BPF program what is due"))
+        };
+        match &self.spring {
+            Spring::BpfTimer => {
+                due(next)?;
+                self.loaded
+                    .call("arm")
+                    .map_err(site.needs("arm the BPF timer"))?;
+                clock::sleep_until(next);
+            }
+            Spring::SoftTimer(timer) => {
+                due(next)?;
+                timer
+                    .set(
+                        Expiration::OneShot(TimeSpec::from_duration(next.into())),
+                        TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+                    )
+                    .map_err(site.needs("arm the timer (timerfd)"))?;
+                clock::sleep_until(next);
+            }
+            Spring::SleepEnds => {
+                due(next)?;
+                clock::sleep_once_until(next);
+            }
+            Spring::SleepBegins => {
+                clock::sleep_until(next);
+                // The sleep itself is over when the hit is.
+                let mark = next + site.plan.length;
+                due(mark)?;
+                clock::sleep_once_until(mark);
+            }
         }
-        if !matches!(context, Context::Softirq) || clock::now() >= patience {
-            return Ok(None);
+        Ok(())
+    }
+
+    /// The hit, or none where the kernel let the moment pass: an interrupt
+    /// whose time has come before it is asked for is not always made.
+    fn outcome(&self, site: &Site<'_>) -> Result<Option<Hit>, DisturbError> {
+        let is_deferred = matches!(self.spring, Spring::BpfTimer | Spring::SoftTimer(_));
+        let patience = clock::now() + PATIENCE;
+        loop {
+            let outcome = self
+                .loaded
+                .fault()
+                .map_err(site.needs("read what the BPF program did"))?
+                .outcome();
+            if let Some((start, length, cpu)) = outcome {
+                return Ok(Some(Hit {
+                    cpu,
+                    ..site.hit(start, length)
+                }));
+            }
+            if !is_deferred || clock::now() >= patience {
+                return Ok(None);
+            }
+            clock::sleep_until(clock::now() + POLL);
         }
-        clock::sleep_until(clock::now() + POLL);
     }
 }

@@ -26,6 +26,7 @@ macro_rules! source {
 }
 
 source!(SOFTIRQ, "softirq");
+source!(SOFT_TIMER, "soft_timer");
 source!(IRQ, "irq");
 source!(IRQS_OFF, "irqs_off");
 
