@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod cause;
 mod caveat;
 mod cost;
 mod cpu;
+mod episode;
 mod histogram;
 mod host;
 mod losses;
@@ -20,9 +22,14 @@ mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
+pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
+pub use episode::{
+    Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
+    Stolen, Vector,
+};
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};
@@ -36,5 +43,18 @@ pub use throughput::Throughput;
 pub use usage::UsagePattern;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    serde::Deserialize,
+    Eq,
+    Hash,
+    schemars::JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    serde::Serialize,
+)]
+#[serde(transparent)]
 pub struct Tid(pub u32);

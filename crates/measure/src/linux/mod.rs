@@ -5,6 +5,7 @@ mod board;
 mod clock;
 mod collector;
 mod doorbell;
+mod flight;
 mod lines;
 mod objects;
 mod policy;
@@ -13,6 +14,7 @@ mod programs;
 mod thread;
 
 pub use clock::now;
+pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use probe::{LinuxProbe, Wanted};
 
 use std::fs;
