@@ -2,4 +2,31 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod doctor;
+mod document;
+mod exit;
+mod load;
+mod pipe;
+mod record;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match args.command {
+        Command::Record(args) => record::record(args),
+        Command::Show(args) => show::show(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Load(args) => load::load(args),
+        Command::Completions { shell } => document::completions(shell),
+        Command::Man { dir } => document::man(&dir),
+        Command::Schema { of } => document::schema(of),
+    };
+    exit::report(result)
+}

@@ -86,8 +86,8 @@ impl Timeline {
         let hash = hash(self.seed, self.seq);
         let half_us = self.period_us / 2;
         let (gap_us, place, spacing_us) = if self.dither != 0 {
-            let spread = (u64::from(half_us) * 2 + 1) * (hash & 0xFFFF_FFFF) >> 32;
-            let turn = u64::from(self.places) * (hash >> 32) >> 32;
+            let spread = ((u64::from(half_us) * 2 + 1) * (hash & 0xFFFF_FFFF)) >> 32;
+            let turn = (u64::from(self.places) * (hash >> 32)) >> 32;
             let place = (u64::from(self.place) + turn) % u64::from(self.places);
             (
                 u64::from(self.period_us - half_us) + spread,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, UsagePattern};
+use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, Throughput, UsagePattern};
 
 /// The version of the recording's layout that this program writes. Readers
 /// accept every version up to their own.
@@ -90,6 +90,9 @@ pub struct LoadRun {
     pub usage: Option<UsagePattern>,
     /// How it ended, where it ended before the recording.
     pub ended: Option<String>,
+    /// How much work it did, where it counted that.
+    #[serde(default)]
+    pub throughput: Option<Throughput>,
 }
 
 /// Activations of one line that are in the recording's closed segments.

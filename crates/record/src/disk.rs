@@ -22,6 +22,16 @@ pub(crate) fn journal_name(number: u32) -> String {
     format!("open-{number:06}.journal")
 }
 
+/// The histograms of one hour.
+pub(crate) fn histograms_name(hour: u32) -> String {
+    format!("histograms-{hour:06}.parquet")
+}
+
+/// The largest latencies of one hour's minutes.
+pub(crate) fn largest_name(hour: u32) -> String {
+    format!("largest-{hour:06}.parquet")
+}
+
 /// The number in `name`, where it is `prefix`, digits and `suffix`.
 pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;

@@ -7,17 +7,21 @@
 
 mod disk;
 mod error;
+mod figure;
 mod journal;
 mod recorder;
 mod recording;
 mod scan;
 mod segment;
 mod shortfall;
+mod summary;
 mod table;
 
 pub use error::{CreateError, OpenError, WriteError};
+pub use figure::Figure;
 pub use recorder::Recorder;
 pub use recording::Recording;
 pub use scan::Scanned;
 pub use segment::Wanted;
 pub use shortfall::Shortfall;
+pub use summary::{FigureHour, Largest, Summaries};

@@ -4,20 +4,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{
-    Batch, LineCount, LossReason, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State,
-};
+use laggard_model::{Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State};
 
 use crate::journal::Journal;
 use crate::segment::{self, SEGMENT_ROWS};
+use crate::summary::Counting;
 use crate::{CreateError, WriteError, disk};
 
 /// Rows of a journal frame at most.
 const FRAME_ROWS: usize = 8_192;
 /// How often the journal is synced and the manifest rewritten.
 const SYNC_EVERY: Nanos = Nanos::from_secs(5);
+/// How often summaries are rewritten: less than 10 s by so much that a call of
+/// `flush` every second keeps the promise of 10 s.
+const SUM_EVERY: Nanos = Nanos::from_secs(8);
 /// The smallest reserve: room for the last manifest and the last segment.
 const RESERVE_BYTES: usize = 1 << 20;
+/// A manifest up to this size is rewritten whenever it is due.
+const SMALL_MANIFEST: u64 = 64 << 10;
 /// A step above this (104 days) is no measurement; sums of squares stay exact.
 const LONGEST_STEP_NS: u64 = 1 << 53;
 
@@ -38,7 +42,14 @@ pub struct Recorder {
     journal: Journal,
     reserve_bytes: usize,
     written_bytes: u64,
+    /// Activations that were given and could not be stored.
+    not_written: u64,
     synced_at: Option<Nanos>,
+    /// Size of the last manifest, and how much had been written by then.
+    last_manifest: (u64, u64),
+    /// Present when only the tail is kept.
+    counting: Option<Counting>,
+    summed_at: Option<Nanos>,
 }
 
 impl Recorder {
@@ -50,6 +61,10 @@ impl Recorder {
         let dir = dir.into();
         make_folder(&dir)?;
         let journal = Journal::create(dir.join(disk::journal_name(1)))?;
+        let counting = match manifest.plan.keep {
+            Keep::All => None,
+            Keep::Tail => Some(Counting::new(manifest.clock.start_ns)),
+        };
         let mut recorder = Self {
             dir,
             manifest: Manifest {
@@ -63,7 +78,11 @@ impl Recorder {
             journal,
             reserve_bytes: 0,
             written_bytes: 0,
+            not_written: 0,
             synced_at: None,
+            last_manifest: (0, 0),
+            counting,
+            summed_at: None,
         };
         recorder.write_manifest(disk::MANIFEST_START)?;
         recorder.write_manifest(disk::MANIFEST)?;
@@ -76,32 +95,71 @@ impl Recorder {
     /// When a row cannot belong to this recording (none is added then), or
     /// when the disk refuses. Rows that are not stored are counted as lost.
     pub fn append(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        if let Err(error) = check(batch, self.manifest.lines.len()) {
+            self.count_lost(batch.len());
+            return Err(error);
+        }
+        let Some(counting) = &mut self.counting else {
+            return self.store(batch);
+        };
+        let mut tail = Batch::default();
+        batch
+            .iter()
+            .filter(|row| counting.add(row))
+            .for_each(|row| tail.push(&row));
+        self.store(&tail)
+    }
+
+    fn store(&mut self, batch: &Batch) -> Result<(), WriteError> {
         let mut stored = 0;
-        let result = check(batch, self.manifest.lines.len()).and_then(|()| {
-            while stored < batch.len() {
-                let rows = stored..batch.len().min(stored + FRAME_ROWS);
-                let written = self
-                    .journal
-                    .append(rows.clone().map(|row| batch.get(row)))?;
-                self.written_bytes += written;
-                stored = rows.end;
-                rows.for_each(|row| self.open.push(&batch.get(row)));
-                if self.open.len() >= SEGMENT_ROWS {
-                    self.close_segment()?;
+        while stored < batch.len() {
+            let rows = stored..batch.len().min(stored + FRAME_ROWS);
+            match self.journal.append(rows.clone().map(|row| batch.get(row))) {
+                Ok(bytes) => self.written_bytes += bytes,
+                Err(error) => {
+                    self.count_lost(batch.len() - stored);
+                    return Err(error);
                 }
             }
-            Ok(())
-        });
-        let lost = (batch.len() - stored) as u64;
-        self.manifest.losses.add(LossReason::NotWritten, lost);
-        result
+            stored = rows.end;
+            rows.for_each(|row| self.open.push(&batch.get(row)));
+            if self.open.len() >= SEGMENT_ROWS
+                && let Err(error) = self.close_segment()
+            {
+                self.count_lost(batch.len() - stored);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Changes the manifest: losses, caveats, cost, clock, load. It reaches the
-    /// disk with the next flush. The recorder itself keeps the state, counts
-    /// and segments, and adds to `cost.written_bytes` and `losses.not_written`.
+    /// disk with the next flush. Lines can be added, not changed. The recorder
+    /// itself keeps the state, counts, segments, `cost.written_bytes` and
+    /// `losses.not_written`; changes of these have no effect.
     pub fn update(&mut self, change: impl FnOnce(&mut Manifest)) {
+        let lines = self.manifest.lines.clone();
+        let counts = std::mem::take(&mut self.manifest.counts);
+        let segments = std::mem::take(&mut self.manifest.segments);
         change(&mut self.manifest);
+        if !self.manifest.lines.starts_with(&lines) {
+            self.manifest.lines = lines;
+        }
+        self.manifest.counts = counts;
+        self.manifest.segments = segments;
+        self.manifest.state = State::Running;
+        self.own_figures();
+    }
+
+    fn own_figures(&mut self) {
+        self.manifest.schema = SCHEMA_VERSION;
+        self.manifest.cost.written_bytes = self.written_bytes;
+        self.manifest.losses.not_written = self.not_written;
+    }
+
+    fn count_lost(&mut self, rows: usize) {
+        self.not_written += rows as u64;
+        self.own_figures();
     }
 
     /// The manifest as it stands.
@@ -120,10 +178,14 @@ impl Recorder {
     /// When the disk refuses.
     pub fn flush(&mut self, now: Nanos) -> Result<(), WriteError> {
         let due = |last: Option<Nanos>, every| last.is_none_or(|last| now >= last + every);
+        if due(self.summed_at, SUM_EVERY) {
+            self.summed_at = Some(now);
+            self.write_summaries()?;
+        }
         if due(self.synced_at, SYNC_EVERY) {
             self.synced_at = Some(now);
             self.journal.sync()?;
-            self.write_manifest(disk::MANIFEST)?;
+            self.renew_manifest()?;
         }
         Ok(())
     }
@@ -140,7 +202,7 @@ impl Recorder {
             true => Ok(()),
             false => self.close_segment(),
         };
-        let stored = released.and(closed);
+        let stored = released.and(closed).and(self.write_summaries());
         self.reserve_bytes = usize::MAX;
         self.manifest.state = match &stored {
             Err(error) if state == State::Complete || state == State::Interrupted => {
@@ -176,18 +238,46 @@ impl Recorder {
         let old = std::mem::replace(&mut self.journal, next);
         self.number += 1;
         self.open.clear();
-        self.write_manifest(disk::MANIFEST)?;
+        self.renew_manifest()?;
         remove(old.path())
+    }
+
+    /// Rewrites the summaries of every hour that changed.
+    fn write_summaries(&mut self) -> Result<(), WriteError> {
+        let Some(counting) = &mut self.counting else {
+            return Ok(());
+        };
+        let changed = counting.take_changed(&self.manifest.lines);
+        let files = changed.map_err(|source| WriteError::Encode {
+            file: self.dir.join("histograms"),
+            source,
+        })?;
+        for hour in files {
+            for (name, content) in [
+                (disk::histograms_name(hour.hour), hour.histograms),
+                (disk::largest_name(hour.hour), hour.largest),
+            ] {
+                disk::place(&self.dir, &name, &content)?;
+                self.written_bytes += content.len() as u64;
+            }
+        }
+        counting.stored();
+        self.manifest.counts = counting.counts().to_vec();
+        let lines = self.manifest.lines.len();
+        self.manifest.counts.resize(lines, LineCount::default());
+        Ok(())
     }
 
     fn list_segment(&mut self, file: String, bytes: u64) {
         let (lines, rows) = (self.manifest.lines.len(), &self.open);
-        self.manifest.counts.resize(lines, LineCount::default());
-        for (line, missed) in rows.line.iter().zip(&rows.missed) {
-            let count = &mut self.manifest.counts[usize::from(line.0)];
-            match missed {
-                true => count.missed += 1,
-                false => count.served += 1,
+        if self.counting.is_none() {
+            self.manifest.counts.resize(lines, LineCount::default());
+            for (line, missed) in rows.line.iter().zip(&rows.missed) {
+                let count = &mut self.manifest.counts[usize::from(line.0)];
+                match missed {
+                    true => count.missed += 1,
+                    false => count.served += 1,
+                }
             }
         }
         let first = rows.expiry_ns.iter().min().copied().unwrap_or_default();
@@ -201,8 +291,19 @@ impl Recorder {
         });
     }
 
+    /// Rewrites the manifest, unless that would be more work than the rows: it
+    /// grows with every segment, and in a recording of days would otherwise
+    /// take most of the bytes written. Readers find segments without it.
+    fn renew_manifest(&mut self) -> Result<(), WriteError> {
+        let (bytes, written) = self.last_manifest;
+        if bytes > SMALL_MANIFEST && self.written_bytes < written + 4 * bytes {
+            return Ok(());
+        }
+        self.write_manifest(disk::MANIFEST)
+    }
+
     fn write_manifest(&mut self, name: &str) -> Result<(), WriteError> {
-        self.manifest.cost.written_bytes = self.written_bytes;
+        self.own_figures();
         let json = serde_json::to_vec_pretty(&self.manifest).map_err(|source| {
             let file = self.dir.join(name);
             WriteError::Manifest { file, source }
@@ -215,6 +316,7 @@ impl Recorder {
         }
         disk::place(&self.dir, name, &json)?;
         self.written_bytes += json.len() as u64;
+        self.last_manifest = (json.len() as u64, self.written_bytes);
         Ok(())
     }
 }

@@ -20,6 +20,10 @@ pub struct Recording {
     pub(crate) manifest: Manifest,
     /// Sample files, in the order of their numbers.
     pub(crate) segments: Vec<String>,
+    /// Files of histograms, by hour.
+    pub(crate) histograms: Vec<String>,
+    /// Files of the largest, by hour.
+    pub(crate) largest: Vec<String>,
     /// Rows that are not in a segment.
     pub(crate) open_rows: Vec<Activation>,
     shortfalls: Vec<Shortfall>,
@@ -41,6 +45,10 @@ impl Recording {
         let manifest = read_manifest(&dir, &files, &mut shortfalls)?;
         if manifest.state == State::Running {
             shortfalls.push(Shortfall::NoEnd);
+            let mut journals = files.journals.keys();
+            if journals.all(|number| files.segments.contains_key(number)) {
+                shortfalls.push(Shortfall::JournalGone);
+            }
         }
         for entry in &manifest.segments {
             if !files.segments.values().any(|file| *file == entry.file) {
@@ -52,6 +60,8 @@ impl Recording {
         }
         let mut recording = Self {
             segments: files.segments.values().cloned().collect(),
+            histograms: files.histograms.values().cloned().collect(),
+            largest: files.largest.values().cloned().collect(),
             dir,
             manifest,
             open_rows: Vec::new(),
@@ -119,6 +129,8 @@ impl Recording {
 struct Files {
     segments: BTreeMap<u32, String>,
     journals: BTreeMap<u32, String>,
+    histograms: BTreeMap<u32, String>,
+    largest: BTreeMap<u32, String>,
 }
 
 impl Files {
@@ -135,10 +147,15 @@ impl Files {
         for entry in fs::read_dir(dir).map_err(refused)? {
             let name = entry.map_err(refused)?.file_name();
             let Some(name) = name.to_str() else { continue };
-            if let Some(number) = disk::number_in(name, "samples-", ".parquet") {
-                files.segments.insert(number, name.into());
-            } else if let Some(number) = disk::number_in(name, "open-", ".journal") {
-                files.journals.insert(number, name.into());
+            for (prefix, suffix, kind) in [
+                ("samples-", ".parquet", &mut files.segments),
+                ("open-", ".journal", &mut files.journals),
+                ("histograms-", ".parquet", &mut files.histograms),
+                ("largest-", ".parquet", &mut files.largest),
+            ] {
+                if let Some(number) = disk::number_in(name, prefix, suffix) {
+                    kind.insert(number, name.into());
+                }
             }
         }
         Ok(files)

@@ -104,7 +104,7 @@ impl Recording {
     }
 }
 
-fn damaged(file: &str, damage: &Damage) -> Shortfall {
+pub(crate) fn damaged(file: &str, damage: &Damage) -> Shortfall {
     Shortfall::Damaged {
         file: file.into(),
         reason: damage.to_string(),

@@ -8,7 +8,7 @@ use parquet::errors::Result;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
-use crate::table::{self, Column, Damage, guarded};
+use crate::table::{self, Column, Damage, LARGEST_ROWS, bad, guarded};
 
 /// Rows of a full segment.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
@@ -202,10 +202,7 @@ impl SegmentReader {
         columns.left -= rows;
         columns.read(rows, &mut self.scratch, batch)?;
         match batch.line.iter().map(|line| usize::from(line.0)).max() {
-            Some(line) if line >= self.lines => Err(Damage::BadValue(format!(
-                "line {line}, but the manifest has {} lines",
-                self.lines
-            ))),
+            Some(line) if line >= self.lines => Err(bad("line", line)),
             _ => Ok(true),
         }
     }
@@ -229,7 +226,10 @@ impl Columns {
         }
         let rows = group.metadata().num_rows();
         Ok(Self {
-            left: usize::try_from(rows).map_err(|_| Damage::BadValue(format!("{rows} rows")))?,
+            left: usize::try_from(rows)
+                .ok()
+                .filter(|&rows| rows <= LARGEST_ROWS)
+                .ok_or_else(|| bad("a number of rows of", rows))?,
             line: short("line")?,
             seq: wanted.seq.then(|| long("seq")).transpose()?,
             expiry: match wanted.expiry {
@@ -258,7 +258,7 @@ impl Columns {
         } = scratch;
         exactly(&mut self.line, rows, "line", short)?;
         for &line in short.iter() {
-            let line = u16::try_from(line).map_err(|_| Damage::BadValue(format!("line {line}")))?;
+            let line = u16::try_from(line).map_err(|_| bad("line", line))?;
             batch.line.push(LineId(line));
         }
         if let Some(seq) = &mut self.seq {

@@ -20,11 +20,18 @@ pub enum Shortfall {
         /// How many bytes follow.
         bytes: u64,
     },
+    /// It has no end, and no journal of its last rows either.
+    JournalGone,
     /// The manifest names a file that is not there.
     Gone {
         /// Its name.
         file: String,
         /// How many activations it held.
+        rows: u64,
+    },
+    /// The histograms that could be read hold less than was counted.
+    HistogramsShort {
+        /// How many activations are missing.
         rows: u64,
     },
     /// A file cannot be used.
@@ -51,6 +58,12 @@ impl Shortfall {
             Self::JournalTorn { .. } => {
                 "these are the activations that were being written when it stopped; the rest is complete"
             }
+            Self::JournalGone => {
+                "restore the file open-*.journal from a copy; up to 65536 activations at the end are missing"
+            }
+            Self::HistogramsShort { .. } => {
+                "restore histograms-*.parquet from a copy; the figures leave these activations out"
+            }
             Self::Gone { .. } => {
                 "restore the file from a copy; the figures leave its activations out"
             }
@@ -76,8 +89,12 @@ impl fmt::Display for Shortfall {
                 f,
                 "`{file}` has {bytes} bytes after byte {offset} that cannot be read"
             ),
+            Self::JournalGone => f.write_str("the journal of the last activations is gone"),
             Self::Gone { file, rows } => {
                 write!(f, "`{file}` with {rows} activations is gone")
+            }
+            Self::HistogramsShort { rows } => {
+                write!(f, "{rows} activations are missing from the histograms")
             }
             Self::Damaged { file, reason } => write!(f, "`{file}` is damaged: {reason}"),
             Self::ManifestFromStart { reason } => write!(
@@ -92,7 +109,9 @@ impl From<&Shortfall> for Caveat {
     fn from(shortfall: &Shortfall) -> Self {
         let kind = match shortfall {
             Shortfall::NoEnd | Shortfall::JournalTorn { .. } => CaveatKind::Unfinished,
-            Shortfall::Gone { .. }
+            Shortfall::JournalGone
+            | Shortfall::Gone { .. }
+            | Shortfall::HistogramsShort { .. }
             | Shortfall::Damaged { .. }
             | Shortfall::ManifestFromStart { .. } => CaveatKind::Losses,
         };

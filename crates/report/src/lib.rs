@@ -1,3 +1,21 @@
 //! Every view of a report: the only place that rounds and formats.
+//!
+//! [`Report`] is the value that all views show; [`text::show`] is the
+//! terminal's, and its JSON is the value itself.
 
 #![forbid(unsafe_code)]
+
+mod build;
+mod duration;
+mod figures;
+mod plot;
+mod sentences;
+pub mod text;
+mod trust;
+
+pub use build::{Measured, recording};
+pub use duration::Unit;
+pub use figures::{
+    Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
+};
+pub use trust::{Trust, trust};

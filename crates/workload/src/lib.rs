@@ -1,3 +1,6 @@
 //! What runs on the machine besides the probe: loads, modelled tasks, disturbances.
 
+pub mod disturb;
 pub mod load;
+
+mod scheduling;

@@ -1,1 +1,231 @@
-//! What can be measured here, for `laggard doctor`.
+//! What can be measured here, for `laggard doctor`. Everything is tried, and
+//! nothing is left behind.
+
+use std::fs;
+use std::io;
+
+use laggard_model::Service;
+
+use super::objects;
+use super::policy;
+use super::probe::may_be_scheduled_as;
+use super::programs::{Extent, Programs};
+
+/// Something that a full recording uses.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ability {
+    /// Its name.
+    pub name: String,
+    /// What it gives.
+    pub gives: &'static str,
+    /// Whether a full recording takes it; the others add evidence.
+    pub is_needed: bool,
+    /// Why it cannot be had, if so.
+    pub absence: Option<Absence>,
+}
+
+/// Why an ability cannot be had.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Absence {
+    /// What the system said.
+    pub reason: String,
+    /// What would help.
+    pub remedy: &'static str,
+}
+
+const NEEDS_ROOT: &str = "run as root (or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE)";
+const NEEDS_BTF: &str =
+    "run as root on a kernel with CONFIG_DEBUG_INFO_BTF=y and CONFIG_BPF_SYSCALL=y";
+
+/// Tries everything that recording `services` uses.
+pub fn abilities(services: &[Service]) -> Vec<Ability> {
+    let mut all = bpf_abilities();
+    for &service in services.iter().filter(|service| service.is_thread()) {
+        all.push(Ability {
+            name: format!("service {service}"),
+            gives: "threads of this policy",
+            is_needed: true,
+            absence: may_be_scheduled_as(service).err().map(|err| Absence {
+                reason: err.to_string(),
+                remedy: "run as root, or raise the limit with `ulimit -r 99`; in a control group with cpu.rt_runtime_us 0, give it some",
+            }),
+        });
+    }
+    all.push(Ability {
+        name: "memory lock".into(),
+        gives: "no page faults on measuring threads",
+        is_needed: true,
+        absence: policy::lock_memory().err().map(|err| Absence {
+            reason: err.to_string(),
+            remedy: "run as root, or `ulimit -l unlimited`",
+        }),
+    });
+    all.extend(evidence());
+    all
+}
+
+fn bpf_abilities() -> Vec<Ability> {
+    let extent = Extent {
+        nr_cpus: super::possible_cpus(),
+        nr_slots: 256,
+    };
+    let loaded =
+        Programs::load(extent).and_then(|mut programs| programs.attach().map(|()| programs));
+    let ability = |object: &str, service: &str, gives, remedy| {
+        let absence = match &loaded {
+            Err(refused) => Some(Absence {
+                reason: refused.reason.clone(),
+                remedy: if nix::unistd::geteuid().is_root() {
+                    NEEDS_BTF
+                } else {
+                    NEEDS_ROOT
+                },
+            }),
+            Ok(programs) => programs
+                .refused
+                .iter()
+                .find(|(name, _)| *name == object)
+                .map(|(_, refused)| Absence {
+                    reason: refused.reason.clone(),
+                    remedy,
+                })
+                .or_else(|| {
+                    let untried = object == objects::WORKER.name && programs.deferred.is_none();
+                    untried.then(|| Absence {
+                        reason: "needs the softirq timer".into(),
+                        remedy,
+                    })
+                }),
+        };
+        Ability {
+            name: format!("BPF object {object}{service}"),
+            gives,
+            is_needed: true,
+            absence,
+        }
+    };
+    vec![
+        ability("chain", "", "stages expire, waking, running", NEEDS_BTF),
+        ability(
+            "irq",
+            " (service irq)",
+            "stage irq",
+            "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)",
+        ),
+        ability(
+            "raise",
+            "",
+            "stage raise",
+            "the kernel needs the tracepoints irq:softirq_*",
+        ),
+        ability(
+            "deferred",
+            " (service softirq)",
+            "stage softirq, the deferred route",
+            "the kernel needs BPF timers (Linux 5.15), which PREEMPT_RT refuses",
+        ),
+        ability(
+            "worker",
+            " (service worker)",
+            "stage worker",
+            "the kernel needs BPF work queues (Linux 6.10)",
+        ),
+    ]
+}
+
+/// Abilities that explain latency rather than measure it.
+fn evidence() -> Vec<Ability> {
+    let optional = |name: &str, gives, result: io::Result<()>, remedy| Ability {
+        name: name.into(),
+        gives,
+        is_needed: false,
+        absence: result.err().map(|err| Absence {
+            reason: err.to_string(),
+            remedy,
+        }),
+    };
+    vec![
+        optional(
+            "PMU (cycles, NMI)",
+            "stack samples in code with interrupts disabled",
+            sample_with(HARDWARE_CYCLES),
+            "use a machine with performance counters; in a virtual machine, pass them through (vPMU)",
+        ),
+        optional(
+            "cpu-clock",
+            "stack samples elsewhere",
+            sample_with(SOFTWARE_CPU_CLOCK),
+            "run as root, or set kernel.perf_event_paranoid to -1",
+        ),
+        optional(
+            "steal clock",
+            "time that the hypervisor took, to the ns",
+            lists("/proc/kallsyms", " steal_time"),
+            "the kernel must list the symbol (CONFIG_KALLSYMS_ALL); /proc/stat, in ticks, is used instead",
+        ),
+        optional(
+            "SMI count",
+            "stalls by the firmware, counted",
+            fs::File::open("/dev/cpu/0/msr").map(|_| ()),
+            "load the module msr (`modprobe msr`); Intel processors only",
+        ),
+        optional(
+            "timerlat tracer",
+            "service kthread",
+            lists("/sys/kernel/tracing/available_tracers", "timerlat"),
+            "the kernel needs CONFIG_TIMERLAT_TRACER=y, and tracefs at /sys/kernel/tracing",
+        ),
+    ]
+}
+
+/// Whether a file has a line that ends with, or a word that is, `name`.
+fn lists(path: &str, name: &str) -> io::Result<()> {
+    let text = fs::read_to_string(path)
+        .map_err(|err| io::Error::new(err.kind(), format!("{path}: {err}")))?;
+    let found = text
+        .lines()
+        .any(|line| line.ends_with(name) || line.split(' ').any(|word| word == name));
+    if found {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!(
+            "{path} does not list{}{name}",
+            if name.starts_with(' ') { "" } else { " " }
+        ),
+    ))
+}
+
+/// `PERF_TYPE_HARDWARE` and `PERF_COUNT_HW_CPU_CYCLES` of `linux/perf_event.h`.
+const HARDWARE_CYCLES: (u32, u32) = (0, 0);
+/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK`.
+const SOFTWARE_CPU_CLOCK: (u32, u32) = (1, 0);
+
+/// Whether this event can be counted on CPU 0, kernel included.
+fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
+    /// The first published size of `perf_event_attr`; every kernel takes it.
+    const SIZE: u32 = 64;
+    let mut attr = [0_u32; SIZE as usize / 4];
+    attr[0] = kind;
+    attr[1] = SIZE;
+    attr[2] = config;
+    let (any_process, cpu, no_group, close_on_exec) = (-1, 0, -1, 8_u64);
+    // SAFETY: `attr` is valid for reads of the size that it states.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attr.as_ptr(),
+            any_process,
+            cpu,
+            no_group,
+            close_on_exec,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just given to us. Closing it undoes the trial.
+    unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
+    Ok(())
+}

@@ -88,9 +88,9 @@ impl Mapping {
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice
-        //         overlaps nothing.
         let start = match array {
+            // SAFETY: a new mapping at an address of the kernel's choice
+            //         overlaps nothing.
             Some(array) => unsafe { mmap(None, bytes, access, flags, array, 0) },
             // SAFETY: as above.
             None => unsafe { mmap_anonymous(None, bytes, access, flags) },

@@ -1,6 +1,7 @@
 //! Measuring on Linux: threads with timers of their own, softirq callbacks,
 //! work items, and eBPF programs that stamp the stages in between.
 
+mod abilities;
 mod board;
 mod clock;
 mod collector;
@@ -13,7 +14,10 @@ mod probe;
 mod programs;
 mod thread;
 
+pub use abilities::{Ability, Absence, abilities};
+pub(crate) use board::{Board, Slot};
 pub use clock::now;
+pub(crate) use collector::{Expected, LineReader};
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use probe::{LinuxProbe, Wanted};
 

@@ -72,15 +72,17 @@ impl Refused {
             .lock()
             .map(|mut said| std::mem::take(&mut *said))
             .unwrap_or_default();
+        let tells_nothing = |line: &str| {
+            line.is_empty()
+                || line.starts_with("processed ")
+                || line.contains("PROG LOAD LOG")
+                || line.contains("failed to load object")
+                || line.contains("BPF program load failed")
+        };
         let line = said
             .lines()
             .map(|line| line.trim_start_matches("libbpf: ").trim())
-            .filter(|line| !line.is_empty() && !line.starts_with("processed "))
-            .filter(|line| !line.contains("-- BEGIN") && !line.contains("-- END"))
-            .filter(|line| {
-                !line.contains("failed to load object") && !line.contains("BPF program load failed")
-            })
-            .next_back();
+            .rfind(|line| !tells_nothing(line));
         let reason = match line {
             Some(line) => format!("{err} ({line})"),
             None => err.to_string(),

@@ -84,7 +84,7 @@ impl LinuxProbe {
         let ring_bits = ring_bits(request.period);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            nr_slots: request.cpus.len() * (request.services.len() * 2) << ring_bits,
+            nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
         };
         let mut programs = load(wanted, extent, &mut caveats)?;
         keep_possible(&mut request, programs.as_ref(), &mut caveats)?;
@@ -414,7 +414,7 @@ fn keep_possible(
     let mut kept = Vec::new();
     for &service in &request.services {
         let (reason, remedy) = match (service.is_thread(), programs) {
-            (true, _) => match abilities_of_threads(service) {
+            (true, _) => match may_be_scheduled_as(service) {
                 Ok(()) => {
                     kept.push(service);
                     continue;
@@ -452,7 +452,7 @@ fn keep_possible(
 }
 
 /// Whether a thread of ours may have the service's policy.
-pub(super) fn abilities_of_threads(service: Service) -> io::Result<()> {
+pub(super) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope
             .spawn(|| policy::schedule_as(service))

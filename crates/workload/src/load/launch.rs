@@ -9,12 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use laggard_model::CpuList;
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::unistd::Pid;
 
 use super::guard::Guard;
 use super::{Builtin, LoadProcess};
+use crate::scheduling::{self, Policy};
 
 /// What becomes of a load's output.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -25,7 +24,8 @@ pub enum Output {
     Null,
     /// Both streams go to this file, which is made or emptied.
     File(PathBuf),
-    /// Both streams are kept in memory; the last line goes into [`Ended`].
+    /// Both streams are kept in memory; the last line goes into
+    /// [`Ended`](super::Ended).
     /// For programs that write little.
     Memory,
 }
@@ -122,7 +122,7 @@ impl Launch {
         let [program, arguments @ ..] = self.command.as_slice() else {
             return Err(LoadError::Empty);
         };
-        schedule_normally().map_err(LoadError::Scheduling)?;
+        scheduling::set(Policy::Other).map_err(LoadError::Scheduling)?;
         let mut guard = Guard::new().map_err(LoadError::Guard)?;
         let started = self.spawn(program, arguments, guard.group());
         match started {
@@ -141,7 +141,7 @@ impl Launch {
         group: i32,
     ) -> Result<(Child, Option<File>), LoadError> {
         if let Some(cpus) = &self.cpus {
-            pin(cpus).map_err(|source| LoadError::Cpus(cpus.clone(), source))?;
+            scheduling::pin(cpus).map_err(|source| LoadError::Cpus(cpus.clone(), source))?;
         }
         let (file, kept) = self.open_output()?;
         let (out, err) = match file {
@@ -188,25 +188,6 @@ impl Launch {
             .map(|program| program.to_string_lossy().into_owned())
             .unwrap_or_default()
     }
-}
-
-/// Gives the calling thread normal scheduling, which its children inherit.
-fn schedule_normally() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` outlives the call and is only read; 0 is this thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const param) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Keeps the calling thread, and the children that it starts, on `cpus`.
-fn pin(cpus: &CpuList) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    for cpu in cpus.as_slice() {
-        set.set(usize::try_from(cpu.0).map_err(io::Error::other)?)?;
-    }
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 #[cfg(test)]

@@ -6,20 +6,23 @@
 //! computed with these digits as zeros. It is checked before anything is
 //! decoded.
 
+mod read;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::column::reader::ColumnReader;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType,
+    Int32Type, Int64Type,
+};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::reader::RowGroupReader;
-use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+
+pub(crate) use read::{Damage, LARGEST_ROWS, Rows, bad, column, guarded, open};
 
 const CHECKSUM_KEY: &str = "laggard.crc32";
 const NO_CHECKSUM: &str = "00000000";
@@ -34,7 +37,15 @@ pub(crate) enum Column {
     I64(Vec<i64>),
     Bool(Vec<bool>),
     Text(Vec<ByteArray>),
-    SomeI64 { values: Vec<i64>, present: Vec<i16> },
+    SomeI64 {
+        values: Vec<i64>,
+        present: Vec<i16>,
+    },
+    /// 16 bytes, big endian, for DECIMAL(38, 0).
+    SomeDecimal {
+        values: Vec<FixedLenByteArray>,
+        present: Vec<i16>,
+    },
 }
 
 /// A whole Parquet file of one row group. `schema` is a Parquet message type
@@ -57,7 +68,7 @@ pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
                 properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
             Column::Text(_) => properties.set_column_dictionary_enabled(path, true),
-            Column::Bool(_) => properties,
+            Column::Bool(_) | Column::SomeDecimal { .. } => properties,
         };
     }
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()))?;
@@ -95,6 +106,9 @@ fn write_column(out: &mut SerializedColumnWriter<'_>, column: &Column) -> Result
         Column::Bool(values) => put::<BoolType>(out, values, None),
         Column::Text(values) => put::<ByteArrayType>(out, values, None),
         Column::SomeI64 { values, present } => put::<Int64Type>(out, values, Some(present)),
+        Column::SomeDecimal { values, present } => {
+            put::<FixedLenByteArrayType>(out, values, Some(present))
+        }
     }
 }
 
@@ -105,64 +119,4 @@ fn checksum_place(file: &[u8]) -> Option<usize> {
     // One byte of field header and one of length stand between key and value.
     let at = at + key.len() + 2;
     (at + NO_CHECKSUM.len() <= file.len()).then_some(at)
-}
-
-/// Why a file's content cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Damage {
-    #[error("it has no checksum, so it was not written by laggard or its end is gone")]
-    NoChecksum,
-    #[error("its checksum is wrong: some of its bytes changed after it was written")]
-    WrongChecksum,
-    #[error("column `{0}` is missing")]
-    NoColumn(String),
-    #[error("column `{0}` has another type than it should")]
-    OtherType(String),
-    #[error("column `{0}` ends early")]
-    ColumnShort(String),
-    #[error("it holds {0}")]
-    BadValue(String),
-    #[error("the Parquet reader cannot make sense of it")]
-    ReaderGaveUp,
-    #[error("{0}")]
-    Parquet(#[from] ParquetError),
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-}
-
-/// Checks a file's checksum and opens it.
-pub(crate) fn open(file: Vec<u8>) -> std::result::Result<SerializedFileReader<Bytes>, Damage> {
-    let at = checksum_place(&file).ok_or(Damage::NoChecksum)?;
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&file[..at]);
-    crc.update(NO_CHECKSUM.as_bytes());
-    crc.update(&file[at + NO_CHECKSUM.len()..]);
-    if format!("{:08x}", crc.finalize()).as_bytes() != &file[at..at + NO_CHECKSUM.len()] {
-        return Err(Damage::WrongChecksum);
-    }
-    guarded(|| Ok(SerializedFileReader::new(Bytes::from(file))?))
-}
-
-/// Runs a step of the Parquet reader and turns a panic into damage.
-///
-/// The checksum keeps accidents away from that reader. This is for files that
-/// were made to harm: it asserts things that such a file can break.
-pub(crate) fn guarded<T>(
-    step: impl FnOnce() -> std::result::Result<T, Damage>,
-) -> std::result::Result<T, Damage> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(step))
-        .unwrap_or(Err(Damage::ReaderGaveUp))
-}
-
-/// The reader of the column `name`.
-pub(crate) fn column(
-    group: &dyn RowGroupReader,
-    name: &str,
-) -> std::result::Result<ColumnReader, Damage> {
-    let columns = group.metadata().columns();
-    let index = columns
-        .iter()
-        .position(|column| column.column_path().string() == name)
-        .ok_or_else(|| Damage::NoColumn(name.into()))?;
-    Ok(group.get_column_reader(index)?)
 }

@@ -1,0 +1,330 @@
+//! Folding activations into tallies, line by line.
+
+use std::collections::BTreeMap;
+
+use laggard_model::{Batch, Line, Nanos, STAGES, Service, Stage};
+
+use super::tally::Tally;
+use super::{Group, Key};
+
+/// By what activations are kept apart besides their line.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Split {
+    /// By nothing else.
+    #[default]
+    Whole,
+    /// By the minute since this instant.
+    Minutes {
+        /// `CLOCK_MONOTONIC`.
+        since: Nanos,
+    },
+}
+
+/// All that is counted of one line in one part of the time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LineTally {
+    /// Expiry to last stage, the missed included.
+    pub(super) latency: Tally,
+    /// How many of those were missed.
+    pub(super) missed: u64,
+    /// From the stage before, by [`Stage::index`].
+    pub(super) steps: [Tally; STAGES.len()],
+    /// Waking to user.
+    pub(super) thread: Tally,
+}
+
+/// Activations, counted by line and part of the time.
+#[derive(Clone, Debug)]
+pub struct Fold {
+    split: Split,
+    parts: BTreeMap<u64, Vec<LineTally>>,
+    lines: usize,
+}
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+impl Fold {
+    /// An empty fold for a recording with `lines` lines.
+    pub const fn new(lines: usize, split: Split) -> Self {
+        Self {
+            split,
+            parts: BTreeMap::new(),
+            lines,
+        }
+    }
+
+    /// Counts every activation of a batch. Lines that the recording does not
+    /// have are passed over; the reader reports them.
+    pub fn add(&mut self, batch: &Batch) {
+        let mut from = 0;
+        while from < batch.len() {
+            let part = self.part_of(batch.expiry_ns[from]);
+            let until = (from + 1..batch.len())
+                .find(|&row| self.part_of(batch.expiry_ns[row]) != part)
+                .unwrap_or(batch.len());
+            let lines = self.lines;
+            let tallies = self
+                .parts
+                .entry(part)
+                .or_insert_with(|| vec![LineTally::default(); lines]);
+            add_rows(tallies, batch, from..until);
+            from = until;
+        }
+    }
+
+    fn part_of(&self, expiry_ns: u64) -> u64 {
+        match self.split {
+            Split::Whole => 0,
+            Split::Minutes { since } => expiry_ns.saturating_sub(since.ns()) / MINUTE_NS,
+        }
+    }
+
+    /// Adds all that `other`, of the same recording, has counted.
+    pub fn merge(&mut self, other: Self) {
+        for (part, theirs) in other.parts {
+            let lines = self.lines;
+            let ours = self
+                .parts
+                .entry(part)
+                .or_insert_with(|| vec![LineTally::default(); lines]);
+            for (mine, their) in ours.iter_mut().zip(theirs) {
+                mine.merge(&their);
+            }
+        }
+    }
+
+    /// Adds a stored histogram of a line: its latency (`stage` is `None`, with
+    /// `missed` of them missed) or the step to a stage.
+    pub fn add_stored(&mut self, line: usize, stage: Option<Stage>, tally: &Tally, missed: u64) {
+        let lines = self.lines;
+        let part = self
+            .parts
+            .entry(0)
+            .or_insert_with(|| vec![LineTally::default(); lines]);
+        let Some(own) = part.get_mut(line) else {
+            return;
+        };
+        match stage {
+            Some(stage) => own.steps[stage.index()].merge(tally),
+            None => {
+                own.latency.merge(tally);
+                own.missed += missed;
+            }
+        }
+    }
+
+    /// What was counted, by service and route, and by CPU where `by_cpu`; the
+    /// most direct service first, parts of the time in order.
+    ///
+    /// `lines` are the recording's.
+    pub fn groups(&self, lines: &[Line], by_cpu: bool) -> Vec<Group> {
+        let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+        for (&part, tallies) in &self.parts {
+            for (line, tally) in lines.iter().zip(tallies) {
+                let key = |service, route| Key {
+                    part: match self.split {
+                        Split::Whole => None,
+                        Split::Minutes { .. } => Some(part),
+                    },
+                    cpu: by_cpu.then_some(line.cpu),
+                    service,
+                    route,
+                };
+                let irq = &tally.steps[Stage::Irq.index()];
+                if irq.histogram().count() > 0 {
+                    let key = key(Service::Irq, laggard_model::Route::Direct);
+                    groups
+                        .entry(key)
+                        .or_insert_with(|| Group::new(key))
+                        .latency
+                        .merge(irq);
+                }
+                let key = key(line.service, line.route);
+                groups
+                    .entry(key)
+                    .or_insert_with(|| Group::new(key))
+                    .add(tally);
+            }
+        }
+        groups.into_values().collect()
+    }
+}
+
+impl LineTally {
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.missed += other.missed;
+        self.thread.merge(&other.thread);
+        for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usize>) {
+    for row in rows {
+        let Some(tally) = tallies.get_mut(usize::from(batch.line[row].0)) else {
+            continue;
+        };
+        let expiry = Nanos::from_ns(batch.expiry_ns[row]);
+        let missed = batch.missed[row];
+        let mut latency = 0;
+        let mut since_waking = None;
+        for stage in STAGES {
+            let step = match batch.step_ns[stage.index()].get(row) {
+                None | Some(&Batch::ABSENT) => continue,
+                Some(&step) => step,
+            };
+            latency += step;
+            if missed {
+                continue;
+            }
+            tally.steps[stage.index()].add(Nanos::from_ns(step), expiry);
+            match stage {
+                Stage::Waking => since_waking = Some(0),
+                Stage::Running | Stage::User => {
+                    since_waking = since_waking.map(|before| before + step);
+                }
+                _ => {}
+            }
+        }
+        tally.latency.add(Nanos::from_ns(latency), expiry);
+        tally.missed += u64::from(missed);
+        if let Some(thread) = since_waking {
+            tally.thread.add(Nanos::from_ns(thread), expiry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laggard_model::{Activation, Cpu, LineId, Route};
+    use proptest::prelude::{any, prop, proptest};
+
+    const LINES: [Line; 2] = [
+        Line {
+            cpu: Cpu(0),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+        },
+        Line {
+            cpu: Cpu(1),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+        },
+    ];
+
+    fn activation(line: u16, seq: u64, missed: bool, steps: &[(Stage, u64)]) -> Activation {
+        let mut one = Activation {
+            line: LineId(line),
+            seq,
+            expiry: Nanos::from_secs(seq),
+            missed,
+            steps: [None; STAGES.len()],
+        };
+        for &(stage, ns) in steps {
+            one.steps[stage.index()] = Some(Nanos::from_ns(ns));
+        }
+        one
+    }
+
+    fn batch(all: &[Activation]) -> Batch {
+        let mut batch = Batch::default();
+        all.iter().for_each(|one| batch.push(one));
+        batch
+    }
+
+    #[test]
+    fn missed_activations_count_in_the_latency_and_in_no_stage() {
+        let mut fold = Fold::new(2, Split::Whole);
+        fold.add(&batch(&[
+            activation(
+                0,
+                0,
+                false,
+                &[(Stage::Irq, 10), (Stage::Waking, 5), (Stage::User, 7)],
+            ),
+            activation(0, 1, true, &[(Stage::User, 900)]),
+        ]));
+
+        let groups = fold.groups(&LINES, false);
+        let fifo = groups
+            .iter()
+            .find(|one| one.key.service == Service::Fifo(90))
+            .unwrap();
+
+        assert_eq!((fifo.latency.histogram().count(), fifo.missed), (2, 1));
+        assert_eq!(fifo.latency.histogram().max(), Some(Nanos::from_ns(900)));
+        assert_eq!(fifo.latency.largest_at(), Some(Nanos::from_secs(1)));
+        assert_eq!(
+            fifo.steps[Stage::User.index()].histogram().max(),
+            Some(Nanos::from_ns(7))
+        );
+        assert_eq!(fifo.thread.histogram().max(), Some(Nanos::from_ns(7)));
+    }
+
+    #[test]
+    fn every_line_s_interrupts_are_samples_of_the_irq_service() {
+        let mut fold = Fold::new(2, Split::Whole);
+        fold.add(&batch(&[
+            activation(0, 0, false, &[(Stage::Irq, 10), (Stage::User, 7)]),
+            activation(1, 0, false, &[(Stage::Irq, 30), (Stage::User, 7)]),
+        ]));
+
+        let groups = fold.groups(&LINES, false);
+
+        assert_eq!(groups[0].key.service, Service::Irq);
+        assert_eq!(groups[0].latency.histogram().count(), 2);
+    }
+
+    #[test]
+    fn minutes_are_kept_apart() {
+        let mut fold = Fold::new(2, Split::Minutes { since: Nanos::ZERO });
+        fold.add(&batch(&[
+            activation(0, 0, false, &[(Stage::User, 1)]),
+            activation(0, 59, false, &[(Stage::User, 2)]),
+            activation(0, 60, false, &[(Stage::User, 3)]),
+        ]));
+
+        let parts: Vec<(Option<u64>, u64)> = fold
+            .groups(&LINES, true)
+            .iter()
+            .filter(|one| one.key.cpu == Some(Cpu(0)))
+            .map(|one| (one.key.part, one.latency.histogram().count()))
+            .collect();
+
+        assert_eq!(parts, [(Some(0), 2), (Some(1), 1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn folds_merge_to_the_fold_of_all(
+            rows in prop::collection::vec((0..2_u16, any::<u32>(), any::<bool>()), 0..60),
+            cut in 0..60_usize,
+        ) {
+            let all: Vec<Activation> = rows
+                .iter()
+                .zip(0..)
+                .map(|(&(line, ns, missed), seq)| {
+                    activation(line, seq, missed, &[(Stage::User, ns.into())])
+                })
+                .collect();
+            let cut = cut.min(all.len());
+            let fold = |rows: &[Activation]| {
+                let mut fold = Fold::new(2, Split::Whole);
+                fold.add(&batch(rows));
+                fold
+            };
+            let mut merged = fold(&all[..cut]);
+            merged.merge(fold(&all[cut..]));
+            let latency = |fold: &Fold| -> Vec<Tally> {
+                fold.groups(&LINES, true).iter().map(|one| one.latency.clone()).collect()
+            };
+            let (merged, whole) = (latency(&merged), latency(&fold(&all)));
+            for (mine, other) in merged.iter().zip(&whole) {
+                assert_eq!(mine.histogram(), other.histogram());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Distributions of latency: by service, route and stage.
+//!
+//! A [`Fold`] takes batches of activations in any order, on as many threads
+//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service.
+
+mod fold;
+mod group;
+mod quantile;
+mod tally;
+
+pub use fold::{Fold, Split};
+pub use group::{Group, Key};
+pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, quantile};
+pub use tally::Tally;

@@ -1,0 +1,50 @@
+//! A histogram that remembers when its largest time was.
+
+use laggard_model::{Histogram, Nanos};
+
+/// How often each time was seen, and when the largest was.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Tally {
+    histogram: Histogram,
+    largest_at: Option<Nanos>,
+}
+
+impl Tally {
+    /// Counts `time`, whose activation was due at `expiry`.
+    pub fn add(&mut self, time: Nanos, expiry: Nanos) {
+        if self.histogram.max().is_none_or(|max| time > max) {
+            self.largest_at = Some(expiry);
+        }
+        self.histogram.add(time);
+    }
+
+    /// Adds all of `other`. Of two largest that are equal, the earlier counts.
+    pub fn merge(&mut self, other: &Self) {
+        let ours = (self.histogram.max(), self.largest_at);
+        let theirs = (other.histogram.max(), other.largest_at);
+        self.largest_at = match ours.0.cmp(&theirs.0) {
+            std::cmp::Ordering::Less => theirs.1,
+            std::cmp::Ordering::Greater => ours.1,
+            std::cmp::Ordering::Equal => [ours.1, theirs.1].into_iter().flatten().min(),
+        };
+        self.histogram.merge(&other.histogram);
+    }
+
+    /// A tally of stored parts.
+    pub const fn from_parts(histogram: Histogram, largest_at: Option<Nanos>) -> Self {
+        Self {
+            histogram,
+            largest_at,
+        }
+    }
+
+    /// The counts.
+    pub const fn histogram(&self) -> &Histogram {
+        &self.histogram
+    }
+
+    /// When the activation with the largest time was due; `None` when empty.
+    pub const fn largest_at(&self) -> Option<Nanos> {
+        self.largest_at
+    }
+}

@@ -1,0 +1,69 @@
+//! `laggard doctor`: what can be measured here, and what spoils latency.
+
+use std::fmt::Write as _;
+
+use laggard_measure::host::{self, Files, Rights};
+use laggard_measure::linux::{self, Ability};
+use laggard_model::Caveat;
+
+use crate::args::DoctorArgs;
+use crate::exit::Outcome;
+use crate::pipe;
+use crate::record::DEFAULT_SERVICES;
+
+pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
+    let cpus = args.cpus.clone().unwrap_or_else(linux::online_cpus);
+    let abilities = linux::abilities(&DEFAULT_SERVICES);
+    let files = Files::default();
+    let host = host::identify(&files);
+    let caveats = host::caveats(&host, &Rights::read(&files), &cpus, &DEFAULT_SERVICES);
+    let mut text = format!("Linux {} on {}\n\n", host.kernel, host.processor.model);
+    text += "What can be measured\n";
+    for ability in &abilities {
+        write_ability(&mut text, ability)?;
+    }
+    write_caveats(&mut text, &caveats)?;
+    let missing = abilities
+        .iter()
+        .filter(|one| one.is_needed && one.absence.is_some())
+        .count();
+    let verdict = match missing {
+        0 => "A full recording is possible.".into(),
+        1 => "One ability is missing: `laggard record` measures the rest and says so.".into(),
+        more => {
+            format!("{more} abilities are missing: `laggard record` measures the rest and says so.")
+        }
+    };
+    writeln!(text, "\n{verdict}")?;
+    pipe::print(&text)?;
+    Ok(if missing == 0 {
+        Outcome::Ok
+    } else {
+        Outcome::Unmet
+    })
+}
+
+fn write_ability(text: &mut String, ability: &Ability) -> std::fmt::Result {
+    let name = &ability.name;
+    match &ability.absence {
+        None => writeln!(text, "  yes  {name}: {}", ability.gives),
+        Some(absence) => {
+            let mark = if ability.is_needed { "NO " } else { "no " };
+            writeln!(text, "  {mark}  {name}: {}", ability.gives)?;
+            writeln!(text, "         because {}", absence.reason)?;
+            writeln!(text, "         remedy: {}", absence.remedy)
+        }
+    }
+}
+
+fn write_caveats(text: &mut String, caveats: &[Caveat]) -> std::fmt::Result {
+    if caveats.is_empty() {
+        return writeln!(text, "\nNo setting was found that spoils latency.");
+    }
+    writeln!(text, "\nWhat spoils latency here")?;
+    for caveat in caveats {
+        writeln!(text, "  - {}", caveat.what)?;
+        writeln!(text, "    remedy: {}", caveat.advice)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Documents that the program writes about itself.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use laggard_model::Manifest;
+use laggard_report::Report;
+use schemars::schema_for;
+
+use crate::args::{Args, SchemaOf};
+use crate::exit::Outcome;
+use crate::pipe;
+
+/// A shell's completion script.
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "laggard", &mut script);
+    pipe::print(&String::from_utf8(script)?)?;
+    Ok(Outcome::Ok)
+}
+
+/// One man page per command.
+pub(crate) fn man(dir: &Path) -> anyhow::Result<Outcome> {
+    clap_mangen::generate_to(Args::command(), dir)
+        .map_err(|err| missing_folder(err, dir))
+        .with_context(|| format!("write man pages to `{}`", dir.display()))?;
+    Ok(Outcome::Ok)
+}
+
+fn missing_folder(err: io::Error, dir: &Path) -> anyhow::Error {
+    if err.kind() == io::ErrorKind::NotFound {
+        return anyhow::anyhow!(
+            "the folder does not exist; create it with `mkdir -p {}`",
+            dir.display()
+        );
+    }
+    err.into()
+}
+
+/// A JSON schema.
+pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
+    let schema = match of {
+        SchemaOf::Show => schema_for!(Report),
+        SchemaOf::Manifest => schema_for!(Manifest),
+    };
+    pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
+    Ok(Outcome::Ok)
+}

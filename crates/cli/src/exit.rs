@@ -1,0 +1,41 @@
+//! Exit codes: part of the interface, so in one place.
+
+use std::process::ExitCode;
+
+use laggard_measure::ProbeError;
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Ok,
+    /// A requirement is not met.
+    Unmet,
+    /// What was measured cannot be trusted.
+    Untrustworthy,
+}
+
+/// What `--help` says of exit codes.
+pub(crate) const CODES: &str = "\
+Exit codes:
+  0  done
+  1  a requirement is not met (doctor; a service that cannot be measured here)
+  2  error: wrong arguments, an unreadable recording, a full disk
+  3  the measurement is not trustworthy (too much was lost)";
+
+/// Turns a command's result into the exit code; says what went wrong.
+pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
+    match result {
+        Ok(Outcome::Ok) => ExitCode::SUCCESS,
+        Ok(Outcome::Unmet) => ExitCode::from(1),
+        Ok(Outcome::Untrustworthy) => ExitCode::from(3),
+        Err(err) => {
+            eprintln!("laggard: {err:#}");
+            let unmet = matches!(
+                err.downcast_ref(),
+                Some(ProbeError::Service { .. } | ProbeError::NoService)
+            );
+            ExitCode::from(if unmet { 1 } else { 2 })
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The manifest of a recording that begins.
+
+use laggard_measure::Probe;
+use laggard_measure::host::{self, Files, Rights};
+use laggard_model::{
+    Backend, Caveat, Clock, Host, Keep, LineCount, LoadRun, Losses, Manifest, Nanos, OwnCost, Plan,
+    SCHEMA_VERSION, Service, State,
+};
+
+use crate::args::{KeepArg, RecordArgs};
+
+pub(super) fn manifest(
+    args: &RecordArgs,
+    probe: &dyn Probe,
+    load: Option<LoadRun>,
+    duration: Option<Nanos>,
+    seed: u64,
+) -> Manifest {
+    let (host, caveats) = machine(probe);
+    Manifest {
+        schema: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+        state: State::Running,
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
+        backend: probe.backend(),
+        plan: Plan {
+            period_ns: args.period,
+            dither: !args.no_dither,
+            seed,
+            duration_ns: duration,
+            threshold_ns: args.threshold,
+            keep: match args.keep {
+                KeepArg::All => Keep::All,
+                KeepArg::Tail => Keep::Tail,
+            },
+        },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns: probe.now(),
+            end_ns: None,
+            start_wall: jiff::Zoned::now()
+                .strftime("%Y-%m-%dT%H:%M:%S%.3f%:z")
+                .to_string(),
+        },
+        lines: probe.lines().to_vec(),
+        counts: vec![LineCount::default(); probe.lines().len()],
+        load,
+        host,
+        losses: Losses::default(),
+        caveats,
+        cost: OwnCost::default(),
+        segments: Vec::new(),
+    }
+}
+
+/// The machine, and what of it spoils latency. A script has no machine.
+fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
+    if probe.backend() == Backend::Fake {
+        return (Host::default(), Vec::new());
+    }
+    let files = Files::default();
+    let host = host::identify(&files);
+    let cpus = probe.lines().iter().map(|line| line.cpu).collect();
+    let services: Vec<Service> = probe.lines().iter().map(|line| line.service).collect();
+    let caveats = host::caveats(&host, &Rights::read(&files), &cpus, &services);
+    (host, caveats)
+}

@@ -1,0 +1,104 @@
+//! What else the machine does while it is measured.
+
+use anyhow::Context as _;
+use laggard_model::{Caveat, CaveatKind, LoadRun};
+use laggard_workload::load::{Builtin, Launch, LoadProcess, Output};
+
+use crate::args::RecordArgs;
+
+/// The load of a recording, if any.
+#[derive(Debug)]
+pub(super) struct Meanwhile {
+    run: Option<LoadRun>,
+    process: Option<LoadProcess>,
+    is_command: bool,
+}
+
+impl Meanwhile {
+    /// Starts the load that was asked for.
+    pub(super) fn start(args: &RecordArgs) -> anyhow::Result<Self> {
+        let (name, launch, command) = if let Some(name) = &args.load {
+            let load: Builtin = name.parse()?;
+            let program = std::env::current_exe().context("find this program, to run the load")?;
+            (
+                load.name().to_owned(),
+                Launch::builtin(program, load),
+                Vec::new(),
+            )
+        } else if let Some(first) = args.command.first() {
+            let words = args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned());
+            let launch = Launch::new(args.command.clone()).output(Output::Null);
+            (
+                first.to_string_lossy().into_owned(),
+                launch,
+                words.collect(),
+            )
+        } else {
+            return Ok(Self {
+                run: None,
+                process: None,
+                is_command: false,
+            });
+        };
+        let launch = match &args.load_cpus {
+            Some(cpus) => launch.cpus(cpus.clone()),
+            None => launch,
+        };
+        Ok(Self {
+            process: Some(launch.start()?),
+            is_command: !command.is_empty(),
+            run: Some(LoadRun {
+                name,
+                command,
+                usage: None,
+                ended: None,
+                throughput: None,
+            }),
+        })
+    }
+
+    /// What the manifest says of it.
+    pub(super) fn run(&self) -> Option<LoadRun> {
+        self.run.clone()
+    }
+
+    /// Whether a command of the user's has ended, and with it the recording.
+    /// A built-in load that ends by itself has failed; see [`Meanwhile::stop`].
+    pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {
+        let Some(process) = &mut self.process else {
+            return Ok(false);
+        };
+        let Some(ended) = process.poll()? else {
+            return Ok(false);
+        };
+        if let Some(run) = &mut self.run {
+            run.ended.get_or_insert_with(|| ended.to_string());
+        }
+        Ok(self.is_command)
+    }
+
+    /// Ends the load. Returns what is to be said of it.
+    pub(super) fn stop(&mut self) -> anyhow::Result<Vec<Caveat>> {
+        let (Some(process), Some(run)) = (self.process.take(), &mut self.run) else {
+            return Ok(Vec::new());
+        };
+        let ended = process.stop()?;
+        run.throughput = ended.throughput;
+        let mut caveats = Vec::new();
+        if let Some(how) = run
+            .ended
+            .as_ref()
+            .filter(|_| !self.is_command || !ended.status.success())
+        {
+            caveats.push(Caveat::new(
+                CaveatKind::LoadEnded,
+                format!("the load `{}` ended before the recording: {how}", run.name),
+                "the figures are partly of a machine without it; run the load by itself to see why",
+            ));
+        }
+        Ok(caveats)
+    }
+}

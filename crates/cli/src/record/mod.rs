@@ -1,0 +1,119 @@
+//! `laggard record`: measure, and keep what was seen.
+
+mod beginning;
+mod meanwhile;
+mod progress;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use laggard_measure::fake::{FakeProbe, Script};
+use laggard_measure::linux::{self, LinuxProbe, Wanted};
+use laggard_measure::{Probe, Request};
+use laggard_model::{Nanos, Service};
+use laggard_record::Recorder;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::{BackendArg, RecordArgs};
+use crate::exit::Outcome;
+use crate::{pipe, show};
+use meanwhile::Meanwhile;
+use progress::Progress;
+use session::Session;
+
+/// What is measured unless asked otherwise.
+pub(crate) const DEFAULT_SERVICES: [Service; 6] = [
+    Service::Irq,
+    Service::Softirq,
+    Service::Worker,
+    Service::Fifo(90),
+    Service::Fifo(50),
+    Service::Other,
+];
+
+/// How long is recorded unless asked otherwise.
+const DEFAULT_DURATION: Nanos = Nanos::from_secs(30);
+
+pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
+    }
+    let dir = args.output.clone().unwrap_or_else(default_name);
+    let duration = match (args.duration, args.command.is_empty()) {
+        (None, true) => Some(DEFAULT_DURATION),
+        (duration, _) => duration,
+    };
+    let seed = laggard_measure::linux::now().ns();
+    let mut probe = probe(&args, seed)?;
+    let mut meanwhile = Meanwhile::start(&args)?;
+    let manifest = beginning::manifest(&args, probe.as_ref(), meanwhile.run(), duration, seed);
+    let recorder = Recorder::create(&dir, manifest)?;
+    let progress = Progress::new(args.quiet, duration, probe.lines());
+    let session = Session {
+        probe: probe.as_mut(),
+        recorder,
+        meanwhile: &mut meanwhile,
+        progress,
+    };
+    session.run(duration, &interrupted)?;
+    finish(&dir, args.quiet)
+}
+
+fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
+    let wanted = match &args.backend {
+        BackendArg::Fake(script) => {
+            let text = std::fs::read_to_string(script)
+                .with_context(|| format!("read the script `{}`", script.display()))?;
+            return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
+        }
+        BackendArg::Best => Wanted::Best,
+        BackendArg::Bpf => Wanted::Bpf,
+        BackendArg::User => Wanted::User,
+    };
+    let request = Request {
+        cpus: args.cpus.clone().unwrap_or_else(linux::online_cpus),
+        services: args
+            .services
+            .clone()
+            .unwrap_or_else(|| DEFAULT_SERVICES.to_vec()),
+        optional: args.services.is_none(),
+        period: args.period,
+        dither: !args.no_dither,
+        seed,
+    };
+    Ok(Box::new(LinuxProbe::new(request, wanted)?))
+}
+
+/// A name that no other run has: the local time.
+fn default_name() -> PathBuf {
+    jiff::Zoned::now()
+        .strftime("%Y-%m-%d-%H%M%S.laggard")
+        .to_string()
+        .into()
+}
+
+/// Shows the result, unless asked not to.
+fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
+    let report = show::report_of(dir, None)?;
+    let good = report.trust == laggard_report::Trust::Good;
+    if !quiet {
+        pipe::print(&laggard_report::text::show(
+            &report,
+            laggard_report::text::Options::default(),
+        ))?;
+        pipe::print(&format!(
+            "\nRecorded in {}; see it again with `laggard show {}`\n",
+            dir.display(),
+            dir.display()
+        ))?;
+    }
+    Ok(if good {
+        Outcome::Ok
+    } else {
+        Outcome::Untrustworthy
+    })
+}

@@ -1,0 +1,96 @@
+//! A progress bar: time left, and the largest latency so far per service.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use laggard_model::{Batch, Line, Nanos, Route};
+use laggard_report::Unit;
+
+/// What a person sees while recording. Nothing where output is no terminal.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+    lines: Vec<Line>,
+    largest: BTreeMap<(Route, u8), (String, Nanos)>,
+}
+
+impl Progress {
+    pub(super) fn new(quiet: bool, duration: Option<Nanos>, lines: &[Line]) -> Self {
+        let bar = match duration {
+            Some(duration) => ProgressBar::new(duration.ns() / 1_000_000),
+            None => ProgressBar::no_length(),
+        };
+        if quiet {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let template = match duration {
+            Some(_) => "{bar:24} {elapsed} of {prefix}, {eta} left; largest so far: {wide_msg}",
+            None => "{spinner} {elapsed}; largest so far: {wide_msg}",
+        };
+        let style =
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        if let Some(duration) = duration {
+            bar.set_prefix(duration.to_string());
+        }
+        Self {
+            bar,
+            lines: lines.to_vec(),
+            largest: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what has come; `elapsed` since the start.
+    pub(super) fn observe(&mut self, batch: &Batch, elapsed: Nanos) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        for activation in batch.iter() {
+            let Some(line) = self.lines.get(usize::from(activation.line.0)) else {
+                continue;
+            };
+            let latency = activation.latency();
+            let (name, rank) = (line.service.to_string(), rank(line));
+            let entry = self
+                .largest
+                .entry((line.route, rank))
+                .or_insert((name, latency));
+            entry.1 = entry.1.max(latency);
+        }
+        let text: Vec<String> = self
+            .largest
+            .iter()
+            .filter(|((route, _), _)| *route == Route::Direct)
+            .map(|(_, (name, latency))| format!("{name} {}", Unit::Auto.write_nanos(*latency)))
+            .collect();
+        self.bar.set_position(elapsed.ns() / 1_000_000);
+        self.bar.set_message(text.join(", "));
+    }
+
+    /// Something for the person, above the bar.
+    pub(super) fn say(&self, text: &str) {
+        self.bar.println(text);
+    }
+
+    /// Leaves the terminal as it was.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// How long to wait between looks at the probe.
+    pub(super) const fn poll(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+}
+
+/// From the most urgent service to the least.
+const fn rank(line: &Line) -> u8 {
+    match line.service {
+        laggard_model::Service::Irq => 0,
+        laggard_model::Service::Softirq => 1,
+        laggard_model::Service::Fifo(priority) => 102 - priority,
+        laggard_model::Service::Other => 103,
+        laggard_model::Service::Worker => 104,
+    }
+}

@@ -1,0 +1,158 @@
+//! One run: from the first activation to the end of the recording.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use laggard_measure::Probe;
+use laggard_model::{Batch, Caveat, Losses, Nanos, State};
+use laggard_record::{Recorder, WriteError};
+
+use super::meanwhile::Meanwhile;
+use super::progress::Progress;
+
+/// All that takes part in a run.
+pub(super) struct Session<'a> {
+    pub(super) probe: &'a mut dyn Probe,
+    pub(super) recorder: Recorder,
+    pub(super) meanwhile: &'a mut Meanwhile,
+    pub(super) progress: Progress,
+}
+
+/// Why measuring ended.
+enum End {
+    Complete,
+    Interrupted,
+    Failed(anyhow::Error),
+}
+
+impl Session<'_> {
+    /// Records until `duration` is over, the user's command has ended, or
+    /// `interrupted` is set. Whatever happens, what was measured is kept and
+    /// the probe and load are ended.
+    pub(super) fn run(
+        mut self,
+        duration: Option<Nanos>,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let start = self.probe.start()?;
+        self.recorder
+            .update(|manifest| manifest.clock.start_ns = start);
+        let mut batch = Batch::default();
+        let end = self.collect(start, duration, interrupted, &mut batch);
+        let end_ns = self.probe.now();
+        self.probe.stop();
+        let stopped = self.meanwhile.stop();
+        self.progress.end();
+        self.probe.drain(&mut batch);
+        let last = match &end {
+            // The disk has refused already; a second refusal says no more.
+            End::Failed(_) => Ok(()),
+            _ => self.recorder.append(&batch),
+        };
+        let (probe, run) = (&self.probe, self.meanwhile.run());
+        let mut caveats: Vec<Caveat> = probe.caveats();
+        let (losses, cost) = (probe.losses(), probe.cost());
+        let failed = self.note_load(stopped, &mut caveats);
+        self.recorder.update(|manifest| {
+            manifest.clock.end_ns = Some(end_ns);
+            manifest.losses = with_unwritten(losses, manifest.losses);
+            manifest.cost = cost;
+            manifest.load = run;
+            manifest.caveats.extend(caveats);
+        });
+        let end = match (end, last, failed) {
+            (end @ End::Failed(_), ..) => end,
+            (_, Err(err), _) => End::Failed(err.into()),
+            (_, _, Some(err)) => End::Failed(err),
+            (end, Ok(()), None) => end,
+        };
+        self.close(end)
+    }
+
+    fn collect(
+        &mut self,
+        start: Nanos,
+        duration: Option<Nanos>,
+        interrupted: &AtomicBool,
+        batch: &mut Batch,
+    ) -> End {
+        let until = duration.map(|duration| start + duration);
+        loop {
+            let now = self.probe.now();
+            if until.is_some_and(|until| now >= until) {
+                return End::Complete;
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return End::Interrupted;
+            }
+            match self.meanwhile.has_ended() {
+                Ok(false) => {}
+                Ok(true) => return End::Complete,
+                Err(err) => return End::Failed(err),
+            }
+            let left = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
+            self.probe.pause(self.progress.poll().min(left.into()));
+            batch.clear();
+            self.probe.drain(batch);
+            let now = self.probe.now();
+            self.progress.observe(batch, now.saturating_sub(start));
+            if let Err(err) = self.keep(batch, now) {
+                batch.clear();
+                return End::Failed(err.into());
+            }
+            batch.clear();
+        }
+    }
+
+    fn keep(&mut self, batch: &Batch, now: Nanos) -> Result<(), WriteError> {
+        self.recorder.append(batch)?;
+        let losses = self.probe.losses();
+        self.recorder
+            .update(|manifest| manifest.losses = with_unwritten(losses, manifest.losses));
+        self.recorder.flush(now)
+    }
+
+    fn note_load(
+        &self,
+        stopped: anyhow::Result<Vec<Caveat>>,
+        caveats: &mut Vec<Caveat>,
+    ) -> Option<anyhow::Error> {
+        match stopped {
+            Ok(about_load) => {
+                for caveat in &about_load {
+                    self.progress.say(&caveat.what);
+                }
+                caveats.extend(about_load);
+                None
+            }
+            Err(err) => Some(err),
+        }
+    }
+
+    /// Writes the last manifest; an error that ended the run stays the error.
+    fn close(self, end: End) -> anyhow::Result<()> {
+        let (state, failure) = match end {
+            End::Complete => (State::Complete, None),
+            End::Interrupted => (State::Interrupted, None),
+            End::Failed(err) => (
+                State::Failed {
+                    error: format!("{err:#}"),
+                },
+                Some(err),
+            ),
+        };
+        let finished = self.recorder.finish(state);
+        match failure {
+            Some(err) => Err(err.context("the recording ended early")),
+            None => finished.map(|_| ()).context("close the recording"),
+        }
+    }
+}
+
+/// The probe's losses with the recorder's own.
+const fn with_unwritten(probe: Losses, recorder: Losses) -> Losses {
+    Losses {
+        not_written: recorder.not_written,
+        ..probe
+    }
+}

@@ -1,0 +1,106 @@
+//! One line's kernel and thread, as the script has them.
+
+use std::sync::atomic::Ordering;
+
+use laggard_model::Nanos;
+
+use super::script::{Script, ScriptLine};
+use crate::linux::{Board, Slot};
+use crate::timeline::Timeline;
+
+/// Writes a line's slots.
+#[derive(Debug)]
+pub(super) struct Player {
+    index: usize,
+    timeline: Timeline,
+    start: Nanos,
+    lost: u64,
+    starved: bool,
+}
+
+impl Player {
+    pub(super) const fn new(index: usize, timeline: Timeline, start: Nanos) -> Self {
+        Self {
+            index,
+            timeline,
+            start,
+            lost: 0,
+            starved: false,
+        }
+    }
+
+    pub(super) const fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// Serves every expiry that is served before `now`.
+    pub(super) fn play(&mut self, board: &Board, line: &ScriptLine, script: &Script, now: Nanos) {
+        let cpu = board.cpu(0);
+        let state = &cpu.lines[self.index];
+        let ring = board.ring(cpu, self.index);
+        let room = ring.len() as u64;
+        while !self.starved {
+            let seq = self.timeline.seq();
+            let expiry = self.timeline.expiry();
+            let since_start = expiry.saturating_sub(self.start).ns();
+            #[allow(clippy::cast_possible_truncation)]
+            let steps = &line.steps[(seq % line.steps.len() as u64) as usize];
+            let begins = script
+                .stalls
+                .iter()
+                .find_map(|stall| stall.end_around(since_start))
+                .map_or(expiry, |end| self.start + Nanos::from_ns(end));
+            let takes = steps.iter().map(|(_, ns)| ns).sum();
+            let end = begins + Nanos::from_ns(takes);
+            if line.starved_from_ns.is_some_and(|from| since_start >= from) {
+                self.starved = expiry <= now;
+                return;
+            }
+            if end > now {
+                return;
+            }
+            let head = state.head.load(Ordering::Relaxed);
+            if head - state.tail.load(Ordering::Relaxed) < room {
+                #[allow(clippy::cast_possible_truncation)]
+                let slot = &ring[(head % room) as usize];
+                slot.begin(seq, expiry, std::mem::take(&mut self.lost));
+                let steps_back = script
+                    .clock_steps
+                    .iter()
+                    .any(|step| step.end_around(since_start).is_some());
+                let begins = if steps_back {
+                    expiry.saturating_sub(end)
+                } else {
+                    begins
+                };
+                write_stages(slot, begins, steps);
+                state.head.store(head + 1, Ordering::Release);
+            } else {
+                self.lost += 1;
+            }
+            self.timeline.advance();
+            while self.timeline.expiry() <= end {
+                self.timeline.advance();
+            }
+        }
+    }
+}
+
+fn write_stages(slot: &Slot, begins: Nanos, steps: &[(String, u64)]) {
+    let mut time = begins;
+    for (name, ns) in steps {
+        time += Nanos::from_ns(*ns);
+        let stage = match name.as_str() {
+            "irq" => &slot.irq_ns,
+            "expire" => &slot.expire_ns,
+            "raise" => &slot.raise_ns,
+            "softirq" => &slot.softirq_ns,
+            "signal" => &slot.signal_ns,
+            "waking" => &slot.waking_ns,
+            "running" => &slot.running_ns,
+            _ => &slot.end_ns,
+        };
+        stage.store(time.ns(), Ordering::Relaxed);
+    }
+    slot.end_ns.store(time.ns(), Ordering::Relaxed);
+}

@@ -1,0 +1,178 @@
+//! Taking files apart.
+
+use bytes::Bytes;
+use parquet::basic::Type;
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{
+    BoolType, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type, Int64Type,
+};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+
+use super::{NO_CHECKSUM, checksum_place};
+
+/// Why a file's content cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Damage {
+    #[error("it has no checksum, so it was not written by laggard or its end is gone")]
+    NoChecksum,
+    #[error("its checksum is wrong: some of its bytes changed after it was written")]
+    WrongChecksum,
+    #[error("column `{0}` is missing")]
+    NoColumn(String),
+    #[error("column `{0}` has another type than it should")]
+    OtherType(String),
+    #[error("column `{0}` ends early")]
+    ColumnShort(String),
+    #[error("it holds {0}")]
+    BadValue(String),
+    #[error("the Parquet reader cannot make sense of it")]
+    ReaderGaveUp,
+    #[error("{0}")]
+    Parquet(#[from] ParquetError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Checks a file's checksum and opens it.
+pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage> {
+    let at = checksum_place(&file).ok_or(Damage::NoChecksum)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&file[..at]);
+    crc.update(NO_CHECKSUM.as_bytes());
+    crc.update(&file[at + NO_CHECKSUM.len()..]);
+    if format!("{:08x}", crc.finalize()).as_bytes() != &file[at..at + NO_CHECKSUM.len()] {
+        return Err(Damage::WrongChecksum);
+    }
+    guarded(|| Ok(SerializedFileReader::new(Bytes::from(file))?))
+}
+
+/// Runs a step of the Parquet reader and turns a panic into damage.
+///
+/// The checksum keeps accidents away from that reader. This is for files that
+/// were made to harm: it asserts things that such a file can break.
+pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(step))
+        .unwrap_or(Err(Damage::ReaderGaveUp))
+}
+
+/// The reader of the column `name`.
+pub(crate) fn column(group: &dyn RowGroupReader, name: &str) -> Result<ColumnReader, Damage> {
+    let columns = group.metadata().columns();
+    let index = columns
+        .iter()
+        .position(|column| column.column_path().string() == name)
+        .ok_or_else(|| Damage::NoColumn(name.into()))?;
+    Ok(group.get_column_reader(index)?)
+}
+
+/// A value that no writer of ours gives, as damage.
+pub(crate) fn bad(what: &str, value: impl std::fmt::Display) -> Damage {
+    Damage::BadValue(format!("{what} {value}"))
+}
+
+/// More rows than any file of ours has.
+pub(crate) const LARGEST_ROWS: usize = 1 << 24;
+
+/// A whole small table, read column by column.
+pub(crate) struct Rows {
+    file: SerializedFileReader<Bytes>,
+    rows: usize,
+}
+
+impl Rows {
+    pub(crate) fn read(content: Vec<u8>) -> Result<Self, Damage> {
+        let file = open(content)?;
+        let groups = file.metadata().row_groups();
+        let [group] = groups else {
+            return Err(bad("a number of row groups of", groups.len()));
+        };
+        let rows = usize::try_from(group.num_rows())
+            .ok()
+            .filter(|&rows| rows <= LARGEST_ROWS)
+            .ok_or_else(|| bad("a number of rows of", group.num_rows()))?;
+        Ok(Self { file, rows })
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn i32(&self, name: &str) -> Result<Vec<i32>, Damage> {
+        self.every::<Int32Type>(name)
+    }
+
+    pub(crate) fn i64(&self, name: &str) -> Result<Vec<i64>, Damage> {
+        self.every::<Int64Type>(name)
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> Result<Vec<bool>, Damage> {
+        self.every::<BoolType>(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Vec<String>, Damage> {
+        let texts = self.every::<ByteArrayType>(name)?;
+        let text = |bytes: &parquet::data_type::ByteArray| Ok(bytes.as_utf8()?.to_owned());
+        texts.iter().map(text).collect()
+    }
+
+    pub(crate) fn some_i64(&self, name: &str) -> Result<Vec<Option<i64>>, Damage> {
+        self.some::<Int64Type>(name)
+    }
+
+    pub(crate) fn some_decimal(&self, name: &str) -> Result<Vec<Option<u128>>, Damage> {
+        let numbers = self.some::<FixedLenByteArrayType>(name)?;
+        let number = |bytes: parquet::data_type::FixedLenByteArray| {
+            let bytes =
+                <[u8; 16]>::try_from(bytes.data()).map_err(|_| Damage::OtherType(name.into()))?;
+            Ok(u128::from_be_bytes(bytes))
+        };
+        let numbers = numbers.into_iter();
+        numbers.map(|some| some.map(number).transpose()).collect()
+    }
+
+    fn every<T: DataType>(&self, name: &str) -> Result<Vec<T::T>, Damage> {
+        let values = self.some::<T>(name)?;
+        values
+            .into_iter()
+            .map(|value| value.ok_or_else(|| Damage::ColumnShort(name.into())))
+            .collect()
+    }
+
+    fn some<T: DataType>(&self, name: &str) -> Result<Vec<Option<T::T>>, Damage> {
+        guarded(|| {
+            let group = self.file.get_row_group(0)?;
+            let (mut values, mut present) = (Vec::new(), Vec::new());
+            let reader = column(group.as_ref(), name)?;
+            if physical_type(&reader) != T::get_physical_type() {
+                return Err(Damage::OtherType(name.into()));
+            }
+            let mut reader = get_typed_column_reader::<T>(reader);
+            reader.read_records(self.rows, Some(&mut present), None, &mut values)?;
+            // A column that every row has gives no levels.
+            if present.is_empty() {
+                present.resize(values.len(), 1);
+            }
+            if present.len() != self.rows {
+                return Err(Damage::ColumnShort(name.into()));
+            }
+            let mut values = values.into_iter();
+            let mut value = |present| (present != 0).then(|| values.next()).flatten();
+            Ok(present.into_iter().map(&mut value).collect())
+        })
+    }
+}
+
+const fn physical_type(reader: &ColumnReader) -> Type {
+    match reader {
+        ColumnReader::BoolColumnReader(_) => Type::BOOLEAN,
+        ColumnReader::Int32ColumnReader(_) => Type::INT32,
+        ColumnReader::Int64ColumnReader(_) => Type::INT64,
+        ColumnReader::Int96ColumnReader(_) => Type::INT96,
+        ColumnReader::FloatColumnReader(_) => Type::FLOAT,
+        ColumnReader::DoubleColumnReader(_) => Type::DOUBLE,
+        ColumnReader::ByteArrayColumnReader(_) => Type::BYTE_ARRAY,
+        ColumnReader::FixedLenByteArrayColumnReader(_) => Type::FIXED_LEN_BYTE_ARRAY,
+    }
+}

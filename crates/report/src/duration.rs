@@ -1,0 +1,137 @@
+//! Times for the eye.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use laggard_model::Nanos;
+
+/// The unit in which a table's times are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Unit {
+    /// Each time in the unit that suits it, named beside it.
+    #[default]
+    Auto,
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+}
+
+/// The text is no unit.
+#[derive(Debug, Eq, PartialEq)]
+pub struct UnknownUnit;
+
+impl std::fmt::Display for UnknownUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("use auto, ns, us or ms")
+    }
+}
+
+impl std::error::Error for UnknownUnit {}
+
+impl FromStr for Unit {
+    type Err = UnknownUnit;
+
+    fn from_str(text: &str) -> Result<Self, UnknownUnit> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "ns" => Ok(Self::Ns),
+            "us" => Ok(Self::Us),
+            "ms" => Ok(Self::Ms),
+            _ => Err(UnknownUnit),
+        }
+    }
+}
+
+impl Unit {
+    /// `ns` in this unit, with the unit's name: `13.4 us`.
+    pub fn write(self, ns: f64) -> String {
+        let (unit, factor) = match self {
+            Self::Auto if ns < 1e3 => ("ns", 1.0),
+            Self::Auto if ns < 1e6 => ("us", 1e3),
+            Self::Auto if ns < 1e9 => ("ms", 1e6),
+            Self::Auto => ("s", 1e9),
+            Self::Ns => ("ns", 1.0),
+            Self::Us => ("us", 1e3),
+            Self::Ms => ("ms", 1e6),
+        };
+        let value = ns / factor;
+        let digits = match (unit, value) {
+            ("ns", _) => 0,
+            ("us" | "ms", value) if value >= 100.0 && self == Self::Auto => 0,
+            ("ms", _) if self == Self::Ms => 3,
+            (_, value) if value < 10.0 => 2,
+            _ => 1,
+        };
+        format!("{value:.digits$} {unit}")
+    }
+
+    /// A whole number of nanoseconds in this unit.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn write_nanos(self, time: Nanos) -> String {
+        self.write(time.ns() as f64)
+    }
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A length of time for people: `30 s`, `2 h 5 min`.
+pub(crate) fn span(time: Nanos) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 120.0 {
+        let text = format!("{seconds:.1}");
+        return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
+    }
+    let minutes = time.ns() / 60_000_000_000;
+    let mut text = String::new();
+    if minutes >= 60 {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{} h ", minutes / 60);
+    }
+    let _ = write!(text, "{} min", minutes % 60);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_with_three_digits_and_its_unit() {
+        for (ns, text) in [
+            (250.0, "250 ns"),
+            (1_340.0, "1.34 us"),
+            (13_400.0, "13.4 us"),
+            (134_000.0, "134 us"),
+            (4_200_000.0, "4.20 ms"),
+            (2.5e9, "2.50 s"),
+        ] {
+            assert_eq!(Unit::Auto.write(ns), text);
+        }
+        assert_eq!(Unit::Us.write(134_000.0), "134.0 us");
+        assert_eq!(Unit::Ms.write(134_000.0), "0.134 ms");
+    }
+
+    #[test]
+    fn counts_and_spans_are_easy_to_read() {
+        assert_eq!(
+            (count(0), count(1_234_567)),
+            ("0".into(), "1,234,567".into())
+        );
+        assert_eq!(span(Nanos::from_secs(30)), "30 s");
+        assert_eq!(span(Nanos::from_secs(7_500)), "2 h 5 min");
+    }
+}

@@ -1,0 +1,84 @@
+//! Several recordings side by side.
+
+use super::show::percent;
+use super::table;
+use crate::duration::{Unit, count, span};
+use crate::figures::{Figures, RecordingReport, ServiceRow};
+
+/// One table per service: figures down, recordings across.
+pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
+    let mut text = String::new();
+    for (index, report) in reports.iter().enumerate() {
+        let load = report
+            .load
+            .as_ref()
+            .map_or("no load", |load| load.name.as_str());
+        text += &format!(
+            "[{}] {}: {}, load {load}, Linux {}\n",
+            index + 1,
+            report.path,
+            span(report.duration_ns),
+            report.host.kernel
+        );
+    }
+    let mut names: Vec<String> = Vec::new();
+    for row in reports.iter().flat_map(|report| &report.services) {
+        if !names.contains(&row.name()) {
+            names.push(row.name());
+        }
+    }
+    let numbers: Vec<String> = (1..=reports.len())
+        .map(|number| format!("[{number}]"))
+        .collect();
+    for name in &names {
+        let rows: Vec<Option<&ServiceRow>> = reports
+            .iter()
+            .map(|report| report.services.iter().find(|row| row.name() == *name))
+            .collect();
+        let mut header = vec![name.as_str()];
+        header.extend(numbers.iter().map(String::as_str));
+        let mut table = table(&header);
+        for (figure, cells) in figures(&rows, unit) {
+            table.add_row(std::iter::once(figure).chain(cells));
+        }
+        text += &format!("\n{}\n", table.trim_fmt());
+    }
+    text
+}
+
+/// Each figure's name with its value in every recording.
+fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>)> {
+    let line = |name: &str, value: &dyn Fn(&ServiceRow) -> Option<String>| {
+        let cells = rows
+            .iter()
+            .map(|row| row.and_then(value).unwrap_or_else(|| "-".into()))
+            .collect();
+        (name.to_owned(), cells)
+    };
+    let real = |value: &dyn Fn(&Figures) -> Option<f64>, row: &ServiceRow| {
+        value(&row.latency).map(|ns| unit.write(ns))
+    };
+    let mut lines = vec![
+        line("samples", &|row| Some(count(row.latency.samples))),
+        line("missed", &|row| Some(count(row.missed))),
+        line("min", &|row| {
+            row.latency.min_ns.map(|ns| unit.write_nanos(ns))
+        }),
+        line("mean", &|row| real(&|figures| figures.mean_ns, row)),
+        line("std dev", &|row| real(&|figures| figures.deviation_ns, row)),
+    ];
+    for q in laggard_analyze::distribution::QUANTILES {
+        let name = if q < 0.6 {
+            "median".into()
+        } else {
+            format!("p{}", percent(q))
+        };
+        lines.push(line(&name, &|row| {
+            row.latency.quantile(q).map(|ns| unit.write_nanos(ns))
+        }));
+    }
+    lines.push(line("largest", &|row| {
+        row.latency.largest_ns.map(|ns| unit.write_nanos(ns))
+    }));
+    lines
+}

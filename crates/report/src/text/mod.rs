@@ -1,0 +1,25 @@
+//! The terminal's views.
+
+mod beside;
+mod show;
+
+pub use beside::beside;
+pub use show::{Options, show};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// A table without lines, numbers to the right but for the first column.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index == 0 { 0 } else { 1 }, 1));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}

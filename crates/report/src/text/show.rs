@@ -1,0 +1,293 @@
+//! `laggard show`: one recording as text, in the layout of OSDI'99 Table 3
+//! turned to services x figures.
+
+use std::fmt::Write as _;
+
+use laggard_model::{Backend, Caveat, Nanos, State};
+
+use super::table;
+use crate::duration::{Unit, count, span};
+use crate::figures::{Figures, RecordingReport, Share, line_name, named_losses};
+use crate::plot::Axis;
+use crate::trust::Trust;
+
+/// How to write.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The unit of times in tables.
+    pub unit: Unit,
+}
+
+/// The recording as text.
+pub fn show(report: &RecordingReport, options: Options) -> String {
+    let mut text = head(report);
+    text += "\nLatency: from the programmed expiry to the service's first instruction\n\n";
+    text += &services(report, options.unit);
+    text += &unsupported(report);
+    if !report.stages.is_empty() {
+        text += "\nStages: where the time goes\n\n";
+        text += &stages(report, options.unit);
+    }
+    text += &plots(report);
+    text += &losses(report);
+    text += &cost(report);
+    text += &caveats("Missing", &report.shortfalls);
+    text += &caveats("Caveats", &report.caveats);
+    if let Trust::None(reasons) = &report.trust {
+        let _ = writeln!(text, "\nNOT TRUSTWORTHY: {}", reasons.join("; "));
+    }
+    let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
+    text
+}
+
+fn head(report: &RecordingReport) -> String {
+    let host = &report.host;
+    let state = match &report.state {
+        State::Complete => String::new(),
+        State::Running => " (no end: still running, or killed)".into(),
+        State::Interrupted => " (ended early, as asked)".into(),
+        State::Failed { error } => format!(" (FAILED: {error})"),
+    };
+    let load = report.load.as_ref().map_or_else(
+        || "no load of ours".to_owned(),
+        |load| match load.command.is_empty() {
+            true => format!("load `{}`", load.name),
+            false => format!("load `{}`", load.command.join(" ")),
+        },
+    );
+    let backend = match report.backend {
+        Backend::Bpf => "eBPF: every stage",
+        Backend::User => "no BPF: expiry and user stage only",
+        Backend::Fake => "a script, NOT a measurement",
+    };
+    let dither = if report.plan.dither {
+        "dithered"
+    } else {
+        "not dithered"
+    };
+    let mut text = String::new();
+    let _ = writeln!(text, "{}{state}", report.path);
+    let _ = writeln!(
+        text,
+        "  {} from {}, {load}, period {} ({dither}), {backend}",
+        span(report.duration_ns),
+        report.started,
+        report.plan.period_ns,
+    );
+    let _ = writeln!(
+        text,
+        "  Linux {} {}, {}{}",
+        host.kernel,
+        host.preemption
+            .as_deref()
+            .map_or_else(String::new, |model| format!("(preemption: {model})")),
+        host.processor.model,
+        host.hypervisor
+            .as_deref()
+            .map_or_else(String::new, |name| format!(", virtual ({name})")),
+    );
+    if let Some(work) = report
+        .load
+        .as_ref()
+        .and_then(|load| load.throughput.as_ref())
+        && let Some(rate) = work.per_second()
+    {
+        let _ = writeln!(
+            text,
+            "  throughput of the load: {rate:.0} {} a second",
+            work.unit
+        );
+    }
+    text
+}
+
+fn services(report: &RecordingReport, unit: Unit) -> String {
+    let by_cpu = report.services.iter().any(|row| row.cpu.is_some());
+    let by_minute = report.services.iter().any(|row| row.minute.is_some());
+    let mut header = vec!["service"];
+    header.extend(by_minute.then_some("minute"));
+    header.extend(by_cpu.then_some("CPU"));
+    header.extend([
+        "samples", "missed", "min", "mean", "std dev", "median", "p99", "p99.9", "p99.99",
+        "largest", "at",
+    ]);
+    let mut table = table(&header);
+    for row in &report.services {
+        let mut cells = vec![row.name()];
+        if by_minute {
+            cells.push(
+                row.minute
+                    .map_or_else(String::new, |minute| minute.to_string()),
+            );
+        }
+        if by_cpu {
+            cells.push(row.cpu.map_or_else(String::new, |cpu| cpu.to_string()));
+        }
+        cells.push(count(row.latency.samples));
+        cells.push(count(row.missed));
+        cells.extend(figure_cells(&row.latency, unit));
+        cells.push(at(row.latency.largest_at_ns));
+        table.add_row(cells);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+fn stages(report: &RecordingReport, unit: Unit) -> String {
+    let mut table = table(&[
+        "service", "stage", "samples", "min", "mean", "std dev", "median", "p99", "p99.9",
+        "p99.99", "largest",
+    ]);
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    let mut before = String::new();
+    for row in &report.stages {
+        let name = line_name(row.service, row.route);
+        let shown = if name == before {
+            String::new()
+        } else {
+            name.clone()
+        };
+        before = name;
+        let mut cells = vec![shown, row.name.clone(), count(row.time.samples)];
+        cells.extend(figure_cells(&row.time, unit));
+        table.add_row(cells);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// min, mean, standard deviation, quantiles, largest.
+fn figure_cells(figures: &Figures, unit: Unit) -> Vec<String> {
+    let nanos =
+        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| unit.write_nanos(time));
+    let real = |time: Option<f64>| time.map_or_else(|| "-".into(), |time| unit.write(time));
+    let mut cells = vec![
+        nanos(figures.min_ns),
+        real(figures.mean_ns),
+        real(figures.deviation_ns),
+    ];
+    cells.extend(figures.quantiles.iter().map(|share| nanos(share.ns)));
+    cells.push(nanos(figures.largest_ns));
+    cells
+}
+
+/// Which quantiles are not shown, and how many samples they take.
+fn unsupported(report: &RecordingReport) -> String {
+    let mut needs: Vec<&Share> = report
+        .services
+        .iter()
+        .flat_map(|row| &row.latency.quantiles)
+        .filter(|share| share.needs_samples.is_some())
+        .collect();
+    needs.sort_by(|a, b| a.q.total_cmp(&b.q));
+    needs.dedup_by(|a, b| a.q.total_cmp(&b.q).is_eq());
+    needs
+        .iter()
+        .filter_map(|share| {
+            let samples = count(share.needs_samples?);
+            Some(format!(
+                "  - : p{} needs >= {samples} samples\n",
+                percent(share.q)
+            ))
+        })
+        .collect()
+}
+
+/// 0.9999 as `99.99`.
+pub(crate) fn percent(q: f64) -> String {
+    let text = format!("{:.4}", q * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+fn at(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "-".into(), |time| format!("{:.3} s", time.as_secs_f64()))
+}
+
+fn plots(report: &RecordingReport) -> String {
+    if report.services.iter().any(|row| row.minute.is_some()) {
+        return String::new();
+    }
+    let all = || report.histograms.iter().map(|view| view.buckets.as_slice());
+    let Some(axis) = Axis::over(all()) else {
+        return String::new();
+    };
+    let mut text = "\nHow often each latency was seen (both scales logarithmic; a level is half a power of ten)\n\n".to_owned();
+    let width = 22;
+    for view in &report.histograms {
+        let mut name = line_name(view.service, view.route);
+        if let Some(cpu) = view.cpu {
+            let _ = write!(name, ", CPU {cpu}");
+        }
+        for (index, line) in axis
+            .draw(&view.buckets)
+            .iter()
+            .rev()
+            .enumerate()
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            let label = if *index == 0 { name.as_str() } else { "" };
+            let _ = writeln!(text, "{label:width$}{}", line.trim_end());
+        }
+    }
+    for line in axis.ticks() {
+        let _ = writeln!(text, "{:width$}{line}", "");
+    }
+    text
+}
+
+fn losses(report: &RecordingReport) -> String {
+    let all: Vec<String> = named_losses(&report.losses)
+        .map(|(name, number)| format!("{name} {}", count(number)))
+        .collect();
+    format!(
+        "\nLosses: {} activations lost; {}\n",
+        count(report.losses.activations()),
+        all.join(", ")
+    )
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn cost(report: &RecordingReport) -> String {
+    let cost = &report.cost;
+    if cost.wall_ns == Nanos::ZERO {
+        return "Own cost: not known (the recording has no end)\n".into();
+    }
+    let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns() as f64;
+    let bpf = cost
+        .programs
+        .iter()
+        .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+    let mut text = format!(
+        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {} page faults while measuring\n",
+        share(cost.total()),
+        share(cost.measuring_cpu_ns),
+        share(bpf),
+        share(cost.other_cpu_ns),
+        cost.written_bytes as f64 / 1e6,
+        cost.resident_bytes as f64 / 1e6,
+        count(cost.measuring_faults),
+    );
+    let each: Vec<String> = cost
+        .programs
+        .iter()
+        .filter(|one| one.runs > 0)
+        .map(|one| format!("{} {} ns", one.name, one.run_ns.ns() / one.runs))
+        .collect();
+    if !each.is_empty() {
+        let _ = writeln!(text, "  each run of a BPF program: {}", each.join(", "));
+    }
+    text
+}
+
+fn caveats(title: &str, all: &[Caveat]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{title}:\n");
+    for caveat in all {
+        let _ = writeln!(text, "  - {}; {}", caveat.what, caveat.advice);
+    }
+    text
+}

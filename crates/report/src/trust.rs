@@ -1,0 +1,48 @@
+//! Whether a recording's figures can be trusted.
+
+use laggard_model::Losses;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::figures::ServiceRow;
+
+/// More lost activations than one in so many spoil the tail: what is lost is
+/// likely to be what was late.
+const LOST_IN: u64 = 1_000;
+
+/// Whether the figures can be trusted.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict", content = "why")]
+pub enum Trust {
+    /// Nothing found that speaks against it.
+    Good,
+    /// They cannot: for these reasons.
+    None(Vec<String>),
+}
+
+/// Judges a recording by what it lost. Caveats leave the figures true; they
+/// say what they are true of.
+pub fn trust(losses: &Losses, services: &[ServiceRow]) -> Trust {
+    let samples: u64 = services.iter().map(|row| row.latency.samples).sum();
+    let mut reasons = Vec::new();
+    if samples == 0 {
+        reasons.push("nothing was measured".into());
+    }
+    let lost = losses.activations();
+    if lost > 0 && lost.saturating_mul(LOST_IN) > samples {
+        reasons.push(format!(
+            "{lost} activations were lost, more than one in {LOST_IN} of {samples}; record with a longer --period or fewer services"
+        ));
+    }
+    if losses.clock_back.saturating_mul(LOST_IN) > samples {
+        reasons.push(format!(
+            "the clock ran backwards {} times; check the clocksource",
+            losses.clock_back
+        ));
+    }
+    if reasons.is_empty() {
+        Trust::Good
+    } else {
+        Trust::None(reasons)
+    }
+}

@@ -1,0 +1,88 @@
+//! Page faults of a thread above all others, with the pages' clearing.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::hog::{ABOVE_ALL, in_thread};
+use super::watchdog::Watchdog;
+use super::{DisturbError, Hit, Site, clock};
+
+/// Small enough to be had on any machine; touched again when all is touched.
+const AREA: NonZeroUsize = NonZeroUsize::new(4 << 20).expect("not zero");
+
+const PAGE: usize = 4096;
+
+/// Memory of which every page can be made fresh again.
+struct Area(NonNull<libc::c_void>);
+
+impl Area {
+    fn new() -> Result<Self, Errno> {
+        // SAFETY: an anonymous mapping at an address of the kernel's choice
+        //         touches nothing that exists.
+        let start = unsafe {
+            mmap_anonymous(
+                None,
+                AREA,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_PRIVATE,
+            )?
+        };
+        let area = Self(start);
+        // SAFETY: the mapping is ours alone; without huge pages each small
+        //         page has its own fault.
+        unsafe { madvise(area.0, AREA.get(), MmapAdvise::MADV_NOHUGEPAGE) }.or_else(
+            |err| match err {
+                // A kernel without huge pages.
+                Errno::EINVAL => Ok(()),
+                other => Err(other),
+            },
+        )?;
+        Ok(area)
+    }
+
+    /// Forgets all pages, so that each faults again.
+    fn refresh(&self) -> Result<(), Errno> {
+        // SAFETY: the mapping is ours, and nothing refers to its content.
+        unsafe { madvise(self.0, AREA.get(), MmapAdvise::MADV_DONTNEED) }
+    }
+
+    fn touch(&self, offset: usize) {
+        // SAFETY: `offset` is below the size of the mapping (see `run`).
+        unsafe { self.0.cast::<u8>().add(offset).write_volatile(1) }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the mapping after this. Unmapping what we
+        //         mapped cannot fail.
+        let _ = unsafe { munmap(self.0, AREA.get()) };
+    }
+}
+
+pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
+    let _watchdog =
+        Watchdog::new(site.plan.length).map_err(site.needs("set RLIMIT_RTTIME, the watchdog"))?;
+    in_thread(|| {
+        let area = Area::new().map_err(site.needs("map 4 MiB of memory"))?;
+        site.place(ABOVE_ALL)?;
+        site.rounds(|_| {
+            let start = clock::now();
+            let end = start + site.plan.length;
+            while clock::now() < end {
+                area.refresh()
+                    .map_err(site.needs("make memory fresh (madvise)"))?;
+                for offset in (0..AREA.get()).step_by(PAGE) {
+                    area.touch(offset);
+                    if clock::now() >= end {
+                        break;
+                    }
+                }
+            }
+            Ok(site.hit_since(start))
+        })
+    })
+}

@@ -1,0 +1,186 @@
+//! What is refused, because it would hang a machine or makes no fault.
+
+use laggard_model::Nanos;
+
+use super::{Disturbance, Kind};
+
+/// The longest hit: well below the 20 s after which the kernel takes a CPU
+/// for dead, and short enough for a person to keep typing.
+const LONGEST: Nanos = Nanos::from_ms(500);
+
+/// The longest hit of real-time threads on the only CPU.
+const LONGEST_ALONE: Nanos = Nanos::from_ms(100);
+
+/// The shortest hit that can be told from the clock's own cost.
+const SHORTEST: Nanos = Nanos::from_us(10);
+
+/// The largest share of the time that hits may take, in percent.
+const LARGEST_SHARE: u64 = 80;
+
+/// What the kernel takes as a control group's period (`cpu.cfs_period_us`).
+const QUOTA_PERIODS: [Nanos; 2] = [Nanos::from_ms(1), Nanos::from_secs(1)];
+
+/// The smallest quota that the kernel takes (`cpu.cfs_quota_us`).
+const SMALLEST_QUOTA: Nanos = Nanos::from_ms(1);
+
+/// Why a plan is not carried out.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The hit is longer than is safe here.
+    #[error("{kind}: hits of {length} could hang this machine of {cpus} CPUs; use at most {most}")]
+    TooLong {
+        /// The fault.
+        kind: Kind,
+        /// What was asked for.
+        length: Nanos,
+        /// How many CPUs there are.
+        cpus: usize,
+        /// The limit.
+        most: Nanos,
+    },
+    /// The hit is too short to be made.
+    #[error("{kind}: hits of {length} cannot be made exactly; use at least {SHORTEST}")]
+    TooShort {
+        /// The fault.
+        kind: Kind,
+        /// What was asked for.
+        length: Nanos,
+    },
+    /// Hits would follow each other too closely.
+    #[error(
+        "{kind}: hits of {length} every {every} leave too little for others; use a period of at least {least}"
+    )]
+    TooOften {
+        /// The fault.
+        kind: Kind,
+        /// What was asked for.
+        length: Nanos,
+        /// What was asked for.
+        every: Nanos,
+        /// The limit.
+        least: Nanos,
+    },
+    /// There is no way to make so long a hit here.
+    #[error(
+        "{kind}: hits of {length} cannot be made here; use at most {most}, or allow longer ones with `sysctl -w vm.max_map_count=262144`"
+    )]
+    Unreachable {
+        /// The fault.
+        kind: Kind,
+        /// What was asked for.
+        length: Nanos,
+        /// The limit, as just measured.
+        most: Nanos,
+    },
+    /// The kernel has no such quota.
+    #[error(
+        "throttle: the kernel takes periods from 1ms to 1s that leave at least 1ms for running; {length} every {every} is not one"
+    )]
+    Quota {
+        /// What was asked for.
+        length: Nanos,
+        /// What was asked for.
+        every: Nanos,
+    },
+}
+
+/// Whether a plan is safe on this machine.
+pub(super) fn check(plan: &Disturbance) -> Result<(), Refused> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    check_for(plan, cpus)
+}
+
+fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
+    let &Disturbance {
+        kind,
+        length,
+        every,
+        ..
+    } = plan;
+    if kind.has_own_times() {
+        return Ok(());
+    }
+    let most = match kind.is_real_time() && cpus == 1 {
+        true => LONGEST_ALONE,
+        false => LONGEST,
+    };
+    if length > most {
+        return Err(Refused::TooLong {
+            kind,
+            length,
+            cpus,
+            most,
+        });
+    }
+    if length < SHORTEST {
+        return Err(Refused::TooShort { kind, length });
+    }
+    if kind == Kind::Throttle {
+        let [shortest, longest] = QUOTA_PERIODS;
+        let fits =
+            (shortest..=longest).contains(&every) && every.saturating_sub(length) >= SMALLEST_QUOTA;
+        return fits.then_some(()).ok_or(Refused::Quota { length, every });
+    }
+    let least = Nanos::from_ns(length.ns() * 100 / LARGEST_SHARE);
+    match every < least {
+        true => Err(Refused::TooOften {
+            kind,
+            length,
+            every,
+            least,
+        }),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::Cpu;
+
+    use super::*;
+
+    fn plan(kind: Kind, length_ms: u64, every_ms: u64) -> Disturbance {
+        Disturbance {
+            kind,
+            length: Nanos::from_ms(length_ms),
+            every: Nanos::from_ms(every_ms),
+            cpu: Cpu(0),
+            duration: Nanos::from_secs(1),
+            victims: vec![],
+        }
+    }
+
+    #[test]
+    fn a_length_that_could_hang_the_machine_is_refused_with_the_limit() {
+        let long = check_for(&plan(Kind::Thread, 5000, 10_000), 2).unwrap_err();
+        let alone = check_for(&plan(Kind::Thread, 200, 10_000), 1).unwrap_err();
+
+        assert_eq!(
+            long.to_string(),
+            "thread: hits of 5s could hang this machine of 2 CPUs; use at most 500ms"
+        );
+        assert!(alone.to_string().ends_with("at most 100ms"), "{alone}");
+        assert_eq!(check_for(&plan(Kind::Queue, 200, 10_000), 1), Ok(()));
+    }
+
+    #[test]
+    fn hits_that_leave_no_time_are_refused_with_the_shortest_period() {
+        let err = check_for(&plan(Kind::Lock, 8, 9), 2).unwrap_err();
+
+        assert!(err.to_string().ends_with("at least 10ms"), "{err}");
+        assert_eq!(check_for(&plan(Kind::Lock, 8, 10), 2), Ok(()));
+    }
+
+    #[test]
+    fn no_length_is_refused() {
+        assert!(check_for(&plan(Kind::Net, 0, 10), 2).is_err());
+    }
+
+    #[test]
+    fn quotas_that_the_kernel_does_not_have_are_refused() {
+        assert!(check_for(&plan(Kind::Throttle, 20, 2000), 2).is_err());
+        assert!(check_for(&plan(Kind::Throttle, 20, 20), 2).is_err());
+        assert_eq!(check_for(&plan(Kind::Throttle, 95, 100), 2), Ok(()));
+    }
+}

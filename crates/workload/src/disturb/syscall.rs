@@ -1,0 +1,134 @@
+//! A system call that runs long without letting others in: `madvise` of a
+//! region that is cut into very many mappings changes one after the other
+//! and never looks whether anybody waits for the CPU. On kernels that preempt
+//! themselves it delays only equals.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+use laggard_model::Nanos;
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+
+use super::hog::in_thread;
+use super::{DisturbError, Hit, Refused, Site, clock};
+use crate::scheduling::Policy;
+
+/// How many mappings the cost of one is learnt from.
+const TRIAL: usize = 2000;
+
+/// Mappings left for everything else in this process.
+const RESERVE: usize = 2000;
+
+const PAGE: usize = 4096;
+
+pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
+    in_thread(|| {
+        site.place(Policy::Other)?;
+        let mut cost = learn().map_err(site.needs("learn what a mapping costs (madvise)"))?;
+        let most = most_mappings().map_err(site.needs("read vm.max_map_count"))?;
+        let wanted = |cost: Nanos| {
+            usize::try_from(site.plan.length.ns() / cost.ns().max(1)).unwrap_or(usize::MAX)
+        };
+        if wanted(cost) > most {
+            return Err(Refused::Unreachable {
+                kind: site.plan.kind,
+                length: site.plan.length,
+                most: Nanos::from_us((cost * most as u64).ns() / 1000),
+            }
+            .into());
+        }
+        // Half as many again, for when the cost of one falls.
+        let mut region = Region::new((wanted(cost) * 3 / 2).clamp(2, most))
+            .map_err(site.needs("cut memory into many mappings (mprotect)"))?;
+        site.rounds(|_| {
+            let count = wanted(cost).clamp(1, region.mappings);
+            let start = clock::now();
+            region
+                .change(count)
+                .map_err(site.needs("change many mappings (madvise)"))?;
+            let hit = site.hit_since(start);
+            cost = Nanos::from_ns(hit.length_ns.ns() / count as u64);
+            Ok(hit)
+        })
+    })
+}
+
+/// What changing one mapping costs: the least of a few trials.
+fn learn() -> Result<Nanos, Errno> {
+    let mut region = Region::new(TRIAL)?;
+    // The first change is cheaper: there is nothing to take back.
+    region.change(TRIAL)?;
+    let mut least = Nanos::from_secs(1);
+    for _ in 0..5 {
+        let start = clock::now();
+        region.change(TRIAL)?;
+        least = least.min(clock::now().saturating_sub(start));
+    }
+    Ok(Nanos::from_ns(least.ns() / TRIAL as u64))
+}
+
+/// How many more mappings this process may have.
+fn most_mappings() -> std::io::Result<usize> {
+    let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count")?
+        .trim()
+        .parse()
+        .map_err(std::io::Error::other)?;
+    let used = fs::read_to_string("/proc/self/maps")?.lines().count();
+    Ok(limit.saturating_sub(used + RESERVE))
+}
+
+/// Memory of which every page is a mapping of its own. None is ever touched.
+struct Region {
+    start: NonNull<libc::c_void>,
+    mappings: usize,
+    turn: bool,
+}
+
+impl Region {
+    fn new(mappings: usize) -> Result<Self, Errno> {
+        let bytes = NonZeroUsize::new(mappings * PAGE).ok_or(Errno::EINVAL)?;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice
+        //         touches nothing that exists.
+        let start =
+            unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE)? };
+        let region = Self {
+            start,
+            mappings,
+            turn: false,
+        };
+        // Neighbours with other rights cannot be one mapping.
+        for index in (1..mappings).step_by(2) {
+            // SAFETY: the page is inside the region, which nothing refers to.
+            unsafe {
+                mprotect(
+                    region.start.byte_add(index * PAGE),
+                    PAGE,
+                    ProtFlags::PROT_READ,
+                )?
+            };
+        }
+        Ok(region)
+    }
+
+    /// Changes the first `count` mappings in one system call.
+    fn change(&mut self, count: usize) -> Result<(), Errno> {
+        self.turn = !self.turn;
+        let advice = match self.turn {
+            true => MmapAdvise::MADV_RANDOM,
+            false => MmapAdvise::MADV_SEQUENTIAL,
+        };
+        let bytes = count.min(self.mappings) * PAGE;
+        // SAFETY: the range is inside the region; the advice changes no content.
+        unsafe { madvise(self.start, bytes, advice) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the region after this. Unmapping what we
+        //         mapped, as a whole, cannot fail.
+        let _ = unsafe { munmap(self.start, self.mappings * PAGE) };
+    }
+}

@@ -1,0 +1,40 @@
+//! Where and how the calling thread is scheduled.
+
+use std::io;
+
+use laggard_model::CpuList;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// A thread's scheduling policy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Policy {
+    /// Normal: `SCHED_OTHER`.
+    Other,
+    /// Real-time, first in, first out, with this priority, 1 to 99.
+    Fifo(u8),
+}
+
+/// Gives the calling thread this policy; threads and processes that it starts
+/// inherit it.
+pub(crate) fn set(policy: Policy) -> io::Result<()> {
+    let (number, sched_priority) = match policy {
+        Policy::Other => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority.into()),
+    };
+    let param = libc::sched_param { sched_priority };
+    // SAFETY: `param` outlives the call and is only read; 0 is this thread.
+    match unsafe { libc::sched_setscheduler(0, number, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Keeps the calling thread, and those that it starts, on `cpus`.
+pub(crate) fn pin(cpus: &CpuList) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.as_slice() {
+        set.set(usize::try_from(cpu.0).map_err(io::Error::other)?)?;
+    }
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}

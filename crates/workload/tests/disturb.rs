@@ -1,0 +1,149 @@
+//! Faults made for real, each for a moment, and only as far as this user may.
+//!
+//! They run one after the other: two on one CPU would make each other's truth
+//! false.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use laggard_model::{Cpu, Nanos};
+use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn plan(kind: Kind) -> Disturbance {
+    Disturbance {
+        kind,
+        length: Nanos::from_ms(4),
+        every: Nanos::from_ms(40),
+        cpu: Cpu(0),
+        duration: Nanos::from_ms(300),
+        victims: vec![],
+    }
+}
+
+/// The fault's hits, or `None` where this user or kernel does not allow it.
+fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    match run(plan, &AtomicBool::new(false)) {
+        Ok(hits) => Some(hits),
+        Err(err @ (DisturbError::Placement { .. } | DisturbError::Needs { .. })) => {
+            eprintln!("not checked: {err}: {:?}", std::error::Error::source(&err));
+            None
+        }
+        Err(err) => panic!("{err}"),
+    }
+}
+
+#[test]
+fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
+    for kind in [Kind::Thread, Kind::Queue, Kind::PageFault, Kind::Net] {
+        let plan = plan(kind);
+        let Some(hits) = hits(&plan) else { continue };
+
+        assert!(!hits.is_empty(), "for {kind}");
+        assert!(
+            hits.iter().all(|hit| hit.length_ns >= plan.length),
+            "for {kind}: {hits:?}"
+        );
+        assert!(
+            hits.is_sorted_by(|one, next| one.start_ns + one.length_ns <= next.start_ns),
+            "for {kind}: {hits:?}"
+        );
+    }
+}
+
+#[test]
+fn a_long_system_call_is_written_down_as_long_as_it_was() {
+    let Some(hits) = hits(&plan(Kind::PreemptOff)) else {
+        return;
+    };
+
+    assert!(!hits.is_empty());
+    assert!(
+        hits.iter().all(|hit| hit.length_ns > Nanos::from_us(100)),
+        "{hits:?}"
+    );
+}
+
+#[test]
+fn a_waiter_without_inheritance_waits_for_the_middle_thread_too() {
+    let (plain, inherit) = (plan(Kind::Lock), plan(Kind::LockPi));
+    let (Some(plain), Some(inherit)) = (hits(&plain), hits(&inherit)) else {
+        return;
+    };
+
+    let shortest = |hits: &[Hit]| hits.iter().map(|hit| hit.length_ns).min().unwrap();
+    assert!(shortest(&plain) > Nanos::from_ms(3), "{plain:?}");
+    assert!(
+        shortest(&inherit) < shortest(&plain),
+        "{inherit:?} {plain:?}"
+    );
+}
+
+#[test]
+fn a_group_beyond_its_quota_is_stopped_and_nothing_is_left_of_it() {
+    let plan = Disturbance {
+        length: Nanos::from_ms(36),
+        duration: Nanos::from_secs(1),
+        ..plan(Kind::Throttle)
+    };
+    let Some(hits) = hits(&plan) else { return };
+
+    assert!(!hits.is_empty());
+    for controller in ["cpu", "cpu,cpuacct", ""] {
+        let group = format!("/sys/fs/cgroup/{controller}/laggard-{}", std::process::id());
+        assert!(!Path::new(&group).exists(), "{group}");
+    }
+}
+
+#[test]
+fn a_fault_ends_when_it_is_told_to() {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let stop = AtomicBool::new(false);
+    let plan = Disturbance {
+        duration: Nanos::from_secs(3600),
+        ..plan(Kind::Queue)
+    };
+
+    let hits = thread::scope(|scope| {
+        let run = scope.spawn(|| run(&plan, &stop));
+        thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::Relaxed);
+        run.join().unwrap().unwrap()
+    });
+
+    assert!(!hits.is_empty());
+}
+
+#[test]
+fn a_dangerous_plan_is_refused_before_anything_is_done() {
+    let plan = Disturbance {
+        length: Nanos::from_secs(30),
+        every: Nanos::from_secs(60),
+        ..plan(Kind::Thread)
+    };
+
+    let err = run(&plan, &AtomicBool::new(false)).unwrap_err();
+
+    assert!(err.to_string().contains("use at most"), "{err}");
+}
+
+#[test]
+fn a_cpu_that_does_not_exist_is_named() {
+    let plan = Disturbance {
+        cpu: Cpu(8191),
+        ..plan(Kind::Net)
+    };
+
+    let err = run(&plan, &AtomicBool::new(false)).unwrap_err();
+
+    assert!(err.to_string().contains("CPU 8191"), "{err}");
+}
