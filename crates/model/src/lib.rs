@@ -18,6 +18,7 @@ mod manifest;
 mod nanos;
 mod service;
 mod stage;
+mod symbols;
 mod throughput;
 mod usage;
 
@@ -39,6 +40,7 @@ pub use manifest::{
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
+pub use symbols::{EpisodeNotes, Symbol, Symbols};
 pub use throughput::Throughput;
 pub use usage::UsagePattern;
 
