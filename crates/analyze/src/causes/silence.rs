@@ -8,6 +8,7 @@
 
 use laggard_model::{CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
 
+use super::classify::unexplained;
 use super::context::Context;
 
 /// A busy CPU without a sampler leaves a record at least at each tick.
@@ -46,24 +47,16 @@ pub(super) fn explain(
     if context.is_idle() || context.interrupt().is_some() {
         return None;
     }
-    let ms = silence.to_ns.saturating_sub(silence.from_ns).as_secs_f64() * 1e3;
-    let unexplained = |because: String| {
-        let culprit = Culprit {
-            because: Some(because),
-            ..Culprit::default()
-        };
-        Some((CauseClass::Unexplained, culprit))
-    };
     let thread = context.thread.as_ref();
-    match first_after(silence, evidence) {
-        Some(sample) if thread.is_some_and(|thread| thread.tid != sample.tid) => unexplained(
-            format!("nothing was recorded for {ms:.1} ms, not even a switch of threads"),
+    Some(match first_after(silence, evidence) {
+        Some(sample) if thread.is_some_and(|thread| thread.tid != sample.tid) => {
+            unexplained("nothing was recorded, not even a switch of threads")
+        }
+        Some(sample) if sample.kernel.is_empty() => unexplained(
+            "nothing was recorded in user code, which cannot disable interrupts: \
+             the CPU was stopped from outside, or the recorder was silent",
         ),
-        Some(sample) if sample.kernel.is_empty() => unexplained(format!(
-            "nothing was recorded for {ms:.1} ms in user code, which cannot disable interrupts: \
-             the CPU was stopped from outside, or the recorder was silent"
-        )),
-        Some(sample) => Some((
+        Some(sample) => (
             CauseClass::InterruptsOff,
             Culprit {
                 thread: thread.map(|thread| thread.name.clone()),
@@ -72,9 +65,9 @@ pub(super) fn explain(
                 frame: sample.kernel.first().copied(),
                 because: None,
             },
-        )),
-        None => unexplained(format!("nothing was recorded for {ms:.1} ms")),
-    }
+        ),
+        None => unexplained("nothing was recorded"),
+    })
 }
 
 /// What the counters of hypervisor and firmware, and the other CPUs, say.
