@@ -10,6 +10,7 @@ mod load;
 mod pipe;
 mod record;
 mod show;
+mod why;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Record(args) => record::record(args),
         Command::Show(args) => show::show(&args),
+        Command::Why(args) => why::why(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Completions { shell } => document::completions(shell),

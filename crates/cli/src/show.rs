@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use anyhow::Context as _;
-use laggard_analyze::distribution::{Fold, Split};
+use laggard_analyze::distribution::{Counted, Fold, Split, Tally};
 use laggard_model::{Caveat, Keep, Nanos};
-use laggard_record::{Recording, Wanted};
+use laggard_record::{Figure, Recording, Wanted};
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit, text};
 
 use crate::args::{ByArg, ShowArgs};
@@ -67,23 +66,49 @@ fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String
 
 /// Reads a recording and counts its activations, on all CPUs.
 pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<RecordingReport> {
-    let recording = Recording::open(dir).with_context(|| format!("open `{}`", dir.display()))?;
-    let manifest = recording.manifest();
-    let lines = manifest.lines.len();
+    let recording = Recording::open(dir)?;
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let (fold, last) = if recording.manifest().plan.keep == Keep::Tail {
+        if by == Some(ByArg::Minute) {
+            anyhow::bail!(
+                "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
+                dir.display()
+            );
+        }
+        count_stored(&recording, &mut shortfalls)
+    } else {
+        count_samples(&recording, by, &mut shortfalls)
+    };
+    let measured = Measured {
+        path: dir.display().to_string(),
+        manifest: recording.manifest().clone(),
+        shortfalls,
+        fold,
+        last: last.map(Nanos::from_ns),
+    };
+    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
+}
+
+/// Every sample, and the latest expiry.
+fn count_samples(
+    recording: &Recording,
+    by: Option<ByArg>,
+    shortfalls: &mut Vec<Caveat>,
+) -> (Fold, Option<u64>) {
+    let lines = recording.manifest().lines.len();
     let split = match by {
         Some(ByArg::Minute) => Split::Minutes {
-            since: manifest.clock.start_ns,
+            since: recording.manifest().clock.start_ns,
         },
         _ => Split::Whole,
     };
-    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
-    if manifest.plan.keep == Keep::Tail {
-        anyhow::bail!("`{}` keeps the tail only", dir.display());
-    }
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let scanned = recording.scan_parallel(
         threads,
-        Wanted::ALL,
+        Wanted {
+            seq: false,
+            ..Wanted::all()
+        },
         || (Fold::new(lines, split), None::<u64>),
         |(fold, last), batch| {
             fold.add(batch);
@@ -97,12 +122,25 @@ pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<Recordi
         fold.merge(part);
         last = last.max(part_last);
     }
-    let measured = Measured {
-        path: dir.display().to_string(),
-        manifest: manifest.clone(),
-        shortfalls,
-        fold,
-        last: last.map(Nanos::from_ns),
-    };
-    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
+    (fold, last)
+}
+
+/// The histograms of a recording that kept the tail.
+fn count_stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<u64>) {
+    let summaries = recording.summaries();
+    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+    let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
+    let mut last = None;
+    for stored in summaries.figures {
+        let counted = match stored.figure {
+            Figure::Latency => Counted::Latency,
+            Figure::Missed => Counted::Missed,
+            Figure::Thread => Counted::Thread,
+            Figure::Step(stage) => Counted::Step(stage),
+        };
+        last = last.max(Some(stored.largest_at.ns()));
+        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
+        fold.add_stored(stored.line, counted, &tally);
+    }
+    (fold, last)
 }

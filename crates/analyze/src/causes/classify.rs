@@ -13,7 +13,8 @@ const SAME_INSTANT: Nanos = Nanos::from_us(10);
 /// A timer's interrupt that comes within this time was delivered as fast as
 /// machines do, also virtual ones.
 const DELIVERY: Nanos = Nanos::from_us(20);
-/// From the decision to switch threads to the switch, at most.
+/// From an interrupt that makes a more urgent thread runnable to the switch to
+/// it, at most; less is not held against the thread that runs meanwhile.
 const SWITCHING: Nanos = Nanos::from_us(10);
 /// A CPU that idles for longer though a thread could run does so on purpose.
 const LEAVING_IDLE: Nanos = Nanos::from_us(100);
@@ -215,11 +216,10 @@ impl<'a> Judge<'a> {
         if thread.priority < ours.priority {
             return (CauseClass::HigherPriority, None);
         }
-        let follower = next.and_then(|next| next.context.thread.as_ref());
-        let gives_way = follower.is_some_and(|follower| follower.tid == ours.tid);
-        if gives_way && length(slice) <= SWITCHING {
+        if length(slice) <= SWITCHING {
             return (CauseClass::ContextSwitch, None);
         }
+        let follower = next.and_then(|next| next.context.thread.as_ref());
         // Whoever runs user code, or is followed by another that is less
         // urgent, did not keep the scheduler from choosing: it would not.
         let passed_over = follower.is_some_and(|follower| {

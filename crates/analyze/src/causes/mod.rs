@@ -123,3 +123,6 @@ fn sum(parts: &[Part]) -> Vec<Cause> {
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.time_ns));
     causes
 }
+
+#[cfg(test)]
+mod tests;

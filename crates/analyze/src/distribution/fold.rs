@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Batch, Line, Nanos, STAGES, Service, Stage};
+use laggard_model::{Batch, Line, LineId, Nanos, STAGES, Service, Stage};
 
 use super::tally::Tally;
 use super::{Group, Key};
@@ -18,6 +18,19 @@ pub enum Split {
         /// `CLOCK_MONOTONIC`.
         since: Nanos,
     },
+}
+
+/// What a stored histogram is of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Counted {
+    /// Latencies of activations that were served.
+    Latency,
+    /// Latencies of activations that were missed.
+    Missed,
+    /// Waking to user.
+    Thread,
+    /// From the stage before.
+    Step(Stage),
 }
 
 /// All that is counted of one line in one part of the time.
@@ -93,23 +106,24 @@ impl Fold {
         }
     }
 
-    /// Adds a stored histogram of a line: its latency (`stage` is `None`, with
-    /// `missed` of them missed) or the step to a stage.
-    pub fn add_stored(&mut self, line: usize, stage: Option<Stage>, tally: &Tally, missed: u64) {
+    /// Adds what was counted of a line when it was recorded.
+    pub fn add_stored(&mut self, line: LineId, counted: Counted, tally: &Tally) {
         let lines = self.lines;
         let part = self
             .parts
             .entry(0)
             .or_insert_with(|| vec![LineTally::default(); lines]);
-        let Some(own) = part.get_mut(line) else {
+        let Some(own) = part.get_mut(usize::from(line.0)) else {
             return;
         };
-        match stage {
-            Some(stage) => own.steps[stage.index()].merge(tally),
-            None => {
+        match counted {
+            Counted::Latency => own.latency.merge(tally),
+            Counted::Missed => {
                 own.latency.merge(tally);
-                own.missed += missed;
+                own.missed += tally.histogram().count();
             }
+            Counted::Thread => own.thread.merge(tally),
+            Counted::Step(stage) => own.steps[stage.index()].merge(tally),
         }
     }
 

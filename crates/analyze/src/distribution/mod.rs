@@ -8,7 +8,7 @@ mod group;
 mod quantile;
 mod tally;
 
-pub use fold::{Fold, Split};
+pub use fold::{Counted, Fold, Split};
 pub use group::{Group, Key};
 pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, quantile};
 pub use tally::Tally;

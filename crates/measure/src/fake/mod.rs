@@ -16,7 +16,7 @@ use laggard_model::{
 
 pub use script::{Script, ScriptLine, Span};
 
-use crate::linux::{Board, Expected, LineReader};
+use crate::linux::{Board, Expected, LineReader, Skips};
 use crate::probe::{Probe, ProbeError};
 use crate::timeline::Timeline;
 use play::Player;
@@ -114,6 +114,7 @@ impl Probe for FakeProbe {
                 planned: Some(timeline),
                 stride: 1,
                 first: 0,
+                is_follower: false,
                 next_seq: 0,
                 last_end: None,
             });
@@ -136,7 +137,7 @@ impl Probe for FakeProbe {
         let cpu = self.board.cpu(0);
         for reader in &mut self.readers {
             let ring = self.board.ring(cpu, reader.index);
-            reader.drain(cpu, ring, into, &mut self.losses);
+            reader.drain(cpu, ring, &mut Skips::default(), into, &mut self.losses);
         }
     }
 

@@ -1,5 +1,6 @@
 //! From the board's slots to activations: the collector's side of the rings.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
@@ -18,6 +19,32 @@ pub(crate) struct Expected {
     pub(crate) waking: bool,
 }
 
+/// Expiries of a CPU's softirq timer that passed while it could not run, with
+/// the time at which it next ran: its followers were not asked then, through
+/// no fault of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Skips(VecDeque<(u64, Nanos)>);
+
+/// More than a follower can fall behind its softirq.
+const MOST_SKIPS: usize = 1 << 17;
+
+impl Skips {
+    fn add(&mut self, number: u64, served: Nanos) {
+        if self.0.len() == MOST_SKIPS {
+            self.0.pop_front();
+        }
+        self.0.push_back((number, served));
+    }
+
+    fn get(&self, number: u64) -> Option<Nanos> {
+        let index = self
+            .0
+            .binary_search_by_key(&number, |(number, _)| *number)
+            .ok()?;
+        Some(self.0[index].1)
+    }
+}
+
 /// One line, as the collector sees it.
 #[derive(Debug)]
 pub(crate) struct LineReader {
@@ -33,6 +60,8 @@ pub(crate) struct LineReader {
     /// this line's.
     pub(crate) stride: u64,
     pub(crate) first: u64,
+    /// Whether the softirq's callback asks for it.
+    pub(crate) is_follower: bool,
     /// The number of the next activation.
     pub(crate) next_seq: u64,
     /// When the service last ran.
@@ -40,11 +69,13 @@ pub(crate) struct LineReader {
 }
 
 impl LineReader {
-    /// Appends everything new; counts what was lost.
+    /// Appends everything new; counts what was lost. A CPU's softirq line
+    /// comes before its followers.
     pub(crate) fn drain(
         &mut self,
         cpu: &CpuBoard,
         ring: &[Slot],
+        skips: &mut Skips,
         into: &mut Batch,
         losses: &mut Losses,
     ) {
@@ -54,13 +85,13 @@ impl LineReader {
         while tail < head {
             #[allow(clippy::cast_possible_truncation)]
             let slot = &ring[(tail % ring.len() as u64) as usize];
-            self.take(slot, into, losses);
+            self.take(slot, skips, into, losses);
             tail += 1;
             line.tail.store(tail, Ordering::Release);
         }
     }
 
-    fn take(&mut self, slot: &Slot, into: &mut Batch, losses: &mut Losses) {
+    fn take(&mut self, slot: &Slot, skips: &mut Skips, into: &mut Batch, losses: &mut Losses) {
         let seq = slot.seq.load(Ordering::Relaxed);
         let end = Nanos::from_ns(slot.end_ns.load(Ordering::Relaxed));
         let lost = slot.lost_before.load(Ordering::Relaxed);
@@ -70,9 +101,10 @@ impl LineReader {
         while self.next_seq < seq {
             let expiry = self.planned_expiry();
             if self.next_seq < missed_until {
-                // Queued behind the activation before, it would have been
-                // served when that one was.
-                let served = self.last_end.unwrap_or(end);
+                let served = self.served(expiry, skips).unwrap_or(end);
+                if self.last == Stage::Softirq {
+                    skips.add(self.next_seq, served);
+                }
                 into.push(&self.missed(self.next_seq, expiry, served));
             }
             self.next_seq += 1;
@@ -83,6 +115,21 @@ impl LineReader {
         if let Some(activation) = self.activation(slot, seq, end, losses) {
             into.push(&activation);
         }
+    }
+
+    /// When expiry `next_seq`, which was missed, would have been served had it
+    /// queued: when the service got to the activation before it or, for a
+    /// follower that was not asked, when its softirq ran (at the earliest).
+    fn served(&self, expiry: Nanos, skips: &Skips) -> Option<Nanos> {
+        let number = self.next_seq * self.stride + self.first;
+        let skipped = if self.is_follower {
+            skips.get(number)
+        } else {
+            None
+        };
+        self.last_end
+            .max(skipped)
+            .filter(|served| *served >= expiry)
     }
 
     /// The planned time of expiry `next_seq`.

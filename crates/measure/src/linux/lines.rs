@@ -17,8 +17,9 @@ pub(crate) struct CpuLines {
 impl CpuLines {
     /// The lines that `services` mean on `cpu`.
     ///
-    /// `irq` has no line of its own. Where the softirq timer runs, every
-    /// thread service has a second line, woken by it.
+    /// `irq` has no line of its own. `worker` is reached through the softirq,
+    /// which is then measured too. Where the softirq timer runs, every thread
+    /// service has a second line, woken by it.
     pub(crate) fn new(cpu: Cpu, services: &[Service]) -> Self {
         let mut all = Self {
             cpu: cpu.0,
@@ -35,20 +36,17 @@ impl CpuLines {
                 .copied()
                 .filter(|service| service.is_thread())
         };
-        let has_softirq = services.contains(&Service::Softirq);
         let has_worker = services.contains(&Service::Worker);
-        all.has_deferral = has_softirq || has_worker;
-        if has_softirq {
+        all.has_deferral = has_worker || services.contains(&Service::Softirq);
+        if all.has_deferral {
             all.lines.push(line(Service::Softirq, Route::Direct));
         }
         all.lines
             .extend(threads().map(|service| line(service, Route::Direct)));
         if all.has_deferral {
             let first = all.lines.len();
-            if has_softirq {
-                all.lines
-                    .extend(threads().map(|service| line(service, Route::Deferred)));
-            }
+            all.lines
+                .extend(threads().map(|service| line(service, Route::Deferred)));
             if has_worker {
                 all.lines.push(line(Service::Worker, Route::Deferred));
             }

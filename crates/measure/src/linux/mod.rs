@@ -17,7 +17,7 @@ mod thread;
 pub use abilities::{Ability, Absence, abilities};
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
-pub(crate) use collector::{Expected, LineReader};
+pub(crate) use collector::{Expected, LineReader, Skips};
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use probe::{LinuxProbe, Wanted};
 

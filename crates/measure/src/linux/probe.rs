@@ -1,5 +1,6 @@
 //! The probe of a real machine.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use laggard_model::{
 };
 
 use super::board::{Board, LINES_PER_CPU};
-use super::collector::{Expected, LineReader};
+use super::collector::{Expected, LineReader, Skips};
 use super::lines::CpuLines;
 use super::programs::{Extent, MAX_FOLLOWERS, Programs};
 use super::thread::{MeasuringThread, Shared, Waking, unserved_for};
@@ -51,6 +52,7 @@ pub struct LinuxProbe {
     plans: Vec<CpuLines>,
     lines: Vec<Line>,
     readers: Vec<(u32, LineReader)>,
+    skips: BTreeMap<u32, Skips>,
     shared: Arc<Shared>,
     threads: Vec<MeasuringThread>,
     programs: Option<Programs>,
@@ -110,6 +112,7 @@ impl LinuxProbe {
         let lines: Vec<Line> = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
         Ok(Self {
             readers: readers(&plans, programs.as_ref()),
+            skips: BTreeMap::new(),
             request,
             plans,
             lines,
@@ -248,7 +251,8 @@ impl Probe for LinuxProbe {
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);
-            reader.drain(board, ring, into, &mut self.losses);
+            let skips = self.skips.entry(*cpu).or_default();
+            reader.drain(board, ring, skips, into, &mut self.losses);
         }
     }
 
@@ -545,6 +549,7 @@ fn readers(plans: &[CpuLines], programs: Option<&Programs>) -> Vec<(u32, LineRea
                 planned: None,
                 stride: turn.map_or(1, |_| plan.followers.len() as u64),
                 first: turn.unwrap_or(0) as u64,
+                is_follower: turn.is_some(),
                 next_seq: 0,
                 last_end: None,
             };

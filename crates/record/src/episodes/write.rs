@@ -27,7 +27,6 @@ pub struct EpisodeWriter {
     good: u64,
     waiting: Vec<u8>,
     flushed_at: Option<Nanos>,
-    written_bytes: u64,
 }
 
 impl EpisodeWriter {
@@ -40,7 +39,6 @@ impl EpisodeWriter {
             good: 0,
             waiting: Vec::new(),
             flushed_at: None,
-            written_bytes: 0,
         }
     }
 
@@ -81,10 +79,9 @@ impl EpisodeWriter {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn finish(mut self, notes: &EpisodeNotes) -> Result<u64, WriteError> {
+    pub fn finish(mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
         self.write_frame()?;
-        self.write_notes(notes)?;
-        Ok(self.written_bytes)
+        self.write_notes(notes)
     }
 
     fn write_frame(&mut self) -> Result<(), WriteError> {
@@ -112,17 +109,15 @@ impl EpisodeWriter {
             return Err(failed(error));
         }
         self.good += frame.len() as u64;
-        self.written_bytes += frame.len() as u64;
         self.waiting.clear();
         Ok(())
     }
 
-    fn write_notes(&mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
+    fn write_notes(&self, notes: &EpisodeNotes) -> Result<(), WriteError> {
         let text = serde_json::to_vec(notes).map_err(|source| WriteError::Manifest {
             file: self.dir.join(disk::EPISODE_NOTES),
             source,
         })?;
-        self.written_bytes += text.len() as u64;
         disk::place(&self.dir, disk::EPISODE_NOTES, &text)
     }
 }

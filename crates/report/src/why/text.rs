@@ -91,7 +91,7 @@ fn causes(report: &WhyReport) -> String {
 }
 
 fn largest(report: &WhyReport) -> String {
-    let mut table = table(&["episode", "line", "after", "latency", "main cause", "of it"]);
+    let mut table = table(&["main cause", "of it", "latency", "episode", "line", "after"]);
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
     for row in &report.largest {
         let most = row
@@ -99,12 +99,12 @@ fn largest(report: &WhyReport) -> String {
             .first()
             .map_or(Nanos::ZERO, |cause| cause.time_ns);
         table.add_row([
+            cut(&row.main),
+            write(most),
+            write(row.latency_ns),
             format!("#{}", row.number),
             place(row.line),
             format!("{:.3} s", row.after_start_ns.as_secs_f64()),
-            write(row.latency_ns),
-            cut(&row.main),
-            write(most),
         ]);
     }
     format!("{}\n", table.trim_fmt())

@@ -153,10 +153,20 @@ static __always_inline void next_turn(struct deferral *d)
 	d->turn = turn >= d->nr_followers ? 0 : turn;
 }
 
-/* Arms the timer for the first expiry that has not passed. */
-static __always_inline void arm(struct deferral *d, struct board_cpu *cpu)
+/* How long until `want`; 0 where it has passed. */
+static __always_inline u64 delay_until(u64 want)
 {
 	u64 now = bpf_ktime_get_ns();
+
+	return want > now ? want - now : 0;
+}
+
+/*
+ * Arms the timer for the first expiry that had not passed at `now`, when the
+ * callback began. One that has passed since is served at once.
+ */
+static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 now)
+{
 	u32 flags = timer_flags;
 	u64 want;
 
@@ -174,7 +184,7 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu)
 	cpu->arming = 1;
 	if (flags & TIMER_ABSOLUTE) {
 		bpf_timer_start(&d->timer, want, flags);
-	} else if (!bpf_timer_start(&d->timer, want - now, 0)) {
+	} else if (!bpf_timer_start(&d->timer, delay_until(want), 0)) {
 		d->armed_ns = cpu->armed_expiry_ns;
 	}
 	cpu->arming = 0;
@@ -211,7 +221,7 @@ static int on_deferred(void *map, u32 *key, struct deferral *d)
 		return 0;
 	if (!d->skipping)
 		serve(d, cpu, now);
-	arm(d, cpu);
+	arm(d, cpu, now);
 	d->runs += 1;
 	d->run_ns += bpf_ktime_get_ns() - now;
 	return 0;
