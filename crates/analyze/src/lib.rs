@@ -1,6 +1,25 @@
 //! From recordings to answers: pure functions, no I/O.
+//!
+//! The mathematics takes plain numbers. All times of one call are in one unit,
+//! whichever the caller likes, and results are in that unit; a rate is per one
+//! such unit. Where chance is needed (bootstrap, Monte Carlo), a seed comes in,
+//! and the same seed gives the same answer.
 
 #![forbid(unsafe_code)]
 
 pub mod causes;
+pub mod compare;
+pub mod counts;
 pub mod distribution;
+pub mod forecast;
+mod input;
+mod interval;
+pub mod period;
+pub mod qos;
+pub mod resolution;
+mod sample;
+pub mod sched;
+mod solve;
+
+pub use input::InputError;
+pub use interval::Interval;

@@ -111,6 +111,10 @@ pub(crate) struct RecordArgs {
     /// a hidden tick of the kernel hide
     #[arg(long)]
     pub(crate) no_dither: bool,
+    /// Keep CPUs from idle states while measuring (what cyclictest does
+    /// unasked); undone at the end, also after a crash
+    #[arg(long)]
+    pub(crate) hold_cpu_awake: bool,
     /// Built-in load to run meanwhile; `laggard load list` shows them
     #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) load: Option<String>,

@@ -64,6 +64,9 @@ pub struct Plan {
     pub threshold_ns: Nanos,
     /// Which samples are kept.
     pub keep: Keep,
+    /// Whether CPUs were kept from idle states while measuring.
+    #[serde(default)]
+    pub held_awake: bool,
 }
 
 /// The clock of all times in a recording.

@@ -9,6 +9,7 @@
 mod classify;
 mod context;
 mod rank;
+mod rhythm;
 mod silence;
 
 use laggard_model::{Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span};
@@ -16,6 +17,7 @@ use laggard_model::{Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, 
 use classify::Judge;
 pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
+pub use rhythm::{Rhythm, rhythm};
 
 /// A slice of an episode and to whom it was counted.
 #[derive(Clone, Debug, Eq, PartialEq)]

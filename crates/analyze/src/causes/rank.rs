@@ -35,8 +35,9 @@ pub struct RankedCause {
     pub cpus: Vec<Cpu>,
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without: Nanos,
-    /// When it was met, `CLOCK_MONOTONIC`: the expiries of its episodes.
-    pub met_at: Vec<Nanos>,
+    /// Its episodes: when they expired, `CLOCK_MONOTONIC`, and how much of
+    /// them it took.
+    pub met: Vec<(Nanos, Nanos)>,
 }
 
 /// The causes of a recording's episodes, those with most time first.
@@ -86,7 +87,7 @@ pub fn rank<'a>(
                 cause.cpus.push(episode.cpu);
                 cause.cpus.sort_unstable();
             }
-            cause.met_at.push(episode.expiry_ns);
+            cause.met.push((episode.expiry_ns, time));
         }
         latencies.push(episode.latency());
         shares.push(share);
@@ -119,7 +120,7 @@ impl RankedCause {
             largest_episode: 0,
             cpus: Vec::new(),
             largest_without: Nanos::ZERO,
-            met_at: Vec::new(),
+            met: Vec::new(),
         }
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn manifest(
                 KeepArg::All => Keep::All,
                 KeepArg::Tail => Keep::Tail,
             },
+            held_awake: args.hold_cpu_awake,
         },
         clock: Clock {
             name: "CLOCK_MONOTONIC".into(),

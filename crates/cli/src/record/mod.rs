@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use laggard_measure::fake::{FakeProbe, Script};
-use laggard_measure::linux::{self, LinuxProbe, Wanted};
+use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
 use laggard_measure::{Probe, Request};
 use laggard_model::{Nanos, Service};
 use laggard_record::Recorder;
@@ -50,6 +50,12 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
         (duration, _) => duration,
     };
     let seed = laggard_measure::linux::now().ns();
+    let awake = match args.hold_cpu_awake {
+        true => {
+            Some(Awake::hold().context("keep CPUs awake (needs root and /dev/cpu_dma_latency)")?)
+        }
+        false => None,
+    };
     let mut probe = probe(&args, seed)?;
     let (watch, caveats) = EpisodeWatch::start(&args, &dir, probe.as_ref())?;
     let mut meanwhile = Meanwhile::start(&args)?;
@@ -73,6 +79,7 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
         progress,
     };
     session.run(duration, &interrupted)?;
+    drop(awake);
     finish(&dir, args.quiet)
 }
 

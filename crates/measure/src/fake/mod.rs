@@ -153,7 +153,11 @@ impl Probe for FakeProbe {
     }
 
     fn losses(&self) -> Losses {
-        self.losses
+        let mut losses = self.losses;
+        for reader in &self.readers {
+            losses.add(LossReason::RingFull, reader.lost_since(self.board.cpu(0)));
+        }
+        losses
     }
 
     fn cost(&self) -> OwnCost {

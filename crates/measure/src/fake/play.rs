@@ -14,7 +14,6 @@ pub(super) struct Player {
     index: usize,
     timeline: Timeline,
     start: Nanos,
-    lost: u64,
     starved: bool,
 }
 
@@ -24,7 +23,6 @@ impl Player {
             index,
             timeline,
             start,
-            lost: 0,
             starved: false,
         }
     }
@@ -63,7 +61,7 @@ impl Player {
             if head - state.tail.load(Ordering::Relaxed) < room {
                 #[allow(clippy::cast_possible_truncation)]
                 let slot = &ring[(head % room) as usize];
-                slot.begin(seq, expiry, std::mem::take(&mut self.lost));
+                slot.begin(seq, expiry, state.lost.swap(0, Ordering::Relaxed));
                 let steps_back = script
                     .clock_steps
                     .iter()
@@ -76,7 +74,7 @@ impl Player {
                 write_stages(slot, begins, steps);
                 state.head.store(head + 1, Ordering::Release);
             } else {
-                self.lost += 1;
+                state.lost.fetch_add(1, Ordering::Relaxed);
             }
             self.timeline.advance();
             while self.timeline.expiry() <= end {

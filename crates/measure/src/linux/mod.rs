@@ -2,6 +2,7 @@
 //! work items, and eBPF programs that stamp the stages in between.
 
 mod abilities;
+mod awake;
 mod board;
 mod clock;
 mod collector;
@@ -15,6 +16,7 @@ mod programs;
 mod thread;
 
 pub use abilities::{Ability, Absence, abilities};
+pub use awake::Awake;
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};

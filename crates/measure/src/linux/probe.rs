@@ -287,6 +287,12 @@ impl Probe for LinuxProbe {
 
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
+        for (cpu, reader) in &self.readers {
+            losses.add(
+                LossReason::RingFull,
+                reader.lost_since(self.shared.board.cpu(*cpu)),
+            );
+        }
         if let Some(programs) = &self.programs {
             programs.count_losses(&self.cpus(), &mut losses);
         }

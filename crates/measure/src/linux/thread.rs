@@ -171,6 +171,7 @@ fn measure_timer(
             slot.end_ns.store(user.ns(), Ordering::Relaxed);
             head += 1;
             lost = 0;
+            line.lost.store(0, Ordering::Relaxed);
             line.head.store(head, Ordering::Release);
         } else {
             lost += 1;

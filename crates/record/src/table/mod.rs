@@ -64,8 +64,13 @@ pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
     for (field, column) in schema.get_fields().iter().zip(columns) {
         let path = ColumnPath::from(field.name());
         properties = match column {
-            Column::I32(_) | Column::I64(_) | Column::SomeI64 { .. } => {
+            Column::I32(_) | Column::I64(_) => {
                 properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+            }
+            // Times are noise with rare large values. Delta packing pays for
+            // the largest of every 32; split bytes take a fifth less space.
+            Column::SomeI64 { .. } => {
+                properties.set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT)
             }
             Column::Text(_) => properties.set_column_dictionary_enabled(path, true),
             Column::Bool(_) | Column::SomeDecimal { .. } => properties,

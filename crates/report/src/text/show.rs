@@ -65,11 +65,16 @@ fn head(report: &RecordingReport) -> String {
     } else {
         "not dithered"
     };
+    let awake = if report.plan.held_awake {
+        ", CPUs held awake"
+    } else {
+        ""
+    };
     let mut text = String::new();
     let _ = writeln!(text, "{}{state}", report.path);
     let _ = writeln!(
         text,
-        "  {} from {}, {load}, period {} ({dither}), {backend}",
+        "  {} from {}, {load}, period {} ({dither}){awake}, {backend}",
         span(report.duration_ns),
         report.started,
         report.plan.period_ns,

@@ -7,7 +7,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{Explanation, RankedCause, explain, rank};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain, rank, rhythm};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
     Symbols,
@@ -103,6 +103,24 @@ pub struct CauseRow {
     pub largest_episode: u64,
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without_ns: Nanos,
+    /// How it comes again and again, where chance does not explain that.
+    /// Looked for in causes with a tenth of the time or more.
+    pub rhythm: Option<RhythmRow>,
+}
+
+/// How a cause comes again and again.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct RhythmRow {
+    /// From one time to the next.
+    pub period_ns: Nanos,
+    /// Standard error of that.
+    pub period_error_ns: Option<Nanos>,
+    /// How often it came when it was due.
+    pub hits: usize,
+    /// How often it was due, in the time that was looked at.
+    pub due: usize,
+    /// How likely chance alone is to give as clear a rhythm.
+    pub p: f64,
 }
 
 /// From which latency on a line was late.
@@ -158,7 +176,14 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let rows: Vec<CauseRow> = ranking
         .causes
         .iter()
-        .map(|cause| row(cause, ranking.total, duration))
+        .map(|cause| {
+            let row = row(cause, ranking.total, duration);
+            let found = (row.share >= WORTH_A_SENTENCE).then(|| rhythm(cause));
+            CauseRow {
+                rhythm: found.flatten().map(RhythmRow::from),
+                ..row
+            }
+        })
         .collect();
     let sentences = sentences(&rows, ranking.episodes, ranking.largest);
     let mut largest: Vec<EpisodeRow> = explained
@@ -208,6 +233,19 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         largest_ns: cause.largest,
         largest_episode: cause.largest_episode,
         largest_without_ns: cause.largest_without,
+        rhythm: None,
+    }
+}
+
+impl From<Rhythm> for RhythmRow {
+    fn from(found: Rhythm) -> Self {
+        Self {
+            period_ns: found.period,
+            period_error_ns: found.period_error,
+            hits: found.hits,
+            due: found.due,
+            p: found.p,
+        }
     }
 }
 
@@ -265,9 +303,15 @@ fn sentences(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> 
     {
         let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
         sentences.push(format!(
-            "{} on CPU {}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
+            "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
             capital(&name(row.class, row.who.as_deref())),
             cpus.join(", "),
+            row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
+                ", every {} ({} of {} seen)",
+                write(rhythm.period_ns),
+                rhythm.hits,
+                rhythm.due
+            )),
             row.first_in,
             episodes,
             write(row.largest_ns),

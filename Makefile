@@ -1,0 +1,41 @@
+# `make run` measures this machine; `make test` passes the tests. Both install
+# what they need first (scripts/packages says what).
+
+CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
+PREFIX ?= /usr/local
+LAGGARD := target/release/laggard
+# A measurement needs root; a build does not.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: build run test check bench install clean
+
+build:
+	@scripts/packages build
+	$(CARGO) build --release -p laggard
+
+run: build
+	$(AS_ROOT) $(LAGGARD) record --load fileio --duration 30s
+
+test:
+	@scripts/packages build test
+	$(CARGO) test --workspace
+
+check:
+	@scripts/packages build test
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+
+bench: build
+	@scripts/packages bench
+	$(AS_ROOT) python3 bench/bench.py $(LAGGARD)
+
+install: build
+	install -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(LAGGARD) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(LAGGARD) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Figures of laggard against cyclictest, in one run, as ratios.
+
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size]
+
+Every figure is measured on this machine, now; nothing is passed or failed.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SECONDS = 10
+PAIRS = 10
+LAGGARD = "laggard"
+
+
+def run(command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    if done.returncode not in (0, 3):
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def cpu_seconds(command):
+    """A command's output, and its CPU time, children included."""
+    before = os.times()
+    done = run(command)
+    after = os.times()
+    spent = after.children_user + after.children_system
+    return done, spent - before.children_user - before.children_system
+
+
+def cyclictest(seconds, *more):
+    """Histogram of all threads: {us: count}, and CPU seconds."""
+    command = ["cyclictest", "-m", "-p", "90", "-i", "1000", "-t", "-a", "-q"]
+    done, cpu = cpu_seconds([*command, "-h", "100000", "-D", str(seconds), *more])
+    histogram = {}
+    for line in done.stdout.splitlines():
+        if match := re.match(r"(\d{6})\s+([\d\s]+)$", line):
+            histogram[int(match[1])] = sum(map(int, match[2].split()))
+    return histogram, cpu
+
+
+def record(folder, *more, seconds=SECONDS):
+    """Records into a fresh folder; the recording's path and CPU seconds."""
+    path = os.path.join(folder, "bench.laggard")
+    shutil.rmtree(path, ignore_errors=True)
+    command = [LAGGARD, "record", "-q", "-o", path, "--duration", f"{seconds}s", *more]
+    _, cpu = cpu_seconds(command)
+    return path, cpu
+
+
+def show(path):
+    return json.loads(run([LAGGARD, "show", "--json", path]).stdout)["recordings"][0]
+
+
+def manifest(path):
+    with open(os.path.join(path, "manifest.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def quantile(edges_and_counts, q):
+    """Quantile of [(low, high, count)], linear within a bucket."""
+    total = sum(count for _, _, count in edges_and_counts)
+    rank = q * total
+    for low, high, count in edges_and_counts:
+        if rank <= count:
+            return low + (high - low) * rank / count
+        rank -= count
+    return edges_and_counts[-1][1]
+
+
+def of_cyclictest(histogram):
+    """cyclictest cuts to whole microseconds."""
+    return [(us, us + 1, count) for us, count in sorted(histogram.items()) if count]
+
+
+def of_laggard(report, service):
+    """Buckets of the direct route, us."""
+    for view in report["histograms"]:
+        if view["service"] == service and view["route"] == "direct":
+            return [
+                (2 ** ((bucket - 1) / 64) / 1e3, 2 ** (bucket / 64) / 1e3, count)
+                for bucket, count in view["buckets"]
+            ]
+    sys.exit(f"no service {service} in the recording")
+
+
+def median(values):
+    values = sorted(values)
+    middle = len(values) // 2
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+
+def spread(values):
+    return f"median {median(values):.3f} (min {min(values):.3f}, max {max(values):.3f}, n {len(values)})"
+
+
+def agreement(folder):
+    """fifo:90 against cyclictest, alternating; cyclictest holds CPUs awake."""
+    medians, tails = [], []
+    for _ in range(PAIRS):
+        histogram, _ = cyclictest(SECONDS)
+        theirs = of_cyclictest(histogram)
+        path, _ = record(folder, "--services", "fifo:90", "--hold-cpu-awake")
+        ours = of_laggard(show(path), "fifo:90")
+        medians.append(quantile(ours, 0.5) / quantile(theirs, 0.5))
+        tails.append(quantile(ours, 0.99) / quantile(theirs, 0.99))
+        print(
+            f"  laggard {quantile(ours, .5):.2f} us, p99 {quantile(ours, .99):.1f};"
+            f" cyclictest {quantile(theirs, .5):.2f} us, p99 {quantile(theirs, .99):.1f}"
+        )
+    print(f"agreement: fifo:90 / cyclictest, median: {spread(medians)}")
+    print(f"agreement: fifo:90 / cyclictest, p99: {spread(tails)}")
+
+
+def cost(folder):
+    """CPU time, BPF included, against cyclictest's at the same rate."""
+    ratios = []
+    for _ in range(PAIRS // 2):
+        _, theirs = cyclictest(SECONDS)
+        path, ours = record(folder, "--services", "irq,fifo:90", "--no-dither", "--hold-cpu-awake")
+        programs = manifest(path)["cost"]["programs"]
+        bpf = sum(one["run_ns"] for one in programs) / 1e9
+        ratios.append((ours + bpf) / theirs)
+        print(f"  laggard {ours:.3f} s + BPF {bpf:.3f} s; cyclictest {theirs:.3f} s of CPU")
+    print(f"cost: (laggard + BPF) / cyclictest, one thread per CPU, all its stages: {spread(ratios)}")
+    path, _ = record(folder)
+    for one in manifest(path)["cost"]["programs"]:
+        if one["runs"]:
+            print(f"  {one['name']}: {one['run_ns'] / one['runs']:.0f} ns a run, {one['runs']} runs")
+
+
+def observer(folder):
+    """An independent cyclictest with and without laggard recording."""
+    ratios = []
+    for _ in range(PAIRS // 2):
+        alone, _ = cyclictest(SECONDS, "-p", "80")
+        path = os.path.join(folder, "observer.laggard")
+        shutil.rmtree(path, ignore_errors=True)
+        recording = subprocess.Popen(
+            [LAGGARD, "record", "-q", "-o", path, "--duration", f"{SECONDS + 4}s"]
+        )
+        time.sleep(2)
+        watched, _ = cyclictest(SECONDS, "-p", "80")
+        recording.wait()
+        ratios.append(quantile(of_cyclictest(watched), 0.5) / quantile(of_cyclictest(alone), 0.5))
+    print(f"observer: cyclictest's median, watched / alone, all services: {spread(ratios)}")
+
+
+def rate(folder):
+    """10 kHz per CPU for 60 s; then the shortest period without loss."""
+    path, _ = record(folder, "--services", "irq,fifo:90", "--period", "100us", seconds=60)
+    report = show(path)
+    rows = {row["service"]: row for row in report["services"]}
+    fifo = rows["fifo:90"]
+    lost = {name: count for name, count in report["losses"].items() if count}
+    print(
+        f"rate: 100us for 60 s: {fifo['latency']['samples']} samples, {fifo['missed']} missed,"
+        f" ring full {report['losses']['ring_full']}, all losses {lost or 'none'}"
+    )
+    for period in (80, 60, 50, 40, 30, 20, 10):
+        path, _ = record(folder, "--services", "irq,fifo:90", "--period", f"{period}us")
+        losses = manifest(path)["losses"]
+        row = next(row for row in show(path)["services"] if row["service"] == "fifo:90")
+        print(
+            f"rate: {period}us: {row['latency']['samples']} samples, {row['missed']} missed,"
+            f" ring full {losses['ring_full']}, not written {losses['not_written']}"
+        )
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+
+
+def memory(folder):
+    """Resident size by the minute for ten minutes."""
+    path = os.path.join(folder, "memory.laggard")
+    recording = subprocess.Popen([LAGGARD, "record", "-q", "-o", path, "--duration", "605s"])
+    sizes = []
+    for _ in range(10):
+        time.sleep(60)
+        sizes.append(resident(recording.pid))
+    recording.wait()
+    print("memory: MB resident by the minute: " + " ".join(f"{size:.1f}" for size in sizes))
+
+
+def size(folder):
+    """Bytes per activation in closed segments."""
+    for load in ("idle", "fileio"):
+        path, _ = record(folder, "--load", load, seconds=30)
+        segments = manifest(path)["segments"]
+        rows = sum(one["rows"] for one in segments)
+        written = sum(one["bytes"] for one in segments)
+        print(f"size: {load}: {written / rows:.2f} bytes per activation ({rows} activations)")
+
+
+def main():
+    global LAGGARD
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    LAGGARD = os.path.abspath(sys.argv[1])
+    parts = {
+        part.__name__: part for part in (agreement, cost, observer, rate, memory, size)
+    }
+    wanted = sys.argv[2:] or list(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            if name not in parts:
+                sys.exit(f"no part `{name}`; use {', '.join(parts)}")
+            print(f"{name}: {parts[name].__doc__}")
+            parts[name](folder)
+
+
+if __name__ == "__main__":
+    main()

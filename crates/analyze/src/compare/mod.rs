@@ -1,0 +1,18 @@
+//! Which of two systems is better, and whether that is significant
+//! (METHODS 6; OSDI'99 section 4.2).
+//!
+//! The primary comparison is of rates of declustered exceedances of the slack
+//! that an application has. Quantiles and maxima come second, because late
+//! activations come in bursts and defeat tests of independent values.
+
+mod maxima;
+mod multiple;
+mod quantile;
+mod tail;
+mod verdict;
+
+pub use maxima::{RankTest, block_maxima, compare_ranks};
+pub use multiple::holm;
+pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio, quantile_ratio_bounds};
+pub use tail::{TailTest, compare_tails};
+pub use verdict::{Comparison, Magnitude, Verdict, compare_rates};

@@ -1,0 +1,110 @@
+//! The verdict on two rates of exceedances.
+
+use crate::InputError;
+use crate::counts::{RateRatio, Tails, rate_ratio};
+use crate::input::between;
+
+/// What the data say of the second system, compared with the first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// It is late more often.
+    Worse,
+    /// It is late less often.
+    Better,
+    /// The two are equal within the margin.
+    Equivalent,
+    /// The recordings are too short to say.
+    Inconclusive,
+}
+
+/// What the data say of a difference by ten times or more (OSDI'99: "an order
+/// of magnitude").
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Magnitude {
+    /// The second is worse by at least ten times.
+    TenTimesWorse,
+    /// The second is better by at least ten times.
+    TenTimesBetter,
+    /// Ten times is possible, and so is less.
+    Compatible,
+    /// The difference is less than ten times.
+    Less,
+}
+
+/// Two rates compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The second rate over the first.
+    pub ratio: RateRatio,
+    /// What that means.
+    pub verdict: Verdict,
+    /// Whether it is an order of magnitude.
+    pub magnitude: Magnitude,
+}
+
+/// Compares two counts of exceedance clusters, each with its exposure. Ratios
+/// within 1 / `margin` and `margin` count as equal; 1.25 is usual.
+///
+/// # Errors
+/// When a number is out of its range.
+pub fn compare_rates(
+    first: (u64, f64),
+    second: (u64, f64),
+    margin: f64,
+    confidence: f64,
+) -> Result<Comparison, InputError> {
+    between("margin", margin, (1.0, f64::INFINITY), "above 1")?;
+    let ratio = rate_ratio(first, second, confidence, Tails::Exact)?;
+    let (low, high) = (ratio.interval.low, ratio.interval.high);
+    let verdict = if low > 1.0 {
+        Verdict::Worse
+    } else if high < 1.0 {
+        Verdict::Better
+    } else if low > 1.0 / margin && high < margin {
+        Verdict::Equivalent
+    } else {
+        Verdict::Inconclusive
+    };
+    let magnitude = if low >= 10.0 {
+        Magnitude::TenTimesWorse
+    } else if high <= 0.1 {
+        Magnitude::TenTimesBetter
+    } else if ratio.interval.contains(10.0) || ratio.interval.contains(0.1) {
+        Magnitude::Compatible
+    } else {
+        Magnitude::Less
+    };
+    Ok(Comparison {
+        ratio,
+        verdict,
+        magnitude,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn swapping_the_systems_swaps_the_verdict(a in 0..300_u64, b in 0..300_u64) {
+            let there = compare_rates((a, 1.0), (b, 1.0), 1.25, 0.95).unwrap().verdict;
+            let back = compare_rates((b, 1.0), (a, 1.0), 1.25, 0.95).unwrap().verdict;
+            let swapped = match there {
+                Verdict::Worse => Verdict::Better,
+                Verdict::Better => Verdict::Worse,
+                other => other,
+            };
+            prop_assert_eq!(back, swapped);
+        }
+    }
+
+    #[test]
+    fn without_any_event_nothing_can_be_said() {
+        let comparison = compare_rates((0, 10.0), (0, 10.0), 1.25, 0.95).unwrap();
+
+        assert_eq!(comparison.verdict, Verdict::Inconclusive);
+        assert_eq!(comparison.magnitude, Magnitude::Compatible);
+    }
+}

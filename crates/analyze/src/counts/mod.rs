@@ -1,0 +1,18 @@
+//! Counts of rare events: rates, their ratios, and how long to record
+//! (METHODS 1.7 and 6).
+//!
+//! Counts must be of independent events: clusters of exceedances, never the
+//! raw exceedances, which come in bursts and make every interval too narrow.
+
+mod binomial;
+mod dispersion;
+mod order;
+mod power;
+mod rate;
+mod ratio;
+
+pub use dispersion::{Dispersion, dispersion_index};
+pub use order::{QuantileBounds, quantile_interval, quantile_interval_of_sorted};
+pub use power::{expected_events_for, power_of_rate_ratio, run_length};
+pub use rate::{mean_time_interval, rate_interval, rate_upper_limit, widened};
+pub use ratio::{RateRatio, Tails, rate_ratio};

@@ -1,0 +1,99 @@
+//! Clusters of exceedances by runs (METHODS 1.5).
+
+use crate::InputError;
+use crate::input::{ascending, finite, not_negative, paired};
+
+/// Exceedances that belong together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cluster {
+    /// When the largest one was.
+    pub time: f64,
+    /// The largest value.
+    pub peak: f64,
+    /// How many exceedances.
+    pub size: usize,
+    /// When the first one was.
+    pub first: f64,
+    /// When the last one was.
+    pub last: f64,
+}
+
+/// The clusters of `values` above `threshold` that are further than `run`
+/// apart, in time order.
+///
+/// A good `run` is the time in which a backlog drains: the larger of two ticks
+/// and the buffering n t.
+///
+/// # Errors
+/// When times do not ascend, a value is not finite, or the two differ in
+/// length.
+pub fn decluster(
+    times: &[f64],
+    values: &[f64],
+    threshold: f64,
+    run: f64,
+) -> Result<Vec<Cluster>, InputError> {
+    paired("values", values, "times", times)?;
+    finite("times", times)?;
+    finite("values", values)?;
+    ascending("times", times)?;
+    not_negative("run", run)?;
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for (&time, &value) in times.iter().zip(values) {
+        if value <= threshold {
+            continue;
+        }
+        match clusters.last_mut() {
+            Some(cluster) if time - cluster.last <= run => {
+                if value > cluster.peak {
+                    (cluster.time, cluster.peak) = (time, value);
+                }
+                cluster.size += 1;
+                cluster.last = time;
+            }
+            _ => clusters.push(Cluster {
+                time,
+                peak: value,
+                size: 1,
+                first: time,
+                last: time,
+            }),
+        }
+    }
+    Ok(clusters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn every_exceedance_is_in_one_cluster_and_the_largest_is_a_peak(
+            steps in proptest::collection::vec((0.0..5.0_f64, 0.0..10.0_f64), 1..60),
+            run in 0.0..6.0_f64,
+        ) {
+            let mut now = 0.0;
+            let times: Vec<f64> = steps.iter().map(|(step, _)| { now += step; now }).collect();
+            let values: Vec<f64> = steps.iter().map(|(_, value)| *value).collect();
+            let clusters = decluster(&times, &values, 5.0, run).unwrap();
+            let above: Vec<f64> = values.iter().copied().filter(|v| *v > 5.0).collect();
+            prop_assert_eq!(clusters.iter().map(|c| c.size).sum::<usize>(), above.len());
+            let largest = clusters.iter().map(|c| c.peak).fold(f64::NEG_INFINITY, f64::max);
+            prop_assert_eq!(largest, above.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            prop_assert!(clusters.windows(2).all(|pair| pair[1].first - pair[0].last > run));
+        }
+
+        #[test]
+        fn a_longer_run_makes_no_more_clusters(
+            steps in proptest::collection::vec(0.1..5.0_f64, 1..60), run in 0.0..6.0_f64,
+        ) {
+            let mut now = 0.0;
+            let times: Vec<f64> = steps.iter().map(|step| { now += step; now }).collect();
+            let values = vec![1.0; times.len()];
+            let count = |run| decluster(&times, &values, 0.0, run).unwrap().len();
+            prop_assert!(count(run * 2.0) <= count(run));
+        }
+    }
+}

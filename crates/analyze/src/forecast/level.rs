@@ -1,0 +1,271 @@
+//! The return level of a horizon, by the method that the data allow.
+
+use super::KPSS_CRITICAL_1_PERCENT;
+use super::{
+    Bootstrap, Pareto, Peaks, Reason, Refusal, SHAPE_FLOOR, Tail, anderson_darling,
+    anderson_darling_p, bootstrap_interval, empirical_level, exposure_without_model,
+    fit_likelihood, fit_quasi_bayes, forward_stop, kpss, ljung_box, uniform_times,
+};
+use crate::sample::descending;
+use crate::{InputError, Interval};
+
+/// Numbers of largest peaks whose smallest is tried as threshold.
+const CANDIDATES: [usize; 7] = [400, 300, 200, 150, 100, 75, 50];
+
+/// What a forecast may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Confidence of the interval.
+    pub confidence: f64,
+    /// How the bootstrap draws.
+    pub bootstrap: Bootstrap,
+    /// The share of exceedances that belong to a detected periodic source.
+    pub periodic_share: f64,
+    /// Fewest independent peaks for a model.
+    pub fewest_peaks: usize,
+    /// The longest horizon, in exposures, for a model.
+    pub farthest: f64,
+    /// From this shape on a tail is too heavy.
+    pub heavy_shape: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            confidence: 0.95,
+            bootstrap: Bootstrap::default(),
+            periodic_share: 0.0,
+            fewest_peaks: 50,
+            farthest: 30.0,
+            heavy_shape: 0.5,
+        }
+    }
+}
+
+/// How a return level was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// From the order statistics of the peaks, without a model.
+    OrderStatistics,
+    /// From a generalised Pareto distribution of the peaks over a threshold.
+    PeaksOverThreshold {
+        /// The tail above the chosen threshold.
+        tail: Tail,
+        /// How many peaks were above it.
+        peaks: usize,
+    },
+}
+
+/// A return level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The level that peaks exceed once per horizon on average.
+    pub value: f64,
+    /// Its confidence interval.
+    pub interval: Interval,
+    /// How it was found.
+    pub method: Method,
+    /// What speaks against independent peaks of a steady process. A model is
+    /// refused for these; order statistics are only doubtful.
+    pub doubts: Vec<Reason>,
+}
+
+/// The level that peaks exceed once per `horizon` on average.
+///
+/// From order statistics when the exposure is 3.69 horizons or more (at 95 %),
+/// else from a Pareto tail, if all of METHODS 2.6 allow it. `horizon` counts in
+/// the time of the exposure: a week of use under a load that compresses time
+/// tenfold is a tenth of that week.
+///
+/// # Errors
+/// A [`Refusal`], with every reason found and how long to record.
+pub fn return_level(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Refusal> {
+    let needed = exposure_without_model(horizon, settings.confidence).unwrap_or(f64::INFINITY);
+    let refuse = |reasons: Vec<Reason>| refusal(reasons, peaks.exposure(), needed);
+    let doubts = doubts(peaks);
+    if peaks.exposure() >= needed {
+        return by_order(peaks, horizon, settings, doubts).map_err(|reason| refuse(vec![reason]));
+    }
+    let mut reasons = limits(peaks, horizon, settings);
+    reasons.extend(doubts);
+    if !reasons.is_empty() {
+        return Err(refuse(reasons));
+    }
+    by_model(peaks, horizon, settings).map_err(|reason| refuse(vec![reason]))
+}
+
+fn refusal(reasons: Vec<Reason>, exposure: f64, exposure_without_model: f64) -> Refusal {
+    let needed: Option<Vec<f64>> = reasons
+        .iter()
+        .map(|reason| reason.exposure_needed(exposure))
+        .collect();
+    Refusal {
+        reasons,
+        exposure_for_model: needed.map(|all| all.into_iter().fold(0.0, f64::max)),
+        exposure_without_model,
+    }
+}
+
+impl From<InputError> for Reason {
+    fn from(_: InputError) -> Self {
+        Self::Unusable
+    }
+}
+
+fn by_order(
+    peaks: &Peaks,
+    horizon: f64,
+    settings: &Settings,
+    doubts: Vec<Reason>,
+) -> Result<Estimate, Reason> {
+    let (sizes, exposure) = (peaks.sizes(), peaks.exposure());
+    let level = empirical_level(sizes, exposure, horizon, settings.confidence)?;
+    // With fewer peaks than the rank of a limit, that limit lies below the
+    // threshold: the threshold bounds it from above, and zero from below.
+    let high = level.high.unwrap_or(peaks.threshold());
+    let Some(value) = level.value else {
+        return Err(Reason::BelowThreshold { at_most: high });
+    };
+    Ok(Estimate {
+        value,
+        interval: Interval {
+            low: level.low.unwrap_or(0.0),
+            high,
+        },
+        method: Method::OrderStatistics,
+        doubts,
+    })
+}
+
+/// Limits of what a model may extrapolate from.
+fn limits(peaks: &Peaks, horizon: f64, settings: &Settings) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let (count, needed) = (peaks.sizes().len(), settings.fewest_peaks);
+    if count < needed {
+        let peaks = count;
+        reasons.push(Reason::TooFewPeaks { peaks, needed });
+    }
+    let (factor, most) = (horizon / peaks.exposure(), settings.farthest);
+    if factor > most {
+        reasons.push(Reason::TooFar { factor, most });
+    }
+    if settings.periodic_share > 0.2 {
+        let share = settings.periodic_share;
+        reasons.push(Reason::Periodic { share });
+    }
+    reasons
+}
+
+/// What speaks against independent peaks of a steady process; nothing can with
+/// fewer than 20 of them.
+fn doubts(peaks: &Peaks) -> Vec<Reason> {
+    let sizes = peaks.sizes();
+    let mut doubts = Vec::new();
+    if sizes.len() < 20 {
+        return doubts;
+    }
+    let sorted = descending(sizes);
+    let equal = sorted.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    let share = equal as f64 / sizes.len() as f64;
+    if share > 0.1 {
+        doubts.push(Reason::Ties { share });
+    }
+    // An error here means that all peaks are equal, which `Ties` says.
+    if let Ok(test) = ljung_box(sizes, 10.min(sizes.len() / 5))
+        && test.p < 0.01
+    {
+        doubts.push(Reason::Correlated { p: test.p });
+    }
+    if let Ok(test) = uniform_times(peaks.times(), peaks.exposure()) {
+        let p = test.uniform_p.min(test.trend_p);
+        if p < 0.01 {
+            doubts.push(Reason::RateChanges { p });
+        }
+    }
+    if let Ok(statistic) = kpss(sizes)
+        && statistic > KPSS_CRITICAL_1_PERCENT
+    {
+        doubts.push(Reason::SizeChanges { statistic });
+    }
+    doubts
+}
+
+/// The excesses over one candidate threshold.
+struct Candidate {
+    threshold: f64,
+    excesses: Vec<f64>,
+    likely: Pareto,
+    p: f64,
+}
+
+fn candidate(sorted: &[f64], largest: usize) -> Result<Candidate, InputError> {
+    let threshold = sorted[largest];
+    let excesses: Vec<f64> = sorted[..largest]
+        .iter()
+        .map(|size| size - threshold)
+        .filter(|&excess| excess > 0.0)
+        .collect();
+    let likely = fit_likelihood(&excesses)?.pareto;
+    let statistic = anderson_darling(&excesses, likely)?;
+    let p = anderson_darling_p(statistic, likely.shape);
+    Ok(Candidate {
+        threshold,
+        excesses,
+        likely,
+        p,
+    })
+}
+
+/// The lowest threshold above which one Pareto distribution fits (METHODS 2.5).
+fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
+    let sorted = descending(sizes);
+    let mut counts: Vec<usize> = CANDIDATES
+        .into_iter()
+        .filter(|&largest| largest < sorted.len())
+        .collect();
+    if counts.is_empty() {
+        counts.push(sorted.len() - 1);
+    }
+    let candidates: Vec<Candidate> = counts
+        .into_iter()
+        .map(|largest| candidate(&sorted, largest))
+        .collect::<Result<_, _>>()?;
+    let p_values: Vec<f64> = candidates.iter().map(|one| one.p).collect();
+    let rejected = forward_stop(&p_values, 0.1)?;
+    candidates.into_iter().nth(rejected).ok_or(Reason::NoFit)
+}
+
+fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Reason> {
+    let chosen = chosen(peaks.sizes())?;
+    let shape = chosen.likely.shape;
+    if shape >= settings.heavy_shape {
+        return Err(Reason::HeavyTail { shape });
+    }
+    if shape <= SHAPE_FLOOR + 1e-6 {
+        return Err(Reason::BoundedTail);
+    }
+    let count = chosen.excesses.len();
+    let tail = Tail {
+        threshold: chosen.threshold,
+        rate: count as f64 / peaks.exposure(),
+        excess: fit_quasi_bayes(&chosen.excesses)?,
+    };
+    let value = tail.return_level(horizon)?;
+    let interval = bootstrap_interval(
+        tail,
+        peaks.exposure(),
+        horizon,
+        settings.confidence,
+        settings.bootstrap,
+    )?;
+    let high = interval.high;
+    if !high.is_finite() || high > 3.0 * value {
+        return Err(Reason::Uncertain { value, high });
+    }
+    Ok(Estimate {
+        value,
+        interval,
+        method: Method::PeaksOverThreshold { tail, peaks: count },
+        doubts: Vec::new(),
+    })
+}

@@ -1,0 +1,262 @@
+//! Forecast of a tail that several causes make (METHODS 2.7).
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use super::bootstrap::redrawn;
+use super::{Bootstrap, Tail};
+use crate::input::{all_positive, at_least, positive, probability};
+use crate::sample::{quantile, sorted};
+use crate::solve::root_between;
+use crate::{InputError, Interval};
+
+/// One cause of late activations.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// It comes by the clock on the wall, not by the load: its times are never
+    /// compressed. Its sizes are taken as they were seen, so it never exceeds
+    /// the largest of them.
+    Periodic {
+        /// Its period, in wall-clock time.
+        period: f64,
+        /// The latency of each occurrence.
+        sizes: Vec<f64>,
+    },
+    /// It comes at random, more often under a heavier load.
+    Random {
+        /// Its tail.
+        tail: Tail,
+        /// The exposure in which it was seen, for the interval.
+        exposure: f64,
+    },
+}
+
+/// Independent causes together.
+///
+/// The product formula behind this is not validated by simulation (METHODS 9).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    sources: Vec<Source>,
+    compression: f64,
+}
+
+impl Mixture {
+    /// These `sources`, recorded under a load that drives the machine
+    /// `compression` times as fast as its use does.
+    ///
+    /// # Errors
+    /// When there is no source, a periodic one has no size, or a number is not
+    /// positive.
+    pub fn new(sources: Vec<Source>, compression: f64) -> Result<Self, InputError> {
+        at_least("sources", &sources, 1)?;
+        positive("compression", compression)?;
+        for source in &sources {
+            match source {
+                Source::Periodic { period, sizes } => {
+                    positive("period", *period)?;
+                    at_least("sizes of a periodic source", sizes, 1)?;
+                    all_positive("size of a periodic source", sizes)?;
+                }
+                Source::Random { tail, exposure } => {
+                    positive("exposure", *exposure)?;
+                    positive("rate of a tail", tail.rate)?;
+                    positive("scale of a tail", tail.excess.scale)?;
+                }
+            }
+        }
+        Ok(Self {
+            sources,
+            compression,
+        })
+    }
+
+    /// The level that is exceeded once per `horizon` of use on average.
+    ///
+    /// # Errors
+    /// When `horizon` is not positive, or the level lies below every threshold.
+    pub fn return_level(&self, horizon: f64) -> Result<f64, InputError> {
+        positive("horizon", horizon)?;
+        self.level(|level| self.expected_above(level, horizon) - 1.0)
+    }
+
+    /// The `share` quantile of the largest latency in `horizon` of use.
+    ///
+    /// # Errors
+    /// As [`Mixture::return_level`], or when `share` is not a probability.
+    pub fn largest_quantile(&self, horizon: f64, share: f64) -> Result<f64, InputError> {
+        positive("horizon", horizon)?;
+        let log_share = probability("share", share)?.ln();
+        self.level(|level| log_share - self.log_never_above(level, horizon))
+    }
+
+    /// The percentile interval of [`Mixture::return_level`]: random sources are
+    /// drawn and fitted again; periodic ones stay as seen.
+    ///
+    /// # Errors
+    /// As [`Mixture::return_level`].
+    pub fn return_level_interval(
+        &self,
+        horizon: f64,
+        confidence: f64,
+        bootstrap: Bootstrap,
+    ) -> Result<Interval, InputError> {
+        probability("confidence", confidence)?;
+        let mut random = Pcg64Mcg::seed_from_u64(bootstrap.seed);
+        let mut levels = Vec::with_capacity(bootstrap.rounds);
+        for _ in 0..bootstrap.rounds {
+            let mut drawn = self.clone();
+            for source in &mut drawn.sources {
+                if let Source::Random { tail, exposure } = source {
+                    *tail = redrawn(*tail, *exposure, &mut random)?;
+                }
+            }
+            levels.push(drawn.return_level(horizon)?);
+        }
+        at_least("bootstrap rounds", &levels, 2)?;
+        let levels = sorted(&levels);
+        let share = (1.0 - confidence) / 2.0;
+        Ok(Interval {
+            low: quantile(&levels, share),
+            high: quantile(&levels, 1.0 - share),
+        })
+    }
+
+    /// How many latencies above `level` are expected in `horizon` of use.
+    pub fn expected_above(&self, level: f64, horizon: f64) -> f64 {
+        let compressed = horizon / self.compression;
+        let expected = |source: &Source| match source {
+            Source::Periodic { period, sizes } => horizon / period * share_above(sizes, level),
+            Source::Random { tail, .. } => tail.expected_above(level, compressed),
+        };
+        self.sources.iter().map(expected).sum()
+    }
+
+    /// The logarithm of the probability that nothing exceeds `level`.
+    fn log_never_above(&self, level: f64, horizon: f64) -> f64 {
+        let compressed = horizon / self.compression;
+        let log = |source: &Source| match source {
+            Source::Periodic { period, sizes } => {
+                horizon / period * (-share_above(sizes, level)).ln_1p()
+            }
+            Source::Random { tail, .. } => -tail.expected_above(level, compressed),
+        };
+        self.sources.iter().map(log).sum()
+    }
+
+    /// Where `excess`, which falls with the level, passes zero.
+    fn level(&self, excess: impl Fn(f64) -> f64) -> Result<f64, InputError> {
+        let floor = self.floor();
+        let at_floor = excess(floor);
+        positive(
+            "expected peaks above the lowest threshold, less one",
+            at_floor,
+        )?;
+        let mut high = 2.0 * floor.abs().max(f64::MIN_POSITIVE);
+        while excess(high) > 0.0 && high.is_finite() {
+            high *= 2.0;
+        }
+        positive("level", high)?;
+        Ok(root_between(excess, floor, high))
+    }
+
+    /// The level from which on every random source is known.
+    fn floor(&self) -> f64 {
+        self.sources
+            .iter()
+            .fold(0.0, |floor: f64, source| match source {
+                Source::Periodic { .. } => floor,
+                Source::Random { tail, .. } => floor.max(tail.threshold),
+            })
+    }
+}
+
+fn share_above(sizes: &[f64], level: f64) -> f64 {
+    let above = sizes.iter().filter(|&&size| size > level).count();
+    above as f64 / sizes.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::Pareto;
+
+    fn tail() -> Tail {
+        Tail {
+            threshold: 5.0,
+            rate: 10.0,
+            excess: Pareto {
+                scale: 1.0,
+                shape: 0.1,
+            },
+        }
+    }
+
+    fn random() -> Source {
+        Source::Random {
+            tail: tail(),
+            exposure: 10.0,
+        }
+    }
+
+    fn periodic(size: f64) -> Source {
+        Source::Periodic {
+            period: 0.5,
+            sizes: vec![size; 20],
+        }
+    }
+
+    #[test]
+    fn one_random_source_is_its_own_forecast() {
+        let mixture = Mixture::new(vec![random()], 1.0).unwrap();
+
+        for horizon in [1.0, 10.0, 100.0] {
+            let (both, alone) = (
+                mixture.return_level(horizon).unwrap(),
+                tail().return_level(horizon).unwrap(),
+            );
+            assert!((both - alone).abs() < 1e-9, "for {horizon}");
+            let (both, alone) = (
+                mixture.largest_quantile(horizon, 0.95).unwrap(),
+                tail().largest_quantile(horizon, 0.95).unwrap(),
+            );
+            assert!((both - alone).abs() < 1e-9, "for {horizon}");
+        }
+    }
+
+    #[test]
+    fn a_periodic_source_sets_the_level_until_random_ones_pass_it() {
+        let mixture = Mixture::new(vec![random(), periodic(9.0)], 1.0).unwrap();
+
+        let short = mixture.return_level(1.0).unwrap();
+        let long = mixture.return_level(1e4).unwrap();
+
+        assert!((short - 9.0).abs() < 1e-6, "{short}");
+        assert!(long > 9.0);
+    }
+
+    #[test]
+    fn compression_thins_random_sources_but_not_periodic_ones() {
+        let level = |source, compression| {
+            Mixture::new(vec![source], compression)
+                .unwrap()
+                .return_level(10.0)
+                .unwrap()
+        };
+
+        assert!(level(random(), 10.0) < level(random(), 1.0));
+        assert_eq!(level(periodic(9.0), 10.0), level(periodic(9.0), 1.0));
+    }
+
+    #[test]
+    fn the_interval_holds_the_level_and_repeats_with_its_seed() {
+        let mixture = Mixture::new(vec![random(), periodic(4.0)], 1.0).unwrap();
+        let interval = || {
+            mixture
+                .return_level_interval(100.0, 0.95, Bootstrap::default())
+                .unwrap()
+        };
+
+        assert!(interval().contains(mixture.return_level(100.0).unwrap()));
+        assert_eq!(interval(), interval());
+    }
+}

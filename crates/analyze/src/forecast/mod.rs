@@ -1,0 +1,45 @@
+//! How bad latencies will get in an hour, a day, a week (METHODS 2; OSDI'99
+//! section 4.3).
+//!
+//! [`return_level`] is the way in: it takes the peaks of clusters of
+//! exceedances and gives the level exceeded once per horizon on average, with
+//! an interval, or refuses and says why. The rest are its parts.
+
+mod bootstrap;
+mod clusters;
+mod empirical;
+mod extremal;
+mod fit;
+mod level;
+mod maxima;
+mod mixture;
+mod pareto;
+mod peaks;
+mod profile;
+mod refusal;
+mod stationarity;
+mod threshold;
+
+pub use bootstrap::{Bootstrap, bootstrap_interval};
+pub use clusters::{Cluster, decluster};
+pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
+pub use extremal::{GapsEstimate, extremal_index, extremal_index_by_gaps, extremal_index_by_runs};
+pub use fit::{
+    FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile, cramer_von_mises,
+};
+pub use level::{Estimate, Method, Settings, return_level};
+pub use maxima::{ExtremeValue, fit_maxima, fit_maxima_by_moments};
+pub use mixture::{Mixture, Source};
+pub use pareto::{Fitted, Pareto, Tail, fit_bins, fit_likelihood, fit_moments, fit_quasi_bayes};
+pub use peaks::Peaks;
+pub use profile::{RateUncertainty, profile_interval};
+pub use refusal::{Reason, Refusal};
+pub use stationarity::{
+    KPSS_CRITICAL_1_PERCENT, KPSS_CRITICAL_5_PERCENT, Statistic, Uniformity, kpss, ljung_box,
+    runs_test, uniform_times,
+};
+pub use threshold::{MeanExcess, forward_stop, mean_excess};
+
+/// The smallest shape that a likelihood fit may take: below it the usual
+/// asymptotics fail (Smith 1985).
+pub const SHAPE_FLOOR: f64 = -0.5;

@@ -1,0 +1,104 @@
+//! Fit by maximum likelihood, profiled to one dimension (Davison 1984;
+//! Grimshaw 1993).
+
+use super::{Fitted, Pareto};
+use crate::InputError;
+use crate::forecast::SHAPE_FLOOR;
+use crate::input::{all_positive, at_least};
+use crate::sample::{mean, median};
+use crate::solve::{minimum_on_grid, root_between};
+
+/// Below this ratio of shape to scale, times the mean, a fit is exponential.
+const EXPONENTIAL: f64 = 1e-7;
+
+/// The most likely distribution of `excesses` with a shape of
+/// [`SHAPE_FLOOR`] or more.
+///
+/// For a fixed ratio of shape to scale the best shape is the mean of
+/// ln(1 + ratio x), so one dimension is left to search.
+///
+/// # Errors
+/// With fewer than two excesses, or one that is not positive.
+pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
+    at_least("excesses", excesses, 2)?;
+    all_positive("excess", excesses)?;
+    let n = excesses.len() as f64;
+    let mean = mean(excesses);
+    let loss = |ratio: f64| {
+        if (ratio * mean).abs() < EXPONENTIAL {
+            return n * (mean.ln() + 1.0);
+        }
+        let shape = shape_for(excesses, ratio);
+        if shape / ratio > 0.0 {
+            n * ((shape / ratio).ln() + shape + 1.0)
+        } else {
+            f64::INFINITY
+        }
+    };
+    let ratio = minimum_on_grid(loss, &grid(excesses, mean)).at;
+    let pareto = if (ratio * mean).abs() < EXPONENTIAL {
+        Pareto {
+            scale: mean,
+            shape: 0.0,
+        }
+    } else {
+        let shape = shape_for(excesses, ratio);
+        Pareto {
+            scale: shape / ratio,
+            shape,
+        }
+    };
+    let loss = pareto.loss(excesses);
+    Ok(Fitted { pareto, loss })
+}
+
+fn shape_for(excesses: &[f64], ratio: f64) -> f64 {
+    excesses.iter().map(|x| (ratio * x).ln_1p()).sum::<f64>() / excesses.len() as f64
+}
+
+/// Ratios of shape to scale, from the lowest admissible one to far beyond any
+/// that is likely.
+fn grid(excesses: &[f64], mean: f64) -> Vec<f64> {
+    let largest = excesses.iter().copied().fold(0.0, f64::max);
+    let mut lowest = -(1.0 - 1e-9) / largest;
+    if shape_for(excesses, lowest) < SHAPE_FLOOR {
+        let above = |ratio| shape_for(excesses, ratio) - SHAPE_FLOOR;
+        lowest = root_between(above, lowest, -1e-12 / largest);
+    }
+    let negative = (0..59).map(|i| lowest * (1.0 - f64::from(i) / 59.0));
+    let (first, last) = ((1e-4 / mean).ln(), (1e3 / median(excesses)).ln());
+    let positive = (0..120).map(|i| (first + (last - first) * f64::from(i) / 119.0).exp());
+    negative.chain([0.0]).chain(positive).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    #[test]
+    fn no_other_estimate_is_more_likely() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
+        for shape in [-0.4, -0.1, 0.0, 0.4, 0.8] {
+            let truth = Pareto { scale: 1.5, shape };
+            let x: Vec<f64> = (0..120).map(|_| truth.sample(&mut random)).collect();
+            let fitted = fit_likelihood(&x).unwrap();
+            let moments = crate::forecast::fit_moments(&x).unwrap();
+            let quasi = crate::forecast::fit_quasi_bayes(&x).unwrap();
+            assert!(fitted.loss <= truth.loss(&x), "for {shape}");
+            for other in [moments, quasi] {
+                let bounded = other.shape < SHAPE_FLOOR;
+                assert!(bounded || fitted.loss <= other.loss(&x), "for {shape}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_uniform_sample_stops_at_the_floor() {
+        let x: Vec<f64> = (1..=100).map(f64::from).collect();
+
+        let fitted = fit_likelihood(&x).unwrap();
+
+        assert!((fitted.pareto.shape - SHAPE_FLOOR).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,82 @@
+//! Peaks over a threshold, with the time in which they were seen.
+
+use super::Cluster;
+use crate::InputError;
+use crate::input::{finite, not_negative, paired, positive};
+
+/// The peaks of independent clusters above a threshold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peaks {
+    threshold: f64,
+    exposure: f64,
+    times: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Peaks {
+    /// `sizes` above `threshold`, seen at `times` (in that order) after the
+    /// start of an observation that lasted `exposure`.
+    ///
+    /// # Errors
+    /// When a time lies outside the exposure, a size is not above the
+    /// threshold, or the two differ in length.
+    pub fn new(
+        threshold: f64,
+        exposure: f64,
+        times: Vec<f64>,
+        sizes: Vec<f64>,
+    ) -> Result<Self, InputError> {
+        paired("sizes of peaks", &sizes, "times", &times)?;
+        finite("sizes of peaks", &sizes)?;
+        finite("threshold", &[threshold])?;
+        positive("exposure", exposure)?;
+        for &time in &times {
+            not_negative("time of a peak", time)?;
+            not_negative("exposure left after a peak", exposure - time)?;
+        }
+        for &size in &sizes {
+            positive("excess of a peak over the threshold", size - threshold)?;
+        }
+        Ok(Self {
+            threshold,
+            exposure,
+            times,
+            sizes,
+        })
+    }
+
+    /// The peaks of clusters whose times count from the start of `exposure`.
+    ///
+    /// # Errors
+    /// As [`Peaks::new`].
+    pub fn of(clusters: &[Cluster], threshold: f64, exposure: f64) -> Result<Self, InputError> {
+        let times = clusters.iter().map(|cluster| cluster.time).collect();
+        let sizes = clusters.iter().map(|cluster| cluster.peak).collect();
+        Self::new(threshold, exposure, times, sizes)
+    }
+
+    /// The threshold.
+    pub const fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// How long was observed.
+    pub const fn exposure(&self) -> f64 {
+        self.exposure
+    }
+
+    /// When each peak was.
+    pub fn times(&self) -> &[f64] {
+        &self.times
+    }
+
+    /// The size of each peak, in time order.
+    pub fn sizes(&self) -> &[f64] {
+        &self.sizes
+    }
+
+    /// The largest seen; not a forecast of anything.
+    pub fn largest(&self) -> Option<f64> {
+        self.sizes.iter().copied().max_by(f64::total_cmp)
+    }
+}

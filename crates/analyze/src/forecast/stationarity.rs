@@ -1,0 +1,189 @@
+//! Whether peaks are independent and their process does not change
+//! (METHODS 2.6).
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, Uniform};
+use statrs::stats_tests::NaNPolicy;
+use statrs::stats_tests::ks_test::{KSOneSampleAlternativeMethod, ks_onesample};
+
+use crate::InputError;
+use crate::input::{at_least, finite, positive};
+use crate::sample::{index, mean, median, variance};
+
+/// Above this, [`kpss`] rejects a constant level at 1 %.
+pub const KPSS_CRITICAL_1_PERCENT: f64 = 0.739;
+/// Above this, [`kpss`] rejects a constant level at 5 %.
+pub const KPSS_CRITICAL_5_PERCENT: f64 = 0.463;
+
+/// A test statistic and its p-value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistic {
+    /// The statistic.
+    pub value: f64,
+    /// Its two-sided p-value.
+    pub p: f64,
+}
+
+/// Values less their mean, which must not all be equal.
+fn deviations(values: &[f64], needed: usize) -> Result<Vec<f64>, InputError> {
+    at_least("values", values, needed.max(2))?;
+    finite("values", values)?;
+    positive("variance of values", variance(values))?;
+    let mean = mean(values);
+    Ok(values.iter().map(|value| value - mean).collect())
+}
+
+/// The sum of products of values `lag` apart.
+fn lagged(values: &[f64], lag: usize) -> f64 {
+    let pairs = values.iter().zip(&values[lag..]);
+    pairs.map(|(early, late)| early * late).sum()
+}
+
+/// Autocorrelation up to `lags` (Ljung & Box 1978).
+///
+/// # Errors
+/// When there are not more values than lags, or all are equal.
+pub fn ljung_box(values: &[f64], lags: usize) -> Result<Statistic, InputError> {
+    let values = deviations(values, lags + 1)?;
+    let n = values.len() as f64;
+    let power = lagged(&values, 0);
+    let sum: f64 = (1..=lags)
+        .map(|lag| (lagged(&values, lag) / power).powi(2) / (n - lag as f64))
+        .sum();
+    let value = n * (n + 2.0) * sum;
+    let p = ChiSquared::new(lags as f64).map_or(f64::NAN, |chi| chi.sf(value));
+    Ok(Statistic { value, p })
+}
+
+/// The statistic of a constant level (Kwiatkowski, Phillips, Schmidt & Shin
+/// 1992) with a Bartlett window of 4 (n / 100)^(1/4) lags; compare it with
+/// [`KPSS_CRITICAL_1_PERCENT`].
+///
+/// # Errors
+/// With fewer than 10 values, or all equal.
+pub fn kpss(values: &[f64]) -> Result<f64, InputError> {
+    let values = deviations(values, 10)?;
+    let n = values.len() as f64;
+    let lags = index(4.0 * (n / 100.0).powf(0.25));
+    let long_run: f64 = (1..=lags)
+        .map(|lag| (1.0 - lag as f64 / (lags as f64 + 1.0)) * lagged(&values, lag))
+        .sum();
+    let variance = lagged(&values, 0) / n + 2.0 / n * long_run;
+    positive("long-run variance", variance)?;
+    let mut walk = 0.0;
+    let mut squares = 0.0;
+    for value in &values {
+        walk += value;
+        squares += walk * walk;
+    }
+    Ok(squares / (n * n * variance))
+}
+
+/// Runs above and below the median (Wald & Wolfowitz 1940); values equal to it
+/// are left out. The value is a standard normal deviate.
+///
+/// # Errors
+/// When fewer than two values lie above or below the median.
+pub fn runs_test(values: &[f64]) -> Result<Statistic, InputError> {
+    at_least("values", values, 4)?;
+    finite("values", values)?;
+    let middle = median(values);
+    let above: Vec<bool> = values
+        .iter()
+        .filter(|&&value| value != middle)
+        .map(|&value| value > middle)
+        .collect();
+    let high = above.iter().filter(|&&high| high).count() as f64;
+    let low = above.len() as f64 - high;
+    positive("values above the median, less one", high - 1.0)?;
+    positive("values below the median, less one", low - 1.0)?;
+    let runs = 1 + above.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let (n, product) = (high + low, 2.0 * high * low);
+    let variance = product * (product - n) / (n * n * (n - 1.0));
+    let value = (runs as f64 - product / n - 1.0) / variance.sqrt();
+    let p = two_sided_normal(value);
+    Ok(Statistic { value, p })
+}
+
+fn two_sided_normal(deviate: f64) -> f64 {
+    2.0 * Normal::standard().sf(deviate.abs())
+}
+
+/// Whether event times are those of a process of constant rate, given how
+/// many there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Uniformity {
+    /// p-value of Kolmogorov's and Smirnov's test against a uniform
+    /// distribution.
+    pub uniform_p: f64,
+    /// p-value of Laplace's test of a trend.
+    pub trend_p: f64,
+}
+
+/// Tests event `times` within 0 to `exposure`.
+///
+/// # Errors
+/// With fewer than two times, or an exposure that is not positive.
+pub fn uniform_times(times: &[f64], exposure: f64) -> Result<Uniformity, InputError> {
+    at_least("times", times, 2)?;
+    finite("times", times)?;
+    positive("exposure", exposure)?;
+    let n = times.len() as f64;
+    let trend = (mean(times) - exposure / 2.0) / (exposure / (12.0 * n).sqrt());
+    let uniform = Uniform::new(0.0, exposure).ok().and_then(|uniform| {
+        let method = KSOneSampleAlternativeMethod::TwoSidedAsymptotic;
+        ks_onesample(times.to_vec(), &uniform, method, NaNPolicy::Error).ok()
+    });
+    Ok(Uniformity {
+        uniform_p: uniform.map_or(f64::NAN, |(_, p)| p),
+        trend_p: two_sided_normal(trend),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn tests_reject_about_as_often_as_they_say() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(2);
+        let runs = 500;
+        let mut rejected = [0; 4];
+        for _ in 0..runs {
+            let x: Vec<f64> = (0..200).map(|_| random.random::<f64>()).collect();
+            let uniformity = uniform_times(&x, 1.0).unwrap();
+            let rejections = [
+                ljung_box(&x, 10).unwrap().p < 0.05,
+                kpss(&x).unwrap() > KPSS_CRITICAL_5_PERCENT,
+                uniformity.uniform_p < 0.05,
+                uniformity.trend_p < 0.05,
+            ];
+            for (count, rejection) in rejected.iter_mut().zip(rejections) {
+                *count += i32::from(rejection);
+            }
+        }
+        for (test, count) in ["Ljung-Box", "KPSS", "uniform", "trend"]
+            .iter()
+            .zip(rejected)
+        {
+            let share = f64::from(count) / f64::from(runs);
+            assert!((0.02..0.09).contains(&share), "{test}: {share}");
+        }
+    }
+
+    #[test]
+    fn a_growing_rate_is_noticed() {
+        let late: Vec<f64> = (0..200).map(|i| f64::from(i).sqrt()).collect();
+
+        let uniformity = uniform_times(&late, 200_f64.sqrt()).unwrap();
+
+        assert!(uniformity.uniform_p < 0.01 && uniformity.trend_p < 0.01);
+    }
+
+    #[test]
+    fn equal_values_have_no_correlation_and_are_refused() {
+        assert!(ljung_box(&[2.0; 40], 10).is_err());
+        assert!(kpss(&[2.0; 40]).is_err());
+        assert!(runs_test(&[2.0; 40]).is_err());
+    }
+}

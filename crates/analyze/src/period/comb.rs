@@ -1,0 +1,337 @@
+//! Search for one comb among event times (METHODS 3.1).
+
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use crate::InputError;
+use crate::input::{ascending, finite, not_negative, positive};
+
+/// What to look for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CombSearch {
+    /// The events lie within 0 and this time.
+    pub exposure: f64,
+    /// An event this near to a tooth hits it. Two ticks, or 5 and 20 ms in
+    /// turn.
+    pub tolerance: f64,
+    /// The shortest period.
+    pub shortest: f64,
+    /// The longest period; half the exposure at most.
+    pub longest: f64,
+    /// The least number of teeth that are hit.
+    pub least_hits: usize,
+    /// The least share of teeth that are hit.
+    pub least_fill: f64,
+    /// Two events may be up to so many periods apart.
+    pub most_teeth_apart: u32,
+}
+
+impl CombSearch {
+    /// A search with the usual limits: 3 hits, 60 % of the teeth, periods up
+    /// to half of `exposure`.
+    pub fn new(exposure: f64, tolerance: f64, shortest: f64) -> Self {
+        Self {
+            exposure,
+            tolerance,
+            shortest,
+            longest: exposure / 2.0,
+            least_hits: 3,
+            least_fill: 0.6,
+            most_teeth_apart: 8,
+        }
+    }
+
+    fn check(&self) -> Result<(), InputError> {
+        positive("exposure", self.exposure)?;
+        positive("tolerance", self.tolerance)?;
+        positive("shortest period", self.shortest)?;
+        positive("longest period", self.longest)?;
+        positive("least share of teeth hit", self.least_fill)?;
+        Ok(())
+    }
+}
+
+/// A periodic source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comb {
+    /// Its period.
+    pub period: f64,
+    /// The time of a tooth, from 0 to the period.
+    pub phase: f64,
+    /// Teeth that were hit.
+    pub hits: usize,
+    /// Teeth within the exposure.
+    pub teeth: usize,
+    /// -log10 of the probability that random events hit as many teeth of one
+    /// given comb; not a p-value of the search, for which see
+    /// [`super::false_alarm`].
+    pub score: f64,
+    /// Standard error of the period; `None` with fewer than three events.
+    pub period_error: Option<f64>,
+    /// Standard deviation of the events around the teeth.
+    pub jitter: Option<f64>,
+    /// Indices of its events.
+    pub events: Vec<usize>,
+}
+
+/// The comb among `times` that is least likely by chance, if any has enough
+/// teeth hit. Missing and foreign events do no harm.
+///
+/// Of cluster times only (one per cluster, else bursts look periodic), at most
+/// about 200: the work grows with the cube of their number.
+///
+/// # Errors
+/// When times do not ascend within the exposure, or a limit is not positive.
+pub fn find_comb(times: &[f64], search: &CombSearch) -> Result<Option<Comb>, InputError> {
+    search.check()?;
+    finite("times", times)?;
+    ascending("times", times)?;
+    if let (Some(first), Some(last)) = (times.first(), times.last()) {
+        not_negative("first time", *first)?;
+        not_negative("exposure left after the last time", search.exposure - last)?;
+    }
+    let best = best_fit(times, search, f64::INFINITY);
+    Ok(best.map(|fit| fit.comb(times, search)))
+}
+
+/// The highest score, or the first one found that reaches `enough`.
+pub(super) fn best_score(times: &[f64], search: &CombSearch, enough: f64) -> Option<f64> {
+    best_fit(times, search, enough).map(|fit| fit.score)
+}
+
+/// Teeth at `phase` and every `period` from there, both ways.
+#[derive(Clone, Copy)]
+struct Fit {
+    period: f64,
+    phase: f64,
+    hits: usize,
+    teeth: usize,
+    score: f64,
+}
+
+fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<Fit> {
+    let count = times.len();
+    if count < search.least_hits {
+        return None;
+    }
+    // More teeth than this cannot be filled by so few events. The margin of a
+    // hundredth is for the refinement of the period.
+    let shortest = 0.99 * search.exposure / (count as f64 / search.least_fill + 1.0);
+    let shortest = search.shortest.max(shortest).max(10.0 * search.tolerance);
+    let mut best: Option<Fit> = None;
+    for (first, &anchor) in times.iter().enumerate() {
+        for &other in &times[first + 1..] {
+            for apart in 1..=search.most_teeth_apart {
+                let period = (other - anchor) / f64::from(apart);
+                if period < shortest {
+                    break;
+                }
+                if period > search.longest {
+                    continue;
+                }
+                let Some(fit) = scored(times, search, period, anchor) else {
+                    continue;
+                };
+                if best.is_none_or(|best| fit.score > best.score + 1e-9) {
+                    best = Some(fit);
+                    if fit.score >= enough {
+                        return best;
+                    }
+                }
+            }
+        }
+    }
+    best
+}
+
+/// The comb near `period` and `phase`, refined twice by least squares.
+fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<Fit> {
+    let (mut period, mut phase) = (period, phase);
+    for _ in 0..2 {
+        let line = Line::through(firsts(times, period, phase, search.tolerance));
+        if line.points < 2.0 {
+            break;
+        }
+        if line.slope() <= 0.0 {
+            break;
+        }
+        (period, phase) = (line.slope(), line.start());
+    }
+    let hits = firsts(times, period, phase, search.tolerance).count();
+    let first = ((-phase - search.tolerance) / period).ceil();
+    let last = ((search.exposure - phase + search.tolerance) / period).floor();
+    let teeth = last - first + 1.0;
+    if hits < search.least_hits || (hits as f64) < search.least_fill * teeth || teeth < 3.0 {
+        return None;
+    }
+    let teeth = crate::sample::index(teeth);
+    let rate = (times.len() as f64 - 1.0) / search.exposure;
+    let by_chance = -(-rate * 2.0 * search.tolerance).exp_m1();
+    // Two hits are spent on period and phase.
+    let tail = match (
+        hits.checked_sub(3),
+        Binomial::new(by_chance, teeth as u64 - 2),
+    ) {
+        (Some(below), Ok(binomial)) => binomial.sf(below as u64),
+        _ => 1.0,
+    };
+    Some(Fit {
+        period,
+        phase,
+        hits,
+        teeth,
+        score: -tail.max(f64::MIN_POSITIVE).log10(),
+    })
+}
+
+/// The number of the tooth and the time of each event that hits one.
+fn hits(
+    times: &[f64],
+    period: f64,
+    phase: f64,
+    tolerance: f64,
+) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
+    times.iter().enumerate().filter_map(move |(index, &time)| {
+        let tooth = ((time - phase) / period).round_ties_even();
+        let off = time - (phase + tooth * period);
+        (off.abs() <= tolerance).then_some((index, tooth, time))
+    })
+}
+
+/// The tooth and the time of the first event at each tooth that is hit.
+fn firsts(
+    times: &[f64],
+    period: f64,
+    phase: f64,
+    tolerance: f64,
+) -> impl Iterator<Item = (f64, f64)> + '_ {
+    let mut before = f64::NAN;
+    hits(times, period, phase, tolerance).filter_map(move |(_, tooth, time)| {
+        let is_new = tooth != before;
+        before = tooth;
+        is_new.then_some((tooth, time))
+    })
+}
+
+/// Sums for a straight line through (tooth, time) points, relative to the
+/// first of them so that no digits are lost.
+struct Line {
+    origin: (f64, f64),
+    points: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Line {
+    fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
+        let mut line = Self {
+            origin: (f64::NAN, f64::NAN),
+            points: 0.0,
+            x: 0.0,
+            y: 0.0,
+            xx: 0.0,
+            xy: 0.0,
+        };
+        for (x, y) in points {
+            if line.points == 0.0 {
+                line.origin = (x, y);
+            }
+            let (x, y) = (x - line.origin.0, y - line.origin.1);
+            line.points += 1.0;
+            line.x += x;
+            line.y += y;
+            line.xx += x * x;
+            line.xy += x * y;
+        }
+        line
+    }
+
+    /// The sum of squares of teeth around their mean.
+    fn spread(&self) -> f64 {
+        self.xx - self.x * self.x / self.points
+    }
+
+    fn slope(&self) -> f64 {
+        (self.xy - self.x * self.y / self.points) / self.spread()
+    }
+
+    /// The time of tooth 0.
+    fn start(&self) -> f64 {
+        let (x, y) = (self.x / self.points, self.y / self.points);
+        self.origin.1 + y - self.slope() * (self.origin.0 + x)
+    }
+}
+
+impl Fit {
+    fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
+        let found: Vec<(usize, f64, f64)> =
+            hits(times, self.period, self.phase, search.tolerance).collect();
+        let line = Line::through(found.iter().map(|&(_, tooth, time)| (tooth, time)));
+        let (slope, start) = (line.slope(), line.start());
+        let squares: f64 = found
+            .iter()
+            .map(|(_, tooth, time)| (time - start - slope * tooth).powi(2))
+            .sum();
+        let jitter = (line.points >= 3.0).then(|| (squares / (line.points - 2.0)).sqrt());
+        Comb {
+            period: self.period,
+            phase: self.phase.rem_euclid(self.period),
+            hits: self.hits,
+            teeth: self.teeth,
+            score: self.score,
+            period_error: jitter.map(|jitter| jitter / line.spread().sqrt()),
+            jitter,
+            events: found.into_iter().map(|(index, _, _)| index).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+
+    proptest! {
+        #[test]
+        fn a_clean_comb_is_found_wherever_it_starts(
+            period in 2.0..7.0_f64, start in 0.0..1.0_f64,
+        ) {
+            let times: Vec<f64> = (0..)
+                .map(|k| (start + f64::from(k)) * period)
+                .take_while(|&time| time <= 30.0)
+                .collect();
+            let comb = find_comb(&times, &CombSearch::new(30.0, 0.02, 0.5)).unwrap().unwrap();
+            prop_assert!((comb.period / period - 1.0).abs() < 1e-9);
+            prop_assert!(comb.events.len() == times.len());
+        }
+
+        #[test]
+        fn the_unit_of_time_does_not_matter(unit in 1e-3..1e3_f64) {
+            let times = [1.2, 3.3, 6.2, 9.9, 11.2, 16.2, 17.7, 21.2, 26.2];
+            let scaled = times.map(|time| time * unit);
+            let seconds = CombSearch::new(30.0, 0.02, 0.5);
+            let other = CombSearch::new(30.0 * unit, 0.02 * unit, 0.5 * unit);
+            let one = find_comb(&times, &seconds).unwrap().unwrap();
+            let two = find_comb(&scaled, &other).unwrap().unwrap();
+            prop_assert!((two.period / unit / one.period - 1.0).abs() < 1e-9);
+            prop_assert!((two.score - one.score).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn two_events_make_no_comb() {
+        let search = CombSearch::new(30.0, 0.02, 0.5);
+
+        assert_eq!(find_comb(&[1.0, 2.0], &search), Ok(None));
+        assert_eq!(find_comb(&[], &search), Ok(None));
+    }
+
+    #[test]
+    fn times_outside_the_exposure_are_refused() {
+        let search = CombSearch::new(30.0, 0.02, 0.5);
+
+        assert!(find_comb(&[1.0, 2.0, 31.0], &search).is_err());
+        assert!(find_comb(&[2.0, 1.0, 3.0], &search).is_err());
+    }
+}

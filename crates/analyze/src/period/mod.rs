@@ -1,0 +1,23 @@
+//! Periodic sources of latency, and timer ticks that hide (METHODS 3 and 4;
+//! Jones & Regehr 1999, sections 3 and 4).
+//!
+//! [`periodic_sources`] looks for combs among the times of late activations,
+//! one time per cluster. [`find_tick`] looks for the grid on which wake-ups
+//! really happen.
+
+mod alarm;
+mod circular;
+mod comb;
+mod gaps;
+mod peel;
+mod tick;
+
+pub use alarm::false_alarm;
+pub use circular::{Harmonics, Resultant, h_test, h_test_scan, rayleigh, z_squared};
+pub use comb::{Comb, CombSearch, find_comb};
+pub use gaps::{equal_gaps_p, gap_variation, share_of_gaps};
+pub use peel::{PeriodicSource, SourceSearch, periodic_sources};
+pub use tick::{
+    Tick, TickSearch, beat_period, find_tick, tick_from_double_waits, tick_from_zero_gaps,
+    tick_power,
+};

@@ -1,0 +1,216 @@
+//! Replay of blackouts: exact for any number of buffers, bursts included
+//! (METHODS 1.4).
+
+use super::{Blackout, Buffering, episodes_of};
+use crate::InputError;
+use crate::input::{ascending, finite, not_negative, positive};
+
+/// How much later than the tolerance a response must be to miss: rounding in
+/// sums of times must not decide.
+const ROUNDING: f64 = 1e-12;
+
+/// A replay of blackouts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlackoutReplay {
+    /// Jobs that missed.
+    pub misses: usize,
+    /// Runs of consecutive misses.
+    pub episodes: usize,
+    /// Each job's response time, from its due start to its end.
+    pub responses: Vec<f64>,
+}
+
+/// Means over replays from several phases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanReplay {
+    /// Jobs that missed.
+    pub misses: f64,
+    /// Runs of consecutive misses.
+    pub episodes: f64,
+}
+
+/// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
+/// every buffer period after it, are served in order, each takes the compute
+/// time and `base` more (the ordinary latency), and nothing runs in a blackout.
+///
+/// # Errors
+/// When the blackouts do not ascend or overlap, or a time is out of its range.
+pub fn replay_blackouts(
+    blackouts: &[Blackout],
+    until: f64,
+    buffering: Buffering,
+    phase: f64,
+    base: f64,
+) -> Result<BlackoutReplay, InputError> {
+    check(blackouts)?;
+    positive("end of the replay", until)?;
+    not_negative("phase", phase)?;
+    let cost = buffering.compute() + not_negative("base latency", base)?;
+    let mut cpu = Cpu {
+        blackouts,
+        next: 0,
+        now: 0.0,
+    };
+    let mut responses = Vec::new();
+    for job in 0_u64.. {
+        let due = phase + job as f64 * buffering.period();
+        if due >= until {
+            break;
+        }
+        cpu.start(due);
+        cpu.work(cost);
+        responses.push(cpu.now - due);
+    }
+    let missed = |response: &f64| *response > buffering.tolerance() + ROUNDING;
+    Ok(BlackoutReplay {
+        misses: responses.iter().copied().filter(missed).count(),
+        episodes: episodes_of(responses.iter().map(missed)),
+        responses,
+    })
+}
+
+/// The mean of [`replay_blackouts`] over `phases` phases, equally spaced over
+/// one buffer period; 16 or more are enough (METHODS 1.4).
+///
+/// # Errors
+/// As [`replay_blackouts`], or with no phase.
+pub fn replay_over_phases(
+    blackouts: &[Blackout],
+    until: f64,
+    buffering: Buffering,
+    phases: u32,
+    base: f64,
+) -> Result<MeanReplay, InputError> {
+    let count = positive("number of phases", f64::from(phases))?;
+    let (mut misses, mut episodes) = (0, 0);
+    for index in 0..phases {
+        let phase = (f64::from(index) + 0.5) / count * buffering.period();
+        let replay = replay_blackouts(blackouts, until, buffering, phase, base)?;
+        misses += replay.misses;
+        episodes += replay.episodes;
+    }
+    Ok(MeanReplay {
+        misses: misses as f64 / count,
+        episodes: episodes as f64 / count,
+    })
+}
+
+fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
+    let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
+    finite("blackouts", &edges)?;
+    ascending("edges of blackouts", &edges)
+}
+
+/// A processor that does nothing in a blackout.
+struct Cpu<'a> {
+    blackouts: &'a [Blackout],
+    /// The first blackout that ends after `now`.
+    next: usize,
+    now: f64,
+}
+
+impl Cpu<'_> {
+    /// Waits until `due` and until the job can start.
+    fn start(&mut self, due: f64) {
+        self.now = self.now.max(due);
+        self.leave_blackout();
+    }
+
+    fn leave_blackout(&mut self) {
+        while let Some(blackout) = self.blackouts.get(self.next) {
+            if blackout.end > self.now {
+                if blackout.start > self.now {
+                    return;
+                }
+                self.now = blackout.end;
+            }
+            self.next += 1;
+        }
+    }
+
+    fn work(&mut self, mut left: f64) {
+        while left > 0.0 {
+            let pause = self.blackouts.get(self.next).map(|b| b.start);
+            match pause {
+                Some(pause) if self.now + left > pause => {
+                    left -= pause - self.now;
+                    self.now = pause;
+                    self.leave_blackout();
+                }
+                _ => {
+                    self.now += left;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffering() -> Buffering {
+        Buffering::new(3, 6.0, 1.5).unwrap()
+    }
+
+    #[test]
+    fn without_blackouts_every_job_takes_its_compute_time() {
+        let replay = replay_blackouts(&[], 60.0, buffering(), 0.0, 0.5).unwrap();
+
+        assert_eq!(replay.responses.len(), 10);
+        assert!(replay.responses.iter().all(|r| (r - 2.0).abs() < 1e-9));
+        assert_eq!((replay.misses, replay.episodes), (0, 0));
+    }
+
+    #[test]
+    fn a_blackout_that_begins_while_a_job_computes_delays_it() {
+        let blackout = [Blackout {
+            start: 1.0,
+            end: 3.0,
+        }];
+
+        let replay = replay_blackouts(&blackout, 6.0, buffering(), 0.0, 0.0).unwrap();
+
+        assert_eq!(replay.responses, [3.5]);
+    }
+
+    #[test]
+    fn overlapping_blackouts_are_refused() {
+        let overlapping = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
+
+        assert!(replay_blackouts(&overlapping, 10.0, buffering(), 0.0, 0.0).is_err());
+    }
+
+    /// METHODS 1.4: predicted and simulated misses of isolated stalls.
+    #[test]
+    fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
+        use crate::qos::failures_of_isolated_stalls;
+        use rand::{RngExt, SeedableRng};
+
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
+        let (gap, stalls) = (400.0, 2_000);
+        let lengths: Vec<f64> = (0..stalls)
+            .map(|_| 8.0 - 5.0 * (1.0 - random.random::<f64>()).ln())
+            .collect();
+        let blackouts: Vec<Blackout> = (0_u32..)
+            .zip(&lengths)
+            .map(|(index, length)| {
+                let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
+                let end = start + length;
+                Blackout { start, end }
+            })
+            .collect();
+        let until = gap * f64::from(stalls);
+
+        let replay = replay_over_phases(&blackouts, until, buffering(), 16, 0.0).unwrap();
+
+        let predicted = failures_of_isolated_stalls(1.0 / gap, &lengths, buffering()).unwrap();
+        let (episodes, misses) = (
+            replay.episodes / (predicted.episode_rate * until),
+            replay.misses / (predicted.miss_rate * until),
+        );
+        assert!((episodes - 1.0).abs() < 0.03, "episodes {episodes}");
+        assert!((misses - 1.0).abs() < 0.03, "misses {misses}");
+    }
+}

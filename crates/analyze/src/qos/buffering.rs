@@ -1,0 +1,82 @@
+//! An application's buffers (OSDI'99 Table 1).
+
+use crate::InputError;
+use crate::input::{between, not_negative, positive};
+
+/// `buffers` buffers of `period` each, every one filled by `compute` of work;
+/// both times in the unit of the latencies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Buffering {
+    buffers: u32,
+    period: f64,
+    compute: f64,
+}
+
+impl Buffering {
+    /// A stream with these buffers.
+    ///
+    /// # Errors
+    /// With fewer than two buffers, a period that is not positive, or a
+    /// compute time that is negative or as long as the period.
+    pub fn new(buffers: u32, period: f64, compute: f64) -> Result<Self, InputError> {
+        if buffers < 2 {
+            return Err(InputError::OutOfRange {
+                name: "number of buffers",
+                value: f64::from(buffers),
+                range: "2 or more",
+            });
+        }
+        positive("buffer period", period)?;
+        not_negative("compute time", compute)?;
+        let range = "shorter than the buffer period";
+        between("compute time", compute, (-1.0, period), range)?;
+        Ok(Self {
+            buffers,
+            period,
+            compute,
+        })
+    }
+
+    /// How many buffers.
+    pub const fn buffers(self) -> u32 {
+        self.buffers
+    }
+
+    /// The length of one buffer: a job starts every so often.
+    pub const fn period(self) -> f64 {
+        self.period
+    }
+
+    /// The work of one job.
+    pub const fn compute(self) -> f64 {
+        self.compute
+    }
+
+    /// The latency tolerance (n - 1) t: a job that responds later misses.
+    pub fn tolerance(self) -> f64 {
+        f64::from(self.buffers - 1) * self.period
+    }
+
+    /// The slack (n - 1) t - c: a start later than this makes a job miss.
+    pub fn slack(self) -> f64 {
+        self.tolerance() - self.compute
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_buffer_or_too_much_work_is_refused() {
+        assert_eq!(
+            Buffering::new(1, 6.0, 1.0).unwrap_err().to_string(),
+            "number of buffers is 1; it must be 2 or more"
+        );
+        assert_eq!(
+            Buffering::new(2, 6.0, 6.0).unwrap_err().to_string(),
+            "compute time is 6; it must be shorter than the buffer period"
+        );
+        assert!(Buffering::new(2, f64::NAN, 1.0).is_err());
+    }
+}

@@ -1,0 +1,33 @@
+//! How often an application with n buffers misses its deadline
+//! (METHODS 1; OSDI'99 section 5).
+//!
+//! A stream of jobs, one per buffer period, each needing some compute time.
+//! With n buffers job k, due to start at k periods, must have finished n - 1
+//! periods later. It misses when it finishes after that.
+
+mod blackouts;
+mod bounds;
+mod buffering;
+mod rule;
+mod series;
+mod stalls;
+
+pub use blackouts::{BlackoutReplay, MeanReplay, replay_blackouts, replay_over_phases};
+pub use bounds::{Blackout, BlackoutBounds, blackout_bounds, blackouts_of};
+pub use buffering::Buffering;
+pub use rule::{extremal_index_of_isolated_stalls, mean_time_to_failure, paper_mean_time};
+pub use series::{Carry, MissPolicy, SeriesReplay, replay_series};
+pub use stalls::{StallFailures, failures_of_isolated_stalls};
+
+/// How many runs of consecutive misses there are.
+fn episodes_of(missed: impl IntoIterator<Item = bool>) -> usize {
+    let mut before = false;
+    let mut episodes = 0;
+    for miss in missed {
+        if miss && !before {
+            episodes += 1;
+        }
+        before = miss;
+    }
+    episodes
+}

@@ -1,0 +1,141 @@
+//! A task with n buffers on a system that is rarely very late (METHODS 5.3,
+//! after Cota-Robles, Held & Barnes 1997 and OSDI'99 section 5.2).
+
+use super::{ROUNDING, Response, Supply, Task, response_time};
+use crate::InputError;
+use crate::input::not_negative;
+
+/// The latency that a task with buffers must expect.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyBudget {
+    /// Buffers n, 2 or more; the deadline is n - 1 periods.
+    pub buffers: u32,
+    /// The latency exceeded as rarely as the application may fail: a return
+    /// level. At most one per busy period.
+    pub rare: f64,
+    /// What each of the other latencies amounts to: for soundness the p99 of
+    /// sums of n - 2 of them, over n - 2; never the mean.
+    pub ordinary: f64,
+}
+
+impl LatencyBudget {
+    fn cycles(self) -> Result<f64, InputError> {
+        not_negative("rare latency", self.rare)?;
+        not_negative("ordinary latency", self.ordinary)?;
+        not_negative(
+            "rare latency less the ordinary one",
+            self.rare - self.ordinary,
+        )?;
+        let cycles = f64::from(self.buffers) - 1.0;
+        crate::input::positive("buffers, less one", cycles)
+    }
+
+    /// The pseudo worst case: the rare latency amortised over the n - 1 cycles
+    /// of buffering, (rare + (n - 2) ordinary) / (n - 1).
+    ///
+    /// # Errors
+    /// With fewer than two buffers, a negative latency, or a rare one below the
+    /// ordinary one.
+    pub fn pseudo_worst_case(self) -> Result<f64, InputError> {
+        let cycles = self.cycles()?;
+        Ok((self.rare + (cycles - 1.0) * self.ordinary) / cycles)
+    }
+}
+
+/// A test of a task with buffers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BufferTest {
+    /// The worst response of the task as the test models it.
+    pub response: Response,
+    /// The deadline that it is held against.
+    pub deadline: f64,
+}
+
+impl BufferTest {
+    /// Whether the deadline is met.
+    pub fn passes(self) -> bool {
+        self.response.time <= self.deadline + ROUNDING
+    }
+}
+
+/// The amortised test: the task's cost grows by the pseudo worst case and its
+/// deadline is its period. Sound, and more pessimistic than [`exact_test`].
+///
+/// # Errors
+/// As [`LatencyBudget::pseudo_worst_case`], or when a task is not valid.
+pub fn amortized_test(
+    tasks: &[Task],
+    index: usize,
+    budget: LatencyBudget,
+) -> Result<BufferTest, InputError> {
+    let mut inflated = tasks.to_vec();
+    let amortised = budget.pseudo_worst_case()?;
+    let deadline = match inflated.get_mut(index) {
+        Some(task) => {
+            task.cost += amortised;
+            task.period
+        }
+        None => 0.0,
+    };
+    let response = response_time(&inflated, index, Supply::default())?;
+    Ok(BufferTest { response, deadline })
+}
+
+/// The exact test: one job of a busy period pays the rare latency, the others
+/// the ordinary one, and the deadline is n - 1 periods.
+///
+/// # Errors
+/// As [`amortized_test`].
+pub fn exact_test(
+    tasks: &[Task],
+    index: usize,
+    budget: LatencyBudget,
+) -> Result<BufferTest, InputError> {
+    let mut inflated = tasks.to_vec();
+    let cycles = budget.cycles()?;
+    let deadline = match inflated.get_mut(index) {
+        Some(task) => {
+            task.cost += budget.ordinary;
+            task.blocking += budget.rare - budget.ordinary;
+            cycles * task.period
+        }
+        None => 0.0,
+    };
+    let response = response_time(&inflated, index, Supply::default())?;
+    Ok(BufferTest { response, deadline })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+
+    proptest! {
+        /// METHODS 5.3: soundness of the amortised test.
+        #[test]
+        fn the_exact_test_passes_whatever_the_amortised_one_passes(
+            high in 0.1..3.0_f64, cost in 0.5..4.0_f64, period in 5.0..20.0_f64,
+            buffers in 2..6_u32, rare in 1.0..40.0_f64, ordinary in 0.0..1.0_f64,
+        ) {
+            let tasks = [Task::new(high, 7.0), Task::new(cost, period)];
+            let budget = LatencyBudget { buffers, rare, ordinary };
+            if amortized_test(&tasks, 1, budget).unwrap().passes() {
+                prop_assert!(exact_test(&tasks, 1, budget).unwrap().passes());
+            }
+        }
+    }
+
+    #[test]
+    fn one_buffer_or_a_rare_latency_below_the_ordinary_is_refused() {
+        let tasks = [Task::new(1.0, 6.0)];
+        let budget = |buffers, rare| LatencyBudget {
+            buffers,
+            rare,
+            ordinary: 1.0,
+        };
+
+        assert!(amortized_test(&tasks, 0, budget(1, 5.0)).is_err());
+        assert!(exact_test(&tasks, 0, budget(2, 0.5)).is_err());
+        assert!(exact_test(&tasks, 1, budget(2, 5.0)).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! Processor demand under earliest deadline first (Baruah, Rosier & Howell
+//! 1990).
+
+use super::task::check_all;
+use super::{ROUNDING, Task, utilization};
+use crate::InputError;
+use crate::input::not_negative;
+use crate::sample::index;
+
+/// So many deadlines are checked at most.
+const MOST_POINTS: f64 = 2e6;
+
+/// The demand up to one absolute deadline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DemandPoint {
+    /// The deadline, from the start of a busy period.
+    pub deadline: f64,
+    /// The work that must be done by then.
+    pub demand: f64,
+}
+
+/// The outcome of the processor-demand test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// The share of the processor that all tasks use.
+    pub utilization: f64,
+    /// The last deadline that had to be checked; `None` when the processor is
+    /// overloaded.
+    pub horizon: Option<f64>,
+    /// The demand at every deadline up to there.
+    pub points: Vec<DemandPoint>,
+    /// The first deadline that is missed.
+    pub violation: Option<DemandPoint>,
+}
+
+impl Demand {
+    /// Whether every deadline is met.
+    pub const fn is_schedulable(&self) -> bool {
+        self.horizon.is_some() && self.violation.is_none()
+    }
+}
+
+/// The work of jobs that arrive and are due within any window of `length`.
+pub fn demand_of(tasks: &[Task], length: f64) -> f64 {
+    let jobs = |task: &Task| {
+        let window = length + task.jitter - task.deadline;
+        ((window / task.period).floor() + 1.0).max(0.0)
+    };
+    tasks.iter().map(|task| jobs(task) * task.cost).sum()
+}
+
+/// Whether `tasks` meet their deadlines under earliest deadline first, with
+/// `blocking` once per busy period; the tasks' own blocking is not used.
+///
+/// # Errors
+/// When a task is not valid, or more than two million deadlines would have to
+/// be checked: with a utilisation this close to 1 there is no practical test.
+pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
+    check_all(tasks)?;
+    not_negative("blocking", blocking)?;
+    let utilization = utilization(tasks);
+    if utilization > 1.0 + 1e-12 {
+        return Ok(Demand {
+            utilization,
+            horizon: None,
+            points: Vec::new(),
+            violation: None,
+        });
+    }
+    let horizon = horizon(tasks, utilization, blocking);
+    let expected: f64 = tasks.iter().map(|task| horizon / task.period + 1.0).sum();
+    if expected.is_nan() || expected > MOST_POINTS {
+        return Err(InputError::OutOfRange {
+            name: "utilisation",
+            value: utilization,
+            range: "further below 1, or the periods multiples of each other",
+        });
+    }
+    let points: Vec<DemandPoint> = deadlines(tasks, horizon)
+        .into_iter()
+        .map(|deadline| DemandPoint {
+            deadline,
+            demand: demand_of(tasks, deadline),
+        })
+        .collect();
+    let violation = points
+        .iter()
+        .find(|point| point.demand + blocking > point.deadline + ROUNDING)
+        .copied();
+    Ok(Demand {
+        utilization,
+        horizon: Some(horizon),
+        points,
+        violation,
+    })
+}
+
+/// Beyond this deadline none can be missed first.
+fn horizon(tasks: &[Task], utilization: f64, blocking: f64) -> f64 {
+    if utilization > 1.0 - 1e-9 {
+        return hyperperiod(tasks);
+    }
+    let longest = tasks.iter().map(|task| task.deadline).fold(0.0, f64::max);
+    let early: f64 = tasks
+        .iter()
+        .map(|task| (task.period - task.deadline + task.jitter) * task.cost / task.period)
+        .sum();
+    longest.max((early + blocking) / (1.0 - utilization))
+}
+
+/// The least common multiple of the periods; infinite when a period is not
+/// whole in its unit.
+fn hyperperiod(tasks: &[Task]) -> f64 {
+    fn divisor(a: f64, b: f64) -> f64 {
+        if b == 0.0 { a } else { divisor(b, a % b) }
+    }
+    tasks.iter().fold(1.0, |multiple, task| {
+        if task.period.fract() != 0.0 || multiple > 1e15 {
+            return f64::INFINITY;
+        }
+        multiple / divisor(multiple, task.period) * task.period
+    })
+}
+
+/// Every absolute deadline up to `horizon`, ascending, each once.
+fn deadlines(tasks: &[Task], horizon: f64) -> Vec<f64> {
+    let mut deadlines: Vec<f64> = Vec::new();
+    for task in tasks {
+        let last = index(((horizon + task.jitter - task.deadline) / task.period).max(0.0)) + 1;
+        deadlines.extend(
+            (0..=last)
+                .map(|job| job as f64 * task.period + task.deadline - task.jitter)
+                .filter(|&deadline| 0.0 < deadline && deadline <= horizon),
+        );
+    }
+    deadlines.sort_by(f64::total_cmp);
+    deadlines.dedup();
+    deadlines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_processor_with_whole_periods_is_decided() {
+        let full = [Task::new(2.0, 4.0), Task::new(3.0, 6.0)];
+
+        assert!(edf_demand(&full, 0.0).unwrap().is_schedulable());
+        assert!(!edf_demand(&full, 0.5).unwrap().is_schedulable());
+    }
+
+    #[test]
+    fn an_overload_is_not_schedulable() {
+        let over = [Task::new(3.0, 4.0), Task::new(3.0, 6.0)];
+
+        assert!(!edf_demand(&over, 0.0).unwrap().is_schedulable());
+    }
+
+    #[test]
+    fn a_full_processor_with_odd_periods_is_refused() {
+        let odd = [Task::new(0.5, 1.0), Task::new(0.7, 1.4)];
+
+        assert!(edf_demand(&odd, 0.0).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! The blackout envelope: how much of any window can be blacked out
+//! (METHODS 5.4).
+
+use crate::InputError;
+use crate::input::{ascending, finite, not_negative};
+use crate::qos::Blackout;
+
+/// For each of `windows` the longest time that `blackouts` took in any window
+/// of that length: the largest seen, not a return level.
+///
+/// Time grows with blackouts times windows.
+///
+/// # Errors
+/// When blackouts do not ascend or overlap, or a window is negative.
+pub fn blackout_envelope(blackouts: &[Blackout], windows: &[f64]) -> Result<Vec<f64>, InputError> {
+    let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
+    finite("blackouts", &edges)?;
+    ascending("edges of blackouts", &edges)?;
+    let mut before = vec![0.0];
+    for blackout in blackouts {
+        let sum = before.last().copied().unwrap_or(0.0);
+        before.push(sum + blackout.end - blackout.start);
+    }
+    windows
+        .iter()
+        .map(|&window| {
+            not_negative("window", window)?;
+            Ok(longest(blackouts, &before, window))
+        })
+        .collect()
+}
+
+/// `before[i]` is the time taken by the blackouts before `blackouts[i]`. The
+/// fullest window starts where some blackout does.
+fn longest(blackouts: &[Blackout], before: &[f64], window: f64) -> f64 {
+    let mut next = 0;
+    let mut longest = 0.0_f64;
+    for (first, blackout) in blackouts.iter().enumerate() {
+        let end = blackout.start + window;
+        while blackouts.get(next).is_some_and(|b| b.start < end) {
+            next += 1;
+        }
+        // The last blackout of the window may reach beyond it.
+        let beyond = next
+            .checked_sub(1)
+            .map_or(0.0, |last| (blackouts[last].end - end).max(0.0));
+        longest = longest.max(before[next.max(first)] - before[first] - beyond);
+    }
+    longest.max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+
+    proptest! {
+        #[test]
+        fn no_window_holds_more_than_the_envelope(
+            gaps in proptest::collection::vec((0.0..10.0_f64, 0.0..5.0_f64), 1..20),
+            start in 0.0..50.0_f64, window in 0.0..30.0_f64,
+        ) {
+            let mut now = 0.0;
+            let blackouts: Vec<Blackout> = gaps
+                .into_iter()
+                .map(|(gap, length)| {
+                    let start = now + gap;
+                    now = start + length;
+                    Blackout { start, end: now }
+                })
+                .collect();
+            let envelope = blackout_envelope(&blackouts, &[window]).unwrap()[0];
+            let within: f64 = blackouts
+                .iter()
+                .map(|b| (b.end.min(start + window) - b.start.max(start)).max(0.0))
+                .sum();
+            prop_assert!(within <= envelope + 1e-9);
+            prop_assert!(envelope <= window + 1e-9);
+        }
+    }
+}

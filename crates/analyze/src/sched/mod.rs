@@ -1,0 +1,26 @@
+//! Whether a set of periodic tasks meets its deadlines (METHODS 5; OSDI'99
+//! section 5.2).
+//!
+//! One processor, fixed priorities or earliest deadline first, preemptive.
+//! Measured latencies enter as release jitter, as blocking, as top-priority
+//! tasks, or as a blackout envelope: each once, never in two of these.
+
+mod amortized;
+mod bound;
+mod demand;
+mod envelope;
+mod response;
+mod task;
+
+pub use amortized::{BufferTest, LatencyBudget, amortized_test, exact_test};
+pub use bound::{
+    hyperbolic_product, is_within_hyperbolic_bound, is_within_utilization_bound, utilization,
+    utilization_bound,
+};
+pub use demand::{Demand, DemandPoint, demand_of, edf_demand};
+pub use envelope::blackout_envelope;
+pub use response::{Response, Supply, is_schedulable, response_time, response_times};
+pub use task::Task;
+
+/// Rounding in sums of times must not decide about a deadline.
+const ROUNDING: f64 = 1e-9;

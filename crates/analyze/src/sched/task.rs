@@ -1,0 +1,56 @@
+//! A periodic task.
+
+use crate::InputError;
+use crate::input::{not_negative, positive};
+
+/// A periodic or sporadic task; all times in one unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Task {
+    /// Worst-case execution time C of one job.
+    pub cost: f64,
+    /// Period T, or least time between two jobs.
+    pub period: f64,
+    /// Deadline D of a job after its arrival; may exceed the period.
+    pub deadline: f64,
+    /// Release jitter J: the longest time from arrival to release.
+    pub jitter: f64,
+    /// Blocking B: the longest time for which lower priorities hold it up,
+    /// once per busy period.
+    pub blocking: f64,
+}
+
+impl Task {
+    /// A task with its period as deadline, no jitter and no blocking.
+    pub const fn new(cost: f64, period: f64) -> Self {
+        Self {
+            cost,
+            period,
+            deadline: period,
+            jitter: 0.0,
+            blocking: 0.0,
+        }
+    }
+
+    /// The share of the processor that it uses.
+    pub fn utilization(self) -> f64 {
+        self.cost / self.period
+    }
+
+    /// Whether every time is in its range.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub fn check(self) -> Result<(), InputError> {
+        positive("cost of a task", self.cost)?;
+        positive("period of a task", self.period)?;
+        positive("deadline of a task", self.deadline)?;
+        not_negative("jitter of a task", self.jitter)?;
+        not_negative("blocking of a task", self.blocking)?;
+        Ok(())
+    }
+}
+
+pub(super) fn check_all(tasks: &[Task]) -> Result<(), InputError> {
+    crate::input::at_least("tasks", tasks, 1)?;
+    tasks.iter().try_for_each(|task| task.check())
+}

@@ -1,0 +1,85 @@
+//! Comparison of two systems; resolution and observer effects.
+
+use laggard_analyze::Interval;
+use laggard_analyze::compare::{Magnitude, Verdict, compare_ranks, compare_rates, holm};
+use laggard_analyze::resolution::{
+    corrected_duration, exceedance_band, tail_inflation_triangular, tail_inflation_uniform,
+};
+
+use crate::vector::{Vector, every_case};
+
+#[test]
+fn comparisons_agree_with_the_reference() {
+    every_case(
+        include_str!("ab_resolution.json"),
+        12,
+        |function, case| match function {
+            "verdict" => verdict(case),
+            "mann_whitney" => {
+                let test = compare_ranks(&case.numbers("a"), &case.numbers("b")).unwrap();
+                case.expect("A", test.second_larger, case.rtol());
+                case.expect("p", test.p, case.rtol());
+            }
+            "holm" => {
+                let adjusted = holm(&case.numbers("p")).unwrap();
+                case.expect_list("adj", &adjusted, case.rtol());
+            }
+            "tail_bias" => {
+                let (error, scale) = (case.number("delta"), case.number("m"));
+                let uniform = tail_inflation_uniform(error, scale).unwrap();
+                case.expect("uniform", uniform, case.rtol());
+                let triangular = tail_inflation_triangular(error, scale).unwrap();
+                case.expect("triangular", triangular, case.rtol());
+            }
+            "exceed_band" => {
+                let (latencies, level) = (case.numbers("lat"), case.number("x"));
+                let band = exceedance_band(&latencies, level, case.number("delta")).unwrap();
+                let found = [band.at_least, band.measured, band.at_most].map(|count| count as f64);
+                case.expect_list("out", &found, 0.0);
+            }
+            "probe_correct" => probe(case),
+            other => panic!("no test for {other}"),
+        },
+    );
+}
+
+fn verdict(case: &Vector) {
+    let first = (case.count("kA"), case.number("TA"));
+    let second = (case.count("kB"), case.number("TB"));
+    let found = compare_rates(first, second, case.number("margin"), 0.95).unwrap();
+    case.expect_some("ratio", found.ratio.ratio, case.rtol());
+    case.expect("lo", found.ratio.interval.low, case.rtol());
+    case.expect("hi", found.ratio.interval.high, case.rtol());
+    case.expect("p", found.ratio.p, case.rtol());
+    let verdict = match found.verdict {
+        Verdict::Worse => "B worse",
+        Verdict::Better => "B better",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive => "inconclusive",
+    };
+    assert_eq!(verdict, case.text("verdict"));
+    let magnitude = match found.magnitude {
+        Magnitude::TenTimesWorse => "at least 10x worse",
+        Magnitude::TenTimesBetter => "at least 10x better",
+        Magnitude::Compatible => "compatible with 10x",
+        Magnitude::Less => "not 10x",
+    };
+    assert_eq!(magnitude, case.text("order_of_magnitude"));
+}
+
+fn probe(case: &Vector) {
+    let cost = Interval {
+        low: case.number("c_lo"),
+        high: case.number("c_hi"),
+    };
+    let hits = case.at("hits").rows();
+    let corrected: Vec<Interval> = case
+        .numbers("d")
+        .into_iter()
+        .zip(hits.iter().map(Vector::whole))
+        .map(|(d, hits)| corrected_duration(d, u32::try_from(hits).unwrap(), cost).unwrap())
+        .collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = corrected.iter().map(|c| (c.low, c.high)).unzip();
+    case.expect_list("lo", &low, case.rtol());
+    case.expect_list("hi", &high, case.rtol());
+}

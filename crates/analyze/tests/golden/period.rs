@@ -1,0 +1,86 @@
+//! Periodic sources and hidden ticks.
+
+use laggard_analyze::period::{
+    CombSearch, TickSearch, beat_period, equal_gaps_p, find_comb, find_tick, h_test, rayleigh,
+    share_of_gaps, tick_from_double_waits, tick_from_zero_gaps, z_squared,
+};
+
+use crate::vector::{Vector, every_case};
+
+#[test]
+fn periods_agree_with_the_reference() {
+    every_case(
+        include_str!("period.json"),
+        12,
+        |function, case| match function {
+            "comb_scan" => comb(case),
+            "rayleigh" => {
+                let resultant = rayleigh(&case.numbers("t"), case.number("P")).unwrap();
+                case.expect("Z", resultant.z, case.rtol());
+                case.expect("p", resultant.p, case.rtol());
+            }
+            "htest" => {
+                let (times, period) = (case.numbers("t"), case.number("P"));
+                let most = u32::try_from(case.count("mmax")).unwrap();
+                let test = h_test(&times, period, most).unwrap();
+                case.expect("H", test.h, case.rtol());
+                assert_eq!(u64::from(test.harmonics), case.count("m"));
+                case.expect("p", test.p, case.rtol());
+                case.expect("z2_2", z_squared(&times, period, 2).unwrap(), case.rtol());
+            }
+            "gap_test_3" => {
+                let times: [f64; 3] = case.numbers("t").try_into().unwrap();
+                let p = equal_gaps_p(times, case.number("T")).unwrap();
+                case.expect("p", p, case.rtol());
+            }
+            "tick_formulas" => {
+                let requested = case.number("request_us");
+                let double = tick_from_double_waits(requested, case.number("f2")).unwrap();
+                case.expect("tau_from_f2", double, case.rtol());
+                let zero = tick_from_zero_gaps(requested, case.number("f0")).unwrap();
+                case.expect("tau_from_f0", zero, case.rtol());
+                let beat = beat_period(requested, double).unwrap();
+                case.expect("beat_us", beat, case.rtol());
+            }
+            "tick_search" => tick(case),
+            other => panic!("no test for {other}"),
+        },
+    );
+}
+
+fn comb(case: &Vector) {
+    let search = CombSearch {
+        longest: case.number("pmax"),
+        ..CombSearch::new(case.number("T"), case.number("w"), case.number("pmin"))
+    };
+    let found = find_comb(&case.numbers("t"), &search).unwrap();
+    assert_eq!(found.is_some(), case.flag("found"));
+    if let Some(comb) = found {
+        case.expect("P", comb.period, case.rtol());
+        case.expect("phase", comb.phase, case.rtol());
+        assert_eq!(comb.hits, case.index("hits"));
+        assert_eq!(comb.teeth, case.index("teeth"));
+        case.expect("score", comb.score, case.rtol());
+    }
+}
+
+fn tick(case: &Vector) {
+    let times = case.numbers("times_us");
+    let search = TickSearch {
+        shortest: case.number("lo"),
+        longest: case.number("hi"),
+        requested: Some(case.number("p_request")),
+    };
+    let tick = find_tick(&times, search).unwrap();
+    if !case.has("tau") {
+        case.expect_within("p", tick.p, case.number("atol"));
+        return;
+    }
+    case.expect_within("tau", tick.period, case.number("atol_tau"));
+    case.expect("power", tick.power, case.rtol());
+    case.expect("p", tick.p, case.rtol());
+    let short = share_of_gaps(&times, f64::NEG_INFINITY, 100.0).unwrap();
+    case.expect_within("frac_lt_100us", short, case.rtol());
+    let long = share_of_gaps(&times, 1_800.0, f64::INFINITY).unwrap();
+    case.expect_within("frac_gt_1800us", long, case.rtol());
+}

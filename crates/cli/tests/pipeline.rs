@@ -1,0 +1,195 @@
+//! The whole way from the board to `show`, with a scripted truth.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// irq + expire + waking + running + user of every activation, ns.
+const LATENCY: u64 = 14_000 + 400 + 240 + 3_008 + 1_203;
+
+const LINE: &str = r#"
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
+"#;
+
+fn laggard() -> Command {
+    Command::cargo_bin("laggard").unwrap()
+}
+
+/// Records a script for `seconds` of its time.
+fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
+    let file = dir.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    laggard()
+        .args(["record", "--quiet", "--output"])
+        .arg(dir.path().join("r.laggard"))
+        .arg(format!("--backend=fake:{}", file.display()))
+        .arg(format!("--duration={seconds}s"))
+        .output()
+        .unwrap()
+}
+
+/// What `show --json` says of the recording.
+fn shown(dir: &TempDir) -> Value {
+    let output = laggard()
+        .args(["show", "--json"])
+        .arg(dir.path().join("r.laggard"))
+        .output()
+        .unwrap();
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["recordings"][0].take()
+}
+
+fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
+    report["services"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["service"] == service)
+        .unwrap()
+}
+
+fn script(period_ns: u64, rest: &str) -> String {
+    format!("period_ns = {period_ns}\n{LINE}\n{rest}")
+}
+
+#[test]
+fn known_latencies_come_out_exactly() {
+    let dir = TempDir::new().unwrap();
+
+    let output = record(&dir, &script(1_000_000, ""), 10);
+    let report = shown(&dir);
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let fifo = row(&report, "fifo:90");
+    // Expiries 1 ms to 9999 ms after the start; the one at 10 s ends later.
+    assert_eq!(fifo["latency"]["samples"], 9_999);
+    assert_eq!(fifo["missed"], 0);
+    for figure in ["min_ns", "largest_ns"] {
+        assert_eq!(fifo["latency"][figure], LATENCY, "{figure}");
+    }
+    assert_eq!(fifo["latency"]["mean_ns"], LATENCY as f64);
+    assert_eq!(fifo["latency"]["deviation_ns"], 0.0);
+    assert_eq!(row(&report, "irq")["latency"]["largest_ns"], 14_000);
+    let stages: Vec<u64> = report["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stage| stage["time"]["largest_ns"].as_u64().unwrap())
+        .collect();
+    assert_eq!(stages, [14_000, 400, 240, 3_008, 1_203, 3_008 + 1_203]);
+    assert!(
+        report["losses"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(|count| count == 0)
+    );
+}
+
+#[test]
+fn a_stall_shows_at_its_length_and_all_it_delayed_are_missed() {
+    let dir = TempDir::new().unwrap();
+    let stall = "[[stall]]\nat_ns = 2_000_500_000\nlength_ns = 100_000_000\n";
+
+    record(&dir, &script(1_000_000, stall), 10);
+    let report = shown(&dir);
+
+    let fifo = row(&report, "fifo:90");
+    // Expiries at 2001 ... 2100 ms fall into it; the first is served at its end.
+    assert_eq!(fifo["latency"]["samples"], 9_999);
+    assert_eq!(fifo["missed"], 99);
+    assert_eq!(fifo["latency"]["largest_ns"], 99_500_000 + LATENCY);
+    assert_eq!(fifo["latency"]["largest_at_ns"], 2_001_000_000_u64);
+    // Open loop: the delayed ones weigh with what each waited, 0.5 to 99.5 ms.
+    let delayed: u64 = (0..100).map(|ms| ms * 1_000_000 + 500_000 + LATENCY).sum();
+    let mean = (delayed + 9_899 * LATENCY) as f64 / 9_999.0;
+    let found = fifo["latency"]["mean_ns"].as_f64().unwrap();
+    assert!((found - mean).abs() < 1e-6 * mean, "{found} {mean}");
+}
+
+#[test]
+fn what_the_ring_could_not_hold_is_counted_and_the_result_refused() {
+    let dir = TempDir::new().unwrap();
+
+    // 2000 expiries between two looks of the collector, 1024 slots.
+    let output = record(&dir, &script(100_000, ""), 2);
+    let report = shown(&dir);
+
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let samples = row(&report, "fifo:90")["latency"]["samples"]
+        .as_u64()
+        .unwrap();
+    let lost = report["losses"]["ring_full"].as_u64().unwrap();
+    assert_eq!(samples, 10 * 1_024);
+    assert_eq!(samples + lost, 19_999);
+    assert_eq!(report["trust"]["verdict"], "none");
+}
+
+#[test]
+fn activations_before_their_expiry_are_losses_not_latencies() {
+    let dir = TempDir::new().unwrap();
+    let step = "[[clock_step]]\nat_ns = 1_000_500_000\nlength_ns = 10_000_000\n";
+
+    record(&dir, &script(1_000_000, step), 10);
+    let report = shown(&dir);
+
+    assert_eq!(report["losses"]["clock_back"], 10);
+    let fifo = row(&report, "fifo:90");
+    assert_eq!(fifo["latency"]["samples"], 9_989);
+    assert_eq!(fifo["latency"]["largest_ns"], LATENCY);
+}
+
+#[test]
+fn a_line_that_is_never_served_again_does_not_pass_for_a_good_one() {
+    let dir = TempDir::new().unwrap();
+    let starved = LINE.replace("steps", "starved_from_ns = 5_000_000_000\nsteps");
+
+    record(&dir, &format!("period_ns = 1_000_000\n{starved}"), 10);
+    let report = shown(&dir);
+
+    assert_eq!(row(&report, "fifo:90")["latency"]["samples"], 4_999);
+    assert_eq!(report["losses"]["unserved"], 1);
+}
+
+#[test]
+fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
+    let (all, tail) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let stall = "[[stall]]\nat_ns = 2_000_500_000\nlength_ns = 50_000_000\n";
+    record(&all, &script(1_000_000, stall), 20);
+    let file = tail.path().join("script.toml");
+    std::fs::write(&file, script(1_000_000, stall)).unwrap();
+    laggard()
+        .args([
+            "record",
+            "--quiet",
+            "--keep=tail",
+            "--duration=20s",
+            "--output",
+        ])
+        .arg(tail.path().join("r.laggard"))
+        .arg(format!("--backend=fake:{}", file.display()))
+        .assert()
+        .success();
+
+    let (all, tail) = (shown(&all), shown(&tail));
+
+    assert_eq!(row(&all, "fifo:90"), row(&tail, "fifo:90"));
+    assert_eq!(all["stages"], tail["stages"]);
+}
+
+#[test]
+fn a_wrong_script_is_an_error_that_says_what() {
+    let dir = TempDir::new().unwrap();
+
+    let output = record(&dir, "period_ns = 1_000_000\nline = []\n", 1);
+
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("a script needs a period_ns"), "{said}");
+    assert!(!Path::new(&dir.path().join("r.laggard")).exists());
+}
