@@ -1,7 +1,8 @@
 //! From a slice of time to the class and culprit that it is counted to.
 
 use laggard_model::{
-    Activity, Address, CauseClass, Culprit, Episode, Nanos, Route, Service, Stage, Vector,
+    Activity, Address, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler, Service,
+    StackSample, Stage, Vector,
 };
 
 use super::context::{Context, Slice, Thread};
@@ -13,6 +14,9 @@ const SAME_INSTANT: Nanos = Nanos::from_us(10);
 /// A timer's interrupt that comes within this time was delivered as fast as
 /// machines do, also virtual ones.
 const DELIVERY: Nanos = Nanos::from_us(20);
+/// A timer's sample that was due while interrupts were disabled comes within
+/// this time after.
+const JUST_AFTER: Nanos = Nanos::from_us(100);
 /// From an interrupt that makes a more urgent thread runnable to the switch to
 /// it, at most; less is not held against the thread that runs meanwhile.
 const SWITCHING: Nanos = Nanos::from_us(10);
@@ -44,12 +48,6 @@ impl<'a> Judge<'a> {
     ) -> Self {
         let first = |stages: &[Stage]| stages.iter().find_map(|&stage| episode.at(stage));
         let has_thread = service.is_thread() || service == Service::Worker;
-        let ready = match service {
-            Service::Irq => None,
-            Service::Softirq => first(&[Stage::Raise]),
-            Service::Worker => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            Service::Fifo(_) | Service::Other => first(&[Stage::Waking, Stage::Running]),
-        };
         let interrupted = first(&[
             Stage::Irq,
             Stage::Expire,
@@ -59,6 +57,22 @@ impl<'a> Judge<'a> {
             Stage::Waking,
             Stage::Running,
         ]);
+        // A timer's interrupt serves every timer that has expired. If ours was
+        // served later still, its thread had not come to arm it: it could run.
+        let served = episode.evidence.events.iter().find_map(|event| {
+            let is_timer = event.what == Happening::Begin(Activity::Vector(Vector::LocalTimer));
+            (is_timer && event.at_ns >= episode.expiry_ns).then_some(event.at_ns)
+        });
+        let interrupted = interrupted.into_iter().chain(served).min();
+        let ready = match (service, route) {
+            (Service::Irq, _) => None,
+            (Service::Softirq, _) => first(&[Stage::Raise]),
+            (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
+            (Service::Fifo(_) | Service::Other, Route::Direct) => interrupted,
+            (Service::Fifo(_) | Service::Other, Route::Deferred) => {
+                first(&[Stage::Waking, Stage::Running])
+            }
+        };
         Self {
             episode,
             ours: at_end
@@ -156,19 +170,35 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The interrupt is due and does not come: a thread keeps it out, unless
-    /// user code runs, which cannot.
+    /// The interrupt is due and does not come. Only a sample can tell that a
+    /// thread kept it out: user code cannot, and no sample is no evidence.
     fn judge_pending(&self, slice: &Slice) -> (CauseClass, Option<Address>) {
         if length(slice) <= DELIVERY {
             return (CauseClass::OwnPath, None);
         }
-        match self.sample_in(slice) {
-            Some((_, true)) => (CauseClass::Unexplained, None),
-            sample => (
-                CauseClass::InterruptsOff,
-                sample.and_then(|(frame, _)| frame),
-            ),
+        match self.sample_of_pending(slice) {
+            Some(sample) if !sample.kernel.is_empty() => {
+                (CauseClass::InterruptsOff, sample.kernel.first().copied())
+            }
+            _ => (CauseClass::Unexplained, None),
         }
+    }
+
+    /// A sample of the thread that shows what kept an interrupt out: by an NMI
+    /// meanwhile; by a timer, which is kept out too, only just after.
+    fn sample_of_pending(&self, slice: &Slice) -> Option<&StackSample> {
+        let thread = slice.context.thread.as_ref()?;
+        let evidence = &self.episode.evidence;
+        let (from, to) = match evidence.sampler?.0 {
+            Sampler::Nmi => (slice.from, slice.to),
+            Sampler::CpuClock => (slice.to, slice.to + JUST_AFTER),
+        };
+        let mut samples = evidence
+            .samples
+            .iter()
+            .filter(|sample| sample.at_ns >= slice.from);
+        let first = samples.find(|sample| sample.at_ns < slice.to || sample.at_ns < to)?;
+        (first.tid == thread.tid && first.at_ns >= from).then_some(first)
     }
 
     /// Between the interrupt and the wakeup, outside both: a softirq waits.

@@ -253,6 +253,35 @@ fn a_sign_of_life_in_user_code_while_the_interrupt_is_late_is_unexplained_too() 
 }
 
 #[test]
+fn a_late_interrupt_that_no_sample_shows_is_unexplained() {
+    let scene = late_interrupt(2_000, 7);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Unexplained, None, 2_000)]
+    );
+}
+
+#[test]
+fn a_thread_that_could_not_even_arm_its_timer_was_kept_by_who_ran() {
+    let scene = Scene::new(&[
+        (Stage::Irq, 1_900),
+        (Stage::Expire, 1_901),
+        (Stage::User, 1_950),
+    ])
+    .switch(-500, 95, "hog", 4)
+    .during(8, 13, TIMER)
+    .sample(900, 95, &[])
+    .ours(1_890)
+    .during(1_900, 1_910, TIMER);
+
+    assert_eq!(
+        scene.main_causes()[0],
+        (CauseClass::HigherPriority, named("hog"), 1_877)
+    );
+}
+
+#[test]
 fn a_silence_in_which_the_hypervisors_counter_moved_was_stolen() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
     scene.episode.evidence.stolen = Some(Stolen {

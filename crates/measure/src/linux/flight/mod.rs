@@ -187,28 +187,47 @@ impl FlightRecorder {
         }
         // CPUs stop and go on again at slightly different times.
         let slack = stacks.period;
-        let was_silent = |other: &u32, from: Nanos, to: Nanos| {
-            let did = |time: Nanos| time > from + slack && time + slack < to;
-            let events = self
-                .rings
-                .newest(*other, |words| record::time(words) > from);
-            let samples = stacks.samples(*other, from, to);
-            !events.overwritten
-                && !events.records.iter().any(|words| did(record::time(words)))
-                && !samples.iter().any(|sample| did(sample.at_ns))
-        };
         let mut times: Vec<Nanos> = evidence.events.iter().map(|event| event.at_ns).collect();
         times.extend(evidence.samples.iter().map(|sample| sample.at_ns));
         times.sort_unstable();
-        times
+        let silent = times
             .windows(2)
             .filter(|two| two[1] >= evidence.from_ns && two[1] > two[0] + slack * 3)
-            .filter(|two| others.iter().all(|other| was_silent(other, two[0], two[1])))
             .map(|two| Span {
                 from_ns: two[0],
                 to_ns: two[1],
-            })
-            .collect()
+            });
+        let mut still: Vec<Span> = silent.collect();
+        for other in others {
+            let Some(first) = still.first().copied() else {
+                break;
+            };
+            let signs = self.signs_of_life(other, first.from_ns, evidence, stacks);
+            still.retain(|span| {
+                let within = |at: &Nanos| *at > span.from_ns + slack && *at + slack < span.to_ns;
+                signs
+                    .as_ref()
+                    .is_some_and(|signs| !signs.iter().any(within))
+            });
+        }
+        still
+    }
+
+    /// When a CPU did anything from `from` to the end of the evidence; `None`:
+    /// not known any more.
+    fn signs_of_life(
+        &self,
+        cpu: u32,
+        from: Nanos,
+        evidence: &Evidence,
+        stacks: &StackSampler,
+    ) -> Option<Vec<Nanos>> {
+        let to = evidence.to_ns + stacks.period * 2;
+        let events = self.rings.newest(cpu, |words| record::time(words) > from);
+        let samples = stacks.samples(cpu, from, to);
+        let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
+        signs.extend(events.records.iter().map(|words| record::time(words)));
+        (!events.overwritten).then_some(signs)
     }
 
     /// What each program cost so far, where the kernel keeps statistics.
