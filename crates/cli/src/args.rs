@@ -98,8 +98,8 @@ pub(crate) struct RecordArgs {
     /// this kernel allows (auto), surely (on), or not at all (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Late activations to keep in each minute, besides a new largest
-    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    /// Late activations to keep in each minute, besides each new largest
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
     pub(crate) max_episodes_per_minute: u64,
     /// Stack samples a second on each CPU, as evidence; 0 takes none
     #[arg(long, value_name = "HZ", default_value_t = 1000)]

@@ -12,7 +12,7 @@ mod rank;
 mod rhythm;
 mod silence;
 
-use laggard_model::{Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span};
+use laggard_model::{Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span};
 
 use classify::Judge;
 pub use context::{Context, Open, Slice, Thread};
@@ -75,7 +75,7 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         slices.last().map(|last| &last.context),
     );
     let first_known = evidence.events.first().map(|event| event.at_ns);
-    let parts: Vec<Part> = slices
+    let mut parts: Vec<Part> = slices
         .iter()
         .enumerate()
         .map(|(index, slice)| {
@@ -97,6 +97,7 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
             }
         })
         .collect();
+    name_one_place(&mut parts);
     let causes = sum(&parts);
     Explanation { parts, causes }
 }
@@ -105,6 +106,33 @@ fn silence_at<'a>(silences: &'a [Span], slice: &Slice) -> Option<&'a Span> {
     silences
         .iter()
         .find(|silence| silence.from_ns <= slice.from && slice.to <= silence.to_ns)
+}
+
+/// Interrupts cut the stay of a thread that cannot be preempted into many
+/// slices, each with samples of its own or none. The code that is named is one
+/// for the whole stay: where most samples were, the first of several.
+fn name_one_place(parts: &mut [Part]) {
+    let is_stay = |part: &Part| part.class == CauseClass::PreemptionOff;
+    let mut frames: Vec<(Option<String>, Address, usize)> = Vec::new();
+    for part in parts.iter().filter(|part| is_stay(part)) {
+        let Some(frame) = part.culprit.frame else {
+            continue;
+        };
+        let known = frames
+            .iter_mut()
+            .find(|(thread, at, _)| *thread == part.culprit.thread && *at == frame);
+        match known {
+            Some((_, _, count)) => *count += 1,
+            None => frames.push((part.culprit.thread.clone(), frame, 1)),
+        }
+    }
+    for part in parts.iter_mut().filter(|part| is_stay(part)) {
+        let own = frames
+            .iter()
+            .rev()
+            .filter(|(thread, ..)| *thread == part.culprit.thread);
+        part.culprit.frame = own.max_by_key(|(.., count)| *count).map(|(_, at, _)| *at);
+    }
 }
 
 fn sum(parts: &[Part]) -> Vec<Cause> {

@@ -153,6 +153,30 @@ fn a_less_urgent_thread_in_the_kernel_has_preemption_disabled() {
 }
 
 #[test]
+fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .during(500, 505, TIMER)
+        .during(1_000, 1_005, TIMER)
+        .during(1_500, 1_505, TIMER)
+        .sample(100, 7, &[0xabc])
+        .sample(600, 7, &[0xdef])
+        .sample(1_600, 7, &[0xdef])
+        .ours(2_000);
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    let stays: Vec<_> = all
+        .causes
+        .iter()
+        .filter(|cause| cause.class == CauseClass::PreemptionOff)
+        .collect();
+    assert_eq!(stays.len(), 1);
+    assert_eq!(stays[0].culprit.frame, Some(Address(0xdef)));
+}
+
+#[test]
 fn a_less_urgent_thread_in_user_code_means_that_ours_is_throttled() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)

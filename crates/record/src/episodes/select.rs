@@ -9,6 +9,8 @@ const LATE: f64 = 0.999;
 /// The smallest automatic threshold: less is not worth a word.
 const SMALLEST: Nanos = Nanos::from_us(50);
 const MINUTE: Nanos = Nanos::from_secs(60);
+/// The time for which a limit can be saved up.
+const AT_ONCE: Nanos = Nanos::from_secs(15);
 
 /// From which latency on an activation is late.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,14 +32,17 @@ pub struct Late {
 
 /// Chooses late activations.
 ///
-/// In each minute a limited number is kept, and beyond it only those that are
-/// later than any kept before of their line: those that matter most.
+/// A limited number is kept in each minute, spread over it, a quarter of them
+/// at once at most; beyond that only those that are later than any kept before
+/// of their line: those that matter most.
 #[derive(Debug)]
 pub struct EpisodeSelector {
     lines: Vec<Watched>,
-    per_minute: u64,
-    minute_began: Option<Nanos>,
-    in_minute: u64,
+    /// What keeping one costs, as time that must pass.
+    price: Nanos,
+    /// Time that has passed and is not spent, and until when it is counted.
+    credit: Nanos,
+    counted: Nanos,
     kept: u64,
     surplus: u64,
 }
@@ -65,9 +70,13 @@ impl EpisodeSelector {
         };
         Self {
             lines: std::iter::repeat_with(watched).take(lines).collect(),
-            per_minute,
-            minute_began: None,
-            in_minute: 0,
+            price: Nanos::from_ns(MINUTE.ns() / per_minute.max(1)),
+            credit: if per_minute == 0 {
+                Nanos::ZERO
+            } else {
+                AT_ONCE
+            },
+            counted: Nanos::MAX,
             kept: 0,
             surplus: 0,
         }
@@ -89,16 +98,16 @@ impl EpisodeSelector {
             if latency <= threshold {
                 continue;
             }
-            let began = *self.minute_began.get_or_insert(activation.expiry);
-            if activation.expiry >= began + MINUTE {
-                self.minute_began = Some(activation.expiry);
-                self.in_minute = 0;
+            let passed = activation.expiry.saturating_sub(self.counted);
+            self.credit = (self.credit + passed).min(AT_ONCE.max(self.price));
+            if passed > Nanos::ZERO || self.counted == Nanos::MAX {
+                self.counted = activation.expiry;
             }
-            if self.in_minute >= self.per_minute && latency <= line.largest_kept {
+            if self.credit < self.price && latency <= line.largest_kept {
                 self.surplus += 1;
                 continue;
             }
-            self.in_minute += 1;
+            self.credit = self.credit.saturating_sub(self.price);
             self.kept += 1;
             line.largest_kept = line.largest_kept.max(latency);
             chosen.push(Late {

@@ -58,16 +58,29 @@ fn the_automatic_threshold_is_never_below_50_us() {
 }
 
 #[test]
-fn beyond_the_limit_of_a_minute_only_a_new_largest_is_kept() {
-    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 2);
+fn beyond_the_limit_only_a_new_largest_is_kept_until_time_has_passed() {
+    // Eight a minute: two at once, then one every 7.5 s.
+    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 8);
     let late = [70, 80, 75, 90, 40, 60].map(Nanos::from_us);
 
     let chosen = selector.choose(&batch((0..).zip(late)));
-    let next_minute = selector.choose(&batch([(60_000, Nanos::from_us(60))]));
+    let later = selector.choose(&batch([
+        (7_400, Nanos::from_us(60)),
+        (7_600, Nanos::from_us(60)),
+        (7_700, Nanos::from_us(60)),
+    ]));
 
     assert_eq!(numbers(&chosen), [0, 1, 3]);
-    assert_eq!(numbers(&next_minute), [60_000]);
-    assert_eq!((selector.kept(), selector.notes().surplus), (4, 2));
+    assert_eq!(numbers(&later), [7_600]);
+    assert_eq!((selector.kept(), selector.notes().surplus), (4, 4));
+}
+
+#[test]
+fn a_limit_of_zero_keeps_new_largest_ones_only() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 0);
+    let late = [70, 60, 80].map(Nanos::from_us);
+
+    assert_eq!(numbers(&selector.choose(&batch((0..).zip(late)))), [0, 2]);
 }
 
 #[test]

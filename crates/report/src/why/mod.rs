@@ -337,3 +337,6 @@ fn place(line: Line) -> String {
         line.cpu
     )
 }
+
+#[cfg(test)]
+mod tests;
