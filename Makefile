@@ -7,7 +7,7 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build run test check bench install clean
+.PHONY: build run test check bench install clean test-kernels static
 
 build:
 	@scripts/packages build
@@ -19,6 +19,21 @@ run: build
 test:
 	@scripts/packages build test
 	$(CARGO) test --workspace
+
+# The program in one file, for test hosts: no library of theirs is needed.
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+STATIC := target/static/laggard
+
+static:
+	@scripts/packages build hosts
+	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release -p laggard --target $(TRIPLE)
+	mkdir -p target/static
+	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
+
+# All six kernels, or `make test-kernels KERNEL=6.12-rt`.
+test-kernels: static
+	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(STATIC) \
+		$(CARGO) test -p laggard-testkit --test kernels -- --ignored --nocapture --test-threads=1
 
 check:
 	@scripts/packages build test

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
@@ -201,13 +201,62 @@ def size(folder):
         print(f"size: {load}: {written / rows:.2f} bytes per activation ({rows} activations)")
 
 
+DUCKDB = """
+import sys, duckdb
+stages = "irq expire raise softirq signal waking running user worker".split()
+latency = " + ".join(f"coalesce({stage}_ns, 0)" for stage in stages)
+def figures(of):
+    return (f"count({of}), min({of}), avg({of}), stddev_samp({of}), max({of}), "
+            f"quantile_disc({of}, [0.5, 0.99, 0.999, 0.9999])")
+columns = ", ".join(figures(f"{stage}_ns") for stage in stages)
+duckdb.sql("SET threads = 2")
+duckdb.sql(f"SELECT service, route, {figures(latency)}, {columns} "
+           f"FROM '{sys.argv[1]}/samples-*.parquet' GROUP BY ALL").fetchall()
+"""
+ROWS = 100_000_000
+
+
+def reading(folder):
+    """show of 100 million samples against DuckDB: the same figures, by service and by stage."""
+    try:
+        import duckdb  # noqa: F401  (only whether it is there)
+    except ImportError:
+        print("reading: skipped: no DuckDB; pip install duckdb")
+        return
+    big = os.environ.get("LAGGARD_BENCH_FOLDER") or os.path.join(folder, "big")
+    path = os.path.join(big, "all")
+    if not os.path.isdir(path):
+        command = ["cargo", "bench", "-q", "-p", "laggard-record", "--bench", "throughput"]
+        run([*command, "--", str(ROWS), big], cwd=os.path.dirname(os.path.dirname(LAGGARD)) or ".")
+    ratios, sizes = [], []
+    for _ in range(3):
+        ours, ours_mb = measured([LAGGARD, "show", "--json", path])
+        theirs, theirs_mb = measured([sys.executable, "-c", DUCKDB, path])
+        ratios.append(ours / theirs)
+        sizes.append(ours_mb / theirs_mb)
+        print(f"  laggard {ours:.1f} s, {ours_mb:.0f} MB; DuckDB {theirs:.1f} s, {theirs_mb:.0f} MB")
+    print(f"reading: wall time, laggard / DuckDB: {spread(ratios)}")
+    print(f"reading: peak memory, laggard / DuckDB: {spread(sizes)}")
+
+
+def measured(command):
+    """Wall seconds and peak MB of a command."""
+    start = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode not in (0, 3):
+        sys.exit(f"{' '.join(command[:2])} ended with {child.returncode}")
+    return time.monotonic() - start, usage.ru_maxrss / 1024
+
+
 def main():
     global LAGGARD
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     LAGGARD = os.path.abspath(sys.argv[1])
     parts = {
-        part.__name__: part for part in (agreement, cost, observer, rate, memory, size)
+        part.__name__: part for part in (agreement, cost, observer, rate, memory, size, reading)
     }
     wanted = sys.argv[2:] or list(parts)
     with tempfile.TemporaryDirectory() as folder:

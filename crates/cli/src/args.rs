@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_model::{CpuList, Nanos, Service};
 use laggard_report::Unit;
+use laggard_workload::disturb::Kind;
 
 use crate::exit::CODES;
 
@@ -31,6 +33,12 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// List built-in loads, or run one without measuring
     Load(LoadArgs),
+    /// Make a known fault, to see whether its effect is found
+    ///
+    /// This makes the machine late on purpose. It ends after --for or with
+    /// Ctrl-C, and then everything is as before; docs/provoke.md describes
+    /// each fault and its limits.
+    Provoke(ProvokeArgs),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {
@@ -258,4 +266,43 @@ pub(crate) enum LoadCommand {
         /// Its name
         name: String,
     },
+}
+
+const PROVOKE_EXAMPLES: &str = "\
+Examples:
+  laggard provoke softirq                       7 ms every 5 s, as the DEC Ethernet driver of 1999
+  laggard provoke softirq --length 17ms --every 10s --for 5min
+  laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
+  laggard provoke throttle --pid 4242 --length 80ms --every 100ms";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = PROVOKE_EXAMPLES)]
+pub(crate) struct ProvokeArgs {
+    /// The fault
+    #[arg(value_parser = kinds(), value_name = "KIND")]
+    pub(crate) kind: Kind,
+    /// Length of a hit [default: 7ms; throttle: 40ms]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) length: Option<Nanos>,
+    /// Time from one hit to the next [default: 5s; throttle: 100ms; tick: 1ms]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) every: Option<Nanos>,
+    /// Where [default: the last CPU that is online]
+    #[arg(short, long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// How long in all
+    #[arg(long = "for", value_name = "TIME", default_value = "60s")]
+    pub(crate) duration: Nanos,
+    /// Process that is stopped too, again and again; only for `throttle`
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+    /// Write each hit as a line of JSON to this file (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Reads the name of a fault; the help shows what each does.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let known = Kind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(known).try_map(|name| name.parse::<Kind>())
 }

@@ -8,6 +8,7 @@ mod document;
 mod exit;
 mod load;
 mod pipe;
+mod provoke;
 mod record;
 mod show;
 mod why;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Why(args) => why::why(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
+        Command::Provoke(args) => provoke::provoke(&args),
         Command::Completions { shell } => document::completions(shell),
         Command::Man { dir } => document::man(&dir),
         Command::Schema { of } => document::schema(of),

@@ -16,6 +16,7 @@ fn every_command_explains_itself() {
         "show",
         "doctor",
         "load",
+        "provoke",
         "completions",
         "man",
         "schema",
@@ -49,6 +50,24 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         (vec!["show", "nowhere.laggard"], "there is no recording"),
         (vec!["show", "/"], "is not a recording"),
         (vec!["load", "run", "nothing"], "is not a built-in load"),
+        (vec!["provoke", "flood"], "possible values: thread"),
+        (
+            vec!["provoke", "irq", "--length", "200ms"],
+            "use at most 100ms",
+        ),
+        (
+            vec!["provoke", "queue", "--for", "5s"],
+            "go on for longer than 5s",
+        ),
+        (
+            vec!["provoke", "tick", "--length", "1ms"],
+            "leave --length out",
+        ),
+        (
+            vec!["provoke", "queue", "--pid", "1"],
+            "--pid is for `throttle`",
+        ),
+        (vec!["provoke", "queue", "--cpu", "8191"], "is not online"),
     ] {
         laggard(&args).code(2).stderr(contains(said));
     }

@@ -93,10 +93,9 @@ fn every_line_is_numbered_without_a_gap_that_no_loss_explains() {
         );
         gaps += numbers.last().unwrap() + 1 - numbers.len() as u64;
     }
-    assert_eq!(
-        gaps,
-        measured.losses.activations() + measured.losses.clock_back
-    );
+    // What is lost at the very end leaves no gap.
+    let lost = measured.losses.activations() + measured.losses.clock_back;
+    assert!(gaps <= lost, "{gaps} gaps, {:?}", measured.losses);
 }
 
 #[test]

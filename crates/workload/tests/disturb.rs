@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use laggard_model::{Cpu, Nanos};
-use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run};
+use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run, run_telling};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -42,7 +42,15 @@ fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
 
 #[test]
 fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
-    for kind in [Kind::Thread, Kind::Queue, Kind::PageFault, Kind::Net] {
+    for kind in [
+        Kind::Thread,
+        Kind::Queue,
+        Kind::PageFault,
+        Kind::Net,
+        Kind::Softirq,
+        Kind::Irq,
+        Kind::IrqsOff,
+    ] {
         let plan = plan(kind);
         let Some(hits) = hits(&plan) else { continue };
 
@@ -55,7 +63,43 @@ fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
             hits.is_sorted_by(|one, next| one.start_ns + one.length_ns <= next.start_ns),
             "for {kind}: {hits:?}"
         );
+        assert!(
+            hits.iter()
+                .all(|hit| (hit.kind, hit.cpu) == (kind, plan.cpu)),
+            "for {kind}: {hits:?}"
+        );
     }
+}
+
+#[test]
+fn waits_of_a_timer_on_the_hidden_tick_end_on_that_tick() {
+    let plan = Disturbance {
+        every: Nanos::from_ms(1),
+        ..plan(Kind::Tick)
+    };
+    let Some(hits) = hits(&plan) else { return };
+
+    assert!(hits.len() > 30, "{hits:?}");
+    for (asked, hit) in (1..).zip(&hits) {
+        let since_tick_half_ns = asked * 2_000_000 % 1_953_125;
+        let late_ns = (1_953_125 - since_tick_half_ns) % 1_953_125 / 2;
+        assert!(hit.length_ns >= Nanos::from_ns(late_ns), "{asked}: {hit:?}");
+    }
+}
+
+#[test]
+fn each_hit_is_told_when_it_is_over() {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let told = Mutex::new(Vec::new());
+    let tell = |hit: &Hit| told.lock().unwrap().push(*hit);
+
+    let hits = run_telling(&plan(Kind::Queue), &AtomicBool::new(false), &tell).unwrap();
+
+    let told = told.into_inner().unwrap();
+    assert!(!hits.is_empty());
+    assert_eq!(hits, told);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_measure::Probe;
-use laggard_model::{Batch, Caveat, Losses, Nanos, ProgramCost, State};
+use laggard_model::{Batch, Caveat, CaveatKind, Losses, Nanos, ProgramCost, State};
 use laggard_record::{Recorder, WriteError};
 
 use super::episodes::EpisodeWatch;
@@ -62,7 +62,7 @@ impl Session<'_> {
             manifest.losses = with_unwritten(losses, manifest.losses);
             manifest.cost = cost;
             manifest.load = run;
-            manifest.caveats.extend(caveats);
+            add_news(&mut manifest.caveats, caveats);
         });
         let end = match (end, last, failed) {
             (end @ End::Failed(_), ..) => end,
@@ -168,6 +168,14 @@ impl Session<'_> {
             None => finished.map(|_| ()).context("close the recording"),
         }
     }
+}
+
+/// Adds the probe's caveats; what it found when it tried replaces what the
+/// machine's settings foretold of the same.
+fn add_news(all: &mut Vec<Caveat>, news: Vec<Caveat>) {
+    let is_foretold = |kind| matches!(kind, CaveatKind::MemoryLock | CaveatKind::NotRoot);
+    all.retain(|old| !is_foretold(old.kind) || news.iter().all(|new| new.kind != old.kind));
+    all.extend(news);
 }
 
 /// The probe's losses with the recorder's own.

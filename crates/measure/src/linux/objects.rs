@@ -67,7 +67,7 @@ impl Refused {
 
     /// The error with libbpf's most telling line: the verifier's complaint,
     /// or else the last that names a cause.
-    fn new(err: &dyn std::fmt::Display) -> Self {
+    fn new(err: &libbpf_rs::Error) -> Self {
         let said = SAID
             .lock()
             .map(|mut said| std::mem::take(&mut *said))
@@ -84,6 +84,11 @@ impl Refused {
             .map(|line| line.trim_start_matches("libbpf: ").trim())
             .rfind(|line| !tells_nothing(line));
         let reason = match line {
+            _ if err.kind() == libbpf_rs::ErrorKind::PermissionDenied
+                && !nix::unistd::geteuid().is_root() =>
+            {
+                "this user may not load BPF programs".into()
+            }
             Some(line) => format!("{err} ({line})"),
             None => err.to_string(),
         };

@@ -88,7 +88,7 @@ impl LinuxProbe {
             nr_cpus: possible_cpus(),
             nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
         };
-        let mut programs = load(wanted, extent, &mut caveats)?;
+        let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
         keep_possible(&mut request, programs.as_ref(), &mut caveats)?;
         let plans: Vec<CpuLines> = request
             .cpus
@@ -235,6 +235,9 @@ impl Probe for LinuxProbe {
             reader.planned = plan.map(|plan| timeline(&self.request, plan, reader.index, start));
         }
         self.start_deferrals(start)?;
+        if let Some(programs) = &mut self.programs {
+            programs.time_programs(start);
+        }
         self.began = Some((start, process_cpu_ns()));
         Ok(start)
     }
@@ -245,6 +248,9 @@ impl Probe for LinuxProbe {
 
     fn pause(&mut self, time: Duration) {
         std::thread::sleep(time);
+        if let Some(programs) = &mut self.programs {
+            programs.time_programs(clock::now());
+        }
     }
 
     fn drain(&mut self, into: &mut Batch) {
@@ -303,14 +309,16 @@ impl Probe for LinuxProbe {
         let (start, cpu_before) = self.began.unwrap_or((clock::now(), process_cpu_ns()));
         let measuring = self.shared.cpu_ns.load(Ordering::Relaxed);
         let all = process_cpu_ns().saturating_sub(cpu_before);
+        let now = self.ended.unwrap_or_else(clock::now);
+        let wall = now.saturating_sub(start);
         OwnCost {
-            wall_ns: self.ended.unwrap_or_else(clock::now).saturating_sub(start),
+            wall_ns: wall,
             measuring_cpu_ns: Nanos::from_ns(measuring),
             other_cpu_ns: Nanos::from_ns(all.saturating_sub(measuring)),
             programs: self
                 .programs
                 .as_ref()
-                .map_or_else(Vec::new, |all| all.cost(&self.cpus())),
+                .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, now)),
             written_bytes: 0,
             resident_bytes: resident_bytes(),
             measuring_faults: self.shared.faults.load(Ordering::Relaxed),
@@ -390,12 +398,13 @@ fn ring_bits(period: Nanos) -> u32 {
 fn load(
     wanted: Wanted,
     extent: Extent,
+    services: &[Service],
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
     if wanted == Wanted::User {
         return Ok(None);
     }
-    match Programs::load(extent) {
+    match Programs::load(extent, services) {
         Ok(programs) => Ok(Some(programs)),
         Err(refused) if wanted == Wanted::Bpf => {
             Err(system("load the BPF programs", refused.reason))

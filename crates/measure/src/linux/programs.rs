@@ -64,7 +64,57 @@ pub(crate) struct Programs {
     pub(crate) deferred: Option<Loaded>,
     pub(crate) worker: Option<Loaded>,
     pub(crate) refused: Vec<(&'static str, Refused)>,
-    statistics: Option<OwnedFd>,
+    statistics: Statistics,
+}
+
+/// Timing of programs by the kernel, which costs each run as much as a short
+/// program does, so it is on for a part of the time only.
+#[derive(Debug, Default)]
+struct Statistics {
+    on: Option<(OwnedFd, Nanos)>,
+    timed: Nanos,
+    began: Option<Nanos>,
+}
+
+/// The kernel times programs for so long ...
+const TIMED: Nanos = Nanos::from_secs(2);
+/// ... at the beginning of every so long.
+const TIMED_EVERY: Nanos = Nanos::from_secs(60);
+
+impl Statistics {
+    fn turn(&mut self, now: Nanos) {
+        let began = *self.began.get_or_insert(now);
+        let wanted = now.saturating_sub(began).ns() % TIMED_EVERY.ns() < TIMED.ns();
+        match (&self.on, wanted) {
+            (None, true) => self.on = objects::keep_statistics().map(|fd| (fd, now)),
+            (Some((_, since)), false) => {
+                self.timed += now.saturating_sub(*since);
+                self.on = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// How long programs have been timed until `now`.
+    fn timed(&self, now: Nanos) -> Nanos {
+        let open = self
+            .on
+            .as_ref()
+            .map_or(Nanos::ZERO, |(_, since)| now.saturating_sub(*since));
+        self.timed + open
+    }
+}
+
+/// From what was seen while `timed` to all of `wall`.
+fn scale(cost: &mut ProgramCost, wall: Nanos, timed: Nanos) {
+    let scaled = |value: u64| {
+        let all = u128::from(value) * u128::from(wall.ns()) / u128::from(timed.ns().max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
+    };
+    if timed < wall {
+        cost.runs = scaled(cost.runs);
+        cost.run_ns = Nanos::from_ns(scaled(cost.run_ns.ns()));
+    }
 }
 
 /// How large the board is.
@@ -75,8 +125,9 @@ pub(crate) struct Extent {
 }
 
 impl Programs {
-    /// Loads all objects; `Err` when even the first is refused.
-    pub(crate) fn load(extent: Extent) -> Result<Self, Refused> {
+    /// Loads what `services` need and the kernel takes; `Err` when even the
+    /// first object is refused.
+    pub(crate) fn load(extent: Extent, services: &[Service]) -> Result<Self, Refused> {
         let sizes = [("cpus", extent.nr_cpus), ("slots", extent.nr_slots)];
         let chain = objects::CHAIN.load(&[], &sizes, |_| Ok(()))?;
         let mut all = Self {
@@ -86,15 +137,18 @@ impl Programs {
             deferred: None,
             worker: None,
             refused: Vec::new(),
-            statistics: None,
+            statistics: Statistics::default(),
         };
         all.irq = all.load_optional(objects::IRQ, extent);
-        all.raise = all.load_optional(objects::RAISE, extent);
-        match all.load_deferred(extent) {
-            Ok(deferred) => all.deferred = Some(deferred),
-            Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
+        let wants_worker = services.contains(&Service::Worker);
+        if wants_worker || services.contains(&Service::Softirq) {
+            all.raise = all.load_optional(objects::RAISE, extent);
+            match all.load_deferred(extent) {
+                Ok(deferred) => all.deferred = Some(deferred),
+                Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
+            }
         }
-        if all.deferred.is_some() {
+        if wants_worker && all.deferred.is_some() {
             all.worker = all.load_optional(objects::WORKER, extent);
             if let Some(Err(refused)) = all
                 .worker
@@ -212,9 +266,14 @@ impl Programs {
         })
     }
 
-    /// Hooks the programs to their tracepoints and begins to time them.
+    /// Turns the timing of the programs on and off as its share of the time
+    /// asks; to be called often.
+    pub(crate) fn time_programs(&mut self, now: Nanos) {
+        self.statistics.turn(now);
+    }
+
+    /// Hooks the programs to their tracepoints.
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
-        self.statistics = objects::keep_statistics();
         self.chain.attach()?;
         for object in [&mut self.irq, &mut self.raise, &mut self.worker]
             .into_iter()
@@ -249,8 +308,10 @@ impl Programs {
         }
     }
 
-    /// What each program and callback cost so far.
-    pub(crate) fn cost(&self, cpus: &[u32]) -> Vec<ProgramCost> {
+    /// What each program and callback cost so far, of `wall` measured. The
+    /// programs' share is taken from the parts of the time in which the
+    /// kernel timed them.
+    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, now: Nanos) -> Vec<ProgramCost> {
         let objects = [
             Some(&self.chain),
             self.irq.as_ref(),
@@ -262,6 +323,8 @@ impl Programs {
             .flatten()
             .flat_map(Loaded::cost)
             .collect();
+        let timed = self.statistics.timed(now);
+        cost.iter_mut().for_each(|one| scale(one, wall, timed));
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {

@@ -7,11 +7,13 @@
 mod clock;
 mod fault;
 mod hog;
+mod kernel;
 mod lock;
 mod net;
 mod refusal;
 mod syscall;
 mod throttle;
+mod tick;
 mod watchdog;
 
 use std::fmt;
@@ -20,7 +22,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use laggard_model::{Cpu, CpuList, Nanos};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::scheduling::{self, Policy};
 
@@ -50,11 +52,19 @@ pub enum Kind {
     /// A system call that runs long without letting others in, where the
     /// kernel does not preempt itself.
     PreemptOff,
+    /// A timer's callback in a softirq computes.
+    Softirq,
+    /// The handler of the timer interrupt computes.
+    Irq,
+    /// A thread computes with interrupts disabled.
+    IrqsOff,
+    /// A timer is served only on a hidden tick.
+    Tick,
 }
 
 impl Kind {
     /// Every fault.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Thread,
         Self::Queue,
         Self::Throttle,
@@ -64,6 +74,10 @@ impl Kind {
         Self::LockPi,
         Self::Net,
         Self::PreemptOff,
+        Self::Softirq,
+        Self::Irq,
+        Self::IrqsOff,
+        Self::Tick,
     ];
 
     /// The name by which a user asks for it.
@@ -78,6 +92,10 @@ impl Kind {
             Self::LockPi => "lock-pi",
             Self::Net => "net",
             Self::PreemptOff => "preempt-off",
+            Self::Softirq => "softirq",
+            Self::Irq => "irq",
+            Self::IrqsOff => "irqs-off",
+            Self::Tick => "tick",
         }
     }
 
@@ -99,13 +117,42 @@ impl Kind {
             Self::PreemptOff => {
                 "a normal thread in a long system call: delays every thread on kernels without preemption"
             }
+            Self::Softirq => {
+                "a timer's callback in a softirq computes: delays softirqs, workers and threads"
+            }
+            Self::Irq => "the timer interrupt's handler computes: delays everything on its CPU",
+            Self::IrqsOff => {
+                "a thread computes with interrupts disabled: delays everything on its CPU"
+            }
+            Self::Tick => "a timer is served only on a tick of 976.5625 us: its own waits are late",
         }
     }
 
-    /// Whether its times come from the kernel's settings, so that length and
-    /// period cannot be chosen.
-    pub const fn has_own_times(self) -> bool {
+    /// Whether its length cannot be chosen: it comes from the kernel's
+    /// settings or the tick.
+    pub const fn has_own_length(self) -> bool {
+        matches!(self, Self::RtThrottle | Self::Tick)
+    }
+
+    /// Whether its period cannot be chosen: it comes from the kernel's
+    /// settings.
+    pub const fn has_own_period(self) -> bool {
         matches!(self, Self::RtThrottle)
+    }
+
+    /// Length and period unless asked otherwise: where they fit, those of the
+    /// DEC dc21x4 Ethernet driver (Jones and Regehr 1999, 4.4).
+    pub const fn usual_times(self) -> (Nanos, Nanos) {
+        match self {
+            Self::Throttle => (Nanos::from_ms(40), Nanos::from_ms(100)),
+            Self::Tick => (Nanos::ZERO, Nanos::from_ms(1)),
+            _ => (Nanos::from_ms(7), Nanos::from_secs(5)),
+        }
+    }
+
+    /// Whether it computes in the kernel, which no thread preempts.
+    const fn is_in_kernel(self) -> bool {
+        matches!(self, Self::Softirq | Self::Irq | Self::IrqsOff)
     }
 
     /// Whether it computes in real-time threads, which nothing preempts.
@@ -126,7 +173,7 @@ impl fmt::Display for Kind {
 /// No fault has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is not a known fault; use thread, queue, throttle, rt-throttle, page-fault, lock, lock-pi, net or preempt-off"
+    "`{0}` is not a known fault; use thread, queue, throttle, rt-throttle, page-fault, lock, lock-pi, net, preempt-off, softirq, irq, irqs-off or tick"
 )]
 pub struct UnknownKind(pub String);
 
@@ -141,14 +188,27 @@ impl FromStr for Kind {
     }
 }
 
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// What is to be made, where and how long.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
     /// The fault.
     pub kind: Kind,
-    /// The length of one hit. Not for [`Kind::has_own_times`].
+    /// The length of one hit. Not for [`Kind::has_own_length`].
     pub length: Nanos,
-    /// The time from one hit to the next. Not for [`Kind::has_own_times`].
+    /// The time from one hit to the next. Not for [`Kind::has_own_period`].
     pub every: Nanos,
     /// Where.
     pub cpu: Cpu,
@@ -162,6 +222,8 @@ pub struct Disturbance {
 /// One fault as it really was.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Hit {
+    /// What.
+    pub kind: Kind,
     /// When it began, `CLOCK_MONOTONIC`.
     pub start_ns: Nanos,
     /// How long it lasted.
@@ -169,6 +231,9 @@ pub struct Hit {
     /// Where.
     pub cpu: Cpu,
 }
+
+/// Is told of each hit.
+pub type Tell<'a> = dyn Fn(&Hit) + Sync + 'a;
 
 /// Why a fault could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -201,6 +266,16 @@ pub enum DisturbError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel took the fault and never ran it.
+    #[error(
+        "{kind}: the kernel did not run its program in any of {rounds} rounds; see whether `thread` works on this CPU"
+    )]
+    Unseen {
+        /// The fault.
+        kind: Kind,
+        /// How often it was tried.
+        rounds: u64,
+    },
 }
 
 /// Makes the fault until the plan's end or until `stop` is set. The result is
@@ -210,8 +285,21 @@ pub enum DisturbError {
 /// When the plan is refused, or the system refuses what it needs. Everything
 /// that was changed is put back.
 pub fn run(plan: &Disturbance, stop: &AtomicBool) -> Result<Vec<Hit>, DisturbError> {
-    refusal::check(plan)?;
-    let site = Site { plan, stop };
+    run_telling(plan, stop, &|_| {})
+}
+
+/// As [`run`], and calls `tell` with each hit once it is over. That is called
+/// in a thread of the fault, so it should return soon.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_telling(
+    plan: &Disturbance,
+    stop: &AtomicBool,
+    tell: &Tell<'_>,
+) -> Result<Vec<Hit>, DisturbError> {
+    plan.check()?;
+    let site = Site { plan, stop, tell };
     match plan.kind {
         Kind::Thread => hog::thread(&site),
         Kind::Queue => hog::queue(&site),
@@ -222,6 +310,10 @@ pub fn run(plan: &Disturbance, stop: &AtomicBool) -> Result<Vec<Hit>, DisturbErr
         Kind::LockPi => lock::run(&site, lock::Protocol::Inherit),
         Kind::Net => net::run(&site),
         Kind::PreemptOff => syscall::run(&site),
+        Kind::Softirq => kernel::run(&site, kernel::Context::Softirq),
+        Kind::Irq => kernel::run(&site, kernel::Context::Irq),
+        Kind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
+        Kind::Tick => tick::run(&site),
     }
 }
 
@@ -241,6 +333,7 @@ pub fn write_hits(hits: &[Hit], mut out: impl Write) -> io::Result<()> {
 struct Site<'a> {
     plan: &'a Disturbance,
     stop: &'a AtomicBool,
+    tell: &'a Tell<'a>,
 }
 
 impl Site<'_> {
@@ -271,9 +364,15 @@ impl Site<'_> {
 
     /// A hit here, from `start` until now.
     fn hit_since(&self, start: Nanos) -> Hit {
+        self.hit(start, clock::now().saturating_sub(start))
+    }
+
+    /// A hit here.
+    const fn hit(&self, start_ns: Nanos, length_ns: Nanos) -> Hit {
         Hit {
-            start_ns: start,
-            length_ns: clock::now().saturating_sub(start),
+            kind: self.plan.kind,
+            start_ns,
+            length_ns,
             cpu: self.plan.cpu,
         }
     }
@@ -296,6 +395,7 @@ mod tests {
     #[test]
     fn hits_are_written_one_a_line_and_read_back() {
         let hits = [5, 6].map(|ms| Hit {
+            kind: Kind::IrqsOff,
             start_ns: Nanos::from_ms(ms),
             length_ns: Nanos::from_us(7),
             cpu: Cpu(1),
@@ -307,7 +407,7 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(
             text.lines().next(),
-            Some(r#"{"start_ns":5000000,"length_ns":7000,"cpu":1}"#)
+            Some(r#"{"kind":"irqs-off","start_ns":5000000,"length_ns":7000,"cpu":1}"#)
         );
         let read: Vec<Hit> = text
             .lines()

@@ -11,11 +11,21 @@ const LONGEST: Nanos = Nanos::from_ms(500);
 /// The longest hit of real-time threads on the only CPU.
 const LONGEST_ALONE: Nanos = Nanos::from_ms(100);
 
+/// The longest hit inside the kernel, where nothing of the same CPU gets in
+/// and other CPUs may have to wait for it.
+const LONGEST_IN_KERNEL: Nanos = Nanos::from_ms(100);
+
 /// The shortest hit that can be told from the clock's own cost.
 const SHORTEST: Nanos = Nanos::from_us(10);
 
 /// The largest share of the time that hits may take, in percent.
 const LARGEST_SHARE: u64 = 80;
+
+/// The same of hits inside the kernel.
+const LARGEST_SHARE_IN_KERNEL: u64 = 50;
+
+/// Periods of a timer that is served on the hidden tick.
+const TIMER_PERIODS: [Nanos; 2] = [Nanos::from_us(100), Nanos::from_secs(1)];
 
 /// What the kernel takes as a control group's period (`cpu.cfs_period_us`).
 const QUOTA_PERIODS: [Nanos; 2] = [Nanos::from_ms(1), Nanos::from_secs(1)];
@@ -73,6 +83,24 @@ pub enum Refused {
         /// The limit, as just measured.
         most: Nanos,
     },
+    /// There would be no hit.
+    #[error(
+        "{kind}: with a hit every {every} there is none in {duration}; go on for longer than {every}"
+    )]
+    TooBrief {
+        /// The fault.
+        kind: Kind,
+        /// What was asked for.
+        every: Nanos,
+        /// What was asked for.
+        duration: Nanos,
+    },
+    /// No such timer.
+    #[error("tick: a timer of {every} is out of range; use {} to {}", TIMER_PERIODS[0], TIMER_PERIODS[1])]
+    Timer {
+        /// What was asked for.
+        every: Nanos,
+    },
     /// The kernel has no such quota.
     #[error(
         "throttle: the kernel takes periods from 1ms to 1s that leave at least 1ms for running; {length} every {every} is not one"
@@ -85,10 +113,16 @@ pub enum Refused {
     },
 }
 
-/// Whether a plan is safe on this machine.
-pub(super) fn check(plan: &Disturbance) -> Result<(), Refused> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    check_for(plan, cpus)
+impl Disturbance {
+    /// Whether this is safe on this machine and makes sense. [`super::run`]
+    /// checks it too.
+    ///
+    /// # Errors
+    /// When it is not; the text has the limit.
+    pub fn check(&self) -> Result<(), Refused> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        check_for(self, cpus)
+    }
 }
 
 fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
@@ -96,14 +130,35 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
         kind,
         length,
         every,
+        duration,
         ..
     } = plan;
-    if kind.has_own_times() {
+    if kind.has_own_period() {
         return Ok(());
     }
-    let most = match kind.is_real_time() && cpus == 1 {
-        true => LONGEST_ALONE,
-        false => LONGEST,
+    if kind == Kind::Tick && !(TIMER_PERIODS[0]..=TIMER_PERIODS[1]).contains(&every) {
+        return Err(Refused::Timer { every });
+    }
+    if !kind.has_own_length() {
+        check_length(kind, length, every, cpus)?;
+    }
+    match duration <= every {
+        true => Err(Refused::TooBrief {
+            kind,
+            every,
+            duration,
+        }),
+        false => Ok(()),
+    }
+}
+
+fn check_length(kind: Kind, length: Nanos, every: Nanos, cpus: usize) -> Result<(), Refused> {
+    let (most, share) = if kind.is_in_kernel() {
+        (LONGEST_IN_KERNEL, LARGEST_SHARE_IN_KERNEL)
+    } else if kind.is_real_time() && cpus == 1 {
+        (LONGEST_ALONE, LARGEST_SHARE)
+    } else {
+        (LONGEST, LARGEST_SHARE)
     };
     if length > most {
         return Err(Refused::TooLong {
@@ -122,7 +177,7 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
             (shortest..=longest).contains(&every) && every.saturating_sub(length) >= SMALLEST_QUOTA;
         return fits.then_some(()).ok_or(Refused::Quota { length, every });
     }
-    let least = Nanos::from_ns(length.ns() * 100 / LARGEST_SHARE);
+    let least = Nanos::from_ns(length.ns() * 100 / share);
     match every < least {
         true => Err(Refused::TooOften {
             kind,
@@ -146,7 +201,7 @@ mod tests {
             length: Nanos::from_ms(length_ms),
             every: Nanos::from_ms(every_ms),
             cpu: Cpu(0),
-            duration: Nanos::from_secs(1),
+            duration: Nanos::from_secs(60),
             victims: vec![],
         }
     }
@@ -170,6 +225,40 @@ mod tests {
 
         assert!(err.to_string().ends_with("at least 10ms"), "{err}");
         assert_eq!(check_for(&plan(Kind::Lock, 8, 10), 2), Ok(()));
+    }
+
+    #[test]
+    fn inside_the_kernel_hits_are_shorter_and_rarer() {
+        for kind in [Kind::Softirq, Kind::Irq, Kind::IrqsOff] {
+            let long = check_for(&plan(kind, 101, 10_000), 64).unwrap_err();
+            let often = check_for(&plan(kind, 100, 199), 64).unwrap_err();
+
+            assert!(long.to_string().ends_with("at most 100ms"), "{long}");
+            assert!(often.to_string().ends_with("at least 200ms"), "{often}");
+            assert_eq!(check_for(&plan(kind, 100, 200), 1), Ok(()), "for {kind}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_ends_before_its_first_hit_is_refused() {
+        let err = check_for(&plan(Kind::Net, 7, 60_000), 2).unwrap_err();
+
+        assert_eq!(
+            err.to_string(),
+            "net: with a hit every 60s there is none in 60s; go on for longer than 60s"
+        );
+        assert_eq!(check_for(&plan(Kind::Net, 7, 59_999), 2), Ok(()));
+    }
+
+    #[test]
+    fn only_timers_with_sensible_periods_are_served_on_the_tick() {
+        let err = check_for(&plan(Kind::Tick, 0, 0), 2).unwrap_err();
+
+        assert_eq!(
+            err.to_string(),
+            "tick: a timer of 0ns is out of range; use 100us to 1s"
+        );
+        assert_eq!(check_for(&plan(Kind::Tick, 0, 1), 2), Ok(()));
     }
 
     #[test]

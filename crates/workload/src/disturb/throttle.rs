@@ -61,21 +61,17 @@ fn watch(site: &Site<'_>, group: &Group) -> Result<Vec<Hit>, DisturbError> {
             .map_err(site.needs("read the control group's cpu.stat"))
     };
     let end = clock::now() + site.plan.duration;
-    let mut hits = Vec::with_capacity(site.expected_hits());
+    let mut log = site.log();
     let mut before = read()?;
     while clock::now() < end && site.wait_until(clock::now() + POLL) {
         let throttled = read()?;
         let length = throttled.saturating_sub(before);
         before = throttled;
         if length > Nanos::ZERO {
-            hits.push(Hit {
-                start_ns: clock::now().saturating_sub(length),
-                length_ns: length,
-                cpu: site.plan.cpu,
-            });
+            log.push(site.hit(clock::now().saturating_sub(length), length));
         }
     }
-    Ok(hits)
+    Ok(log.hits)
 }
 
 /// A control group of our own, of either version; removed at the latest when
@@ -233,22 +229,18 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
 
 /// Runs without sleeping until the plan's end, and notes when it could not.
 fn pauses(site: &Site<'_>, least: Nanos) -> Vec<Hit> {
-    let mut hits = Vec::with_capacity(site.expected_hits());
+    let mut log = site.log();
     let mut last = clock::now();
     let end = last + site.plan.duration;
     while last < end && !site.is_stopped() {
         let now = clock::now();
         let gap = now.saturating_sub(last);
         if gap >= least {
-            hits.push(Hit {
-                start_ns: last,
-                length_ns: gap,
-                cpu: site.plan.cpu,
-            });
+            log.push(site.hit(last, gap));
         }
         last = now;
     }
-    hits
+    log.hits
 }
 
 /// How long real-time threads are stopped in each period.

@@ -22,6 +22,7 @@ enum {
 	TIMER_ABSOLUTE = 1, /* BPF_F_TIMER_ABS, Linux 6.4 */
 	TIMER_PINNED = 2,   /* BPF_F_TIMER_CPU_PIN, Linux 6.7 */
 	FOLLOWERS = 8,
+	FIRST_DELAY_NS = 1000, /* to the first callback, which only plans */
 	BUSY = 16, /* EBUSY: initialised by a trial before */
 	/* Expiries that one callback can find passed: a stall of this many
 	 * periods is skipped in one go, a longer one in several. */
@@ -251,7 +252,11 @@ int start_deferral(struct start_args *args)
 	err = bpf_timer_set_callback(&d->timer, on_deferred);
 	if (err)
 		return -err;
-	err = bpf_timer_start(&d->timer, bpf_ktime_get_ns() + 1000, timer_flags);
+	err = bpf_timer_start(&d->timer,
+			      timer_flags & TIMER_ABSOLUTE ?
+				      bpf_ktime_get_ns() + FIRST_DELAY_NS :
+				      FIRST_DELAY_NS,
+			      timer_flags);
 	if (err)
 		return -err;
 	d->skipping = 1;

@@ -1,0 +1,173 @@
+//! `laggard provoke`: make a known fault, and write down what it really did.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use anyhow::{Context as _, bail};
+use laggard_measure::linux;
+use laggard_model::{Cpu, Nanos};
+use laggard_report::Unit;
+use laggard_workload::disturb::{self, Disturbance, Hit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::ProvokeArgs;
+use crate::exit::Outcome;
+use crate::pipe;
+
+/// Hits that come more often than this are not shown one by one.
+const READABLE: Nanos = Nanos::from_ms(100);
+
+pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Outcome> {
+    let plan = plan(args)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())
+            .context("watch for the signal that ends the fault")?;
+    }
+    let mut view = View::new(&plan, args.json.as_deref())?;
+    let (tell, told) = mpsc::channel();
+    let hits = thread::scope(|scope| {
+        let fault = scope.spawn(|| {
+            let tell = tell;
+            disturb::run_telling(&plan, &stop, &|hit| {
+                // Nobody listens once a hit could not be shown; the fault is
+                // being stopped then.
+                let _ = tell.send(*hit);
+            })
+        });
+        let shown = told.iter().try_for_each(|hit| view.show(&hit));
+        if shown.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let hits = fault
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        shown.map(|()| hits)
+    })?;
+    view.sum_up(&hits)?;
+    let is_done = !hits.is_empty() || stop.load(Ordering::Relaxed);
+    Ok(if is_done { Outcome::Ok } else { Outcome::Unmet })
+}
+
+fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
+    let kind = args.kind;
+    if kind.has_own_length() && args.length.is_some() {
+        bail!("the length of `{kind}` cannot be chosen; leave --length out");
+    }
+    if kind.has_own_period() && args.every.is_some() {
+        bail!("the period of `{kind}` comes from the kernel's settings; leave --every out");
+    }
+    if kind != disturb::Kind::Throttle && !args.pid.is_empty() {
+        bail!("`{kind}` stops no process; --pid is for `throttle`");
+    }
+    let online = linux::online_cpus();
+    let cpu = match args.cpu.map(Cpu) {
+        Some(cpu) if online.contains(cpu) => cpu,
+        Some(cpu) => bail!("CPU {cpu} is not online; choose from {online}"),
+        None => *online.as_slice().last().context("find a CPU")?,
+    };
+    let (length, every) = kind.usual_times();
+    let plan = Disturbance {
+        kind,
+        length: args.length.unwrap_or(length),
+        every: args.every.unwrap_or(every),
+        cpu,
+        duration: args.duration,
+        victims: args.pid.clone(),
+    };
+    plan.check()?;
+    Ok(plan)
+}
+
+/// What the user sees while the fault lasts.
+struct View {
+    begin: Nanos,
+    json: Option<Box<dyn Write>>,
+    shows_text: bool,
+    shows_each: bool,
+}
+
+impl View {
+    fn new(plan: &Disturbance, json: Option<&Path>) -> anyhow::Result<Self> {
+        let is_stdout = json.is_some_and(|path| path == Path::new("-"));
+        let json: Option<Box<dyn Write>> = match json {
+            None => None,
+            Some(_) if is_stdout => Some(Box::new(io::stdout())),
+            Some(path) => Some(Box::new(
+                File::create(path).with_context(|| format!("create `{}`", path.display()))?,
+            )),
+        };
+        let view = Self {
+            begin: linux::now(),
+            json,
+            shows_text: !is_stdout,
+            shows_each: plan.kind.has_own_period() || plan.every >= READABLE,
+        };
+        view.say(&format!("{}; Ctrl-C ends it\n", announcement(plan)))?;
+        Ok(view)
+    }
+
+    fn say(&self, text: &str) -> anyhow::Result<()> {
+        match self.shows_text {
+            true => pipe::print(text),
+            false => Ok(()),
+        }
+    }
+
+    fn show(&mut self, hit: &Hit) -> anyhow::Result<()> {
+        if let Some(json) = &mut self.json {
+            match disturb::write_hits(&[*hit], json) {
+                Err(err) if !self.shows_text && err.kind() == io::ErrorKind::BrokenPipe => {}
+                result => result.context("write the hits")?,
+            }
+        }
+        if !self.shows_each {
+            return Ok(());
+        }
+        self.say(&format!(
+            "{:>9.3} s  {} on CPU {}\n",
+            hit.start_ns.saturating_sub(self.begin).as_secs_f64(),
+            Unit::Auto.write_nanos(hit.length_ns),
+            hit.cpu
+        ))
+    }
+
+    fn sum_up(&self, hits: &[Hit]) -> anyhow::Result<()> {
+        let lengths = || hits.iter().map(|hit| hit.length_ns);
+        let text = match (lengths().min(), lengths().max()) {
+            (Some(least), Some(most)) => format!(
+                "{} hit{} of {} to {}\n",
+                hits.len(),
+                if hits.len() == 1 { "" } else { "s" },
+                Unit::Auto.write_nanos(least),
+                Unit::Auto.write_nanos(most)
+            ),
+            _ => "no hit; go on for longer, or see docs/provoke.md for what prevents this fault\n"
+                .into(),
+        };
+        self.say(&text)
+    }
+}
+
+/// What is about to happen.
+fn announcement(plan: &Disturbance) -> String {
+    let Disturbance {
+        kind,
+        length,
+        every,
+        cpu,
+        duration,
+        ..
+    } = plan;
+    let times = match (kind.has_own_length(), kind.has_own_period()) {
+        (false, _) => format!("{length} every {every}, "),
+        (true, false) => format!("every {every}, "),
+        (true, true) => String::new(),
+    };
+    format!("{kind}: {times}on CPU {cpu}, for {duration}")
+}

@@ -1,0 +1,180 @@
+//! Faults made while the probe measures: what is provoked is what is seen,
+//! at the stage where it belongs. Lower bounds only, because this machine may
+//! be as late as it likes for other reasons.
+//!
+//! Needs root, BPF, and a CPU 1; without them each test is skipped, with a
+//! word why.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use laggard_analyze::period::{TickSearch, find_tick};
+use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::{Probe, Request};
+use laggard_model::{Activation, Batch, Cpu, Nanos, Service, Stage};
+use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run};
+
+/// Two faults at once would make each other's truth false.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const CPU: Cpu = Cpu(1);
+const LENGTH: Nanos = Nanos::from_ms(7);
+const LATE: Nanos = Nanos::from_ms(5);
+const PERIOD: Nanos = Nanos::from_ms(1);
+
+struct Seen {
+    hits: Vec<Hit>,
+    activations: Vec<Activation>,
+}
+
+fn plan(kind: Kind) -> Disturbance {
+    Disturbance {
+        kind,
+        length: LENGTH,
+        every: Nanos::from_ms(100),
+        cpu: CPU,
+        duration: Nanos::from_secs(2),
+        victims: vec![],
+    }
+}
+
+/// Measures fifo:90 under `kind`, or says why that is not possible.
+fn measure_under(kind: Kind) -> Option<Seen> {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let skip = |why: &dyn std::fmt::Display| println!("skipped: {why}");
+    if !online_cpus().contains(CPU) {
+        skip(&"there is no CPU 1");
+        return None;
+    }
+    let request = Request {
+        cpus: [CPU].into_iter().collect(),
+        services: vec![Service::Fifo(90)],
+        optional: false,
+        period: PERIOD,
+        dither: true,
+        seed: 1,
+    };
+    let mut probe = LinuxProbe::new(request, Wanted::Bpf)
+        .map_err(|err| skip(&err))
+        .ok()?;
+    let mut batch = Batch::default();
+    probe.start().unwrap();
+    let hits = thread::scope(|scope| {
+        let fault = scope.spawn(|| run(&plan(kind), &AtomicBool::new(false)));
+        while !fault.is_finished() {
+            probe.pause(Duration::from_millis(20));
+            probe.drain(&mut batch);
+        }
+        fault.join().unwrap()
+    });
+    probe.pause(Duration::from_millis(50));
+    probe.stop();
+    probe.drain(&mut batch);
+    match hits {
+        Ok(hits) => Some(Seen {
+            hits,
+            activations: batch.iter().collect(),
+        }),
+        Err(err @ (DisturbError::Placement { .. } | DisturbError::Needs { .. })) => {
+            skip(&err);
+            None
+        }
+        Err(err) => panic!("{err}"),
+    }
+}
+
+impl Seen {
+    /// Hits with an activation asked for just before or in them for which
+    /// `holds`.
+    fn found(&self, holds: impl Fn(&Activation) -> bool) -> usize {
+        self.hits
+            .iter()
+            .filter(|hit| {
+                let window = hit.start_ns.saturating_sub(PERIOD)..hit.start_ns + hit.length_ns;
+                self.activations
+                    .iter()
+                    .any(|one| window.contains(&one.expiry) && holds(one))
+            })
+            .count()
+    }
+}
+
+/// Checks that most hits made a thread late, and made it so before `stage`.
+fn most_hits_delay(kind: Kind, stage: Stage) {
+    let Some(seen) = measure_under(kind) else {
+        return;
+    };
+
+    let late = seen.found(|one| one.latency() > LATE);
+    let late_there = seen.found(|one| one.steps[stage.index()].is_some_and(|step| step > LATE));
+    let (hits, most) = (seen.hits.len(), seen.hits.len() / 2 + 1);
+    assert!(hits >= 10, "{kind}: {:?}", seen.hits);
+    assert!(seen.hits.iter().all(|hit| hit.length_ns >= LENGTH));
+    assert!(late >= most, "{kind}: {late} of {hits}");
+    assert!(
+        late_there >= most,
+        "{kind}: {late_there} of {hits} before {stage}"
+    );
+    println!("{kind}: {late} of {hits} found, {late_there} late before {stage}");
+}
+
+#[test]
+fn a_long_softirq_keeps_a_thread_that_was_woken_from_running() {
+    most_hits_delay(Kind::Softirq, Stage::Running);
+}
+
+#[test]
+fn a_thread_above_keeps_a_thread_that_was_woken_from_running() {
+    most_hits_delay(Kind::Thread, Stage::Running);
+}
+
+#[test]
+fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
+    // They join the running interrupt, so they have no `irq` of their own.
+    most_hits_delay(Kind::Irq, Stage::Expire);
+}
+
+#[test]
+fn disabled_interrupts_keep_the_interrupt_out() {
+    most_hits_delay(Kind::IrqsOff, Stage::Irq);
+}
+
+#[test]
+fn a_search_for_ticks_finds_the_hidden_one() {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let plan = Disturbance {
+        every: PERIOD,
+        cpu: Cpu(0),
+        duration: Nanos::from_ms(400),
+        ..plan(Kind::Tick)
+    };
+    let hits = match run(&plan, &AtomicBool::new(false)) {
+        Ok(hits) => hits,
+        Err(err @ DisturbError::Placement { .. }) => {
+            println!("skipped: {err}");
+            return;
+        }
+        Err(err) => panic!("{err}"),
+    };
+    let served_us: Vec<f64> = hits
+        .iter()
+        .map(|hit| (hit.start_ns + hit.length_ns).as_secs_f64() * 1e6)
+        .collect();
+    let search = TickSearch {
+        shortest: 900.0,
+        longest: 1100.0,
+        requested: Some(1000.0),
+    };
+
+    let tick = find_tick(&served_us, search).unwrap();
+
+    assert!(tick.p < 0.01, "{tick:?}");
+    assert!((tick.period - 976.5625).abs() < 1.0, "{tick:?}");
+    println!("tick: {:.3} us, p {:.1e}", tick.period, tick.p);
+}

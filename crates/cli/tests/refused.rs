@@ -1,0 +1,160 @@
+//! Machines and users that refuse something: the rest is measured all the
+//! same, and the recording says what is missing.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program in a folder that every user may enter.
+fn open_folder() -> TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = TempDir::new().unwrap();
+    std::fs::copy(
+        assert_cmd::cargo::cargo_bin("laggard"),
+        dir.path().join("laggard"),
+    )
+    .unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+/// Whether this user is root; says so when a test has to be skipped.
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    let is_root = id.stdout == b"0\n";
+    if !is_root {
+        println!("skipped: it takes root to play another machine or user");
+    }
+    is_root
+}
+
+/// Runs `script` by a shell in the folder.
+fn shell(dir: &Path, script: &str) -> Output {
+    Command::new("sh")
+        .args(["-c", script])
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+fn manifest(dir: &Path) -> Value {
+    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn has_caveat(manifest: &Value, kind: &str) -> bool {
+    manifest["caveats"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|caveat| caveat["kind"] == kind)
+}
+
+#[test]
+fn without_type_information_only_threads_are_measured() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "unshare --mount sh -c 'mount -t tmpfs none /sys/kernel/btf && exec ./laggard record -q -o r.laggard --duration 1s'",
+    );
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let manifest = manifest(dir.path());
+    assert_eq!(manifest["backend"], "user");
+    assert!(has_caveat(&manifest, "no_bpf"), "{:#}", manifest["caveats"]);
+    assert!(has_caveat(&manifest, "service_absent"));
+}
+
+#[test]
+fn without_root_normal_threads_are_measured() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "setpriv --reuid=65534 --regid=65534 --clear-groups ./laggard record -q -o r.laggard --duration 1s",
+    );
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let manifest = manifest(dir.path());
+    assert_eq!(manifest["state"], "complete");
+    let lines = manifest["lines"].as_array().unwrap();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line["service"] == "other"));
+}
+
+#[test]
+fn without_root_doctor_says_no_and_what_to_do() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "setpriv --reuid=65534 --regid=65534 --clear-groups ./laggard doctor",
+    );
+
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("this user may not load BPF programs"),
+        "{text}"
+    );
+    assert!(text.contains("remedy: run as root"), "{text}");
+}
+
+#[test]
+fn a_termination_signal_ends_a_complete_recording_and_its_load() {
+    let dir = open_folder();
+    let mut child = Command::new(dir.path().join("laggard"))
+        .args([
+            "record",
+            "-q",
+            "-o",
+            "r.laggard",
+            "--backend=user",
+            "--services=other",
+        ])
+        .args(["--duration=10min", "--load=draw"])
+        .current_dir(dir.path())
+        .spawn()
+        .unwrap();
+    while !dir.path().join("r.laggard/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+
+    let killed = shell(dir.path(), &format!("kill -TERM {}", child.id()));
+    let status = child.wait().unwrap();
+
+    assert!(killed.status.success());
+    assert_eq!(status.code(), Some(0));
+    let manifest = manifest(dir.path());
+    assert_eq!(manifest["state"], "interrupted");
+    assert!(manifest["load"]["throughput"]["count"].as_u64().unwrap() > 0);
+    let mine = format!("{}/laggard load", dir.path().display());
+    let left = Command::new("pgrep").args(["-f", &mine]).output().unwrap();
+    assert_eq!(String::from_utf8(left.stdout).unwrap(), "");
+}
+
+#[test]
+fn a_load_that_fails_is_a_caveat_and_not_a_silent_idle_run() {
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "./laggard record -q -o r.laggard --backend=user --services=other --duration=2s -- false",
+    );
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(has_caveat(&manifest(dir.path()), "load_ended"));
+}

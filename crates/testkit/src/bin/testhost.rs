@@ -1,0 +1,170 @@
+//! Boots a Debian kernel in QEMU, runs a command, brings back what it left.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use laggard_model::Nanos;
+use laggard_testkit::host::{Host, Kernel, KernelName, Mode, Outcome};
+
+/// Boot a Debian kernel in QEMU, run a command, bring back what it left.
+#[derive(Debug, Parser)]
+#[command(name = "testhost")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Fetch kernels into the cache; all of them unless some are named.
+    Fetch {
+        /// Such as 6.1 or 6.12-rt.
+        kernels: Vec<String>,
+    },
+    /// Boot a kernel, run a command, show what it wrote and exit as it did.
+    Run(Run),
+}
+
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// Such as 6.1 or 6.12-rt.
+    #[arg(long)]
+    kernel: String,
+    /// How time passes: virtual on one CPU, or real on two.
+    #[arg(long, value_enum, default_value_t = Time::Icount)]
+    mode: Time,
+    /// A program of this machine, put into /usr/bin with its libraries.
+    #[arg(long)]
+    program: Vec<PathBuf>,
+    /// A file of this machine and where it goes, as FROM:TO.
+    #[arg(long, value_name = "FROM:TO")]
+    file: Vec<String>,
+    /// Add QEMU's `edu` device as /dev/uio0.
+    #[arg(long)]
+    edu: bool,
+    /// Stop the whole machine: when after the command began, and how long,
+    /// as 2s:20ms. Only with --mode smp.
+    #[arg(long, value_name = "AT:LENGTH")]
+    stall: Vec<String>,
+    /// More of the kernel's command line.
+    #[arg(long, default_value = "")]
+    append: String,
+    /// Memory in MiB.
+    #[arg(long, default_value_t = 512)]
+    memory: u64,
+    /// What the guest's random numbers derive from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How much real time it has, boot included.
+    #[arg(long, default_value = "120s")]
+    deadline: Nanos,
+    /// Where to put `output` and what the command leaves in /result.
+    #[arg(long)]
+    results: Option<PathBuf>,
+    /// Show the guest's console as well.
+    #[arg(long)]
+    console: bool,
+    /// The shell text to run.
+    #[arg(trailing_var_arg = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Time {
+    Icount,
+    Smp,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().verb {
+        Verb::Fetch { kernels } => fetch(&kernels).map(|()| ExitCode::SUCCESS),
+        Verb::Run(run) => boot(run),
+    }
+    .unwrap_or_else(|error| {
+        eprintln!("testhost: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn fetch(kernels: &[String]) -> Result<()> {
+    let all = KernelName::ALL.map(|name| name.to_string());
+    for name in if kernels.is_empty() {
+        &all[..]
+    } else {
+        kernels
+    } {
+        let kernel = Kernel::fetch(name).with_context(|| format!("fetch kernel {name}"))?;
+        println!("{name}: {} in {}", kernel.release, kernel.image().display());
+    }
+    Ok(())
+}
+
+fn boot(run: Run) -> Result<ExitCode> {
+    let kernel = Kernel::fetch(&run.kernel)?;
+    let mut host = Host::new(kernel)
+        .mode(match run.mode {
+            Time::Icount => Mode::Icount,
+            Time::Smp => Mode::Smp,
+        })
+        .memory_mib(run.memory)
+        .seed(run.seed)
+        .kernel_arguments(&run.append)
+        .deadline(run.deadline.into())
+        .command(&run.command.join(" "));
+    for program in run.program {
+        host = host.program(program);
+    }
+    for pair in &run.file {
+        let Some((from, to)) = pair.split_once(':') else {
+            bail!("`{pair}` is not FROM:TO, as in notes.txt:/root/notes.txt");
+        };
+        host = host.file(from, to);
+    }
+    for pair in &run.stall {
+        let (at, length) = stall(pair)?;
+        host = host.stall_at(at, length);
+    }
+    if run.edu {
+        host = host.edu();
+    }
+    if let Some(directory) = run.results {
+        host = host.results(directory);
+    }
+    let outcome = host.run()?;
+    show(&outcome, run.console);
+    // As a shell would: statuses above 255 do not exist.
+    Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(255)))
+}
+
+fn stall(pair: &str) -> Result<(Duration, Duration)> {
+    let Some((at, length)) = pair.split_once(':') else {
+        bail!("`{pair}` is not AT:LENGTH, as in 2s:20ms");
+    };
+    let (at, length): (Nanos, Nanos) = (at.parse()?, length.parse()?);
+    Ok((at.into(), length.into()))
+}
+
+fn show(outcome: &Outcome, console: bool) {
+    if console {
+        eprint!("{}", outcome.console);
+    }
+    print!("{}", outcome.output);
+    for stall in &outcome.stalls {
+        eprintln!(
+            "testhost: stalled {:.3} s after the command began, for {:.3} ms",
+            stall.at.as_secs_f64(),
+            stall.length.as_secs_f64() * 1e3
+        );
+    }
+    eprintln!(
+        "testhost: status {}; {:.1} s real time, {:.1} s of it to boot",
+        outcome.status,
+        outcome.total.as_secs_f64(),
+        outcome.boot.as_secs_f64()
+    );
+}

@@ -1,0 +1,97 @@
+//! What was fetched, kept outside the source tree between runs.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::error::FetchError;
+
+/// The directory of everything fetched. Open: nobody else fetches.
+#[derive(Debug)]
+pub(super) struct Cache {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl Cache {
+    /// `$XDG_CACHE_HOME/laggard/kernels`, or the same under `~/.cache`.
+    /// Waits while another process fetches.
+    pub(super) fn open() -> Result<Self, FetchError> {
+        let base = env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+            .unwrap_or_else(env::temp_dir);
+        Self::at(base.join("laggard/kernels"))
+    }
+
+    fn at(root: PathBuf) -> Result<Self, FetchError> {
+        fs::create_dir_all(&root).map_err(FetchError::io(&root))?;
+        let path = root.join("lock");
+        let lock = File::create(&path).map_err(FetchError::io(&path))?;
+        lock.lock().map_err(FetchError::io(path))?;
+        Ok(Self { root, _lock: lock })
+    }
+
+    /// Where apt keeps its state.
+    pub(super) fn apt(&self) -> PathBuf {
+        self.root.join("apt")
+    }
+
+    /// The directory of that name, filled by `fill` if it is not there yet.
+    /// It appears only when `fill` has succeeded.
+    pub(super) fn entry(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> Result<(), FetchError>,
+    ) -> Result<PathBuf, FetchError> {
+        let entry = self.root.join(name);
+        if entry.is_dir() {
+            return Ok(entry);
+        }
+        let partial = self.root.join(format!("{name}.partial"));
+        if partial.exists() {
+            fs::remove_dir_all(&partial).map_err(FetchError::io(&partial))?;
+        }
+        fs::create_dir(&partial).map_err(FetchError::io(&partial))?;
+        fill(&partial)?;
+        fs::rename(&partial, &entry).map_err(FetchError::io(&entry))?;
+        Ok(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_could_not_be_filled_is_tried_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cache = Cache::at(scratch.path().into()).unwrap();
+
+        let failed = cache.entry("kernel", |into| {
+            fs::write(into.join("half"), "x").unwrap();
+            Err(FetchError::NoMirror)
+        });
+        let entry = cache
+            .entry("kernel", |into| {
+                fs::write(into.join("whole"), "x").unwrap();
+                Ok(())
+            })
+            .unwrap();
+
+        assert!(failed.is_err());
+        assert!(entry.join("whole").exists() && !entry.join("half").exists());
+    }
+
+    #[test]
+    fn an_entry_is_filled_only_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cache = Cache::at(scratch.path().into()).unwrap();
+        cache.entry("kernel", |_| Ok(())).unwrap();
+
+        let again = cache.entry("kernel", |_| panic!("was there already"));
+
+        assert!(again.is_ok());
+    }
+}

@@ -1,0 +1,297 @@
+//! A running QEMU: watched, stalled, ended.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::Stall;
+use super::error::{FetchError, RunError};
+use super::qmp::Qmp;
+use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
+
+/// What init shows when it starts the command.
+const COMMAND_BEGINS: &str = "testhost: command begins";
+/// How long a guest that was told to stop may take to hand over its results.
+const GRACE: Duration = Duration::from_secs(10);
+/// A limit against hanging, not an expectation.
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+/// A guest that floods its console keeps only the end.
+const CONSOLE_LIMIT: usize = 1 << 20;
+
+/// Where the protocol's socket is. The path has to be short (108 bytes).
+pub(super) fn socket(scratch: &Path) -> PathBuf {
+    scratch.join("qmp")
+}
+
+/// What the loop waits for.
+#[derive(Debug)]
+enum Happening {
+    /// The console shows a line.
+    Line(String),
+    /// QEMU reports an event.
+    Event(String),
+    /// QEMU has closed its end of the console: it is gone.
+    Gone,
+}
+
+/// What a guest left that has ended as it should.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) header: Header,
+    pub(super) archive: PathBuf,
+    pub(super) console: String,
+    pub(super) stalls: Vec<Stall>,
+    pub(super) boot: Duration,
+    pub(super) total: Duration,
+}
+
+/// A guest that runs until this value is dropped.
+#[derive(Debug)]
+pub(super) struct Guest {
+    process: Process,
+    /// Closed when the guest has been told to stop.
+    input: Option<ChildStdin>,
+    qmp: Qmp,
+    happenings: Receiver<Happening>,
+    console: String,
+    scratch: PathBuf,
+    booted_at: Instant,
+    began_at: Option<Instant>,
+}
+
+impl Guest {
+    /// Starts QEMU with these arguments.
+    pub(super) fn boot(arguments: &[String], scratch: &Path) -> Result<Self, RunError> {
+        let booted_at = Instant::now();
+        // QEMU ends when this thread ends, however that happens, and never
+        // runs under a real-time policy, which would starve its own main loop.
+        let errors = scratch.join("qemu.err");
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "chrt", "--other", "0"])
+            .arg("qemu-system-x86_64")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors).map_err(RunError::io(&errors))?)
+            .spawn()
+            .map(Process)
+            .map_err(|_| FetchError::NotInstalled {
+                program: "setpriv",
+                package: "util-linux",
+            })?;
+        let (sender, happenings) = channel();
+        if let Some(output) = process.0.stdout.take() {
+            let sender = sender.clone();
+            thread::spawn(move || watch_console(output, &sender));
+        }
+        let stream = process.connect(scratch)?;
+        let qmp = Qmp::start(stream, move |event| {
+            // Nobody listens any more once the guest is dropped.
+            let _ = sender.send(Happening::Event(event));
+        })?;
+        Ok(Self {
+            input: process.0.stdin.take(),
+            process,
+            qmp,
+            happenings,
+            console: String::new(),
+            scratch: scratch.into(),
+            booted_at,
+            began_at: None,
+        })
+    }
+
+    /// Waits until the guest has ended, and makes stalls meanwhile.
+    pub(super) fn finish(
+        mut self,
+        stalls: &[Stall],
+        deadline: Duration,
+    ) -> Result<Finished, RunError> {
+        let mut planned = stalls.iter().peekable();
+        let mut made = Vec::new();
+        loop {
+            let mut until = self.booted_at + deadline;
+            if self.input.is_none() {
+                until += GRACE;
+            }
+            let due = match (self.began_at, planned.peek()) {
+                (Some(began), Some(stall)) => Some(began + stall.at),
+                _ => None,
+            };
+            let wait = due.map_or(until, |due| due.min(until));
+            let wait = wait.saturating_duration_since(Instant::now());
+            match self.happenings.recv_timeout(wait) {
+                Ok(Happening::Line(line)) => self.show(&line),
+                Ok(Happening::Event(event)) if event == "SHUTDOWN" => {
+                    return self.collect(made);
+                }
+                Ok(Happening::Event(_)) => {}
+                Ok(Happening::Gone) | Err(RecvTimeoutError::Disconnected) => {
+                    let words = last_words(&self.scratch)?;
+                    return Err(RunError::Qemu(format!("{words}\n{}", self.console)));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let (Some(began), Some(stall)) = (
+                        self.began_at,
+                        planned.next_if(|_| due.is_some_and(|due| due <= Instant::now())),
+                    ) {
+                        made.push(self.stall(began, stall.length)?);
+                    } else if let Some(mut input) = self.input.take() {
+                        // To init, which then ends the command. A guest that
+                        // cannot read it is ended after the grace.
+                        let _ = input.write_all(b"\n");
+                    } else {
+                        return Err(RunError::Deadline {
+                            after: deadline,
+                            console: std::mem::take(&mut self.console),
+                            output: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    fn show(&mut self, line: &str) {
+        if line == COMMAND_BEGINS {
+            self.began_at = Some(Instant::now());
+        }
+        self.console.push_str(line);
+        self.console.push('\n');
+        if self.console.len() > CONSOLE_LIMIT {
+            let half = self.console.len() / 2;
+            let cut = self.console[half..]
+                .find('\n')
+                .map_or(half, |at| half + at + 1);
+            self.console.drain(..cut);
+        }
+    }
+
+    /// Stops QEMU by a signal. Its own `stop` command would stop the guest's
+    /// clocks as well, and the guest would see nothing.
+    fn stall(&self, began: Instant, length: Duration) -> Result<Stall, RunError> {
+        let signal = |signal| {
+            kill(self.process.pid(), signal).map_err(|errno| RunError::Qemu(errno.to_string()))
+        };
+        let from = Instant::now();
+        signal(Signal::SIGSTOP)?;
+        thread::sleep(length);
+        signal(Signal::SIGCONT)?;
+        Ok(Stall {
+            at: from - began,
+            length: from.elapsed(),
+        })
+    }
+
+    /// The guest has switched off; its memory is still there.
+    fn collect(mut self, stalls: Vec<Stall>) -> Result<Finished, RunError> {
+        let total = self.booted_at.elapsed();
+        let page = self.scratch.join("header");
+        self.qmp.save_memory(RESULTS_AT, HEADER_BYTES, &page)?;
+        let bytes = fs::read(&page).map_err(RunError::io(&page))?;
+        // What the console still has to say may arrive after the event.
+        while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
+            if let Happening::Line(line) = happening {
+                self.show(&line);
+            }
+        }
+        let header = match Header::parse(&bytes) {
+            Some(header) if header.bytes > 0 => header,
+            _ => {
+                return Err(RunError::NoResults {
+                    console: std::mem::take(&mut self.console),
+                });
+            }
+        };
+        if header.bytes > LIMIT_BYTES {
+            return Err(RunError::ResultsTooBig {
+                bytes: header.bytes,
+                limit: LIMIT_BYTES,
+            });
+        }
+        let archive = self.scratch.join("results.tar");
+        self.qmp
+            .save_memory(RESULTS_AT + HEADER_BYTES, header.bytes, &archive)?;
+        Ok(Finished {
+            header,
+            archive,
+            console: std::mem::take(&mut self.console),
+            stalls,
+            boot: self.began_at.map_or(total, |began| began - self.booted_at),
+            total,
+        })
+    }
+}
+
+/// QEMU's process, which ends with this value.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Process {
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.0.id()).expect("Linux counts processes to 2^22"))
+    }
+
+    /// Connects as soon as QEMU listens.
+    fn connect(&mut self, scratch: &Path) -> Result<UnixStream, RunError> {
+        let give_up = Instant::now() + LISTENS_WITHIN;
+        loop {
+            if let Ok(stream) = UnixStream::connect(socket(scratch)) {
+                return Ok(stream);
+            }
+            let ended = self.0.try_wait().map_err(RunError::io("qemu"))?.is_some();
+            let errors = last_words(scratch)?;
+            if ended && errors.contains("failed to execute") {
+                return Err(FetchError::NotInstalled {
+                    program: "qemu-system-x86_64",
+                    package: "qemu-system-x86",
+                }
+                .into());
+            }
+            if ended || Instant::now() > give_up {
+                return Err(RunError::Qemu(errors));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What QEMU complained about before it ended.
+fn last_words(scratch: &Path) -> Result<String, RunError> {
+    let path = scratch.join("qemu.err");
+    let text = fs::read(&path).map_err(RunError::io(path))?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+fn watch_console(output: impl Read, sender: &Sender<Happening>) {
+    let mut reader = BufReader::new(output);
+    let mut line = Vec::new();
+    while reader
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|read| read > 0)
+    {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        line.clear();
+        if sender.send(Happening::Line(text)).is_err() {
+            return;
+        }
+    }
+    // Nobody listens any more once the guest is dropped.
+    let _ = sender.send(Happening::Gone);
+}

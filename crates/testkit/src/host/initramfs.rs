@@ -1,0 +1,148 @@
+//! Packs a guest's first and only file system.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::cpio::Archive;
+use super::error::{FetchError, RunError};
+use super::kernel::Kernel;
+use super::results::{RESULTS_AT, RESULTS_BYTES};
+use super::tools::Tools;
+
+const INIT: &str = include_str!("init.sh");
+
+/// What a guest is to find in its file system.
+#[derive(Debug)]
+pub(super) struct Contents<'a> {
+    /// Which kernel it boots.
+    pub(super) kernel: &'a Kernel,
+    /// The programs that every guest has.
+    pub(super) tools: &'a Tools,
+    /// Files of this machine and where they go.
+    pub(super) files: &'a [(PathBuf, String)],
+    /// The shell text that it runs.
+    pub(super) command: &'a str,
+    /// Whether the `edu` device is to be bound to `uio_pci_generic`.
+    pub(super) edu: bool,
+    /// How long it waits after boot for its kernel to come to rest.
+    pub(super) settle: Duration,
+}
+
+impl Contents<'_> {
+    /// Writes the file system to `path` and returns its size in bytes.
+    pub(super) fn write(&self, path: &Path) -> Result<u64, RunError> {
+        let mut archive = Archive::new(BufWriter::new(
+            File::create(path).map_err(RunError::io(path))?,
+        ));
+        self.fill(&mut archive, path)?;
+        archive.finish().map_err(RunError::io(path))?;
+        Ok(fs::metadata(path).map_err(RunError::io(path))?.len())
+    }
+
+    fn fill(&self, archive: &mut Archive<impl Write>, path: &Path) -> Result<(), RunError> {
+        let modules: &[&str] = if self.edu {
+            &["uio", "uio_pci_generic"]
+        } else {
+            &[]
+        };
+        let settings = format!(
+            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\n",
+            modules.join(" "),
+            u8::from(self.edu),
+            self.settle.as_secs(),
+        );
+        let os = "NAME='laggard test host'\nID=testhost\nPRETTY_NAME='laggard test host'\n";
+        for (name, mode, content) in [
+            ("init", 0o755, INIT),
+            ("command", 0o644, self.command),
+            ("etc/testhost.conf", 0o644, settings.as_str()),
+            ("etc/os-release", 0o644, os),
+            ("etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\n"),
+            ("etc/group", 0o644, "root:x:0:\n"),
+        ] {
+            archive
+                .file(name, mode, content.as_bytes())
+                .map_err(RunError::io(path))?;
+        }
+        archive
+            .symlink("etc/mtab", "/proc/mounts")
+            .map_err(RunError::io(path))?;
+        let config = format!("boot/config-{}", self.kernel.release);
+        copy(archive, &self.kernel.config(), &config)?;
+        for module in modules {
+            let to = format!("modules/{module}.ko");
+            copy(archive, &self.kernel.module(module), &to)?;
+        }
+        for (from, to) in self.tools.files() {
+            copy(archive, &from, &to)?;
+        }
+        for (from, to) in self.files {
+            copy(archive, from, to)?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(archive: &mut Archive<impl Write>, from: &Path, to: &str) -> Result<(), RunError> {
+    let content = fs::read(from).map_err(RunError::io(from))?;
+    let mode = fs::metadata(from)
+        .map_err(RunError::io(from))?
+        .permissions()
+        .mode();
+    archive.file(to, mode, &content).map_err(RunError::io(from))
+}
+
+/// The shared libraries that a program of this machine needs, and the loader.
+/// None where it is statically linked.
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|_| FetchError::NotInstalled {
+            program: "ldd",
+            package: "libc-bin",
+        })?;
+    // It fails on a static program; a missing program is seen when copied.
+    Ok(parse_libraries(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn parse_libraries(ldd: &str) -> Vec<PathBuf> {
+    ldd.lines()
+        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+        .map(PathBuf::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_needs_its_libraries_and_the_loader_but_not_the_vdso() {
+        let ldd = "\tlinux-vdso.so.1 (0x00007f)\n\
+                   \tlibelf.so.1 => /lib/x86_64-linux-gnu/libelf.so.1 (0x00007f)\n\
+                   \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
+                   \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+
+        assert_eq!(
+            parse_libraries(ldd),
+            [
+                "/lib/x86_64-linux-gnu/libelf.so.1",
+                "/lib/x86_64-linux-gnu/libc.so.6",
+                "/lib64/ld-linux-x86-64.so.2"
+            ]
+            .map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_static_program_needs_none() {
+        assert!(parse_libraries("\tstatically linked\n").is_empty());
+        assert!(parse_libraries("\tnot a dynamic executable\n").is_empty());
+    }
+}

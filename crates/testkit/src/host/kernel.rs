@@ -1,0 +1,239 @@
+//! The kernels of the test hosts: Debian's, stock and `PREEMPT_RT`.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use super::apt::{self, Apt};
+use super::cache::Cache;
+use super::error::FetchError;
+
+/// Modules that a guest may ask for, in the order in which they load.
+const MODULES: [&str; 2] = ["uio", "uio_pci_generic"];
+
+/// Which kernel: a series, stock or `PREEMPT_RT`.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KernelName {
+    series: &'static str,
+    rt: bool,
+}
+
+impl KernelName {
+    /// All kernels that there are test hosts for.
+    pub const ALL: [Self; 6] = [
+        Self::new("6.1", false),
+        Self::new("6.1", true),
+        Self::new("6.12", false),
+        Self::new("6.12", true),
+        Self::new("7.2", false),
+        Self::new("7.2", true),
+    ];
+
+    const fn new(series: &'static str, rt: bool) -> Self {
+        Self { series, rt }
+    }
+
+    /// Whether it is built with `PREEMPT_RT`.
+    pub const fn is_rt(self) -> bool {
+        self.rt
+    }
+
+    /// The regular expression of its packages' names.
+    fn expression(self) -> String {
+        let series = self.series.replace('.', r"\.");
+        let flavour = if self.rt { "rt-amd64" } else { "amd64" };
+        format!(r"^linux-image-{series}\.[0-9][^-]*(-[0-9]+)?-{flavour}$")
+    }
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.series, if self.rt { "-rt" } else { "" })
+    }
+}
+
+impl FromStr for KernelName {
+    type Err = FetchError;
+
+    fn from_str(text: &str) -> Result<Self, FetchError> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.to_string() == text)
+            .ok_or_else(|| FetchError::UnknownKernel(text.into()))
+    }
+}
+
+/// A kernel that was fetched and lies unpacked in the cache.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Which it is.
+    pub name: KernelName,
+    /// What it calls itself, such as `6.12.95+deb12-rt-amd64`.
+    pub release: String,
+    directory: PathBuf,
+}
+
+impl Kernel {
+    /// Fetches the newest kernel of a name such as `6.12-rt`, or takes the
+    /// one that was fetched before. To fetch anew, remove the cache's
+    /// directory.
+    ///
+    /// # Errors
+    /// When there is no such kernel, or it cannot be fetched.
+    pub fn fetch(name: &str) -> Result<Self, FetchError> {
+        let name: KernelName = name.parse()?;
+        let cache = Cache::open()?;
+        let directory = cache.entry(&format!("kernel-{name}"), |into| {
+            let apt = Apt::update(cache.apt())?;
+            let image = newest(apt.search(&name.expression())?)
+                .ok_or_else(|| FetchError::NoPackage(name.expression()))?;
+            let mut packages = apt.dependencies(&image)?;
+            packages.retain(|package| is_part_of(&image, package));
+            packages.push(image.clone());
+            unpack(&apt, &image, &packages, into)
+        })?;
+        let path = directory.join("release");
+        let release = fs::read_to_string(&path).map_err(FetchError::io(path))?;
+        Ok(Self {
+            name,
+            release,
+            directory,
+        })
+    }
+
+    /// The file that boots.
+    pub fn image(&self) -> PathBuf {
+        self.directory.join("vmlinuz")
+    }
+
+    /// The options that it was built with, as text.
+    pub fn config(&self) -> PathBuf {
+        self.directory.join("config")
+    }
+
+    /// The file of one of its modules, ready to be loaded.
+    pub(super) fn module(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.ko"))
+    }
+}
+
+/// Newer kernels come in several packages: image, modules and base files.
+fn is_part_of(image: &str, package: &str) -> bool {
+    image
+        .strip_prefix("linux-image-")
+        .is_some_and(|release| package.starts_with("linux-") && package.ends_with(release))
+}
+
+/// Takes the image, the configuration and the modules out of the packages.
+fn unpack(apt: &Apt, image: &str, packages: &[String], into: &Path) -> Result<(), FetchError> {
+    let tree = into.join("tree");
+    fs::create_dir(&tree).map_err(FetchError::io(&tree))?;
+    // The other modules would take 400 MB.
+    let wanted = |path: &str| {
+        path.starts_with("boot/")
+            || path.contains("/drivers/uio/")
+            || path.ends_with("/vmlinuz")
+            || path.ends_with("/config")
+    };
+    for package in packages {
+        apt::unpack(&apt.download(package)?, wanted, &tree)?;
+    }
+    let release = image.trim_start_matches("linux-image-");
+    for file in ["vmlinuz", "config"] {
+        let places = [
+            format!("boot/{file}-{release}"),
+            format!("usr/lib/modules/{release}/{file}"),
+        ];
+        let from = find(&tree, &places, image)?;
+        fs::rename(&from, into.join(file)).map_err(FetchError::io(from))?;
+    }
+    for module in MODULES {
+        let file = format!("modules/{release}/kernel/drivers/uio/{module}.ko");
+        let places = [
+            format!("lib/{file}"),
+            format!("lib/{file}.xz"),
+            format!("usr/lib/{file}.xz"),
+        ];
+        let from = find(&tree, &places, image)?;
+        let to = into.join(format!("{module}.ko"));
+        if from.extension().is_some_and(|e| e == "xz") {
+            let output = apt::run(Command::new("xz").args(["-dc"]).arg(&from))?;
+            fs::write(&to, output.stdout).map_err(FetchError::io(to))?;
+        } else {
+            fs::rename(&from, &to).map_err(FetchError::io(to))?;
+        }
+    }
+    fs::remove_dir_all(&tree).map_err(FetchError::io(&tree))?;
+    let path = into.join("release");
+    fs::write(&path, release).map_err(FetchError::io(path))
+}
+
+fn find(tree: &Path, places: &[String], package: &str) -> Result<PathBuf, FetchError> {
+    places
+        .iter()
+        .map(|place| tree.join(place))
+        .find(|path| path.is_file())
+        .ok_or_else(|| FetchError::NoFile {
+            package: package.into(),
+            path: places.join(" or "),
+        })
+}
+
+fn newest(packages: Vec<String>) -> Option<String> {
+    packages.into_iter().max_by(|a, b| compare(a, b))
+}
+
+/// Orders names by the numbers in them: 6.12.9 comes before 6.12.10.
+fn compare(a: &str, b: &str) -> Ordering {
+    let numbers = |name: &str| -> Vec<u32> {
+        name.trim_end_matches("amd64")
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|digits| digits.parse().ok())
+            .collect()
+    };
+    numbers(a).cmp(&numbers(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back_and_others_are_refused() {
+        for name in KernelName::ALL {
+            assert_eq!(name.to_string().parse::<KernelName>().unwrap(), name);
+        }
+        assert_eq!(
+            "5.10".parse::<KernelName>().unwrap_err().to_string(),
+            "`5.10` is not a test kernel; use 6.1, 6.12 or 7.2, or one of them followed by -rt"
+        );
+    }
+
+    #[test]
+    fn the_newest_package_has_the_highest_numbers_not_the_last_letters() {
+        let names = [
+            "linux-image-6.12.9+deb12-amd64",
+            "linux-image-6.12.90+deb12.1-amd64",
+            "linux-image-6.12.90+deb12-amd64",
+            "linux-image-6.12.88+deb12-amd64",
+        ];
+
+        assert_eq!(
+            newest(names.map(str::to_owned).to_vec()).as_deref(),
+            Some("linux-image-6.12.90+deb12.1-amd64")
+        );
+    }
+
+    #[test]
+    fn parts_of_a_split_kernel_belong_to_the_same_release() {
+        let image = "linux-image-7.2.12+deb13-amd64";
+
+        assert!(is_part_of(image, "linux-modules-7.2.12+deb13-amd64"));
+        assert!(is_part_of(image, "linux-base-7.2.12+deb13-amd64"));
+        assert!(!is_part_of(image, "linux-base"));
+        assert!(!is_part_of(image, "kmod"));
+    }
+}

@@ -1,0 +1,153 @@
+//! What a guest hands back: through a part of its memory that its kernel
+//! leaves alone and QEMU writes to a file when the guest has ended.
+//!
+//! That way needs no device, driver or interrupt in the measured kernel, and
+//! takes 30 ms per MB of virtual time. A serial port takes 0.5 to 1 s on stock
+//! kernels and 25 s on `PREEMPT_RT`.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use super::error::RunError;
+
+/// Where that memory begins: above what any of the kernels needs to boot,
+/// below where QEMU puts the initial file system.
+pub(super) const RESULTS_AT: u64 = 256 << 20;
+/// How much of it there is.
+pub(super) const RESULTS_BYTES: u64 = 64 << 20;
+/// The header has a page of its own.
+pub(super) const HEADER_BYTES: u64 = 4096;
+/// The most that a guest can hand back.
+pub(super) const LIMIT_BYTES: u64 = RESULTS_BYTES - HEADER_BYTES;
+
+/// What the header says. All zeros, as memory is at boot, is no header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Header {
+    /// The exit status of the command, as a shell tells it.
+    pub(super) status: i32,
+    /// Whether the host ended it because its time was up.
+    pub(super) stopped: bool,
+    /// Length of the archive that follows.
+    pub(super) bytes: u64,
+}
+
+impl Header {
+    /// Reads a header; `None` where the guest has not written one.
+    pub(super) fn parse(page: &[u8]) -> Option<Self> {
+        let end = page.iter().position(|&byte| byte == b'\n')?;
+        let text = std::str::from_utf8(&page[..end]).ok()?;
+        let words: Vec<&str> = text.split(' ').collect();
+        match words[..] {
+            [
+                "testhost",
+                "1",
+                "status",
+                status,
+                "stopped",
+                stopped,
+                "bytes",
+                bytes,
+            ] => Some(Self {
+                status: status.parse().ok()?,
+                stopped: stopped == "1",
+                bytes: bytes.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Unpacks the guest's archive: `result/` and the file `output`. Returns what
+/// the command wrote.
+pub(super) fn unpack(archive: &Path, into: &Path) -> Result<String, RunError> {
+    let file = File::open(archive).map_err(RunError::io(archive))?;
+    fs::create_dir_all(into.join("result")).map_err(RunError::io(into))?;
+    let mut tar = tar::Archive::new(BufReader::new(file));
+    tar.set_preserve_mtime(false);
+    tar.unpack(into).map_err(RunError::io(into))?;
+    let path = into.join("output");
+    let mut output = Vec::new();
+    File::open(&path)
+        .and_then(|mut file| file.read_to_end(&mut output))
+        .map_err(RunError::io(&path))?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Vec<u8> {
+        let mut page = text.as_bytes().to_vec();
+        page.resize(4096, 0);
+        page
+    }
+
+    #[test]
+    fn a_header_is_read_back() {
+        let header = Header::parse(&page("testhost 1 status 3 stopped 0 bytes 10240\n"));
+
+        assert_eq!(
+            header,
+            Some(Header {
+                status: 3,
+                stopped: false,
+                bytes: 10_240
+            })
+        );
+    }
+
+    #[test]
+    fn memory_that_was_never_written_is_no_header() {
+        assert_eq!(Header::parse(&page("")), None);
+        assert_eq!(Header::parse(&page("testhost 1 status\n")), None);
+        assert_eq!(
+            Header::parse(&page("testhost 2 status 3 stopped 0 bytes 1\n")),
+            None
+        );
+    }
+
+    fn archive_with(path: &str, content: &[u8]) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        // Written past `set_path`, which would refuse what a guest may send.
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_cksum();
+        let mut tar = tar::Builder::new(Vec::new());
+        tar.append(&header, content).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(3);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, "output", &b"hi\n"[..])
+            .unwrap();
+        tar.into_inner().unwrap()
+    }
+
+    #[test]
+    fn files_and_output_come_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let archive = scratch.path().join("a.tar");
+        fs::write(&archive, archive_with("result/a/b", b"12345")).unwrap();
+
+        let output = unpack(&archive, &scratch.path().join("to")).unwrap();
+
+        assert_eq!(output, "hi\n");
+        assert_eq!(
+            fs::read(scratch.path().join("to/result/a/b")).unwrap(),
+            b"12345"
+        );
+    }
+
+    #[test]
+    fn a_guest_cannot_write_outside_its_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        let archive = scratch.path().join("a.tar");
+        fs::write(&archive, archive_with("../escaped", b"x")).unwrap();
+
+        let _either_is_fine = unpack(&archive, &scratch.path().join("to"));
+
+        assert!(!scratch.path().join("escaped").exists());
+    }
+}

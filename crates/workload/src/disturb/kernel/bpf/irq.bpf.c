@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * A long interrupt handler: the timer interrupt that wakes our thread runs
+ * on for the fault's length, in hard interrupt context with interrupts
+ * disabled, as every handler does. No lock of the kernel is held.
+ */
+#include "fault.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct fault *fault = the_fault();
+
+	/* Everybody's timers pass here; ours is known by its exact expiry. */
+	if (fault && fault->mark_ns &&
+	    (u64)timer->node.expires == fault->mark_ns)
+		spin(fault);
+	return 0;
+}
