@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod causes;
 pub mod compare;
 pub mod counts;
 pub mod distribution;

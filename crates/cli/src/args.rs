@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Say what recordings show
     Show(ShowArgs),
+    /// Say who made activations late
+    Why(WhyArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
     /// List built-in loads, or run one without measuring
@@ -60,6 +62,8 @@ pub(crate) enum Command {
 pub(crate) enum SchemaOf {
     /// `show --json`
     Show,
+    /// `why --json`
+    Why,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -93,9 +97,21 @@ pub(crate) struct RecordArgs {
     /// Mean time between two activations of a service on a CPU
     #[arg(short, long, value_name = "TIME", default_value = "1ms")]
     pub(crate) period: Nanos,
-    /// Latency from which on an activation is shown as exceeding
-    #[arg(short, long, value_name = "TIME", default_value = "1ms")]
-    pub(crate) threshold: Nanos,
+    /// Latency from which on an activation is shown as exceeding, and kept as
+    /// an episode, which `laggard why` explains [default: 1ms for the first,
+    /// the p99.9 of each service's first seconds, at least 50us, for the other]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) threshold: Option<Nanos>,
+    /// Keep late activations with the evidence of who caused them: as far as
+    /// this kernel allows (auto), surely (on), or not at all (off)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) episodes: EpisodesArg,
+    /// Late activations to keep in each minute, besides each new largest
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
+    pub(crate) max_episodes_per_minute: u64,
+    /// Stack samples a second on each CPU, as evidence; 0 takes none
+    #[arg(long, value_name = "HZ", default_value_t = 1000)]
+    pub(crate) stack_rate: u32,
     /// Keep every sample, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,
@@ -130,6 +146,16 @@ pub(crate) enum KeepArg {
     All,
     /// Histograms by the hour, the largest by the minute, and the tail
     Tail,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum EpisodesArg {
+    /// As far as this kernel allows
+    Auto,
+    /// Surely, or not record at all
+    On,
+    /// Not at all
+    Off,
 }
 
 #[derive(Clone, Debug)]
@@ -175,6 +201,36 @@ pub(crate) struct ShowArgs {
     /// Unit of times: auto, ns, us or ms
     #[arg(long, value_name = "UNIT", default_value = "auto")]
     pub(crate) unit: Unit,
+}
+
+/// Every nanosecond of a late activation is counted to one cause; what the
+/// evidence does not tell is `unexplained`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard why busy.laggard                      causes over all late activations
+  laggard why busy.laggard --service fifo:90
+  laggard why busy.laggard --episode 17         who ran when, with call chains
+  laggard why busy.laggard --table4             samples by module and function")]
+pub(crate) struct WhyArgs {
+    /// Recording
+    #[arg(value_name = "DIR")]
+    pub(crate) recording: PathBuf,
+    /// Show this late activation alone
+    #[arg(short, long, value_name = "NUMBER")]
+    pub(crate) episode: Option<u64>,
+    /// Late activations of this service only
+    #[arg(short, long, value_name = "SERVICE")]
+    pub(crate) service: Option<Service>,
+    /// How many causes and late activations to list
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) top: usize,
+    /// Write JSON; `laggard schema why` describes it
+    #[arg(long, conflicts_with_all = ["episode", "table4"])]
+    pub(crate) json: bool,
+    /// Count stack samples by module and function, as OSDI'99 Table 4 does
+    #[arg(long)]
+    pub(crate) table4: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

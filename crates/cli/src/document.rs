@@ -8,6 +8,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 use laggard_model::Manifest;
 use laggard_report::Report;
+use laggard_report::why::WhyReport;
 use schemars::schema_for;
 
 use crate::args::{Args, SchemaOf};
@@ -44,6 +45,7 @@ fn missing_folder(err: io::Error, dir: &Path) -> anyhow::Error {
 pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
     let schema = match of {
         SchemaOf::Show => schema_for!(Report),
+        SchemaOf::Why => schema_for!(WhyReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;

@@ -11,6 +11,7 @@ mod pipe;
 mod provoke;
 mod record;
 mod show;
+mod why;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Record(args) => record::record(args),
         Command::Show(args) => show::show(&args),
+        Command::Why(args) => why::why(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

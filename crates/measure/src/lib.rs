@@ -8,7 +8,9 @@ pub mod fake;
 pub mod host;
 pub mod linux;
 mod probe;
+mod symbols;
 mod timeline;
 
 pub use probe::{Probe, ProbeError, Request};
+pub use symbols::SymbolBook;
 pub use timeline::Timeline;

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod cause;
 mod caveat;
 mod cost;
 mod cpu;
+mod episode;
 mod histogram;
 mod host;
 mod losses;
@@ -16,13 +18,19 @@ mod manifest;
 mod nanos;
 mod service;
 mod stage;
+mod symbols;
 mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
+pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
+pub use episode::{
+    Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
+    Stolen, Vector,
+};
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};
@@ -32,9 +40,23 @@ pub use manifest::{
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
+pub use symbols::{EpisodeNotes, Symbol, Symbols};
 pub use throughput::Throughput;
 pub use usage::UsagePattern;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    serde::Deserialize,
+    Eq,
+    Hash,
+    schemars::JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    serde::Serialize,
+)]
+#[serde(transparent)]
 pub struct Tid(pub u32);

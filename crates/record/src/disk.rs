@@ -32,6 +32,14 @@ pub(crate) fn largest_name(hour: u32) -> String {
     format!("largest-{hour:06}.parquet")
 }
 
+/// What is to be known of all episodes.
+pub(crate) const EPISODE_NOTES: &str = "episodes.json";
+
+/// File `number` of the episodes.
+pub(crate) fn episodes_name(number: u32) -> String {
+    format!("episodes-{number:06}.jsonl.zst")
+}
+
 /// The number in `name`, where it is `prefix`, digits and `suffix`.
 pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod episodes;
 mod error;
 mod figure;
 mod journal;
@@ -17,6 +18,7 @@ mod shortfall;
 mod summary;
 mod table;
 
+pub use episodes::{EpisodeSelector, EpisodeWriter, Episodes, Late, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
 pub use recorder::Recorder;

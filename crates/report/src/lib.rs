@@ -12,6 +12,7 @@ mod plot;
 mod sentences;
 pub mod text;
 mod trust;
+pub mod why;
 
 pub use build::{Measured, recording};
 pub use duration::Unit;

@@ -9,6 +9,10 @@ use laggard_model::{
 
 use crate::args::{KeepArg, RecordArgs};
 
+/// The latency from which on an activation is shown as exceeding, unless
+/// asked otherwise.
+const EXCEEDING: Nanos = Nanos::from_ms(1);
+
 pub(super) fn manifest(
     args: &RecordArgs,
     probe: &dyn Probe,
@@ -30,7 +34,7 @@ pub(super) fn manifest(
             dither: !args.no_dither,
             seed,
             duration_ns: duration,
-            threshold_ns: args.threshold,
+            threshold_ns: args.threshold.unwrap_or(EXCEEDING),
             keep: match args.keep {
                 KeepArg::All => Keep::All,
                 KeepArg::Tail => Keep::Tail,

@@ -1,6 +1,7 @@
 //! `laggard record`: measure, and keep what was seen.
 
 mod beginning;
+mod episodes;
 mod meanwhile;
 mod progress;
 mod session;
@@ -20,6 +21,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::args::{BackendArg, RecordArgs};
 use crate::exit::Outcome;
 use crate::{pipe, show};
+use episodes::EpisodeWatch;
 use meanwhile::Meanwhile;
 use progress::Progress;
 use session::Session;
@@ -55,13 +57,24 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
         false => None,
     };
     let mut probe = probe(&args, seed)?;
+    let (watch, caveats) = EpisodeWatch::start(&args, &dir, probe.as_ref())?;
     let mut meanwhile = Meanwhile::start(&args)?;
-    let manifest = beginning::manifest(&args, probe.as_ref(), meanwhile.run(), duration, seed);
+    let mut manifest = beginning::manifest(&args, probe.as_ref(), meanwhile.run(), duration, seed);
+    for caveat in caveats {
+        if !manifest
+            .caveats
+            .iter()
+            .any(|known| known.kind == caveat.kind)
+        {
+            manifest.caveats.push(caveat);
+        }
+    }
     let recorder = Recorder::create(&dir, manifest)?;
     let progress = Progress::new(args.quiet, duration, probe.lines());
     let session = Session {
         probe: probe.as_mut(),
         recorder,
+        watch,
         meanwhile: &mut meanwhile,
         progress,
     };

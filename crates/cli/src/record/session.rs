@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_measure::Probe;
-use laggard_model::{Batch, Caveat, CaveatKind, Losses, Nanos, State};
+use laggard_model::{Batch, Caveat, CaveatKind, Losses, Nanos, ProgramCost, State};
 use laggard_record::{Recorder, WriteError};
 
+use super::episodes::EpisodeWatch;
 use super::meanwhile::Meanwhile;
 use super::progress::Progress;
 
@@ -14,6 +15,7 @@ use super::progress::Progress;
 pub(super) struct Session<'a> {
     pub(super) probe: &'a mut dyn Probe,
     pub(super) recorder: Recorder,
+    pub(super) watch: Option<EpisodeWatch>,
     pub(super) meanwhile: &'a mut Meanwhile,
     pub(super) progress: Progress,
 }
@@ -47,11 +49,13 @@ impl Session<'_> {
         let last = match &end {
             // The disk has refused already; a second refusal says no more.
             End::Failed(_) => Ok(()),
-            _ => self.recorder.append(&batch),
+            _ => self.keep(&batch, end_ns),
         };
+        let (last, watched) = self.end_watch(last);
         let (probe, run) = (&self.probe, self.meanwhile.run());
         let mut caveats: Vec<Caveat> = probe.caveats();
-        let (losses, cost) = (probe.losses(), probe.cost());
+        let (losses, mut cost) = (probe.losses(), probe.cost());
+        cost.programs.extend(watched);
         let failed = self.note_load(stopped, &mut caveats);
         self.recorder.update(|manifest| {
             manifest.clock.end_ns = Some(end_ns);
@@ -106,10 +110,27 @@ impl Session<'_> {
 
     fn keep(&mut self, batch: &Batch, now: Nanos) -> Result<(), WriteError> {
         self.recorder.append(batch)?;
+        if let Some(watch) = &mut self.watch {
+            watch.observe(batch, now)?;
+        }
         let losses = self.probe.losses();
         self.recorder
             .update(|manifest| manifest.losses = with_unwritten(losses, manifest.losses));
         self.recorder.flush(now)
+    }
+
+    /// Ends the watch for late activations, whatever happened; what its
+    /// programs cost.
+    fn end_watch(
+        &mut self,
+        last: Result<(), WriteError>,
+    ) -> (Result<(), WriteError>, Vec<ProgramCost>) {
+        let Some(watch) = self.watch.take() else {
+            return (last, Vec::new());
+        };
+        let cost = watch.cost();
+        let finished = watch.finish();
+        (last.and(finished), cost)
     }
 
     fn note_load(

@@ -6,6 +6,7 @@ use std::io;
 
 use laggard_model::Service;
 
+use super::flight::{FlightOptions, FlightRecorder};
 use super::objects;
 use super::policy;
 use super::probe::may_be_scheduled_as;
@@ -146,6 +147,12 @@ fn evidence() -> Vec<Ability> {
     };
     vec![
         optional(
+            "flight recorder",
+            "episodes: who made an activation late",
+            record_a_moment(),
+            NEEDS_BTF,
+        ),
+        optional(
             "PMU (cycles, NMI)",
             "stack samples in code with interrupts disabled",
             sample_with(HARDWARE_CYCLES),
@@ -176,6 +183,15 @@ fn evidence() -> Vec<Ability> {
             "the kernel needs CONFIG_TIMERLAT_TRACER=y, and tracefs at /sys/kernel/tracing",
         ),
     ]
+}
+
+/// Whether the flight recorder starts; its stack samples are abilities of
+/// their own.
+fn record_a_moment() -> io::Result<()> {
+    let options = FlightOptions { stacks_hz: None };
+    FlightRecorder::new(&super::online_cpus(), options)
+        .map(|_| ())
+        .map_err(io::Error::other)
 }
 
 /// Whether a file has a line that ends with, or a word that is, `name`.

@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<CpuBoard>() == 904, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
-struct Mapping {
+pub(super) struct Mapping {
     start: NonNull<libc::c_void>,
     bytes: NonZeroUsize,
 }
@@ -83,7 +83,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps a BPF array, or fresh zeroed memory where there is none.
-    fn new(bytes: usize, array: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+    pub(super) fn new(bytes: usize, array: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let bytes = NonZeroUsize::new(bytes.next_multiple_of(4096))
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -102,7 +102,7 @@ impl Mapping {
     ///
     /// # Safety
     /// `T` must consist of atomics only, with no padding.
-    unsafe fn slice<T>(&self, count: usize) -> &[T] {
+    pub(super) unsafe fn slice<T>(&self, count: usize) -> &[T] {
         assert!(count * size_of::<T>() <= self.bytes.get());
         // SAFETY: long enough (checked), page-aligned, zeroed or written by
         //         the kernel in the same layout; any bits are valid atomics.

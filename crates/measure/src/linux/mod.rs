@@ -7,6 +7,7 @@ mod board;
 mod clock;
 mod collector;
 mod doorbell;
+mod flight;
 mod lines;
 mod objects;
 mod policy;
@@ -19,6 +20,7 @@ pub use awake::Awake;
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};
+pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use probe::{LinuxProbe, Wanted};
 
 use std::fs;

@@ -37,6 +37,8 @@ source!(IRQ, "irq");
 source!(RAISE, "raise");
 source!(DEFERRED, "deferred");
 source!(WORKER, "worker");
+source!(FLIGHT, "flight");
+source!(STACKS, "stacks");
 
 /// Why the kernel did not take an object.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -58,6 +60,11 @@ fn listen() {
 }
 
 impl Refused {
+    /// A refusal that is not libbpf's.
+    pub(crate) fn because(reason: String) -> Self {
+        Self { reason }
+    }
+
     /// The error with libbpf's most telling line: the verifier's complaint,
     /// or else the last that names a cause.
     fn new(err: &libbpf_rs::Error) -> Self {
@@ -139,7 +146,7 @@ impl Loaded {
     /// Attaches every program that a tracepoint calls.
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
         for program in self.object.progs_mut() {
-            if program.section().to_string_lossy().starts_with("tp_btf/") {
+            if program.section().to_string_lossy().starts_with("tp_btf/") && program.autoload() {
                 self.links
                     .push(program.attach().map_err(|err| Refused::new(&err))?);
             }
@@ -184,7 +191,7 @@ impl Loaded {
     pub(crate) fn cost(&self) -> Vec<ProgramCost> {
         self.object
             .progs()
-            .filter(|program| program.section().to_string_lossy().starts_with("tp_btf/"))
+            .filter(|program| program.section() != "syscall")
             .filter_map(|program| {
                 let (runs, run_ns) = run_statistics(program.as_fd())?;
                 Some(ProgramCost {

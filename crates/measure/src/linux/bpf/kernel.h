@@ -17,6 +17,7 @@
 typedef __u8 u8;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s16 s16;
 typedef __s64 s64;
 
 #define __kernel_type __attribute__((preserve_access_index))
@@ -27,7 +28,11 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
-	int pid; /* user space calls it TID */
+	unsigned int __state; /* 0: runnable */
+	int prio;	      /* below 0 deadline, 0-99 real time, else normal */
+	int pid;	      /* user space calls it TID */
+	int tgid;	      /* user space calls it PID */
+	char comm[16];
 } __kernel_type;
 
 struct timerqueue_node {
@@ -36,6 +41,15 @@ struct timerqueue_node {
 
 struct hrtimer {
 	struct timerqueue_node node;
+	void *function;
+} __kernel_type;
+
+struct timer_list {
+	void *function;
+} __kernel_type;
+
+struct work_struct {
+	void *func;
 } __kernel_type;
 
 /* Vector numbers of softirqs: enum in include/linux/interrupt.h. */

@@ -1,0 +1,298 @@
+//! From a slice of time to the class and culprit that it is counted to.
+
+use laggard_model::{
+    Activity, Address, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler, Service,
+    StackSample, Stage, Vector,
+};
+
+use super::context::{Context, Slice, Thread};
+
+/// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
+const HRTIMER_SOFTIRQ: u32 = 8;
+/// Two programs on one tracepoint stamp it within this time.
+const SAME_INSTANT: Nanos = Nanos::from_us(10);
+/// A timer's interrupt that comes within this time was delivered as fast as
+/// machines do, also virtual ones.
+const DELIVERY: Nanos = Nanos::from_us(20);
+/// A timer's sample that was due while interrupts were disabled comes within
+/// this time after.
+const JUST_AFTER: Nanos = Nanos::from_us(100);
+/// From an interrupt that makes a more urgent thread runnable to the switch to
+/// it, at most; less is not held against the thread that runs meanwhile.
+const SWITCHING: Nanos = Nanos::from_us(10);
+/// A CPU that idles for longer though a thread could run does so on purpose.
+const LEAVING_IDLE: Nanos = Nanos::from_us(100);
+/// The most urgent priority of normal threads, as the kernel counts.
+const NORMAL: i16 = 100;
+
+/// What is to be known of an episode to judge its slices.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    episode: &'a Episode,
+    /// The service's thread; `None` for services without, or not seen.
+    ours: Option<Thread>,
+    /// When the timer's interrupt, or what followed, was first seen.
+    interrupted: Nanos,
+    /// From when on the service could have run.
+    ready: Nanos,
+    deferred: bool,
+}
+
+impl<'a> Judge<'a> {
+    /// `at_end` is the context in which the service ran.
+    pub(super) fn new(
+        episode: &'a Episode,
+        service: Service,
+        route: Route,
+        at_end: Option<&Context>,
+    ) -> Self {
+        let first = |stages: &[Stage]| stages.iter().find_map(|&stage| episode.at(stage));
+        let has_thread = service.is_thread() || service == Service::Worker;
+        let interrupted = first(&[
+            Stage::Irq,
+            Stage::Expire,
+            Stage::Raise,
+            Stage::Softirq,
+            Stage::Signal,
+            Stage::Waking,
+            Stage::Running,
+        ]);
+        // A timer's interrupt serves every timer that has expired. If ours was
+        // served later still, its thread had not come to arm it: it could run.
+        let served = episode.evidence.events.iter().find_map(|event| {
+            let is_timer = event.what == Happening::Begin(Activity::Vector(Vector::LocalTimer));
+            (is_timer && event.at_ns >= episode.expiry_ns).then_some(event.at_ns)
+        });
+        let interrupted = interrupted.into_iter().chain(served).min();
+        let ready = match (service, route) {
+            (Service::Irq, _) => None,
+            (Service::Softirq, _) => first(&[Stage::Raise]),
+            (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
+            (Service::Fifo(_) | Service::Other, Route::Direct) => interrupted,
+            (Service::Fifo(_) | Service::Other, Route::Deferred) => {
+                first(&[Stage::Waking, Stage::Running])
+            }
+        };
+        Self {
+            episode,
+            ours: at_end
+                .and_then(|context| context.thread.clone())
+                .filter(|_| has_thread),
+            interrupted: interrupted.unwrap_or_else(|| episode.end()),
+            ready: ready.unwrap_or_else(|| episode.end()),
+            deferred: route == Route::Deferred || service == Service::Softirq,
+        }
+    }
+
+    /// The class and culprit of a slice; `next` is the slice after.
+    pub(super) fn judge(&self, slice: &Slice, next: Option<&Slice>) -> (CauseClass, Culprit) {
+        let context = &slice.context;
+        let mut culprit = Culprit {
+            function: context.function().map(|open| open.activity),
+            ..Culprit::default()
+        };
+        if let Some(interrupt) = context.interrupt() {
+            let since = interrupt.since;
+            culprit.activity = Some(interrupt.activity);
+            return match interrupt.activity {
+                Activity::Vector(Vector::LocalTimer) if self.is_own_timer(slice, since) => own(),
+                _ => (CauseClass::Interrupt, culprit),
+            };
+        }
+        if let Some(softirq) = context.softirq() {
+            culprit.activity = Some(softirq.activity);
+            return match softirq.activity {
+                Activity::Softirq(HRTIMER_SOFTIRQ) if self.is_own_softirq(slice) => own(),
+                _ => (CauseClass::Softirq, culprit),
+            };
+        }
+        let Some(thread) = &context.thread else {
+            return unexplained("what ran had been running for longer than is recorded");
+        };
+        if context.is_idle() {
+            return (self.judge_idle(slice), Culprit::default());
+        }
+        culprit.thread = Some(thread.name.clone());
+        let (class, frame) = if slice.from < self.interrupted {
+            self.judge_pending(slice)
+        } else if slice.from < self.ready {
+            self.judge_deferred(slice, thread)
+        } else {
+            self.judge_ready(slice, thread, next)
+        };
+        match class {
+            CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => {
+                (class, Culprit::default())
+            }
+            CauseClass::Unexplained => {
+                unexplained("the timer's interrupt came late, and nothing says why")
+            }
+            _ => {
+                culprit.frame = frame;
+                (class, culprit)
+            }
+        }
+    }
+
+    /// Whether the timer's interrupt is the activation's, and no other
+    /// timer's function runs in it.
+    fn is_own_timer(&self, slice: &Slice, since: Nanos) -> bool {
+        let near = |at: Nanos| since.ns().abs_diff(at.ns()) <= SAME_INSTANT.ns();
+        let is_interrupt = self.episode.at(Stage::Irq).is_some_and(near);
+        match slice.context.function() {
+            None => is_interrupt,
+            Some(function) => self.episode.at(Stage::Expire).is_some_and(|expire| {
+                function.since.ns().abs_diff(expire.ns()) <= SAME_INSTANT.ns()
+            }),
+        }
+    }
+
+    /// Whether our deferred callback runs, or what leads to it.
+    fn is_own_softirq(&self, slice: &Slice) -> bool {
+        let ours = self.episode.at(Stage::Softirq);
+        self.deferred
+            && slice.context.function().is_none_or(|function| {
+                ours.is_some_and(|ours| {
+                    function.since.ns().abs_diff(ours.ns()) <= SAME_INSTANT.ns()
+                })
+            })
+    }
+
+    fn judge_idle(&self, slice: &Slice) -> CauseClass {
+        if slice.from < self.interrupted {
+            CauseClass::IdleExit
+        } else if slice.from < self.ready {
+            CauseClass::OwnPath
+        } else if length(slice) <= LEAVING_IDLE {
+            CauseClass::ContextSwitch
+        } else {
+            CauseClass::Throttled
+        }
+    }
+
+    /// The interrupt is due and does not come. Only a sample can tell that a
+    /// thread kept it out: user code cannot, and no sample is no evidence.
+    fn judge_pending(&self, slice: &Slice) -> (CauseClass, Option<Address>) {
+        if length(slice) <= DELIVERY {
+            return (CauseClass::OwnPath, None);
+        }
+        match self.sample_of_pending(slice) {
+            Some(sample) if !sample.kernel.is_empty() => {
+                (CauseClass::InterruptsOff, sample.kernel.first().copied())
+            }
+            _ => (CauseClass::Unexplained, None),
+        }
+    }
+
+    /// A sample of the thread that shows what kept an interrupt out: by an NMI
+    /// meanwhile; by a timer, which is kept out too, only just after.
+    fn sample_of_pending(&self, slice: &Slice) -> Option<&StackSample> {
+        let thread = slice.context.thread.as_ref()?;
+        let evidence = &self.episode.evidence;
+        let (from, to) = match evidence.sampler?.0 {
+            Sampler::Nmi => (slice.from, slice.to),
+            Sampler::CpuClock => (slice.to, slice.to + JUST_AFTER),
+        };
+        let mut samples = evidence
+            .samples
+            .iter()
+            .filter(|sample| sample.at_ns >= slice.from);
+        let first = samples.find(|sample| sample.at_ns < slice.to || sample.at_ns < to)?;
+        (first.tid == thread.tid && first.at_ns >= from).then_some(first)
+    }
+
+    /// Between the interrupt and the wakeup, outside both: a softirq waits.
+    fn judge_deferred(&self, slice: &Slice, thread: &Thread) -> (CauseClass, Option<Address>) {
+        let sample = self.sample_in(slice);
+        if length(slice) <= DELIVERY {
+            (CauseClass::OwnPath, None)
+        } else if thread.priority < NORMAL {
+            (CauseClass::HigherPriority, None)
+        } else if sample.is_some_and(|(_, in_user)| in_user) {
+            // The softirq was left to its thread, which is a normal one.
+            (CauseClass::Equal, None)
+        } else {
+            (
+                CauseClass::PreemptionOff,
+                sample.and_then(|(frame, _)| frame),
+            )
+        }
+    }
+
+    /// The service could run, and `thread` does.
+    fn judge_ready(
+        &self,
+        slice: &Slice,
+        thread: &Thread,
+        next: Option<&Slice>,
+    ) -> (CauseClass, Option<Address>) {
+        let Some(ours) = &self.ours else {
+            return self.judge_deferred(slice, thread);
+        };
+        if thread.tid == ours.tid {
+            let runs = self.episode.at(Stage::Running);
+            return match runs.is_some_and(|runs| slice.from >= runs) {
+                true => (CauseClass::ReturnToUser, None),
+                false => (CauseClass::ContextSwitch, None),
+            };
+        }
+        if thread.name.starts_with("migration/") {
+            return (CauseClass::Migration, None);
+        }
+        let both_normal = thread.priority >= NORMAL && ours.priority >= NORMAL;
+        if both_normal || thread.priority == ours.priority {
+            return (CauseClass::Equal, None);
+        }
+        if thread.priority < ours.priority {
+            return (CauseClass::HigherPriority, None);
+        }
+        if length(slice) <= SWITCHING {
+            return (CauseClass::ContextSwitch, None);
+        }
+        let follower = next.and_then(|next| next.context.thread.as_ref());
+        // Whoever runs user code, or is followed by another that is less
+        // urgent, did not keep the scheduler from choosing: it would not.
+        let passed_over = follower.is_some_and(|follower| {
+            follower.tid != thread.tid
+                && follower.tid != ours.tid
+                && follower.priority > ours.priority
+        });
+        match self.sample_in(slice) {
+            Some((_, true)) => (CauseClass::Throttled, None),
+            _ if passed_over => (CauseClass::Throttled, None),
+            sample => (
+                CauseClass::PreemptionOff,
+                sample.and_then(|(frame, _)| frame),
+            ),
+        }
+    }
+
+    /// The innermost kernel address of a sample in the slice, and whether it
+    /// was taken in user code.
+    fn sample_in(&self, slice: &Slice) -> Option<(Option<Address>, bool)> {
+        let thread = slice.context.thread.as_ref()?;
+        // What a timer's interrupt interrupted is stamped just after.
+        let until = slice.to + SAME_INSTANT;
+        let mut samples = self.episode.evidence.samples.iter().filter(|sample| {
+            sample.tid == thread.tid && sample.at_ns >= slice.from && sample.at_ns < until
+        });
+        let first = samples.next()?;
+        Some((first.kernel.first().copied(), first.kernel.is_empty()))
+    }
+}
+
+fn own() -> (CauseClass, Culprit) {
+    (CauseClass::OwnPath, Culprit::default())
+}
+
+pub(super) fn unexplained(because: &str) -> (CauseClass, Culprit) {
+    let culprit = Culprit {
+        because: Some(because.into()),
+        ..Culprit::default()
+    };
+    (CauseClass::Unexplained, culprit)
+}
+
+const fn length(slice: &Slice) -> Nanos {
+    slice.to.saturating_sub(slice.from)
+}

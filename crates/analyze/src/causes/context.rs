@@ -1,0 +1,182 @@
+//! What a CPU was in the midst of, told from the flight recorder's events.
+
+use std::collections::HashMap;
+use std::mem::discriminant;
+
+use laggard_model::{Activity, Evidence, FlightEvent, Happening, Nanos, Tid};
+
+/// A thread as it was switched in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Thread {
+    /// Its number; 0 is the idle thread.
+    pub tid: Tid,
+    /// Its name.
+    pub name: String,
+    /// As the kernel counts: less is more urgent.
+    pub priority: i16,
+}
+
+/// An activity that has not ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Open {
+    /// What.
+    pub activity: Activity,
+    /// Since when.
+    pub since: Nanos,
+}
+
+/// What a CPU is in the midst of.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Context {
+    /// Who runs, or is interrupted; `None`: not known.
+    pub thread: Option<Thread>,
+    /// Activities, each within the one before: those of the thread first.
+    pub activities: Vec<Open>,
+    /// How many of them are the thread's own; the others are interrupts and
+    /// what runs in them.
+    pub nr_own: usize,
+}
+
+impl Context {
+    /// The interrupt that is served, the innermost one if several.
+    pub fn interrupt(&self) -> Option<&Open> {
+        self.activities
+            .iter()
+            .rfind(|open| matches!(open.activity, Activity::Irq(_) | Activity::Vector(_)))
+    }
+
+    /// The softirq that runs.
+    pub fn softirq(&self) -> Option<&Open> {
+        self.activities
+            .iter()
+            .rfind(|open| matches!(open.activity, Activity::Softirq(_)))
+    }
+
+    /// The timer's or work item's function that runs, within the innermost
+    /// interrupt, softirq or thread.
+    pub fn function(&self) -> Option<&Open> {
+        self.activities.last().filter(|open| {
+            matches!(
+                open.activity,
+                Activity::Hrtimer(_) | Activity::Timer(_) | Activity::Work(_)
+            )
+        })
+    }
+
+    /// Whether the idle thread runs.
+    pub fn is_idle(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.tid.0 == 0)
+    }
+}
+
+/// A stretch of time in one context.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Slice {
+    /// From when, `CLOCK_MONOTONIC`.
+    pub from: Nanos,
+    /// Until when.
+    pub to: Nanos,
+    /// In the midst of what.
+    pub context: Context,
+}
+
+/// Follows the events of a CPU.
+#[derive(Debug, Default)]
+struct Follower {
+    thread: Option<Thread>,
+    interrupts: Vec<Open>,
+    /// By thread, because a work item and, on some kernels, a softirq can be
+    /// preempted in their midst.
+    own: HashMap<Tid, Vec<Open>>,
+}
+
+impl Follower {
+    fn follow(&mut self, event: &FlightEvent) {
+        match &event.what {
+            Happening::Begin(activity) => self.begin(Open {
+                activity: *activity,
+                since: event.at_ns,
+            }),
+            Happening::End(activity) => self.end(*activity),
+            Happening::Switch {
+                tid,
+                name,
+                priority,
+                ..
+            } => {
+                // No interrupt lasts across a switch: an end was missed.
+                self.interrupts.clear();
+                self.own.remove(&Tid(0));
+                self.thread = Some(Thread {
+                    tid: *tid,
+                    name: name.clone(),
+                    priority: *priority,
+                });
+            }
+        }
+    }
+
+    fn own(&mut self) -> &mut Vec<Open> {
+        let tid = self.thread.as_ref().map_or(Tid(u32::MAX), |one| one.tid);
+        self.own.entry(tid).or_default()
+    }
+
+    fn begin(&mut self, open: Open) {
+        let is_interrupt = matches!(open.activity, Activity::Irq(_) | Activity::Vector(_));
+        if is_interrupt || !self.interrupts.is_empty() {
+            self.interrupts.push(open);
+        } else {
+            self.own().push(open);
+        }
+    }
+
+    fn end(&mut self, activity: Activity) {
+        let same = |open: &Open| discriminant(&open.activity) == discriminant(&activity);
+        if let Some(at) = self.interrupts.iter().rposition(same) {
+            self.interrupts.truncate(at);
+        } else if let Some(at) = self.own().iter().rposition(same) {
+            self.own().truncate(at);
+        }
+    }
+
+    fn context(&mut self) -> Context {
+        let mut activities = self.own().clone();
+        let nr_own = activities.len();
+        activities.extend(&self.interrupts);
+        Context {
+            thread: self.thread.clone(),
+            activities,
+            nr_own,
+        }
+    }
+}
+
+/// The time from `from` to `to`, cut where anything changes and at `cuts`.
+/// Without a gap: the slices add up to the whole.
+pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]) -> Vec<Slice> {
+    let mut follower = Follower::default();
+    let mut events = evidence.events.iter().peekable();
+    let mut cuts: Vec<Nanos> = cuts
+        .iter()
+        .copied()
+        .chain(evidence.events.iter().map(|event| event.at_ns))
+        .filter(|&at| at > from && at < to)
+        .collect();
+    cuts.push(to);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut slices = Vec::new();
+    let mut begin = from;
+    for cut in cuts {
+        while let Some(event) = events.next_if(|event| event.at_ns <= begin) {
+            follower.follow(event);
+        }
+        slices.push(Slice {
+            from: begin,
+            to: cut,
+            context: follower.context(),
+        });
+        begin = cut;
+    }
+    slices
+}

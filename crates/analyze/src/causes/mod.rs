@@ -1,0 +1,158 @@
+//! Causes: to whom each nanosecond of a late activation went, and which
+//! causes matter over many of them.
+//!
+//! [`explain`] cuts an episode where anything changed on its CPU and counts
+//! every slice to exactly one cause, so the parts add up to the latency. What
+//! the evidence does not tell is `unexplained`, not somebody's. Durations are
+//! net: an interrupt within a thread's time is the interrupt's.
+
+mod classify;
+mod context;
+mod rank;
+mod rhythm;
+mod silence;
+
+use laggard_model::{Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span};
+
+use classify::Judge;
+pub use context::{Context, Open, Slice, Thread};
+pub use rank::{RankedCause, Ranking, Signature, rank};
+pub use rhythm::{Rhythm, rhythm};
+
+/// A slice of an episode and to whom it was counted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Part {
+    /// When, and in which context.
+    pub slice: Slice,
+    /// What kind of thing took it.
+    pub class: CauseClass,
+    /// Who.
+    pub culprit: Culprit,
+}
+
+impl Part {
+    /// How long it took.
+    pub const fn time(&self) -> Nanos {
+        self.slice.to.saturating_sub(self.slice.from)
+    }
+}
+
+/// An episode, explained.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Explanation {
+    /// In order of time, without a gap, from the expiry to the service.
+    pub parts: Vec<Part>,
+    /// The same by cause, largest first. They add up to the latency.
+    pub causes: Vec<Cause>,
+}
+
+/// Explains an episode of a line of `service` and `route`.
+pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation {
+    let evidence = &episode.evidence;
+    let (from, to) = (episode.expiry_ns, episode.end());
+    if from == to {
+        return Explanation {
+            parts: Vec::new(),
+            causes: Vec::new(),
+        };
+    }
+    let silences = silence::silences(evidence);
+    let mut cuts: Vec<Nanos> = episode
+        .stages
+        .values()
+        .map(|&after| episode.expiry_ns + after)
+        .collect();
+    cuts.extend(
+        silences
+            .iter()
+            .flat_map(|silence| [silence.from_ns, silence.to_ns]),
+    );
+    let slices = context::slices(evidence, from, to, &cuts);
+    let judge = Judge::new(
+        episode,
+        service,
+        route,
+        slices.last().map(|last| &last.context),
+    );
+    let first_known = evidence.events.first().map(|event| event.at_ns);
+    let mut parts: Vec<Part> = slices
+        .iter()
+        .enumerate()
+        .map(|(index, slice)| {
+            let known = first_known.is_some_and(|first| slice.from >= first);
+            let silent = silence_at(&silences, slice);
+            let (class, culprit) = if !known && evidence.overwritten {
+                classify::unexplained("the flight recorder had been overwritten")
+            } else if !known {
+                classify::unexplained("nothing is known of what ran")
+            } else {
+                silent
+                    .and_then(|silence| silence::explain(silence, &slice.context, evidence))
+                    .unwrap_or_else(|| judge.judge(slice, slices.get(index + 1)))
+            };
+            Part {
+                slice: slice.clone(),
+                class,
+                culprit,
+            }
+        })
+        .collect();
+    name_one_place(&mut parts);
+    let causes = sum(&parts);
+    Explanation { parts, causes }
+}
+
+fn silence_at<'a>(silences: &'a [Span], slice: &Slice) -> Option<&'a Span> {
+    silences
+        .iter()
+        .find(|silence| silence.from_ns <= slice.from && slice.to <= silence.to_ns)
+}
+
+/// Interrupts cut the stay of a thread that cannot be preempted into many
+/// slices, each with samples of its own or none. The code that is named is one
+/// for the whole stay: where most samples were, the first of several.
+fn name_one_place(parts: &mut [Part]) {
+    let is_stay = |part: &Part| part.class == CauseClass::PreemptionOff;
+    let mut frames: Vec<(Option<String>, Address, usize)> = Vec::new();
+    for part in parts.iter().filter(|part| is_stay(part)) {
+        let Some(frame) = part.culprit.frame else {
+            continue;
+        };
+        let known = frames
+            .iter_mut()
+            .find(|(thread, at, _)| *thread == part.culprit.thread && *at == frame);
+        match known {
+            Some((_, _, count)) => *count += 1,
+            None => frames.push((part.culprit.thread.clone(), frame, 1)),
+        }
+    }
+    for part in parts.iter_mut().filter(|part| is_stay(part)) {
+        let own = frames
+            .iter()
+            .rev()
+            .filter(|(thread, ..)| *thread == part.culprit.thread);
+        part.culprit.frame = own.max_by_key(|(.., count)| *count).map(|(_, at, _)| *at);
+    }
+}
+
+fn sum(parts: &[Part]) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Vec::new();
+    for part in parts {
+        match causes
+            .iter_mut()
+            .find(|cause| cause.class == part.class && cause.culprit == part.culprit)
+        {
+            Some(cause) => cause.time_ns += part.time(),
+            None => causes.push(Cause {
+                class: part.class,
+                culprit: part.culprit.clone(),
+                time_ns: part.time(),
+            }),
+        }
+    }
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.time_ns));
+    causes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Silent stretches: times in which a CPU that should have shown signs of
+//! life showed none.
+//!
+//! The sampler interrupts every CPU at a steady rate. Where neither it nor
+//! anything else left a record, the CPU either stood still (hypervisor,
+//! firmware), or had interrupts disabled, or the recorder was silent. Which of
+//! them is said only when something tells.
+
+use laggard_model::{CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
+
+use super::classify::unexplained;
+use super::context::Context;
+
+/// A busy CPU without a sampler leaves a record at least at each tick.
+const WITHOUT_SAMPLER: Nanos = Nanos::from_ms(11);
+
+/// The silent stretches that touch the window, in order.
+pub(super) fn silences(evidence: &Evidence) -> Vec<Span> {
+    let longest = match evidence.sampler {
+        Some((_, period)) => Nanos::from_ns(period.ns().saturating_mul(5) / 2),
+        None => WITHOUT_SAMPLER,
+    };
+    let events = evidence.events.iter().map(|event| event.at_ns);
+    let samples = evidence.samples.iter().map(|sample| sample.at_ns);
+    let mut signs: Vec<Nanos> = events.chain(samples).collect();
+    signs.sort_unstable();
+    signs
+        .windows(2)
+        .filter(|two| two[1] > two[0] + longest && two[1] > evidence.from_ns)
+        .map(|two| Span {
+            from_ns: two[0],
+            to_ns: two[1],
+        })
+        .collect()
+}
+
+/// Why nothing happened in `silence`. `None`: the context tells, for idle CPUs
+/// and interrupt handlers may be silent for long.
+pub(super) fn explain(
+    silence: &Span,
+    context: &Context,
+    evidence: &Evidence,
+) -> Option<(CauseClass, Culprit)> {
+    if let Some(outside) = outside(silence, evidence) {
+        return Some(outside);
+    }
+    if context.is_idle() || context.interrupt().is_some() {
+        return None;
+    }
+    let thread = context.thread.as_ref();
+    Some(match first_after(silence, evidence) {
+        Some(sample) if thread.is_some_and(|thread| thread.tid != sample.tid) => {
+            unexplained("nothing was recorded, not even a switch of threads")
+        }
+        Some(sample) if sample.kernel.is_empty() => unexplained(
+            "nothing was recorded in user code, which cannot disable interrupts: \
+             the CPU was stopped from outside, or the recorder was silent",
+        ),
+        Some(sample) => (
+            CauseClass::InterruptsOff,
+            Culprit {
+                thread: thread.map(|thread| thread.name.clone()),
+                activity: context.softirq().map(|open| open.activity),
+                function: context.function().map(|open| open.activity),
+                frame: sample.kernel.first().copied(),
+                because: None,
+            },
+        ),
+        None => unexplained("nothing was recorded"),
+    })
+}
+
+/// What the counters of hypervisor and firmware, and the other CPUs, say.
+fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)> {
+    let length = silence.to_ns.saturating_sub(silence.from_ns);
+    // The counter moves in steps, and at the next tick only.
+    let stolen = evidence.stolen.is_some_and(|stolen| {
+        stolen.time_ns > Nanos::ZERO && length <= stolen.time_ns + stolen.step_ns * 2
+    });
+    if stolen {
+        return Some((CauseClass::Stolen, Culprit::default()));
+    }
+    let middle = Nanos::from_ns(silence.from_ns.ns().midpoint(silence.to_ns.ns()));
+    let still = evidence
+        .still
+        .iter()
+        .any(|span| span.from_ns <= middle && middle <= span.to_ns);
+    let because = match evidence.smis {
+        Some(smis @ 1..) => Some(format!("{smis} system management interrupts meanwhile")),
+        _ if still => None,
+        _ => return None,
+    };
+    let culprit = Culprit {
+        because,
+        ..Culprit::default()
+    };
+    Some((CauseClass::Stall, culprit))
+}
+
+/// The sample that a disabled interrupt would have delayed. An NMI is not
+/// delayed, so its silence says nothing of interrupts.
+fn first_after<'a>(silence: &Span, evidence: &'a Evidence) -> Option<&'a StackSample> {
+    let (sampler, period) = evidence.sampler?;
+    let soon = silence.to_ns + period;
+    evidence
+        .samples
+        .iter()
+        .find(|sample| sample.at_ns >= silence.to_ns && sample.at_ns < soon)
+        .filter(|_| sampler == Sampler::CpuClock)
+}

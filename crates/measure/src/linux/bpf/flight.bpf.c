@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The flight recorder: what each CPU did, one after the other.
+ *
+ *   irq_handler_entry/exit        interrupts with a number
+ *   *_entry/exit (irq_vectors)    interrupts of the CPU itself, x86
+ *   softirq_entry/exit
+ *   hrtimer_expire_entry/exit     timer callbacks, with their function
+ *   timer_expire_entry/exit
+ *   workqueue_execute_start/end   work items, with their function
+ *   cpu_idle                      idle entry and exit
+ *   sched_switch                  who runs next
+ *
+ * Not in it: wakeups (an activation has its own), and switching interrupts or
+ * preemption off and on (thousands a millisecond; their length is seen from
+ * what waits meanwhile). A program whose tracepoint a kernel does not have is
+ * left out by the loader.
+ */
+#include "kernel.h"
+#include "flight.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile u32 ring_bits = 10;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct flight_head);
+} heads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct flight_record);
+} records SEC(".maps");
+
+/* The next record of this CPU, with its time, or NULL: not a recorded CPU. */
+static __always_inline struct flight_record *next_record(u8 kind, u32 id)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct flight_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct flight_record *record;
+	u32 index;
+
+	if (!head || !head->recorded)
+		return NULL;
+	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
+	index += head->first;
+	record = bpf_map_lookup_elem(&records, &index);
+	if (!record)
+		return NULL;
+	record->time_ns = now;
+	record->id = id;
+	record->kind = kind;
+	return record;
+}
+
+static __always_inline int note(u8 kind, u32 id)
+{
+	next_record(kind, id);
+	return 0;
+}
+
+static __always_inline int note_function(u8 kind, void *function)
+{
+	struct flight_record *record = next_record(kind, 0);
+
+	if (record)
+		record->address = (u64)function;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry, int irq)
+{
+	return note(FLIGHT_IRQ, irq);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_handler_exit, int irq)
+{
+	return note(FLIGHT_IRQ + 1, irq);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	return note(FLIGHT_SOFTIRQ, vector);
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	return note(FLIGHT_SOFTIRQ + 1, vector);
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	return note_function(FLIGHT_HRTIMER, timer->function);
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_hrtimer_expire_exit)
+{
+	return note(FLIGHT_HRTIMER + 1, 0);
+}
+
+SEC("tp_btf/timer_expire_entry")
+int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
+{
+	return note_function(FLIGHT_TIMER, timer->function);
+}
+
+SEC("tp_btf/timer_expire_exit")
+int BPF_PROG(on_timer_expire_exit)
+{
+	return note(FLIGHT_TIMER + 1, 0);
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
+{
+	return note_function(FLIGHT_WORK, work->func);
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(on_workqueue_execute_end)
+{
+	return note(FLIGHT_WORK + 1, 0);
+}
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(on_cpu_idle, unsigned int state)
+{
+	/* The kernel reports the end as state -1. */
+	return state == (unsigned int)-1 ? note(FLIGHT_IDLE + 1, 0) :
+					   note(FLIGHT_IDLE, state);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	struct flight_record *record = next_record(FLIGHT_SWITCH, next->pid);
+
+	if (!record)
+		return 0;
+	record->runnable = preempt || prev->__state == 0;
+	record->prio = next->prio;
+	/* Byte by byte: a copy would need a helper that lockdown refuses. */
+#pragma unroll
+	for (int i = 0; i < 16; i++)
+		record->name[i] = next->comm[i];
+	return 0;
+}
+
+#define VECTOR(name, vector)                                 \
+	SEC("tp_btf/" #name "_entry")                        \
+	int BPF_PROG(on_##name##_entry)                      \
+	{                                                    \
+		return note(FLIGHT_VECTOR, vector);          \
+	}                                                    \
+	SEC("tp_btf/" #name "_exit")                         \
+	int BPF_PROG(on_##name##_exit)                       \
+	{                                                    \
+		return note(FLIGHT_VECTOR + 1, vector);      \
+	}
+
+VECTOR(local_timer, VECTOR_LOCAL_TIMER)
+VECTOR(reschedule, VECTOR_RESCHEDULE)
+VECTOR(call_function, VECTOR_CALL_FUNCTION)
+VECTOR(call_function_single, VECTOR_CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, VECTOR_IRQ_WORK)
+VECTOR(thermal_apic, VECTOR_THERMAL)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The flight recorder's records: what each CPU did, one after the other.
+ *
+ * One ring per CPU, always on, overwritten: record `n` of a CPU lies at index
+ * first + (n mod 2^ring_bits). Written on that CPU only. An
+ * interrupt may write between another program's taking the time and its
+ * taking a place, so neighbours can stand in the wrong order: sort by time.
+ */
+#ifndef LAGGARD_FLIGHT_H
+#define LAGGARD_FLIGHT_H
+
+/* Append only. What begins is even, its end is the next odd number. */
+enum flight_kind {
+	FLIGHT_IRQ = 0,	    /* id: interrupt number */
+	FLIGHT_VECTOR = 2,  /* id: enum flight_vector */
+	FLIGHT_SOFTIRQ = 4, /* id: softirq vector */
+	FLIGHT_HRTIMER = 6, /* address: its function */
+	FLIGHT_TIMER = 8,   /* address: its function */
+	FLIGHT_WORK = 10,   /* address: its function */
+	FLIGHT_IDLE = 12,   /* id: idle state */
+	FLIGHT_SWITCH = 14, /* id: next TID; name: next's; no end */
+};
+
+/* Interrupts of the CPU itself that have no number. Append only. */
+enum flight_vector {
+	VECTOR_LOCAL_TIMER,
+	VECTOR_RESCHEDULE,
+	VECTOR_CALL_FUNCTION,
+	VECTOR_CALL_FUNCTION_SINGLE,
+	VECTOR_IRQ_WORK,
+	VECTOR_THERMAL,
+};
+
+struct flight_record {
+	u64 time_ns; /* CLOCK_MONOTONIC */
+	u32 id;
+	u8 kind;
+	u8 runnable; /* of a switch: previous thread was still runnable */
+	s16 prio;    /* of a switch: next thread's, as the kernel counts */
+	union {
+		u8 name[16];
+		u64 address;
+	};
+};
+_Static_assert(sizeof(struct flight_record) == 32, "no hidden padding");
+
+struct flight_head {
+	u64 count;    /* records written */
+	u32 first;    /* index of this CPU's first record */
+	u32 recorded; /* whether this CPU has a ring at all */
+	u64 line[6];  /* no two CPUs share a cache line */
+};
+_Static_assert(sizeof(struct flight_head) == 64, "no hidden padding");
+
+#endif

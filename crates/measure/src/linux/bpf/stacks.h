@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* The samples of stacks.bpf.c; their rings are as in flight.h. */
+#ifndef LAGGARD_STACKS_H
+#define LAGGARD_STACKS_H
+
+enum {
+	STACK_FRAMES = 30, /* most frames of one chain; the outer ones are cut */
+};
+
+struct stack_sample {
+	u64 time_ns; /* CLOCK_MONOTONIC */
+	u32 tid;
+	u32 tgid;
+	u32 nr_kernel;
+	u32 nr_user;
+	u64 kernel[STACK_FRAMES]; /* innermost first */
+	u64 user[STACK_FRAMES];
+	u64 spare;
+};
+_Static_assert(sizeof(struct stack_sample) == 512, "no hidden padding");
+
+#endif

@@ -1,0 +1,298 @@
+//! The flight recorder: what each CPU did in the last moments, kept always,
+//! copied out when something was late.
+//!
+//! Independent of any probe: it has maps and programs of its own.
+
+mod outside;
+mod perf;
+mod record;
+mod ring;
+mod stacks;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use laggard_model::{
+    Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
+};
+use libbpf_rs::OpenObject;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+
+use super::objects::{self, Loaded, Refused};
+use super::possible_cpus;
+use outside::Outside;
+use record::RECORD_WORDS;
+use ring::Rings;
+use stacks::StackSampler;
+
+/// How many records all rings together may have: 128 MiB.
+const ALL_RECORDS: usize = 1 << 22;
+/// Bounds on a ring's records, as powers of two.
+const RING_BITS: (u32, u32) = (10, 16);
+/// How far before a window its context is looked for.
+const CONTEXT: Nanos = Nanos::from_secs(1);
+
+/// How the flight recorder works.
+#[derive(Clone, Copy, Debug)]
+pub struct FlightOptions {
+    /// Stack samples a second, 1 to 10,000; `None`: none.
+    pub stacks_hz: Option<u32>,
+}
+
+impl Default for FlightOptions {
+    fn default() -> Self {
+        Self {
+            stacks_hz: Some(1_000),
+        }
+    }
+}
+
+/// Why there is no flight recorder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlightError {
+    /// The kernel refused the programs.
+    #[error(
+        "the flight recorder cannot be loaded: {0}; record without episodes, or run as root on a kernel with BTF"
+    )]
+    Refused(String),
+    /// The rate of stack samples is out of range.
+    #[error("{0} stack samples a second are out of range; use 1 to 10000")]
+    Rate(u32),
+}
+
+/// Records what each CPU does, in rings that are overwritten.
+#[derive(Debug)]
+pub struct FlightRecorder {
+    loaded: Loaded,
+    rings: Rings<RECORD_WORDS>,
+    stacks: Option<StackSampler>,
+    outside: Outside,
+    cpus: CpuList,
+    _statistics: Option<OwnedFd>,
+}
+
+impl FlightRecorder {
+    /// Records `cpus` from now on. What an optional ability lacks is a caveat.
+    ///
+    /// # Errors
+    /// When the rate is out of range or the kernel refuses the programs.
+    pub fn new(cpus: &CpuList, options: FlightOptions) -> Result<(Self, Vec<Caveat>), FlightError> {
+        if let Some(rate) = options
+            .stacks_hz
+            .filter(|rate| !(1..=10_000).contains(rate))
+        {
+            return Err(FlightError::Rate(rate));
+        }
+        let refused = |refused: Refused| FlightError::Refused(refused.reason);
+        let mut caveats = Vec::new();
+        let bits = (ALL_RECORDS / cpus.len().max(1))
+            .max(1)
+            .ilog2()
+            .clamp(RING_BITS.0, RING_BITS.1);
+        let nr_heads = possible_cpus();
+        let sizes = [("heads", nr_heads), ("records", cpus.len() << bits)];
+        let mut absent = Vec::new();
+        let mut loaded = objects::FLIGHT
+            .load(&[], &sizes, |open| {
+                absent = leave_out_absent(open)?;
+                set_ring_bits(open, bits)
+            })
+            .map_err(refused)?;
+        let rings = {
+            let heads = loaded.map("heads").map_err(refused)?;
+            let records = loaded.map("records").map_err(refused)?;
+            Rings::new((heads.as_fd(), nr_heads), records.as_fd(), bits, cpus)
+        }
+        .map_err(|err| FlightError::Refused(format!("cannot map the rings: {err}")))?;
+        loaded.attach().map_err(refused)?;
+        if !absent.is_empty() {
+            caveats.push(Caveat::new(
+                CaveatKind::AbilityAbsent,
+                format!("this kernel has no tracepoints {}", absent.join(", ")),
+                "what they would show is counted to what went on around it",
+            ));
+        }
+        let stacks = options
+            .stacks_hz
+            .and_then(|rate| start_stacks(cpus, rate, &mut caveats));
+        let recorder = Self {
+            loaded,
+            rings,
+            stacks,
+            outside: Outside::new(cpus),
+            cpus: cpus.clone(),
+            _statistics: objects::keep_statistics(),
+        };
+        Ok((recorder, caveats))
+    }
+
+    /// Reads the counters of hypervisor and firmware. To be called a few
+    /// times a second: their movement between two calls is all that is known.
+    pub fn poll(&mut self) {
+        self.outside.read();
+    }
+
+    /// Copies out what is known of `cpu` from `from` to `to`.
+    ///
+    /// Call it soon: the rings hold some hundred milliseconds of a busy CPU,
+    /// and [`Evidence::overwritten`] says when that was not enough.
+    pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
+        let mut has_context = false;
+        let context = from.saturating_sub(CONTEXT);
+        let read = self.rings.newest(cpu.0, |words| {
+            let time = record::time(words);
+            let wanted = time >= from || (!has_context && time >= context);
+            has_context |= time < from && record::is_switch(words);
+            wanted
+        });
+        let mut events: Vec<_> = read
+            .records
+            .iter()
+            .filter_map(record::event)
+            .filter(|event| event.at_ns <= to)
+            .collect();
+        events.sort_by_key(|event| event.at_ns);
+        let mut evidence = Evidence {
+            from_ns: from,
+            to_ns: to,
+            overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
+            events,
+            stolen: self.outside.stolen(cpu, from, to),
+            smis: self.outside.smis(cpu, from, to),
+            ..Evidence::default()
+        };
+        if let Some(stacks) = &self.stacks {
+            let margin = stacks.period * 2;
+            let (from, to) = (from.saturating_sub(margin), to + margin);
+            evidence.samples = stacks.samples(cpu.0, from, to);
+            evidence.sampler = Some((stacks.sampler, stacks.period));
+            evidence.still = self.still(cpu, &evidence, stacks);
+        }
+        evidence
+    }
+
+    /// Spans in which this CPU was silent, longer than the sampler ever is,
+    /// and every other one too.
+    fn still(&self, cpu: Cpu, evidence: &Evidence, stacks: &StackSampler) -> Vec<Span> {
+        let others: Vec<u32> = self
+            .cpus
+            .as_slice()
+            .iter()
+            .filter(|other| **other != cpu)
+            .map(|other| other.0)
+            .collect();
+        if others.is_empty() || stacks.sampler == Sampler::Nmi {
+            return Vec::new();
+        }
+        // CPUs stop and go on again at slightly different times.
+        let slack = stacks.period;
+        let mut times: Vec<Nanos> = evidence.events.iter().map(|event| event.at_ns).collect();
+        times.extend(evidence.samples.iter().map(|sample| sample.at_ns));
+        times.sort_unstable();
+        let silent = times
+            .windows(2)
+            .filter(|two| two[1] >= evidence.from_ns && two[1] > two[0] + slack * 3)
+            .map(|two| Span {
+                from_ns: two[0],
+                to_ns: two[1],
+            });
+        let mut still: Vec<Span> = silent.collect();
+        for other in others {
+            let Some(first) = still.first().copied() else {
+                break;
+            };
+            let signs = self.signs_of_life(other, first.from_ns, evidence, stacks);
+            still.retain(|span| {
+                let within = |at: &Nanos| *at > span.from_ns + slack && *at + slack < span.to_ns;
+                signs
+                    .as_ref()
+                    .is_some_and(|signs| !signs.iter().any(within))
+            });
+        }
+        still
+    }
+
+    /// When a CPU did anything from `from` to the end of the evidence; `None`:
+    /// not known any more.
+    fn signs_of_life(
+        &self,
+        cpu: u32,
+        from: Nanos,
+        evidence: &Evidence,
+        stacks: &StackSampler,
+    ) -> Option<Vec<Nanos>> {
+        let to = evidence.to_ns + stacks.period * 2;
+        let events = self.rings.newest(cpu, |words| record::time(words) > from);
+        let samples = stacks.samples(cpu, from, to);
+        let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
+        signs.extend(events.records.iter().map(|words| record::time(words)));
+        (!events.overwritten).then_some(signs)
+    }
+
+    /// What each program cost so far, where the kernel keeps statistics.
+    pub fn cost(&self) -> Vec<ProgramCost> {
+        let stacks = self.stacks.as_ref().map(StackSampler::cost);
+        self.loaded
+            .cost()
+            .into_iter()
+            .chain(stacks.into_iter().flatten())
+            .map(|cost| ProgramCost {
+                name: format!("flight {}", cost.name),
+                ..cost
+            })
+            .collect()
+    }
+}
+
+fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {
+    match StackSampler::new(cpus, rate) {
+        Ok(stacks) => {
+            if stacks.sampler == Sampler::CpuClock {
+                caveats.push(Caveat::new(
+                    CaveatKind::NoPmu,
+                    "no performance counters, so code with interrupts disabled is sampled only when it enables them",
+                    "pass the counters through to the virtual machine, if this is one",
+                ));
+            }
+            Some(stacks)
+        }
+        Err(refused) => {
+            caveats.push(Caveat::new(
+                CaveatKind::AbilityAbsent,
+                format!("there are no stack samples: {}", refused.reason),
+                "run as root on a kernel with perf events",
+            ));
+            None
+        }
+    }
+}
+
+/// Keeps programs from loading whose tracepoint this kernel does not have;
+/// the names of those.
+fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
+    let kernel = Btf::from_vmlinux()?;
+    let mut absent = Vec::new();
+    for mut program in open.progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let Some(tracepoint) = section.strip_prefix("tp_btf/") else {
+            continue;
+        };
+        let name = format!("btf_trace_{tracepoint}");
+        if kernel.type_by_name::<Typedef<'_>>(&name).is_none() {
+            program.set_autoload(false);
+            absent.push(tracepoint.to_owned());
+        }
+    }
+    Ok(absent)
+}
+
+/// Tells an object how large its rings are; its only input.
+fn set_ring_bits(open: &mut OpenObject, bits: u32) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata") {
+            map.set_initial_value(&bits.to_ne_bytes())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! What takes time without the kernel's knowing: the hypervisor and the
+//! firmware, as far as counters tell.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use laggard_model::{Cpu, CpuList, Nanos, Stolen};
+use nix::unistd::{SysconfVar, sysconf};
+
+use super::super::clock;
+
+/// `MSR_SMI_COUNT`, Intel: system management interrupts since reset.
+const SMI_COUNT: u64 = 0x34;
+/// How many readings are kept: some seconds at the pace of a collector.
+const READINGS: usize = 64;
+
+/// Counters read now and then, so that their movement around an episode can
+/// be told later.
+#[derive(Debug)]
+pub(super) struct Outside {
+    readings: VecDeque<Reading>,
+    cpus: CpuList,
+    msrs: Vec<Option<File>>,
+    tick: Nanos,
+}
+
+#[derive(Debug)]
+struct Reading {
+    at: Nanos,
+    /// By the place of the CPU; empty where the kernel does not tell.
+    steal_ticks: Vec<u64>,
+    smis: Vec<Option<u32>>,
+}
+
+impl Outside {
+    pub(super) fn new(cpus: &CpuList) -> Self {
+        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
+        let msr = |cpu: &Cpu| File::open(format!("/dev/cpu/{cpu}/msr")).ok();
+        let mut outside = Self {
+            readings: VecDeque::new(),
+            cpus: cpus.clone(),
+            // A file that opens but cannot be read, as on AMD, is none.
+            msrs: cpus
+                .as_slice()
+                .iter()
+                .map(|cpu| msr(cpu).filter(|file| smis(file).is_some()))
+                .collect(),
+            tick: Nanos::from_ns(1_000_000_000 / u64::try_from(ticks).unwrap_or(100).max(1)),
+        };
+        outside.read();
+        outside
+    }
+
+    /// Reads all counters.
+    pub(super) fn read(&mut self) {
+        if self.readings.len() == READINGS {
+            self.readings.pop_front();
+        }
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        self.readings.push_back(Reading {
+            at: clock::now(),
+            steal_ticks: self
+                .cpus
+                .as_slice()
+                .iter()
+                .map_while(|cpu| steal_ticks(&text, *cpu))
+                .collect(),
+            smis: self.msrs.iter().map(|msr| smis(msr.as_ref()?)).collect(),
+        });
+    }
+
+    /// What the hypervisor took between the readings next to a window.
+    pub(super) fn stolen(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<Stolen> {
+        let (before, after, place) = self.around(cpu, from, to)?;
+        let ticks = after
+            .steal_ticks
+            .get(place)?
+            .checked_sub(*before.steal_ticks.get(place)?)?;
+        Some(Stolen {
+            time_ns: self.tick * ticks,
+            step_ns: self.tick,
+        })
+    }
+
+    /// How many system management interrupts came between those readings.
+    pub(super) fn smis(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<u32> {
+        let (before, after, place) = self.around(cpu, from, to)?;
+        let (first, last) = ((*before.smis.get(place)?)?, (*after.smis.get(place)?)?);
+        Some(last.wrapping_sub(first))
+    }
+
+    fn around(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<(&Reading, &Reading, usize)> {
+        let place = self.cpus.as_slice().iter().position(|one| *one == cpu)?;
+        let before = self.readings.iter().rfind(|reading| reading.at <= from)?;
+        let after = self
+            .readings
+            .iter()
+            .find(|reading| reading.at >= to)
+            .or(self.readings.back())?;
+        Some((before, after, place))
+    }
+}
+
+/// The eighth number of a CPU's line in `/proc/stat`: ticks stolen.
+fn steal_ticks(stat: &str, cpu: Cpu) -> Option<u64> {
+    let name = format!("cpu{cpu}");
+    stat.lines()
+        .map(str::split_ascii_whitespace)
+        .find_map(|mut words| (words.next() == Some(&name)).then(|| words.nth(7)))?
+        .and_then(|ticks| ticks.parse().ok())
+}
+
+fn smis(msr: &File) -> Option<u32> {
+    let mut bytes = [0; 8];
+    msr.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
+    Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str =
+        "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu10 1 2 3 4 5 6 7 80 0 0\n";
+
+    #[test]
+    fn stolen_ticks_are_the_eighth_number_of_the_cpu() {
+        assert_eq!(steal_ticks(STAT, Cpu(0)), Some(8));
+        assert_eq!(steal_ticks(STAT, Cpu(10)), Some(80));
+        assert_eq!(steal_ticks(STAT, Cpu(1)), None);
+    }
+
+    #[test]
+    fn movement_is_told_by_the_readings_next_to_the_window() {
+        let reading = |ms, ticks| Reading {
+            at: Nanos::from_ms(ms),
+            steal_ticks: vec![ticks],
+            smis: vec![None],
+        };
+        let outside = Outside {
+            readings: [
+                reading(0, 1),
+                reading(100, 2),
+                reading(200, 4),
+                reading(300, 9),
+            ]
+            .into(),
+            cpus: [Cpu(3)].into_iter().collect(),
+            msrs: vec![None],
+            tick: Nanos::from_ms(10),
+        };
+
+        let stolen = outside.stolen(Cpu(3), Nanos::from_ms(120), Nanos::from_ms(140));
+        assert_eq!(stolen.map(|one| one.time_ns), Some(Nanos::from_ms(20)));
+        assert_eq!(
+            outside.stolen(Cpu(0), Nanos::from_ms(120), Nanos::from_ms(140)),
+            None
+        );
+        assert_eq!(
+            outside.smis(Cpu(3), Nanos::from_ms(120), Nanos::from_ms(140)),
+            None
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Rings that BPF programs overwrite, read from the newest record back.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use laggard_model::CpuList;
+
+use super::super::board::Mapping;
+
+/// 8-byte words of one `struct flight_head`.
+const HEAD_WORDS: usize = 8;
+
+/// One ring per CPU of records of `WORDS` 8-byte words.
+///
+/// The kernel may write at any time, so words are read as atomics; a record
+/// that was overwritten meanwhile is dropped.
+#[derive(Debug)]
+pub(super) struct Rings<const WORDS: usize> {
+    heads: Mapping,
+    nr_heads: usize,
+    records: Mapping,
+    room: usize,
+    /// The recorded CPUs, by the place of their ring.
+    cpus: CpuList,
+}
+
+/// What was read from a ring.
+#[derive(Debug)]
+pub(super) struct Read<const WORDS: usize> {
+    /// In the order in which they were written.
+    pub(super) records: Vec<[u64; WORDS]>,
+    /// Whether records that were wanted had been overwritten.
+    pub(super) overwritten: bool,
+}
+
+impl<const WORDS: usize> Rings<WORDS> {
+    /// Maps the two arrays and opens a ring for each of `cpus`.
+    pub(super) fn new(
+        heads: (BorrowedFd<'_>, usize),
+        records: BorrowedFd<'_>,
+        bits: u32,
+        cpus: &CpuList,
+    ) -> io::Result<Self> {
+        let room = 1_usize << bits;
+        let (heads, nr_heads) = heads;
+        let rings = Self {
+            heads: Mapping::new(nr_heads * HEAD_WORDS * 8, Some(heads))?,
+            nr_heads,
+            records: Mapping::new(cpus.len() * room * WORDS * 8, Some(records))?,
+            room,
+            cpus: cpus.clone(),
+        };
+        for (place, cpu) in cpus.as_slice().iter().enumerate() {
+            // Low half: index of the first record; high half: recorded.
+            let first = (place * room) as u64 | 1 << 32;
+            rings.head(cpu.0)[1].store(first, Ordering::Relaxed);
+        }
+        Ok(rings)
+    }
+
+    fn head(&self, cpu: u32) -> &[AtomicU64; HEAD_WORDS] {
+        // SAFETY: an array of atomics has no padding.
+        let heads = unsafe { self.heads.slice::<[AtomicU64; HEAD_WORDS]>(self.nr_heads) };
+        &heads[cpu as usize]
+    }
+
+    /// The newest records of `cpu`, as long as going back finds them `wanted`.
+    pub(super) fn newest(
+        &self,
+        cpu: u32,
+        mut wanted: impl FnMut(&[u64; WORDS]) -> bool,
+    ) -> Read<WORDS> {
+        let Some(place) = self.cpus.as_slice().iter().position(|one| one.0 == cpu) else {
+            return Read {
+                records: Vec::new(),
+                overwritten: true,
+            };
+        };
+        // SAFETY: an array of atomics has no padding.
+        let all = unsafe {
+            self.records
+                .slice::<[AtomicU64; WORDS]>(self.cpus.len() * self.room)
+        };
+        let ring = &all[place * self.room..(place + 1) * self.room];
+        let room = self.room as u64;
+        let count = self.head(cpu)[0].load(Ordering::Acquire);
+        let mut records = Vec::new();
+        let mut number = count;
+        let mut overwritten = count > room;
+        while number > count.saturating_sub(room) {
+            number -= 1;
+            #[allow(clippy::cast_possible_truncation)]
+            let words = &ring[(number % room) as usize];
+            let record = std::array::from_fn(|word| words[word].load(Ordering::Relaxed));
+            if !wanted(&record) {
+                overwritten = false;
+                break;
+            }
+            records.push(record);
+        }
+        // What the kernel reused while we read is no longer what it was.
+        let reused = self.head(cpu)[0]
+            .load(Ordering::Acquire)
+            .saturating_sub(room);
+        let kept = usize::try_from(count.saturating_sub(reused + 1)).unwrap_or(usize::MAX);
+        overwritten |= kept < records.len();
+        records.truncate(kept);
+        records.reverse();
+        Read {
+            records,
+            overwritten,
+        }
+    }
+}

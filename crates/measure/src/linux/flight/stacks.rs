@@ -1,0 +1,94 @@
+//! Stack samples: which code each CPU was in, at a steady rate.
+
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+
+use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
+use libbpf_rs::Link;
+
+use super::super::objects::{self, Loaded, Refused};
+use super::super::possible_cpus;
+use super::record::{self, SAMPLE_WORDS};
+use super::ring::Rings;
+use super::{perf, set_ring_bits};
+
+/// How long a ring holds at least: longer than a collector stays away.
+const RING_TIME: Nanos = Nanos::from_secs(1);
+
+/// A running sampler.
+#[derive(Debug)]
+pub(super) struct StackSampler {
+    rings: Rings<SAMPLE_WORDS>,
+    loaded: Loaded,
+    pub(super) sampler: Sampler,
+    pub(super) period: Nanos,
+    /// Each owns its event.
+    _links: Vec<Link>,
+}
+
+impl StackSampler {
+    /// Samples `cpus` from now on, by NMI where the machine can.
+    pub(super) fn new(cpus: &CpuList, frequency_hz: u32) -> Result<Self, Refused> {
+        let period = Nanos::from_ns(1_000_000_000 / u64::from(frequency_hz.max(1)));
+        let bits = (RING_TIME.ns() / period.ns().max(1))
+            .next_power_of_two()
+            .ilog2();
+        let nr_heads = possible_cpus();
+        let sizes = [("heads", nr_heads), ("samples", cpus.len() << bits)];
+        let loaded = objects::STACKS.load(&[], &sizes, |open| set_ring_bits(open, bits))?;
+        let rings = {
+            let (heads, samples) = (loaded.map("heads")?, loaded.map("samples")?);
+            Rings::new((heads.as_fd(), nr_heads), samples.as_fd(), bits, cpus)
+        }
+        .map_err(|err| Refused::because(format!("cannot map the samples: {err}")))?;
+        let (sampler, events) = open_events(cpus, frequency_hz)?;
+        let mut links = Vec::new();
+        for event in events {
+            let program = loaded
+                .object
+                .progs_mut()
+                .next()
+                .ok_or_else(|| Refused::because("the object has no program".into()))?;
+            let link = program
+                .attach_perf_event(event.as_raw_fd())
+                .map_err(|err| Refused::because(err.to_string()))?;
+            // The link closes it.
+            let _ = event.into_raw_fd();
+            links.push(link);
+        }
+        Ok(Self {
+            rings,
+            loaded,
+            sampler,
+            period,
+            _links: links,
+        })
+    }
+
+    /// The samples of a CPU from `from` on.
+    pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<StackSample> {
+        let read = self.rings.newest(cpu, |words| record::time(words) >= from);
+        let samples = read.records.iter().map(record::sample);
+        samples.filter(|one| one.at_ns <= to).collect()
+    }
+
+    pub(super) fn cost(&self) -> Vec<ProgramCost> {
+        self.loaded.cost()
+    }
+}
+
+/// An event on each CPU: performance counters if all have them, else clocks.
+fn open_events(cpus: &CpuList, frequency_hz: u32) -> Result<(Sampler, Vec<OwnedFd>), Refused> {
+    let mut reason = String::new();
+    for sampler in [Sampler::Nmi, Sampler::CpuClock] {
+        let events: std::io::Result<Vec<OwnedFd>> = cpus
+            .as_slice()
+            .iter()
+            .map(|&cpu| perf::open(sampler, cpu, frequency_hz))
+            .collect();
+        match events {
+            Ok(events) => return Ok((sampler, events)),
+            Err(err) => reason = format!("cannot open a sampling event: {err}"),
+        }
+    }
+    Err(Refused::because(reason))
+}

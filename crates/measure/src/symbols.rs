@@ -1,0 +1,249 @@
+//! Names for the addresses in episodes.
+//!
+//! Looked up when the run has ended, because reading symbol tables takes CPU
+//! time. Only where an address of a process lies is noted while it runs, since
+//! the process may be gone later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use blazesym::MaybeDefault;
+use blazesym::normalize::{Normalizer, UserMeta};
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use laggard_model::{Activity, Address, Evidence, Happening, Symbol, Symbols};
+
+/// More addresses than this of one kind are not looked up; the count of those
+/// is bounded by the episodes, which are.
+const MOST: usize = 200_000;
+
+/// Where a user address lies.
+#[derive(Clone, Debug)]
+enum Place {
+    File { path: PathBuf, offset: u64 },
+    Unknown(String),
+}
+
+/// The addresses of a run.
+#[derive(Debug)]
+pub struct SymbolBook {
+    normalizer: Normalizer,
+    kernel: BTreeSet<Address>,
+    user: BTreeMap<u32, BTreeMap<Address, Place>>,
+    interrupts: BTreeSet<u32>,
+}
+
+impl Default for SymbolBook {
+    fn default() -> Self {
+        Self {
+            normalizer: Normalizer::builder().enable_build_ids(false).build(),
+            kernel: BTreeSet::new(),
+            user: BTreeMap::new(),
+            interrupts: BTreeSet::new(),
+        }
+    }
+}
+
+impl SymbolBook {
+    /// Notes every address of an episode. Call it while the processes live.
+    pub fn note(&mut self, evidence: &Evidence) {
+        for event in &evidence.events {
+            match event.what {
+                Happening::Begin(
+                    Activity::Hrtimer(function)
+                    | Activity::Timer(function)
+                    | Activity::Work(function),
+                ) => self.note_kernel(function),
+                Happening::Begin(Activity::Irq(number)) => {
+                    self.interrupts.insert(number);
+                }
+                _ => {}
+            }
+        }
+        let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
+        for sample in &evidence.samples {
+            sample.kernel.iter().for_each(|&at| self.note_kernel(at));
+            let known = self.user.get(&sample.process);
+            let new = sample
+                .user
+                .iter()
+                .filter(|at| known.is_none_or(|known| !known.contains_key(at)));
+            unknown.entry(sample.process).or_default().extend(new);
+        }
+        for (process, addresses) in unknown {
+            self.note_user(process, &addresses);
+        }
+    }
+
+    fn note_kernel(&mut self, address: Address) {
+        if self.kernel.len() < MOST {
+            self.kernel.insert(address);
+        }
+    }
+
+    fn note_user(&mut self, process: u32, addresses: &BTreeSet<Address>) {
+        let noted = self.user.values().map(BTreeMap::len).sum::<usize>();
+        if addresses.is_empty() || noted + addresses.len() > MOST {
+            return;
+        }
+        let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
+        let places = match self.normalizer.normalize_user_addrs(process.into(), &plain) {
+            Ok(found) => found
+                .outputs
+                .iter()
+                .map(|(offset, meta)| match found.meta.get(*meta) {
+                    Some(UserMeta::Elf(elf)) => Place::File {
+                        path: elf.path.clone(),
+                        offset: *offset,
+                    },
+                    Some(UserMeta::Unknown(unknown)) => Place::Unknown(unknown.reason.to_string()),
+                    _ => Place::Unknown("it is in no file".into()),
+                })
+                .collect(),
+            Err(err) => vec![
+                Place::Unknown(format!("the process could not be looked at: {err}"));
+                plain.len()
+            ],
+        };
+        let known = self.user.entry(process).or_default();
+        known.extend(addresses.iter().copied().zip(places));
+    }
+
+    /// Looks up all names. Takes a while: call it when the run has ended.
+    pub fn resolve(&self) -> Symbols {
+        let symbolizer = Symbolizer::builder().enable_code_info(false).build();
+        Symbols {
+            kernel: self.resolve_kernel(&symbolizer),
+            user: self
+                .user
+                .iter()
+                .map(|(&process, places)| {
+                    let named = places
+                        .iter()
+                        .map(|(&address, place)| (address, resolve_user(&symbolizer, place)));
+                    (process, named.collect())
+                })
+                .collect(),
+            interrupts: self.name_interrupts(),
+        }
+    }
+
+    fn resolve_kernel(&self, symbolizer: &Symbolizer) -> BTreeMap<Address, Symbol> {
+        let addresses: Vec<u64> = self.kernel.iter().map(|address| address.0).collect();
+        // An image on disk need not be the kernel that runs.
+        let source = Source::Kernel(Kernel {
+            vmlinux: MaybeDefault::None,
+            debug_syms: false,
+            ..Kernel::default()
+        });
+        let symbols: Vec<Symbol> = match symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) {
+            Ok(found) => found.iter().map(|one| symbol(one, None)).collect(),
+            Err(err) => {
+                let reason = format!("the kernel's symbols cannot be read: {err}");
+                vec![unknown(reason, None); addresses.len()]
+            }
+        };
+        self.kernel.iter().copied().zip(symbols).collect()
+    }
+
+    /// The devices of the interrupts that were seen.
+    fn name_interrupts(&self) -> BTreeMap<u32, String> {
+        let named = self.interrupts.iter().filter_map(|&number| {
+            let devices = fs::read_to_string(format!("/sys/kernel/irq/{number}/actions")).ok()?;
+            let devices = devices.trim();
+            (!devices.is_empty()).then(|| (number, devices.to_owned()))
+        });
+        named.collect()
+    }
+}
+
+fn resolve_user(symbolizer: &Symbolizer, place: &Place) -> Symbol {
+    let (path, offset) = match place {
+        Place::File { path, offset } => (path, *offset),
+        Place::Unknown(reason) => return unknown(reason.clone(), None),
+    };
+    let module = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let source = Source::Elf(Elf::new(path));
+    match symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
+        Ok(found) => symbol(&found, module),
+        Err(err) => unknown(format!("{}: {err}", path.display()), module),
+    }
+}
+
+fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
+    match found {
+        Symbolized::Sym(sym) => Symbol {
+            name: Some(sym.name.to_string()),
+            module: module.or_else(|| {
+                sym.module
+                    .as_ref()
+                    .map(|module| module.to_string_lossy().trim_matches(['[', ']']).into())
+            }),
+            unknown: None,
+        },
+        Symbolized::Unknown(reason) => unknown(reason.to_string(), module),
+    }
+}
+
+fn unknown(reason: String, module: Option<String>) -> Symbol {
+    Symbol {
+        name: None,
+        module,
+        unknown: Some(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Nanos, StackSample, Tid};
+
+    use super::*;
+
+    #[inline(never)]
+    fn landmark() -> u64 {
+        std::hint::black_box(7)
+    }
+
+    #[test]
+    fn a_function_of_a_running_program_is_named_after_the_run() {
+        let at = Address(landmark as *const () as u64);
+        let nowhere = Address(8);
+        let mut book = SymbolBook::default();
+        let process = std::process::id();
+        book.note(&Evidence {
+            samples: vec![StackSample {
+                at_ns: Nanos::ZERO,
+                tid: Tid(process),
+                process,
+                kernel: Vec::new(),
+                user: vec![at, nowhere],
+            }],
+            ..Evidence::default()
+        });
+
+        let symbols = book.resolve();
+
+        let user = &symbols.user[&process];
+        assert!(user[&at].name.as_ref().unwrap().contains("landmark"));
+        assert!(user[&nowhere].name.is_none() && user[&nowhere].unknown.is_some());
+    }
+
+    #[test]
+    fn code_of_a_process_that_is_gone_is_unknown_and_says_why() {
+        let mut book = SymbolBook::default();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        book.note_user(child.id(), &[Address(4096)].into());
+
+        let symbols = book.resolve();
+
+        let reason = symbols.user[&child.id()][&Address(4096)].unknown.clone();
+        assert!(
+            reason.unwrap().contains("could not be looked at"),
+            "{symbols:?}"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! The flight recorder on this machine. What it checks is what was seen and
+//! in which order, never how long anything took.
+//!
+//! Needs root and a kernel with BTF; without them each test says that it is
+//! skipped, and why.
+
+use std::time::Duration;
+
+use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder, online_cpus};
+use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Tid};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::{Pid, gettid};
+
+fn recorder() -> Option<FlightRecorder> {
+    match FlightRecorder::new(&online_cpus(), FlightOptions::default()) {
+        Ok((recorder, caveats)) => {
+            caveats
+                .iter()
+                .for_each(|caveat| println!("{}", caveat.what));
+            Some(recorder)
+        }
+        Err(err) => {
+            println!("skipped: {err}");
+            None
+        }
+    }
+}
+
+fn spin(time: Nanos) {
+    let end = linux::now() + time;
+    while linux::now() < end {}
+}
+
+/// Lets a thread on CPU 0 sleep and spin in turn, and gives what was seen.
+fn watch(recorder: &FlightRecorder) -> (Tid, Evidence) {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let mut only = CpuSet::new();
+                only.set(0).unwrap();
+                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+                let from = linux::now();
+                for _ in 0..20 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    spin(Nanos::from_ms(4));
+                }
+                let tid = Tid(gettid().as_raw().cast_unsigned());
+                (tid, recorder.evidence(Cpu(0), from, linux::now()))
+            })
+            .join()
+            .unwrap()
+    })
+}
+
+#[test]
+fn a_thread_that_sleeps_and_runs_is_seen_with_its_timer_and_its_code() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (tid, evidence) = watch(&recorder);
+
+    assert!(!evidence.overwritten);
+    let has = |wanted: &dyn Fn(&Happening) -> bool| {
+        evidence.events.iter().any(|event| wanted(&event.what))
+    };
+    assert!(has(
+        &|what| matches!(what, Happening::Switch { tid: to, .. } if *to == tid)
+    ));
+    assert!(has(
+        &|what| matches!(what, Happening::Begin(Activity::Hrtimer(at)) if at.0 != 0)
+    ));
+    assert!(evidence.events.is_sorted_by_key(|event| event.at_ns));
+    assert!(evidence.sampler.is_some());
+    let own = evidence.samples.iter().filter(|sample| sample.tid == tid);
+    assert!(own.filter(|sample| !sample.user.is_empty()).count() > 5);
+}
+
+#[test]
+fn the_context_before_a_window_is_part_of_its_evidence() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+    let (_, before) = watch(&recorder);
+
+    let evidence = recorder.evidence(Cpu(0), before.to_ns, linux::now());
+
+    let first = evidence.events.first().unwrap();
+    assert!(first.at_ns < evidence.from_ns, "{first:?}");
+    assert!(matches!(first.what, Happening::Switch { .. }), "{first:?}");
+}
+
+#[test]
+fn every_activity_that_ends_had_begun() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (_, evidence) = watch(&recorder);
+
+    let mut open = 0_i64;
+    for event in &evidence.events {
+        match &event.what {
+            Happening::Begin(Activity::Vector(_) | Activity::Irq(_)) => open += 1,
+            Happening::End(Activity::Vector(_) | Activity::Irq(_)) => open -= 1,
+            _ => {}
+        }
+        assert!((0..=3).contains(&open), "{open} at {event:?}");
+    }
+}
+
+#[test]
+fn its_programs_cost_something_and_say_so() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+    watch(&recorder);
+
+    let cost = recorder.cost();
+
+    for name in ["flight on_sched_switch", "flight on_sample"] {
+        let ran = cost.iter().any(|one| one.name == name && one.runs > 0);
+        assert!(ran, "{name} in {cost:?}");
+    }
+}
+
+#[test]
+fn a_rate_out_of_range_is_refused() {
+    let options = FlightOptions { stacks_hz: Some(0) };
+
+    let err = FlightRecorder::new(&online_cpus(), options).unwrap_err();
+
+    assert!(matches!(err, FlightError::Rate(0)));
+    assert_eq!(
+        err.to_string(),
+        "0 stack samples a second are out of range; use 1 to 10000"
+    );
+}

@@ -1,0 +1,127 @@
+//! Causes: to what each part of a late activation's time went.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Activity, Address, Nanos};
+
+/// What kind of thing took the time.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CauseClass {
+    /// The CPU was idle and had to wake up.
+    IdleExit,
+    /// The hypervisor ran something else.
+    Stolen,
+    /// Nothing ran on any CPU: a system management interrupt, the hardware,
+    /// or a hypervisor that does not tell.
+    Stall,
+    /// Code had interrupts disabled.
+    InterruptsOff,
+    /// Another interrupt was served.
+    Interrupt,
+    /// Another softirq or softirq callback ran.
+    Softirq,
+    /// Code could not be preempted, or had softirqs disabled.
+    PreemptionOff,
+    /// A more urgent thread ran.
+    HigherPriority,
+    /// A thread as urgent as the service's had its turn.
+    Equal,
+    /// The scheduler held the service's thread back: real-time throttling or
+    /// a control group's quota.
+    Throttled,
+    /// The CPU's migration thread ran.
+    Migration,
+    /// The scheduler switched threads.
+    ContextSwitch,
+    /// The service's thread was on its way to user code: a page fault or
+    /// other work of the kernel.
+    ReturnToUser,
+    /// The activation's own interrupt, softirq and wakeup.
+    OwnPath,
+    /// The evidence is missing or does not tell.
+    Unexplained,
+}
+
+impl CauseClass {
+    /// Every class.
+    pub const ALL: [Self; 15] = [
+        Self::IdleExit,
+        Self::Stolen,
+        Self::Stall,
+        Self::InterruptsOff,
+        Self::Interrupt,
+        Self::Softirq,
+        Self::PreemptionOff,
+        Self::HigherPriority,
+        Self::Equal,
+        Self::Throttled,
+        Self::Migration,
+        Self::ContextSwitch,
+        Self::ReturnToUser,
+        Self::OwnPath,
+        Self::Unexplained,
+    ];
+
+    /// The class in plain words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::IdleExit => "idle exit",
+            Self::Stolen => "stolen by the hypervisor",
+            Self::Stall => "nothing ran on any CPU",
+            Self::InterruptsOff => "interrupts disabled",
+            Self::Interrupt => "interrupt",
+            Self::Softirq => "softirq",
+            Self::PreemptionOff => "preemption disabled",
+            Self::HigherPriority => "higher-priority thread",
+            Self::Equal => "waiting behind an equal",
+            Self::Throttled => "throttled",
+            Self::Migration => "migration",
+            Self::ContextSwitch => "context switch",
+            Self::ReturnToUser => "return to user code",
+            Self::OwnPath => "own interrupt and wakeup",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+impl fmt::Display for CauseClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Who took the time. Threads are told by name, because the same program has
+/// another number each time it runs.
+#[derive(
+    Clone, Debug, Default, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+pub struct Culprit {
+    /// The thread that ran.
+    pub thread: Option<String>,
+    /// The interrupt or softirq.
+    pub activity: Option<Activity>,
+    /// The timer's or work item's function within it.
+    pub function: Option<Activity>,
+    /// The innermost kernel address of the sample that shows it.
+    pub frame: Option<Address>,
+    /// Why nobody can be named.
+    pub because: Option<String>,
+}
+
+/// One part of an episode's time.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Cause {
+    /// What kind of thing.
+    pub class: CauseClass,
+    /// Who.
+    pub culprit: Culprit,
+    /// How much of the latency.
+    pub time_ns: Nanos,
+}

@@ -1,0 +1,282 @@
+//! Episodes: late activations, with the evidence of who made them late.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Activation, Cpu, LineId, Nanos, STAGES, Stage, Tid};
+
+/// An address of kernel or user code, written as `0xffffffff81000000`.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Address(pub u64);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.strip_prefix("0x")
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .map(Self)
+            .ok_or_else(|| {
+                serde::de::Error::custom(format!("`{text}` is not an address; write it as `0x1f`"))
+            })
+    }
+}
+
+impl JsonSchema for Address {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "An address of kernel or user code.",
+            "pattern": "^0x[0-9a-f]{1,16}$"
+        })
+    }
+}
+
+/// What a CPU can be in the midst of, besides running a thread.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// The handler of an interrupt with a number.
+    Irq(u32),
+    /// An interrupt of the CPU itself.
+    Vector(Vector),
+    /// A softirq, by its vector.
+    Softirq(u32),
+    /// A high-resolution timer's function.
+    Hrtimer(Address),
+    /// A timer wheel's function.
+    Timer(Address),
+    /// A work item's function.
+    Work(Address),
+    /// An idle state.
+    Idle(u32),
+}
+
+/// Interrupts of the CPU itself, which have no number.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Vector {
+    /// The local timer.
+    LocalTimer,
+    /// Another CPU asks this one to schedule.
+    Reschedule,
+    /// Another CPU asks several to call a function.
+    CallFunction,
+    /// Another CPU asks this one to call a function.
+    CallFunctionSingle,
+    /// Work that an interrupt left for a quieter moment.
+    IrqWork,
+    /// The processor is too hot.
+    Thermal,
+}
+
+/// What happened at one instant on a CPU.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Happening {
+    /// An activity began, within whatever went on.
+    Begin(Activity),
+    /// The innermost activity of this sort ended. The end of a function does
+    /// not say which: its address is 0.
+    End(Activity),
+    /// Another thread runs from here on.
+    Switch {
+        /// Which; 0 is the idle thread.
+        tid: Tid,
+        /// Its name, at most 15 bytes.
+        name: String,
+        /// Its priority as the kernel counts: below 0 deadline, 0 to 99 real
+        /// time (less is more urgent), 100 and more normal.
+        priority: i16,
+        /// Whether the thread before could have gone on.
+        preempted: bool,
+    },
+}
+
+/// One record of the flight recorder.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct FlightEvent {
+    /// When, `CLOCK_MONOTONIC`.
+    pub at_ns: Nanos,
+    /// What.
+    pub what: Happening,
+}
+
+/// Which code a CPU was in at one instant.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct StackSample {
+    /// When, `CLOCK_MONOTONIC`.
+    pub at_ns: Nanos,
+    /// In which thread, or in an interrupt of it.
+    pub tid: Tid,
+    /// Of which process; user addresses are this process's.
+    pub process: u32,
+    /// Kernel call chain, innermost first; empty: user code ran.
+    pub kernel: Vec<Address>,
+    /// User call chain, innermost first.
+    pub user: Vec<Address>,
+}
+
+/// How stack samples are taken.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampler {
+    /// By a non-maskable interrupt: sees code that disables interrupts.
+    Nmi,
+    /// By a timer: sees such code only as it enables them again.
+    CpuClock,
+}
+
+/// A time span, `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Span {
+    /// When it began.
+    pub from_ns: Nanos,
+    /// When it ended.
+    pub to_ns: Nanos,
+}
+
+/// How much a counter outside the kernel's reach moved around an episode.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Stolen {
+    /// Time that the hypervisor ran something else on this CPU.
+    pub time_ns: Nanos,
+    /// The counter's step; what was stolen can be less or more by one.
+    pub step_ns: Nanos,
+}
+
+/// What the flight recorder knew of a window of time on one CPU.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Evidence {
+    /// The window's start. Events before it tell what went on when it began.
+    pub from_ns: Nanos,
+    /// The window's end.
+    pub to_ns: Nanos,
+    /// Whether a part of the window had been overwritten.
+    pub overwritten: bool,
+    /// In order of time.
+    pub events: Vec<FlightEvent>,
+    /// In order of time; a little before and after the window too.
+    pub samples: Vec<StackSample>,
+    /// What took the samples, and how far apart; `None`: nothing did.
+    pub sampler: Option<(Sampler, Nanos)>,
+    /// `None`: no hypervisor's counter could be read.
+    pub stolen: Option<Stolen>,
+    /// System management interrupts around the window, where counted.
+    pub smis: Option<u32>,
+    /// Spans in which no recorded CPU, and there are several, did anything.
+    pub still: Vec<Span>,
+}
+
+/// One late activation, with the evidence.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Episode {
+    /// Its number in the recording, from 1.
+    pub number: u64,
+    /// Which line was late.
+    pub line: LineId,
+    /// Where.
+    pub cpu: Cpu,
+    /// The activation's number in the line.
+    pub seq: u64,
+    /// The programmed time, `CLOCK_MONOTONIC`.
+    pub expiry_ns: Nanos,
+    /// Each stage that was seen, after the expiry.
+    pub stages: BTreeMap<Stage, Nanos>,
+    /// The latency from which on the line was late.
+    pub threshold_ns: Nanos,
+    /// What went on meanwhile.
+    pub evidence: Evidence,
+}
+
+impl Episode {
+    /// A late activation; the evidence is added when it has been copied.
+    pub fn new(number: u64, cpu: Cpu, activation: &Activation, threshold: Nanos) -> Self {
+        Self {
+            number,
+            line: activation.line,
+            cpu,
+            seq: activation.seq,
+            expiry_ns: activation.expiry,
+            stages: STAGES
+                .into_iter()
+                .filter_map(|stage| Some((stage, activation.until(stage)?)))
+                .collect(),
+            threshold_ns: threshold,
+            evidence: Evidence::default(),
+        }
+    }
+
+    /// From the expiry to the last stage.
+    pub fn latency(&self) -> Nanos {
+        self.stages.values().copied().max().unwrap_or_default()
+    }
+
+    /// When a stage was reached, `CLOCK_MONOTONIC`.
+    pub fn at(&self, stage: Stage) -> Option<Nanos> {
+        Some(self.expiry_ns + *self.stages.get(&stage)?)
+    }
+
+    /// When the service ran, `CLOCK_MONOTONIC`.
+    pub fn end(&self) -> Nanos {
+        self.expiry_ns + self.latency()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_from_its_text_and_nothing_else_does() {
+        let address = Address(0xffff_ffff_8100_0000);
+
+        let text = serde_json::to_string(&address).unwrap();
+        assert_eq!(text, "\"0xffffffff81000000\"");
+        assert_eq!(serde_json::from_str::<Address>(&text).unwrap(), address);
+        assert!(serde_json::from_str::<Address>("\"12\"").is_err());
+    }
+
+    #[test]
+    fn an_episode_has_the_latency_of_its_activation() {
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::Irq.index()] = Some(Nanos::from_us(5));
+        steps[Stage::User.index()] = Some(Nanos::from_us(70));
+        let activation = Activation {
+            line: LineId(3),
+            seq: 9,
+            expiry: Nanos::from_ms(1),
+            missed: false,
+            steps,
+        };
+
+        let episode = Episode::new(1, Cpu(2), &activation, Nanos::from_us(50));
+
+        assert_eq!(episode.latency(), activation.latency());
+        assert_eq!(episode.at(Stage::Irq), Some(Nanos::from_us(1005)));
+        assert_eq!(episode.at(Stage::Waking), None);
+        assert_eq!(episode.end(), Nanos::from_us(1075));
+    }
+}

@@ -1,0 +1,100 @@
+//! Names for addresses, and what is to be known of a recording's episodes.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Address, Nanos};
+
+/// The code at an address, as far as it could be told after the run.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Symbol {
+    /// The function; `None`: see `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The kernel module, program or library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// Why the function is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// The names of every address in a recording's episodes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Symbols {
+    /// Kernel code.
+    pub kernel: BTreeMap<Address, Symbol>,
+    /// User code, by process.
+    pub user: BTreeMap<u32, BTreeMap<Address, Symbol>>,
+    /// Interrupts by number: the names of their devices.
+    pub interrupts: BTreeMap<u32, String>,
+}
+
+impl Symbols {
+    /// A kernel address in words: its function, or the bare address.
+    pub fn kernel_name(&self, address: Address) -> String {
+        name_of(self.kernel.get(&address), address)
+    }
+
+    /// A user address in words.
+    pub fn user_name(&self, process: u32, address: Address) -> String {
+        let symbols = self.user.get(&process);
+        name_of(symbols.and_then(|symbols| symbols.get(&address)), address)
+    }
+}
+
+fn name_of(symbol: Option<&Symbol>, address: Address) -> String {
+    match symbol {
+        Some(Symbol {
+            name: Some(name),
+            module: Some(module),
+            ..
+        }) => format!("{name} [{module}]"),
+        Some(Symbol {
+            name: Some(name), ..
+        }) => name.clone(),
+        Some(Symbol {
+            module: Some(module),
+            ..
+        }) => format!("{address} [{module}]"),
+        _ => address.to_string(),
+    }
+}
+
+/// How the episodes of a recording were chosen, and what is missing of them.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct EpisodeNotes {
+    /// By line: from which latency on it was late; `None`: not decided yet.
+    pub thresholds_ns: Vec<Option<Nanos>>,
+    /// Episodes kept.
+    pub kept: u64,
+    /// Late activations that were not kept, because there were too many.
+    pub surplus: u64,
+    /// Episodes kept whose evidence had been overwritten, in part or whole.
+    pub overwritten: u64,
+    /// Names, looked up when the recording ended.
+    pub symbols: Symbols,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_where_it_is_from_and_an_unknown_one_is_its_address() {
+        let mut symbols = Symbols::default();
+        let known = Symbol {
+            name: Some("e1000_clean".into()),
+            module: Some("e1000".into()),
+            unknown: None,
+        };
+        symbols.kernel.insert(Address(16), known);
+
+        assert_eq!(symbols.kernel_name(Address(16)), "e1000_clean [e1000]");
+        assert_eq!(symbols.kernel_name(Address(17)), "0x11");
+        assert_eq!(symbols.user_name(1, Address(17)), "0x11");
+    }
+}

@@ -1,0 +1,20 @@
+//! Episodes on disk: which late activations are kept, and their evidence.
+//!
+//! `episodes-000001.jsonl.zst` ...: a series of zstd frames, each of whole
+//! lines, each line an episode as JSON; any zstd tool reads it as one file. A
+//! frame is appended by one write and synced. A kill in the middle of it
+//! leaves a torn last frame; the reader stops there and says so.
+//!
+//! `episodes.json`: [`laggard_model::EpisodeNotes`]. It has the names of
+//! addresses only once the recording has ended.
+
+mod read;
+mod select;
+mod write;
+
+pub use read::Episodes;
+pub use select::{EpisodeSelector, Late, Threshold};
+pub use write::EpisodeWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Writing episodes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use laggard_model::{Episode, EpisodeNotes, Nanos};
+
+use crate::{WriteError, disk};
+
+/// How long an episode waits at most before it is on disk.
+const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
+/// How many bytes of episodes wait at most.
+const FLUSH_BYTES: usize = 1 << 20;
+/// How large a file grows before the next begins.
+const FILE_BYTES: u64 = 64 << 20;
+const ZSTD_LEVEL: i32 = 1;
+
+/// Writes the episodes of a recording.
+#[derive(Debug)]
+pub struct EpisodeWriter {
+    dir: PathBuf,
+    /// Number of the open file.
+    number: u32,
+    file: Option<File>,
+    /// Length of all whole frames of the open file.
+    good: u64,
+    waiting: Vec<u8>,
+    flushed_at: Option<Nanos>,
+}
+
+impl EpisodeWriter {
+    /// For the recording in `dir`. Without an episode, no file is made.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            number: 0,
+            file: None,
+            good: 0,
+            waiting: Vec::new(),
+            flushed_at: None,
+        }
+    }
+
+    /// Adds an episode; it is on disk after the next flush that is due.
+    ///
+    /// # Errors
+    /// When it cannot be encoded, or the disk refuses.
+    pub fn append(&mut self, episode: &Episode) -> Result<(), WriteError> {
+        serde_json::to_writer(&mut self.waiting, episode).map_err(|source| {
+            WriteError::Manifest {
+                file: self.dir.join(disk::episodes_name(self.number.max(1))),
+                source,
+            }
+        })?;
+        self.waiting.push(b'\n');
+        match self.waiting.len() >= FLUSH_BYTES {
+            true => self.write_frame(),
+            false => Ok(()),
+        }
+    }
+
+    /// Does what is due at `now`, `CLOCK_MONOTONIC`. Call it about every
+    /// second.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn flush(&mut self, now: Nanos, notes: &EpisodeNotes) -> Result<(), WriteError> {
+        let due = self.flushed_at.is_none_or(|at| now >= at + FLUSH_EVERY);
+        if due {
+            self.flushed_at = Some(now);
+            self.write_frame()?;
+            self.write_notes(notes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits, and the notes with the names.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn finish(mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
+        self.write_frame()?;
+        self.write_notes(notes)
+    }
+
+    fn write_frame(&mut self) -> Result<(), WriteError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let path = self.dir.join(disk::episodes_name(self.number.max(1)));
+        let failed = |error| WriteError::io(&path, error);
+        let frame = zstd::bulk::compress(&self.waiting, ZSTD_LEVEL).map_err(failed)?;
+        if self.file.is_none() || self.good >= FILE_BYTES {
+            self.number += 1;
+            self.good = 0;
+            self.file = Some(create(&self.dir.join(disk::episodes_name(self.number)))?);
+        }
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let written = file
+            .seek(SeekFrom::Start(self.good))
+            .and_then(|_| file.write_all(&frame))
+            .and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // The next frame would stand behind a torn one, unreadable.
+            file.set_len(self.good).map_err(failed)?;
+            return Err(failed(error));
+        }
+        self.good += frame.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn write_notes(&self, notes: &EpisodeNotes) -> Result<(), WriteError> {
+        let text = serde_json::to_vec(notes).map_err(|source| WriteError::Manifest {
+            file: self.dir.join(disk::EPISODE_NOTES),
+            source,
+        })?;
+        disk::place(&self.dir, disk::EPISODE_NOTES, &text)
+    }
+}
+
+fn create(path: &Path) -> Result<File, WriteError> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|error| WriteError::io(path, error))
+}

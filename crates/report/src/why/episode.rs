@@ -1,0 +1,141 @@
+//! One episode as a timeline: who ran when, and in which code.
+
+use std::fmt::Write as _;
+
+use laggard_analyze::causes::{Context, Part, explain};
+use laggard_model::{Episode, Line, Nanos, StackSample, Symbols};
+
+use super::{name, place, words};
+use crate::Unit;
+
+/// Frames of a call chain that are shown.
+const FRAMES: usize = 12;
+
+/// The timeline of an episode of `line`.
+pub fn episode_text(episode: &Episode, line: Line, symbols: &Symbols) -> String {
+    let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let explanation = explain(episode, line.service, line.route);
+    let mut text = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        text,
+        "Episode {}: {}, activation {}, {} late\n\nCauses, together {}",
+        episode.number,
+        place(line),
+        episode.seq,
+        write(episode.latency()),
+        write(episode.latency()),
+    );
+    for cause in &explanation.causes {
+        let who = words::who(&cause.culprit, symbols);
+        let _ = writeln!(
+            text,
+            "{:>12}  {}",
+            write(cause.time_ns),
+            name(cause.class, who.as_deref())
+        );
+    }
+    text += "\nTimeline, time since the expiry\n";
+    let mut stages: Vec<_> = episode
+        .stages
+        .iter()
+        .map(|(stage, at)| (*at, stage))
+        .collect();
+    stages.sort();
+    let mut stages = stages.into_iter().peekable();
+    for part in &merged(&explanation.parts) {
+        let begin = part.slice.from.saturating_sub(episode.expiry_ns);
+        while let Some((at, stage)) = stages.next_if(|(at, _)| *at <= begin) {
+            let _ = writeln!(text, "{:>12}  * {stage}", write(at));
+        }
+        let _ = writeln!(
+            text,
+            "{:>12}  {:<44} {:>10}  {}",
+            write(begin),
+            context(&part.slice.context, symbols),
+            write(part.time()),
+            part.class
+        );
+        for sample in samples_of(part, episode) {
+            text += &chain(sample, episode, symbols);
+        }
+    }
+    for (at, stage) in stages {
+        let _ = writeln!(text, "{:>12}  * {stage}: the service runs", write(at));
+    }
+    text
+}
+
+/// Neighbours with the same cause and thread as one: a tick in between is
+/// still seen, as it has another.
+fn merged(parts: &[Part]) -> Vec<Part> {
+    let mut merged: Vec<Part> = Vec::new();
+    for part in parts {
+        match merged.last_mut() {
+            Some(last)
+                if last.class == part.class
+                    && last.culprit == part.culprit
+                    && last.slice.context == part.slice.context =>
+            {
+                last.slice.to = part.slice.to;
+            }
+            _ => merged.push(part.clone()),
+        }
+    }
+    merged
+}
+
+fn samples_of<'a>(part: &Part, episode: &'a Episode) -> impl Iterator<Item = &'a StackSample> {
+    let (from, to) = (part.slice.from, part.slice.to);
+    episode
+        .evidence
+        .samples
+        .iter()
+        .filter(move |sample| sample.at_ns >= from && sample.at_ns < to)
+}
+
+fn context(context: &Context, symbols: &Symbols) -> String {
+    let thread = match &context.thread {
+        Some(thread) if thread.tid.0 == 0 => "idle".to_owned(),
+        Some(thread) => format!("{} ({})", thread.name, priority(thread.priority)),
+        None => "?".to_owned(),
+    };
+    let activities = context
+        .activities
+        .iter()
+        .map(|open| words::activity(open.activity, symbols));
+    std::iter::once(thread)
+        .chain(activities)
+        .collect::<Vec<_>>()
+        .join(" > ")
+}
+
+/// A priority as its owner set it.
+fn priority(kernel: i16) -> String {
+    match kernel {
+        ..0 => "deadline".into(),
+        0..100 => format!("rt {}", 99 - kernel),
+        _ => "normal".into(),
+    }
+}
+
+fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols) -> String {
+    let at = sample.at_ns.saturating_sub(episode.expiry_ns);
+    let kernel = sample.kernel.iter().map(|&at| symbols.kernel_name(at));
+    let user = sample
+        .user
+        .iter()
+        .map(|&at| symbols.user_name(sample.process, at));
+    let frames: Vec<String> = kernel.chain(user).collect();
+    let cut = if frames.len() > FRAMES { " < ..." } else { "" };
+    let shown = frames
+        .into_iter()
+        .take(FRAMES)
+        .collect::<Vec<_>>()
+        .join(" < ");
+    let at = Unit::Auto.write_nanos(at);
+    match shown.is_empty() {
+        true => format!("{at:>12}    sample: no call chain\n"),
+        false => format!("{at:>12}    sample: {shown}{cut}\n"),
+    }
+}

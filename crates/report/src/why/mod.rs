@@ -1,0 +1,342 @@
+//! `laggard why`: who made activations late.
+
+mod episode;
+mod table4;
+mod text;
+mod words;
+
+use std::collections::BTreeMap;
+
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain, rank, rhythm};
+use laggard_model::{
+    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
+    Symbols,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Unit;
+use crate::duration::count;
+use crate::figures::line_name;
+
+pub use episode::episode_text;
+pub use table4::table4;
+pub use text::why_text;
+
+/// The version of `why --json`.
+pub const WHY_SCHEMA: u32 = 1;
+/// A cause with less of the episodes' time than this gets no sentence.
+const WORTH_A_SENTENCE: f64 = 0.1;
+
+/// All that `why` needs to know of a recording.
+#[derive(Debug)]
+pub struct Late<'a> {
+    /// Where it is.
+    pub path: String,
+    /// Its manifest.
+    pub manifest: &'a Manifest,
+    /// Its episodes.
+    pub episodes: &'a [Episode],
+    /// How they were chosen.
+    pub notes: &'a EpisodeNotes,
+    /// What is missing.
+    pub shortfalls: Vec<Caveat>,
+}
+
+/// Who made activations late: the value that all views of `why` show.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct WhyReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The recording.
+    pub path: String,
+    /// How long was recorded.
+    pub duration_ns: Nanos,
+    /// Only this service's episodes.
+    pub service: Option<Service>,
+    /// How many episodes are explained here.
+    pub episodes: usize,
+    /// Late activations that were not kept, of all services.
+    pub surplus: u64,
+    /// Episodes whose evidence had been overwritten, of all services.
+    pub overwritten: u64,
+    /// The latencies of these episodes together.
+    pub total_ns: Nanos,
+    /// The largest of them.
+    pub largest_ns: Nanos,
+    /// Causes, those with most time first.
+    pub causes: Vec<CauseRow>,
+    /// Causes that are not listed.
+    pub more_causes: usize,
+    /// From which latency on each line was late.
+    pub thresholds: Vec<LineThreshold>,
+    /// The largest episodes.
+    pub largest: Vec<EpisodeRow>,
+    /// The result in plain words.
+    pub sentences: Vec<String>,
+    /// What is missing.
+    pub shortfalls: Vec<Caveat>,
+}
+
+/// A cause over all episodes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct CauseRow {
+    /// What kind of thing.
+    pub class: CauseClass,
+    /// Who, in words.
+    pub who: Option<String>,
+    /// On which CPUs.
+    pub cpus: Vec<Cpu>,
+    /// In how many episodes it took part.
+    pub episodes: usize,
+    /// In how many no other cause took more.
+    pub first_in: usize,
+    /// Episodes an hour.
+    pub per_hour: f64,
+    /// Time in all of them.
+    pub total_ns: Nanos,
+    /// Its share of the time of all episodes, 0 to 1.
+    pub share: f64,
+    /// Most time in one.
+    pub largest_ns: Nanos,
+    /// The number of that one.
+    pub largest_episode: u64,
+    /// The largest latency of any episode, had this cause taken no time.
+    pub largest_without_ns: Nanos,
+    /// How it comes again and again, where chance does not explain that.
+    /// Looked for in causes with a tenth of the time or more.
+    pub rhythm: Option<RhythmRow>,
+}
+
+/// How a cause comes again and again.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct RhythmRow {
+    /// From one time to the next.
+    pub period_ns: Nanos,
+    /// Standard error of that.
+    pub period_error_ns: Option<Nanos>,
+    /// How often it came when it was due.
+    pub hits: usize,
+    /// How often it was due, in the time that was looked at.
+    pub due: usize,
+    /// How likely chance alone is to give as clear a rhythm.
+    pub p: f64,
+}
+
+/// From which latency on a line was late.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LineThreshold {
+    /// The line.
+    pub line: Line,
+    /// `None`: it was not decided before the recording ended.
+    pub threshold_ns: Option<Nanos>,
+}
+
+/// One episode and its largest causes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EpisodeRow {
+    /// Its number.
+    pub number: u64,
+    /// Its line.
+    pub line: Line,
+    /// The programmed time, since the recording's start.
+    pub after_start_ns: Nanos,
+    /// How late.
+    pub latency_ns: Nanos,
+    /// Stages after the expiry.
+    pub stages_ns: BTreeMap<Stage, Nanos>,
+    /// Its parts: they add up to the latency.
+    pub causes: Vec<Cause>,
+    /// The largest of them in words.
+    pub main: String,
+}
+
+/// Explains every episode, of `service` only if one is given, and ranks the
+/// causes; the first `top` are listed.
+pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
+    let symbols = &late.notes.symbols;
+    let explained: Vec<(&Episode, Line, Explanation)> = late
+        .episodes
+        .iter()
+        .filter_map(|episode| {
+            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
+            service
+                .is_none_or(|wanted| wanted == line.service)
+                .then(|| {
+                    let explanation = explain(episode, line.service, line.route);
+                    (episode, line, explanation)
+                })
+        })
+        .collect();
+    let ranking = rank(
+        explained.iter().map(|(episode, _, all)| (*episode, all)),
+        |culprit| words::who(culprit, symbols),
+    );
+    let duration = duration(late.manifest);
+    let rows: Vec<CauseRow> = ranking
+        .causes
+        .iter()
+        .map(|cause| {
+            let row = row(cause, ranking.total, duration);
+            let found = (row.share >= WORTH_A_SENTENCE).then(|| rhythm(cause));
+            CauseRow {
+                rhythm: found.flatten().map(RhythmRow::from),
+                ..row
+            }
+        })
+        .collect();
+    let sentences = sentences(&rows, ranking.episodes, ranking.largest);
+    let mut largest: Vec<EpisodeRow> = explained
+        .iter()
+        .map(|(episode, line, all)| episode_row(episode, *line, all, late.manifest, symbols))
+        .collect();
+    largest.sort_by_key(|row| std::cmp::Reverse(row.latency_ns));
+    largest.truncate(top);
+    WhyReport {
+        schema: WHY_SCHEMA,
+        path: late.path.clone(),
+        duration_ns: duration,
+        service,
+        episodes: ranking.episodes,
+        surplus: late.notes.surplus,
+        overwritten: late.notes.overwritten,
+        total_ns: ranking.total,
+        largest_ns: ranking.largest,
+        more_causes: rows.len().saturating_sub(top),
+        causes: rows.into_iter().take(top).collect(),
+        thresholds: late
+            .manifest
+            .lines
+            .iter()
+            .zip(&late.notes.thresholds_ns)
+            .map(|(&line, &threshold_ns)| LineThreshold { line, threshold_ns })
+            .collect(),
+        largest,
+        sentences,
+        shortfalls: late.shortfalls.clone(),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
+    let hours = duration.as_secs_f64() / 3_600.0;
+    let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    CauseRow {
+        class: cause.signature.class,
+        who: cause.signature.who.clone(),
+        cpus: cause.cpus.clone(),
+        episodes: cause.episodes,
+        first_in: cause.first_in,
+        per_hour: ratio(cause.episodes as f64, hours),
+        total_ns: cause.total,
+        share: ratio(cause.total.as_secs_f64(), total.as_secs_f64()),
+        largest_ns: cause.largest,
+        largest_episode: cause.largest_episode,
+        largest_without_ns: cause.largest_without,
+        rhythm: None,
+    }
+}
+
+impl From<Rhythm> for RhythmRow {
+    fn from(found: Rhythm) -> Self {
+        Self {
+            period_ns: found.period,
+            period_error_ns: found.period_error,
+            hits: found.hits,
+            due: found.due,
+            p: found.p,
+        }
+    }
+}
+
+fn episode_row(
+    episode: &Episode,
+    line: Line,
+    all: &Explanation,
+    manifest: &Manifest,
+    symbols: &Symbols,
+) -> EpisodeRow {
+    EpisodeRow {
+        number: episode.number,
+        line,
+        after_start_ns: episode.expiry_ns.saturating_sub(manifest.clock.start_ns),
+        latency_ns: episode.latency(),
+        stages_ns: episode.stages.clone(),
+        main: all
+            .causes
+            .first()
+            .map(|cause| name(cause.class, words::who(&cause.culprit, symbols).as_deref()))
+            .unwrap_or_default(),
+        causes: all.causes.clone(),
+    }
+}
+
+fn name(class: CauseClass, who: Option<&str>) -> String {
+    match who {
+        Some(who) => format!("{class}: {who}"),
+        None => class.to_string(),
+    }
+}
+
+/// How long was recorded; of a recording without an end, nothing is known.
+fn duration(manifest: &Manifest) -> Nanos {
+    manifest.clock.end_ns.map_or(Nanos::ZERO, |end| {
+        end.saturating_sub(manifest.clock.start_ns)
+    })
+}
+
+fn sentences(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> {
+    if episodes == 0 {
+        return vec!["Nothing was late.".into()];
+    }
+    let write = |ns| Unit::Auto.write_nanos(ns);
+    let mut sentences = vec![format!(
+        "{} episode{}, the largest {}.",
+        count(episodes as u64),
+        if episodes == 1 { "" } else { "s" },
+        write(largest)
+    )];
+    for row in rows
+        .iter()
+        .filter(|row| row.share >= WORTH_A_SENTENCE)
+        .take(3)
+    {
+        let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+        sentences.push(format!(
+            "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
+            capital(&name(row.class, row.who.as_deref())),
+            cpus.join(", "),
+            row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
+                ", every {} ({} of {} seen)",
+                write(rhythm.period_ns),
+                rhythm.hits,
+                rhythm.due
+            )),
+            row.first_in,
+            episodes,
+            write(row.largest_ns),
+            write(row.largest_without_ns)
+        ));
+    }
+    sentences
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map(|first| first.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+/// The line's name with its CPU.
+fn place(line: Line) -> String {
+    format!(
+        "{} on CPU {}",
+        line_name(line.service, line.route),
+        line.cpu
+    )
+}
+
+#[cfg(test)]
+mod tests;

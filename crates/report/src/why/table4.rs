@@ -1,0 +1,68 @@
+//! Episodes in the form of OSDI'99 Table 4: samples by module and function.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use laggard_model::{Address, Episode, StackSample, Symbol, Symbols};
+
+/// Each episode's stack samples between its expiry and its end, counted by
+/// the innermost function.
+pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Symbols) -> String {
+    let mut text = String::new();
+    for episode in episodes {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "Analysis of latency episode number {}",
+            episode.number
+        );
+        let within = |sample: &&StackSample| {
+            sample.at_ns >= episode.expiry_ns && sample.at_ns <= episode.end()
+        };
+        let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut total = 0;
+        for sample in episode.evidence.samples.iter().filter(within) {
+            *counts
+                .entry(module_and_function(sample, symbols))
+                .or_default() += 1;
+            total += 1;
+        }
+        for ((module, function), count) in counts {
+            let _ = writeln!(text, "{count} samples in {module} function {function}");
+        }
+        let _ = writeln!(
+            text,
+            "{}\n{total} total samples in episode\n",
+            "-".repeat(49)
+        );
+    }
+    text
+}
+
+fn module_and_function(sample: &StackSample, symbols: &Symbols) -> (String, String) {
+    let named = |symbol: Option<&Symbol>, address: Address, module: &str| {
+        let of = |text: Option<&String>, absent: &str| text.map_or(absent.into(), Clone::clone);
+        let function = match symbol.and_then(|symbol| symbol.name.clone()) {
+            Some(name) => name,
+            None => format!("unknown ({address})"),
+        };
+        (
+            of(symbol.and_then(|symbol| symbol.module.as_ref()), module),
+            function,
+        )
+    };
+    if let Some(&address) = sample.kernel.first() {
+        return named(symbols.kernel.get(&address), address, "kernel");
+    }
+    match sample.user.first() {
+        Some(&address) => {
+            let process = symbols.user.get(&sample.process);
+            named(
+                process.and_then(|all| all.get(&address)),
+                address,
+                "unknown",
+            )
+        }
+        None => ("unknown".into(), "unknown".into()),
+    }
+}

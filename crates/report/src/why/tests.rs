@@ -1,0 +1,210 @@
+use std::collections::BTreeMap;
+
+use laggard_model::{
+    Activity, Address, Backend, Clock, Evidence, FlightEvent, Happening, Host, Keep, LineId,
+    Losses, OwnCost, Plan, Route, Sampler, StackSample, State, Symbol, Tid, Vector,
+};
+
+use super::*;
+
+const START: Nanos = Nanos::from_secs(100);
+
+fn manifest() -> Manifest {
+    Manifest {
+        schema: 1,
+        version: "0".into(),
+        state: State::Complete,
+        command: Vec::new(),
+        backend: Backend::Bpf,
+        plan: Plan {
+            period_ns: Nanos::from_ms(1),
+            dither: true,
+            seed: 1,
+            duration_ns: None,
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+        },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns: START,
+            end_ns: Some(START + Nanos::from_secs(60)),
+            start_wall: String::new(),
+        },
+        lines: vec![Line {
+            cpu: Cpu(1),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+        }],
+        counts: Vec::new(),
+        load: None,
+        host: Host::default(),
+        losses: Losses::default(),
+        caveats: Vec::new(),
+        cost: OwnCost::default(),
+        segments: Vec::new(),
+    }
+}
+
+/// A thread at fifo:95 that computes for 3 ms from 1 ms before the expiry on.
+fn episode(number: u64) -> Episode {
+    let expiry = START + Nanos::from_ms(5_000 * number);
+    let at = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
+    let switch = |us, tid, name: &str, priority| FlightEvent {
+        at_ns: at(us),
+        what: Happening::Switch {
+            tid: Tid(tid),
+            name: name.into(),
+            priority,
+            preempted: true,
+        },
+    };
+    let timer = Activity::Vector(Vector::LocalTimer);
+    let sample = |us| StackSample {
+        at_ns: at(us),
+        tid: Tid(95),
+        process: 95,
+        kernel: Vec::new(),
+        user: vec![Address(16)],
+    };
+    let stages = [
+        (Stage::Irq, 10),
+        (Stage::Expire, 11),
+        (Stage::Waking, 12),
+        (Stage::Running, 2_000),
+        (Stage::User, 2_002),
+    ];
+    Episode {
+        number,
+        line: LineId(0),
+        cpu: Cpu(1),
+        seq: number,
+        expiry_ns: expiry,
+        stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
+        threshold_ns: Nanos::from_us(50),
+        evidence: Evidence {
+            from_ns: at(0),
+            to_ns: at(4_000),
+            events: vec![
+                switch(0, 95, "hog", 4),
+                FlightEvent {
+                    at_ns: at(1_010),
+                    what: Happening::Begin(timer),
+                },
+                FlightEvent {
+                    at_ns: at(1_015),
+                    what: Happening::End(timer),
+                },
+                switch(3_000, 90, "laggard/1/fifo:", 9),
+            ],
+            samples: vec![sample(500), sample(1_500), sample(2_500)],
+            sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
+            ..Evidence::default()
+        },
+    }
+}
+
+fn notes() -> EpisodeNotes {
+    let spin = Symbol {
+        name: Some("spin".into()),
+        module: Some("hog".into()),
+        unknown: None,
+    };
+    EpisodeNotes {
+        thresholds_ns: vec![Some(Nanos::from_us(50))],
+        kept: 12,
+        surplus: 3,
+        overwritten: 0,
+        symbols: Symbols {
+            user: [(95, BTreeMap::from([(Address(16), spin)]))].into(),
+            ..Symbols::default()
+        },
+    }
+}
+
+fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
+    let (manifest, notes) = (manifest(), notes());
+    let late = Late {
+        path: "r.laggard".into(),
+        manifest: &manifest,
+        episodes,
+        notes: &notes,
+        shortfalls: Vec::new(),
+    };
+    why(&late, service, 3)
+}
+
+#[test]
+fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
+    let episodes: Vec<Episode> = (1..=11).map(episode).collect();
+
+    let report = report(&episodes, None);
+
+    let worst = &report.causes[0];
+    assert_eq!(worst.class, CauseClass::HigherPriority);
+    assert_eq!(worst.who.as_deref(), Some("hog"));
+    assert_eq!((worst.episodes, worst.first_in), (11, 11));
+    assert!((worst.per_hour - 660.0).abs() < 1e-6);
+    assert_eq!(worst.largest_ns, Nanos::from_us(1_985));
+    assert_eq!(worst.largest_without_ns, Nanos::from_us(17));
+    let rhythm = worst.rhythm.as_ref().unwrap();
+    assert!(rhythm.period_ns.ns().abs_diff(5_000_000_000) < 1_000_000);
+    assert_eq!(
+        report.sentences[1],
+        "Higher-priority thread: hog on CPU 1, every 5.00 s (11 of 11 seen): \
+         most of 11 of 11 episodes, up to 1.99 ms each; \
+         without it the largest seen would be 17.0 us."
+    );
+}
+
+#[test]
+fn the_text_shows_causes_losses_and_thresholds() {
+    let text = why_text(&report(&[episode(1)], None));
+
+    for part in [
+        "1 late activations explained, of 60 s",
+        "higher-priority thread: hog",
+        "fifo:90 on CPU 1",
+        "Late is more than: fifo:90 on CPU 1 50.0 us",
+        "Not kept, because there were too many: 3; evidence overwritten: 0",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn another_services_episodes_are_left_out() {
+    let report = report(&[episode(1)], Some(Service::Other));
+
+    assert_eq!((report.episodes, report.causes.len()), (0, 0));
+    assert_eq!(report.sentences, ["Nothing was late."]);
+}
+
+#[test]
+fn an_episode_is_a_timeline_of_who_ran_with_call_chains() {
+    let text = episode_text(&episode(7), manifest().lines[0], &notes().symbols);
+
+    for part in [
+        "Episode 7: fifo:90 on CPU 1, activation 7, 2.00 ms late",
+        "1.99 ms  higher-priority thread: hog",
+        "hog (rt 95) > local timer",
+        "* waking",
+        "sample: spin [hog]",
+        "* user: the service runs",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn samples_are_counted_in_the_form_of_table_4() {
+    let text = table4(&[episode(7)], &notes().symbols);
+
+    let line = "-".repeat(49);
+    assert_eq!(
+        text,
+        format!(
+            "Analysis of latency episode number 7\n2 samples in hog function spin\n{line}\n2 total samples in episode\n\n"
+        )
+    );
+}

@@ -1,0 +1,82 @@
+//! Culprits in words.
+
+use laggard_model::{Activity, Culprit, Symbols, Vector};
+
+/// Softirqs by vector: the kernel's names, in the order of its enum.
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+/// An activity in words.
+pub(super) fn activity(activity: Activity, symbols: &Symbols) -> String {
+    match activity {
+        Activity::Irq(number) => match symbols.interrupts.get(&number) {
+            Some(devices) => format!("irq {number} ({devices})"),
+            None => format!("irq {number}"),
+        },
+        Activity::Vector(vector) => match vector {
+            Vector::LocalTimer => "local timer",
+            Vector::Reschedule => "reschedule",
+            Vector::CallFunction => "function call from another CPU, to several",
+            Vector::CallFunctionSingle => "function call from another CPU",
+            Vector::IrqWork => "irq work",
+            Vector::Thermal => "thermal",
+        }
+        .into(),
+        Activity::Softirq(vector) => SOFTIRQS
+            .get(vector as usize)
+            .map_or_else(|| format!("softirq {vector}"), |name| (*name).to_owned()),
+        Activity::Hrtimer(function) | Activity::Timer(function) => {
+            format!("timer {}", symbols.kernel_name(function))
+        }
+        Activity::Work(function) => format!("work {}", symbols.kernel_name(function)),
+        Activity::Idle(state) => format!("idle state {state}"),
+    }
+}
+
+/// A culprit in words; `None` where its class says it all.
+pub(super) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
+    let mut words = Vec::new();
+    words.extend(culprit.activity.map(|one| activity(one, symbols)));
+    words.extend(culprit.function.map(|one| activity(one, symbols)));
+    words.extend(culprit.thread.clone());
+    words.extend(
+        culprit
+            .frame
+            .map(|frame| format!("in {}", symbols.kernel_name(frame))),
+    );
+    words.extend(culprit.because.clone());
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Address, Symbol};
+
+    use super::*;
+
+    #[test]
+    fn a_culprit_is_told_from_the_outside_in() {
+        let mut symbols = Symbols::default();
+        let name = Symbol {
+            name: Some("process_timeout".into()),
+            ..Symbol::default()
+        };
+        symbols.kernel.insert(Address(1), name);
+        symbols.interrupts.insert(36, "virtio1-req.0".into());
+        let timer = Culprit {
+            activity: Some(Activity::Softirq(1)),
+            function: Some(Activity::Timer(Address(1))),
+            ..Culprit::default()
+        };
+        let device = Culprit {
+            activity: Some(Activity::Irq(36)),
+            ..Culprit::default()
+        };
+
+        let told = who(&timer, &symbols).unwrap();
+        assert_eq!(told, "TIMER, timer process_timeout");
+        assert_eq!(who(&device, &symbols).unwrap(), "irq 36 (virtio1-req.0)");
+        assert_eq!(who(&Culprit::default(), &symbols), None);
+    }
+}
