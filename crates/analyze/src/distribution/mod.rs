@@ -1,13 +1,16 @@
 //! Distributions of latency: by service, route and stage.
 //!
 //! A [`Fold`] takes batches of activations in any order, on as many threads
-//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service.
+//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service. A
+//! [`Course`] follows one service over time.
 
+mod course;
 mod fold;
 mod group;
 mod quantile;
 mod tally;
 
+pub use course::{Course, Cut, Focus, INTERVALS, Interval, Point, limit};
 pub use fold::{Counted, Fold, Split};
 pub use group::{Group, Key};
 pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, quantile};
