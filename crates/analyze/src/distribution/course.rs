@@ -59,7 +59,7 @@ impl Cut {
     }
 
     /// How long an interval is.
-    pub const fn length(self) -> Nanos {
+    const fn length(self) -> Nanos {
         self.length
     }
 
@@ -175,6 +175,11 @@ impl Course {
     /// What is looked for.
     pub const fn focus(&self) -> Focus {
         self.focus
+    }
+
+    /// How long an interval is.
+    pub const fn interval_length(&self) -> Nanos {
+        self.cut.length()
     }
 
     /// Intervals in which something was seen, in order.
