@@ -9,6 +9,7 @@ mod exit;
 mod load;
 mod pipe;
 mod record;
+mod report;
 mod show;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Record(args) => record::record(args),
         Command::Show(args) => show::show(&args),
+        Command::Report(args) => report::report(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Completions { shell } => document::completions(shell),
