@@ -108,7 +108,7 @@ fn courses(recording: &Recording, measured: &Measured) -> Vec<Course> {
     scanned.states.into_iter().for_each(|part| all.merge(part));
     if is_partly {
         for one in recording.summaries().largest {
-            all.add_largest(one.line, one.expiry, one.latency);
+            all.add_largest(one.line, one.expiry, one.latency, one.missed);
         }
     }
     all.into_courses()

@@ -151,11 +151,14 @@ impl Course {
         }
     }
 
-    /// Adds a sample of which only the latency is known, and which is one of
-    /// the largest of its time.
-    pub fn add_largest(&mut self, expiry: Nanos, latency: Nanos) {
-        let interval = self.interval(expiry);
-        interval.largest = interval.largest.max(Some(latency));
+    /// Adds a sample of which no stages are known, one of the largest of its
+    /// time. It may have been added with its stages as well.
+    pub fn add_largest(&mut self, point: Point) {
+        let interval = self.interval(point.expiry);
+        interval.largest = interval.largest.max(Some(point.latency));
+        if point.latency > self.focus.limit {
+            self.points.push(point);
+        }
     }
 
     /// Adds all that `other`, of the same service, has seen.
@@ -200,6 +203,10 @@ impl Course {
     pub fn points(&self) -> Vec<Point> {
         let mut points = self.points.clone();
         points.sort_unstable();
+        if self.focus.median.is_none() {
+            // The tail and the largest of a minute overlap.
+            points.dedup();
+        }
         points
     }
 
@@ -336,6 +343,34 @@ mod tests {
             missed,
         };
         assert_eq!(course.points(), [point(1, 101, false), point(2, 900, true)]);
+    }
+
+    #[test]
+    fn one_of_the_largest_that_is_in_the_tail_too_is_kept_once() {
+        let partly = Focus {
+            median: None,
+            ..FOCUS
+        };
+        let cut = Cut::new(Nanos::ZERO, Nanos::from_secs(60));
+        let mut course = Course::new(partly, cut);
+        let late = activation(Nanos::from_secs(1), false, &[(Stage::User, 900)]);
+        course.add(&late, Cpu(3), late.latency());
+
+        for us in [900, 800, 50] {
+            course.add_largest(Point {
+                expiry: Nanos::from_secs(1),
+                cpu: Cpu(3),
+                latency: Nanos::from_us(us),
+                missed: false,
+            });
+        }
+
+        let kept: Vec<u64> = course
+            .points()
+            .iter()
+            .map(|one| one.latency.ns() / 1_000)
+            .collect();
+        assert_eq!(kept, [800, 900]);
     }
 
     #[test]

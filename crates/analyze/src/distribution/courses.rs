@@ -2,7 +2,7 @@
 
 use laggard_model::{Activation, Batch, Line, LineId, Nanos, Route, Service};
 
-use super::course::{Course, Cut, Focus, limit};
+use super::course::{Course, Cut, Focus, Point, limit};
 use super::quantile::{Quantile, quantile};
 use super::{Group, Key};
 
@@ -87,14 +87,19 @@ impl Courses {
         }
     }
 
-    /// Adds one of the largest of a time, of which only the latency is known.
-    pub fn add_largest(&mut self, line: LineId, expiry: Nanos, latency: Nanos) {
-        let place = self.places.get(usize::from(line.0));
-        if let Some(course) = place
-            .and_then(|&[own, _]| own)
-            .and_then(|place| self.courses.get_mut(place))
-        {
-            course.add_largest(expiry, latency);
+    /// Adds one of the largest of a time, of which no stages are known.
+    pub fn add_largest(&mut self, line: LineId, expiry: Nanos, latency: Nanos, missed: bool) {
+        let index = usize::from(line.0);
+        let (Some(line), Some(&[own, _])) = (self.lines.get(index), self.places.get(index)) else {
+            return;
+        };
+        if let Some(course) = own.and_then(|place| self.courses.get_mut(place)) {
+            course.add_largest(Point {
+                expiry,
+                cpu: line.cpu,
+                latency,
+                missed,
+            });
         }
     }
 
