@@ -30,7 +30,11 @@ export function distributions(data: PageData): HTMLElement | null {
   if (!data.report.recordings.some(({ histograms }) => histograms.length > 0)) return null;
   const sets = curveSets(data);
   let kind: Kind = "exceedance";
-  let chosen = 0;
+  // Every service of several recordings is too much for a first look.
+  let chosen = Math.max(
+    sets.findIndex(({ label }) => data.report.recordings.length > 1 && label.startsWith("fifo")),
+    0,
+  );
   const shown = figure({
     id: "distribution",
     title: "Distribution of latency",
@@ -39,7 +43,7 @@ export function distributions(data: PageData): HTMLElement | null {
         kind = index === 0 ? "exceedance" : "count";
         shown.redraw();
       }),
-      select("of", sets.map(({ label }) => label), 0, (index) => {
+      select("of", sets.map(({ label }) => label), chosen, (index) => {
         chosen = index;
         shown.redraw();
       }),
@@ -71,6 +75,10 @@ function curveSets({ report, charts }: PageData): { label: string; curves: Curve
   return [
     { label: "every service", curves: curves((index) => report.recordings[index]!.histograms, lineName) },
     ...names.map((name) => ({
+      label: name,
+      curves: curves((index) => report.recordings[index]!.histograms.filter((histogram) => lineName(histogram) === name), lineName),
+    })),
+    ...names.map((name) => ({
       label: `${name}, CPU by CPU`,
       curves: curves(
         (index) => charts[index]!.by_cpu_histograms.filter((histogram) => lineName(histogram) === name),
@@ -101,7 +109,8 @@ function view(curves: Curve[], kind: Kind, several: boolean): View {
       step: kind === "count" ? "end" : "start",
       symbol: "none",
       color: colors[nth % colors.length]!,
-      lineStyle: { width: 2, type: DASHES[dash % DASHES.length]! },
+      // Beyond the last colour a line is told by its width.
+      lineStyle: { width: nth < colors.length ? 2 : 4, type: DASHES[dash % DASHES.length]! },
     };
   });
   return { words: words(curves), option: option(series, kind, smallest, largest), table: table(curves, points, kind) };
