@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Say who made activations late
     Why(WhyArgs),
+    /// Write a page that shows recordings, for a browser or an issue tracker
+    Report(ReportArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
     /// List built-in loads, or run one without measuring
@@ -241,6 +243,27 @@ pub(crate) enum ByArg {
     Load,
     /// Each minute by itself
     Minute,
+}
+
+/// The page is one file that needs no network. Several recordings are set
+/// side by side.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard report busy.laggard                   writes report.html
+  laggard report idle.laggard busy.laggard -o compared.html
+  laggard report busy.laggard --markdown | xclip")]
+pub(crate) struct ReportArgs {
+    /// Recordings
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// File to write; what it held before is replaced
+    /// [default: report.html; with --markdown: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write Markdown instead of a page
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
 
 #[derive(ClapArgs, Debug)]

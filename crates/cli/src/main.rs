@@ -10,6 +10,7 @@ mod load;
 mod pipe;
 mod provoke;
 mod record;
+mod report;
 mod show;
 mod why;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::record(args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
+        Command::Report(args) => report::report(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

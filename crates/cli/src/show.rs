@@ -66,27 +66,31 @@ fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String
 
 /// Reads a recording and counts its activations, on all CPUs.
 pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<RecordingReport> {
-    let recording = Recording::open(dir)?;
+    let measured = measured(&Recording::open(dir)?, by)?;
+    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
+}
+
+/// A recording with its activations counted.
+pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Result<Measured> {
     let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
     let (fold, last) = if recording.manifest().plan.keep == Keep::Tail {
         if by == Some(ByArg::Minute) {
             anyhow::bail!(
                 "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
-                dir.display()
+                recording.dir().display()
             );
         }
-        count_stored(&recording, &mut shortfalls)
+        count_stored(recording, &mut shortfalls)
     } else {
-        count_samples(&recording, by, &mut shortfalls)
+        count_samples(recording, by, &mut shortfalls)
     };
-    let measured = Measured {
-        path: dir.display().to_string(),
+    Ok(Measured {
+        path: recording.dir().display().to_string(),
         manifest: recording.manifest().clone(),
         shortfalls,
         fold,
         last: last.map(Nanos::from_ns),
-    };
-    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
+    })
 }
 
 /// Every sample, and the latest expiry.

@@ -121,7 +121,8 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     rows
 }
 
-const fn part_name(stage: Stage, route: Route) -> &'static str {
+/// The name in the field of the part that ends at `stage`.
+pub(crate) const fn part_name(stage: Stage, route: Route) -> &'static str {
     match (stage, route) {
         (Stage::Irq, _) => "interrupt latency (expiry to irq)",
         (Stage::Expire, _) => "timer handling (irq to expire)",

@@ -1,22 +1,28 @@
 //! Every view of a report: the only place that rounds and formats.
 //!
 //! [`Report`] is the value that all views show; [`text::show`] is the
-//! terminal's, and its JSON is the value itself.
+//! terminal's, [`page::html`] the browser's, [`markdown`] is for issue trackers,
+//! and its JSON is the value itself.
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod build;
 mod duration;
 mod figures;
+mod markdown;
+pub mod page;
 mod plot;
 mod sentences;
 pub mod text;
 mod trust;
 pub mod why;
 
+pub use advice::{Advice, advice};
 pub use build::{Measured, recording};
 pub use duration::Unit;
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
 };
+pub use markdown::markdown;
 pub use trust::{Trust, trust};

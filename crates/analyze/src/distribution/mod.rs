@@ -1,13 +1,18 @@
 //! Distributions of latency: by service, route and stage.
 //!
 //! A [`Fold`] takes batches of activations in any order, on as many threads
-//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service.
+//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service. A
+//! [`Course`] follows one service over time, [`Courses`] all of them.
 
+mod course;
+mod courses;
 mod fold;
 mod group;
 mod quantile;
 mod tally;
 
+pub use course::{Course, Cut, Focus, INTERVALS, Interval, Point, limit};
+pub use courses::{Courses, focuses};
 pub use fold::{Counted, Fold, Split};
 pub use group::{Group, Key};
 pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, quantile};

@@ -1,7 +1,6 @@
 //! Several recordings side by side.
 
-use super::show::percent;
-use super::table;
+use super::{percent, table};
 use crate::duration::{Unit, count, span};
 use crate::figures::{Figures, RecordingReport, ServiceRow};
 

@@ -1,0 +1,182 @@
+//! The courses of all services of a recording at once.
+
+use laggard_model::{Activation, Batch, Line, LineId, Nanos, Route, Service};
+
+use super::course::{Course, Cut, Focus, Point, limit};
+use super::quantile::{Quantile, quantile};
+use super::{Group, Key};
+
+/// Every service's course over time, fed by batches in any order.
+#[derive(Clone, Debug)]
+pub struct Courses {
+    lines: Vec<Line>,
+    courses: Vec<Course>,
+    /// Of each line: its service's course, and that of the interrupts.
+    places: Vec<[Option<usize>; 2]>,
+}
+
+impl Focus {
+    /// What to look for in the samples of `group`: all of them, or where
+    /// `is_partly` only those that the recording kept.
+    pub fn of(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
+        let histogram = group.latency.histogram();
+        let median = match quantile(histogram, 0.5) {
+            Quantile::Is(median) if !is_partly => Some(median),
+            // Of a few samples the middle one is still an example.
+            Quantile::Needs(_) if !is_partly => histogram.quantile(0.5),
+            _ => None,
+        };
+        Self {
+            service: group.key.service,
+            route: group.key.route,
+            limit: limit(histogram, threshold),
+            median,
+        }
+    }
+}
+
+impl Courses {
+    /// Courses of a recording with these `lines`, for every focus.
+    pub fn new(lines: &[Line], focuses: &[Focus], cut: Cut) -> Self {
+        let place = |service: Service, route: Route| {
+            focuses
+                .iter()
+                .position(|focus| focus.service == service && focus.route == route)
+        };
+        Self {
+            lines: lines.to_vec(),
+            courses: focuses
+                .iter()
+                .map(|&focus| Course::new(focus, cut))
+                .collect(),
+            places: lines
+                .iter()
+                .map(|line| {
+                    [
+                        place(line.service, line.route),
+                        place(Service::Irq, Route::Direct),
+                    ]
+                })
+                .collect(),
+        }
+    }
+
+    /// Adds every activation of a batch, of which all columns were read.
+    /// Lines that the recording does not have are passed over.
+    pub fn add(&mut self, batch: &Batch) {
+        for activation in batch.iter() {
+            self.add_one(&activation);
+        }
+    }
+
+    fn add_one(&mut self, activation: &Activation) {
+        let index = usize::from(activation.line.0);
+        let (Some(line), Some(&[own, irq])) = (self.lines.get(index), self.places.get(index))
+        else {
+            return;
+        };
+        if let Some(course) = own.and_then(|place| self.courses.get_mut(place)) {
+            course.add(activation, line.cpu, activation.latency());
+        }
+        // A missed activation has no interrupt of its own.
+        if let Some(course) = irq.and_then(|place| self.courses.get_mut(place))
+            && !activation.missed
+            && let Some(latency) = activation.latency_of(Service::Irq)
+        {
+            course.add(activation, line.cpu, latency);
+        }
+    }
+
+    /// Adds one of the largest of a time, of which no stages are known.
+    pub fn add_largest(&mut self, line: LineId, expiry: Nanos, latency: Nanos, missed: bool) {
+        let index = usize::from(line.0);
+        let (Some(line), Some(&[own, _])) = (self.lines.get(index), self.places.get(index)) else {
+            return;
+        };
+        if let Some(course) = own.and_then(|place| self.courses.get_mut(place)) {
+            course.add_largest(Point {
+                expiry,
+                cpu: line.cpu,
+                latency,
+                missed,
+            });
+        }
+    }
+
+    /// Adds all that `other`, of the same recording, has seen.
+    pub fn merge(&mut self, other: Self) {
+        for (mine, theirs) in self.courses.iter_mut().zip(other.courses) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// The courses, in the order of the focuses.
+    pub fn into_courses(self) -> Vec<Course> {
+        self.courses
+    }
+}
+
+/// What to look for in a recording whose groups these are. CPUs and minutes
+/// must be together.
+pub fn focuses(groups: &[Group], threshold: Nanos, is_partly: bool) -> Vec<Focus> {
+    groups
+        .iter()
+        .filter(|group| {
+            matches!(
+                group.key,
+                Key {
+                    part: None,
+                    cpu: None,
+                    ..
+                }
+            )
+        })
+        .map(|group| Focus::of(group, threshold, is_partly))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laggard_model::{Cpu, STAGES, Stage};
+
+    #[test]
+    fn an_activation_counts_for_its_service_and_for_the_interrupt() {
+        let lines = [Line {
+            cpu: Cpu(1),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+        }];
+        let focus = |service| Focus {
+            service,
+            route: Route::Direct,
+            limit: Nanos::ZERO,
+            median: Some(Nanos::from_us(1)),
+        };
+        let focuses = [focus(Service::Irq), focus(Service::Fifo(90))];
+        let mut courses =
+            Courses::new(&lines, &focuses, Cut::new(Nanos::ZERO, Nanos::from_secs(1)));
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::Irq.index()] = Some(Nanos::from_us(3));
+        steps[Stage::User.index()] = Some(Nanos::from_us(4));
+        let mut batch = Batch::default();
+        for missed in [false, true] {
+            batch.push(&Activation {
+                line: LineId(0),
+                seq: 0,
+                expiry: Nanos::from_ms(5),
+                missed,
+                steps,
+            });
+        }
+
+        courses.add(&batch);
+
+        let seen: Vec<Vec<u64>> = courses
+            .into_courses()
+            .iter()
+            .map(|course| course.points().iter().map(|one| one.latency.ns()).collect())
+            .collect();
+        assert_eq!(seen, [vec![3_000], vec![7_000, 7_000]]);
+    }
+}

@@ -1,0 +1,239 @@
+//! `laggard report --markdown`: for issue trackers.
+
+use std::fmt::Write as _;
+
+use laggard_model::{Nanos, Severity};
+
+use crate::advice::advice;
+use crate::duration::{Unit, count, span};
+use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, line_name, named_losses};
+use crate::text::percent;
+use crate::trust::Trust;
+
+/// How many things to do are shown before the rest is folded away.
+const FIRST: usize = 3;
+
+/// The recordings as Markdown, in the flavour that has tables and `<details>`.
+pub fn markdown(reports: &[RecordingReport]) -> String {
+    let mut text = String::from("## Latency\n");
+    let numbered = reports.len() > 1;
+    for (index, report) in reports.iter().enumerate() {
+        let number = if numbered {
+            format!("[{}] ", index + 1)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(text, "\n{}", head(report, &number));
+        if let Trust::None(reasons) = &report.trust {
+            let _ = writeln!(
+                text,
+                "\n**NOT TRUSTWORTHY:** {}",
+                escaped(&reasons.join("; "))
+            );
+        }
+        let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
+    }
+    text += "\nFrom the programmed expiry to the service's first instruction:\n\n";
+    text += &services(reports);
+    for (index, report) in reports.iter().enumerate() {
+        if numbered {
+            let _ = writeln!(text, "\n### Recording {}", index + 1);
+        }
+        text += &to_do(report);
+        text += &stages(report);
+        text += &losses(report);
+    }
+    text
+}
+
+fn head(report: &RecordingReport, number: &str) -> String {
+    let load = report.load.as_ref().map_or_else(
+        || "no load of ours".to_owned(),
+        |load| format!("load {}", escaped(&load.name)),
+    );
+    let host = &report.host;
+    let machine = if host.kernel.is_empty() {
+        "no machine".into()
+    } else {
+        let model = &host.processor.model;
+        format!("Linux {}, {}", escaped(&host.kernel), escaped(model))
+    };
+    format!(
+        "{number}**{}**: {} from {}, {load}, period {}; {machine}",
+        escaped(&report.path),
+        span(report.duration_ns),
+        escaped(&report.started),
+        report.plan.period_ns,
+    )
+}
+
+/// Services x figures; several recordings' rows of a service follow each other.
+fn services(reports: &[RecordingReport]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for row in reports.iter().flat_map(|report| &report.services) {
+        if !names.contains(&row.name()) {
+            names.push(row.name());
+        }
+    }
+    let mut text = header(&["service"], &["samples", "missed"]);
+    for name in &names {
+        for (index, report) in reports.iter().enumerate() {
+            let rows = report.services.iter().filter(|row| row.name() == *name);
+            for row in rows {
+                let shown = if reports.len() > 1 {
+                    format!("{name} [{}]", index + 1)
+                } else {
+                    name.clone()
+                };
+                text += &service(&shown, row);
+            }
+        }
+    }
+    text
+}
+
+fn header(first: &[&str], counts: &[&str]) -> String {
+    let quantiles = laggard_analyze::distribution::QUANTILES.map(|q| match q < 0.6 {
+        true => "median".to_owned(),
+        false => format!("p{}", percent(q)),
+    });
+    let mut names: Vec<&str> = [first, counts, &["min", "mean"]].concat();
+    names.extend(quantiles.iter().map(String::as_str));
+    names.push("largest seen");
+    let rule = (0..names.len()).map(|index| if index < first.len() { "---" } else { "--:" });
+    format!(
+        "| {} |\n| {} |\n",
+        names.join(" | "),
+        rule.collect::<Vec<_>>().join(" | ")
+    )
+}
+
+fn service(name: &str, row: &ServiceRow) -> String {
+    let mut cells = vec![
+        name.to_owned(),
+        count(row.latency.samples),
+        count(row.missed),
+    ];
+    cells.extend(figures(&row.latency));
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn figures(figures: &Figures) -> Vec<String> {
+    let nanos =
+        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
+    let mean = figures
+        .mean_ns
+        .map_or_else(|| "-".into(), |mean| Unit::Auto.write(mean));
+    let mut cells = vec![nanos(figures.min_ns), mean];
+    cells.extend(figures.quantiles.iter().map(|share| nanos(share.ns)));
+    cells.push(nanos(figures.largest_ns));
+    cells
+}
+
+fn to_do(report: &RecordingReport) -> String {
+    let all = advice(report);
+    if all.is_empty() {
+        return "\nNothing was found that casts doubt on these figures.\n".into();
+    }
+    let item = |text: &mut String, one: &crate::Advice| {
+        let weight = match one.severity {
+            Severity::Spoils => "**spoils the result**: ",
+            Severity::Matters => "**matters**: ",
+            Severity::Note => "",
+        };
+        let _ = writeln!(
+            text,
+            "- {weight}{} {}",
+            escaped(&one.why),
+            escaped(&one.what)
+        );
+    };
+    let (first, rest) = all.split_at(FIRST.min(all.len()));
+    let mut text = String::from("\nWhat to do first:\n\n");
+    first.iter().for_each(|one| item(&mut text, one));
+    if !rest.is_empty() {
+        let _ = writeln!(text, "\n<details><summary>{} more</summary>\n", rest.len());
+        rest.iter().for_each(|one| item(&mut text, one));
+        text += "\n</details>\n";
+    }
+    text
+}
+
+fn stages(report: &RecordingReport) -> String {
+    if report.stages.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n<details><summary>Stages: where the time goes</summary>\n\n".to_owned();
+    text += &header(&["service", "stage"], &["samples"]);
+    for row in &report.stages {
+        text += &stage(row);
+    }
+    text + "\n</details>\n"
+}
+
+fn stage(row: &StageRow) -> String {
+    let mut cells = vec![
+        line_name(row.service, row.route),
+        row.name.clone(),
+        count(row.time.samples),
+    ];
+    cells.extend(figures(&row.time));
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn losses(report: &RecordingReport) -> String {
+    let all: Vec<String> = named_losses(&report.losses)
+        .map(|(name, number)| format!("{name} {}", count(number)))
+        .collect();
+    format!(
+        "\nLosses: {} activations lost ({})\n",
+        count(report.losses.activations()),
+        all.join(", ")
+    )
+}
+
+/// Text from a recording, so that it stays text: no markup, link, mention,
+/// reference or end of a table's cell. What is between two backticks is
+/// something to type.
+fn escaped(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(plain).collect();
+    if parts.len().is_multiple_of(2) {
+        return parts.join("&#96;");
+    }
+    let part = |(index, part): (usize, &String)| match index % 2 {
+        0 => part.clone(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn plain(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' | '<' | '>' | '|' | '*' | '_' | '~' | '[' | ']' | '\\' | '@' | '#' | '!' | '$' => {
+                let _ = write!(safe, "&#{};", u32::from(letter));
+            }
+            '\n' | '\r' => safe.push(' '),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_recording_stays_text() {
+        for (text, safe) in [
+            ("<script>|\n@all", "&#60;script&#62;&#124; &#64;all"),
+            ("set `a|b`", "set <code>a&#124;b</code>"),
+            ("one ` alone", "one &#96; alone"),
+            ("a_b #1 [x](y)", "a&#95;b &#35;1 &#91;x&#93;(y)"),
+        ] {
+            assert_eq!(escaped(text), safe, "for {text:?}");
+        }
+    }
+}

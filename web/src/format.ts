@@ -1,0 +1,61 @@
+// Times and counts for the eye, with the same digits as the program's tables.
+
+const UNITS: [string, number][] = [
+  ["ns", 1],
+  ["us", 1e3],
+  ["ms", 1e6],
+  ["s", 1e9],
+];
+
+/** `13.4 us`: three digits and the unit that suits. */
+export function time(ns: number): string {
+  const [unit, factor] = UNITS.find(([, factor]) => ns < factor * 1e3) ?? (["s", 1e9] as const);
+  const value = ns / factor;
+  if (unit === "ns") return `${value.toFixed(0)} ns`;
+  if (unit !== "s" && value >= 100) return `${value.toFixed(0)} ${unit}`;
+  return `${value.toFixed(value < 10 ? 2 : 1)} ${unit}`;
+}
+
+/** As `time`, or a dash where there is none. */
+export function timeOrDash(ns: number | null | undefined): string {
+  return ns === null || ns === undefined ? "-" : time(ns);
+}
+
+/** The label of an axis: `10 us`, without digits after the point. */
+export function axisTime(ns: number): string {
+  const [unit, factor] = UNITS.findLast(([, factor]) => ns >= factor) ?? (["ns", 1] as const);
+  return `${Number((ns / factor).toPrecision(3))} ${unit}`;
+}
+
+/** `1,234,567`. */
+export function count(number: number): string {
+  return number.toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** A length of time for people: `30 s`, `2 h 5 min`. */
+export function span(ns: number): string {
+  const seconds = ns / 1e9;
+  if (seconds < 120) return `${Number(seconds.toFixed(1))} s`;
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  return (hours > 0 ? `${hours} h ` : "") + `${minutes % 60} min`;
+}
+
+/** When, since the recording began: `12.345 s`. */
+export function instant(ns: number): string {
+  return `${(ns / 1e9).toFixed(3)} s`;
+}
+
+/** `99.99` for 0.9999. */
+export function percent(share: number): string {
+  return Number((share * 100).toFixed(4)).toString();
+}
+
+/** `median` or `p99.9`. */
+export function quantileName(q: number): string {
+  return q < 0.6 ? "median" : `p${percent(q)}`;
+}
+
+export function bytes(number: number): string {
+  return number >= 1e9 ? `${(number / 1e9).toFixed(1)} GB` : `${(number / 1e6).toFixed(1)} MB`;
+}

@@ -1,0 +1,62 @@
+// Losses, caveats and own cost: how far the figures can be believed.
+
+import type { Caveat, PageData, Recording } from "../data";
+import { h, prose, section, tableElement } from "../dom";
+import { bytes, count } from "../format";
+
+export function doubts({ report }: PageData): HTMLElement {
+  const several = report.recordings.length > 1;
+  return section(
+    "doubts",
+    "Losses, caveats and own cost",
+    ...report.recordings.map((recording, index) =>
+      h(
+        "article",
+        {},
+        several && h("h3", {}, `[${index + 1}] ${recording.path}`),
+        losses(recording),
+        caveats("Missing from the recording", recording.shortfalls),
+        caveats("Caveats", recording.caveats),
+        cost(recording),
+      ),
+    ),
+    h(
+      "p",
+      { class: "reading" },
+      h("strong", {}, "How to read it. "),
+      "A loss is something that happened and is not in the figures; zeros are shown too. A caveat leaves the figures true and says what they are true of. ",
+      "Own cost is what measuring itself took from the machine.",
+    ),
+  );
+}
+
+function losses({ losses }: Recording): HTMLElement {
+  const rows = Object.entries(losses).map(([reason, number]) => [reason.replaceAll("_", " "), count(number)]);
+  return tableElement({ head: ["reason", "times"], rows }, { caption: "Losses" });
+}
+
+function caveats(title: string, all: Caveat[]): HTMLElement | null {
+  if (all.length === 0) return null;
+  const item = ({ what, advice }: Caveat) => h("li", {}, prose(what), "; ", h("em", {}, prose(advice)));
+  return h("div", {}, h("h4", {}, title), h("ul", {}, ...all.map(item)));
+}
+
+function cost({ cost }: Recording): HTMLElement {
+  if (cost.wall_ns === 0) return h("p", {}, "Own cost: not known (the recording has no end).");
+  const share = (ns: number) => `${((100 * ns) / cost.wall_ns).toFixed(2)} %`;
+  const bpf = cost.programs.reduce((sum, { run_ns }) => sum + run_ns, 0);
+  const programs = cost.programs
+    .filter(({ runs }) => runs > 0)
+    .map(({ name, runs, run_ns }) => [`${name}, each run`, `${Math.floor(run_ns / runs)} ns`]);
+  const rows = [
+    ["CPU time, of one CPU", share(cost.measuring_cpu_ns + cost.other_cpu_ns + bpf)],
+    ["measuring threads", share(cost.measuring_cpu_ns)],
+    ["BPF programs", share(bpf)],
+    ["collecting and writing", share(cost.other_cpu_ns)],
+    ["written", bytes(cost.written_bytes)],
+    ["resident", bytes(cost.resident_bytes)],
+    ["page faults while measuring", count(cost.measuring_faults)],
+    ...programs,
+  ];
+  return tableElement({ head: ["what", "cost"], rows }, { caption: "Own cost" });
+}

@@ -1,0 +1,159 @@
+// Latency over time: the ordinary in intervals, what was late one by one.
+
+import { axisLook, base, legendRoom, timeAxis, type Option } from "../chart";
+import type { Course, PageData } from "../data";
+import { section, select, type Table } from "../dom";
+import { figure, type View } from "../figure";
+import { count, time } from "../format";
+import { palette } from "../theme";
+
+interface Late {
+  at: number;
+  cpu: number;
+  latency: number;
+  missed: boolean;
+}
+
+interface Shown {
+  label: string;
+  course: Course;
+  late: Late[];
+  threshold: number;
+  duration: number;
+}
+
+export function overTime({ report, charts }: PageData): HTMLElement | null {
+  const several = report.recordings.length > 1;
+  const all = charts.flatMap(({ courses }, recording) =>
+    courses
+      .filter(({ intervals }) => intervals.number.length > 0)
+      .map((course): Shown => {
+        const { plan, duration_ns: duration } = report.recordings[recording]!;
+        return {
+          label: several ? `${course.name} [${recording + 1}]` : course.name,
+          course,
+          late: lateOf(course),
+          threshold: plan.threshold_ns,
+          duration,
+        };
+      }),
+  );
+  if (all.length === 0) return null;
+  let chosen = Math.max(
+    all.findIndex(({ course }) => course.name.startsWith("fifo")),
+    0,
+  );
+  const shown = figure({
+    id: "over-time",
+    title: "Latency over time",
+    height: 420,
+    choices: [
+      select("Service", all.map(({ label }) => label), chosen, (index) => {
+        chosen = index;
+        shown.redraw();
+      }),
+    ],
+    reading: [
+      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; a triangle is one that was missed.",
+      "Marks at equal distances have a periodic cause. A block of them belongs to something that happened then. Drag the bar below the chart to look closer.",
+    ],
+    view: () => view(all[chosen]!),
+  });
+  return section("time", "Latency over time", shown.element);
+}
+
+function lateOf({ points }: Course): Late[] {
+  const missed = new Set(points.missed);
+  let at = 0;
+  return points.latency_ns.map((latency, index) => {
+    at += points.after_ns[index]!;
+    return { at, cpu: points.cpu[index]!, latency, missed: missed.has(index) };
+  });
+}
+
+function view(shown: Shown): View {
+  return { words: words(shown), option: option(shown), table: table(shown) };
+}
+
+function words({ course, late, threshold }: Shown): string {
+  const above = late.filter(({ latency }) => latency > threshold).length;
+  const kept = course.is_whole
+    ? course.limit_ns === 0
+      ? "Every activation is marked"
+      : `Every activation later than ${time(course.limit_ns)} is marked`
+    : "The recording kept only the tail; what it kept is marked";
+  return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.`;
+}
+
+function option({ course, late, threshold, duration }: Shown): Option {
+  const { text, faint, series: colors } = palette();
+  const { intervals, interval_ns: length } = course;
+  const begin = (index: number) => (intervals.number[index]! * length) / 1e9;
+  const largest = intervals.largest_ns.map((ns, index) => [begin(index), ns]);
+  const medians = intervals.median_ns.flatMap((ns, index) => (ns === null ? [] : [[begin(index), ns]]));
+  const all = [...intervals.largest_ns, ...medians.map(([, ns]) => ns!)];
+  const extreme = (pick: (a: number, b: number) => number) => all.reduce((a, b) => pick(a, b));
+  const axis = axisLook("since the recording began (s)", 28);
+  const marks = (name: string, symbol: string, color: string, points: Late[]) => ({
+    type: "scatter" as const,
+    name,
+    symbol,
+    symbolSize: 6,
+    color,
+    data: points.map(({ at, latency, cpu }) => [at / 1e9, latency, cpu]),
+  });
+  return {
+    ...base(),
+    grid: { left: 84, right: 24, top: legendRoom(), bottom: 96 },
+    xAxis: {
+      ...axis,
+      type: "value",
+      min: 0,
+      max: duration / 1e9,
+      axisLabel: { ...axis.axisLabel, showMaxLabel: false },
+    },
+    yAxis: timeAxis("latency", 60, extreme(Math.min), Math.max(extreme(Math.max), threshold)),
+    dataZoom: [{ type: "slider", bottom: 8, height: 26, textStyle: { color: faint }, filterMode: "none" }],
+    series: [
+      {
+        type: "line",
+        name: "largest of each interval",
+        data: largest,
+        symbol: "none",
+        step: "end",
+        color: colors[5]!,
+        lineStyle: { width: 1 },
+        markLine: {
+          silent: true,
+          symbol: "none",
+          lineStyle: { color: text, type: "dashed" },
+          label: { formatter: "threshold", color: text, position: "insideStartTop" },
+          data: [{ yAxis: threshold }],
+        },
+      },
+      { type: "line", name: "median", data: medians, symbol: "none", step: "end", color: colors[2]!, lineStyle: { width: 2 } },
+      marks("late", "circle", colors[1]!, late.filter(({ missed }) => !missed)),
+      marks("missed", "triangle", colors[3]!, late.filter(({ missed }) => missed)),
+    ],
+    tooltip: {
+      ...base().tooltip,
+      trigger: "item",
+      formatter: (item) => {
+        const { seriesName, value } = Array.isArray(item) ? item[0]! : item;
+        const [at, ns, cpu] = value as number[];
+        const place = cpu === undefined ? "" : `, CPU ${cpu}`;
+        return `${seriesName}: ${time(ns!)} at ${at!.toFixed(3)} s${place}`;
+      },
+    },
+  };
+}
+
+/** The latest first: that is what one looks for. */
+function table({ late }: Shown): Table {
+  return {
+    head: ["late activation at (ns)", "CPU", "latency (ns)", "missed"],
+    rows: late
+      .toSorted((a, b) => b.latency - a.latency)
+      .map(({ at, cpu, latency, missed }) => [at, cpu, latency, missed ? "yes" : "no"]),
+  };
+}

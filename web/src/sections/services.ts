@@ -1,0 +1,72 @@
+// Services x figures (OSDI'99 Table 3), several recordings side by side.
+
+import { lineName, type Figures, type PageData, type ServiceRow } from "../data";
+import { h, section, tableElement, type Table } from "../dom";
+import { count, instant, quantileName, timeOrDash } from "../format";
+
+export function services({ report }: PageData): HTMLElement {
+  const { recordings } = report;
+  const several = recordings.length > 1;
+  const caption = "Latency: from the programmed expiry to the service's first instruction";
+  return section(
+    "services",
+    "How late each service runs",
+    several ? beside(recordings.map(({ services }) => services)) : tableElement(table(recordings[0]!.services), { caption }),
+    h(
+      "p",
+      { class: "reading" },
+      h("strong", {}, "How to read it. "),
+      "A service is a level at which an application can get its code run. p99.9 is the latency that one time in 1,000 exceeds; ",
+      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound. ",
+      "Missed: the expiry passed while the service was still busy with an earlier one; these count with the time until it next ran.",
+    ),
+  );
+}
+
+function figures({ min_ns, mean_ns, deviation_ns, quantiles, largest_ns }: Figures): string[] {
+  return [min_ns, mean_ns, deviation_ns, ...quantiles.map(({ ns }) => ns), largest_ns].map(timeOrDash);
+}
+
+function figureNames({ quantiles }: Figures): string[] {
+  return ["min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "largest seen"];
+}
+
+function table(rows: ServiceRow[]): Table {
+  const first = rows[0];
+  if (!first) return { head: ["service"], rows: [] };
+  return {
+    head: ["service", "samples", "missed", ...figureNames(first.latency), "at"],
+    rows: rows.map((row) => [
+      lineName(row),
+      count(row.latency.samples),
+      count(row.missed),
+      ...figures(row.latency),
+      row.latency.largest_at_ns === null ? "-" : instant(row.latency.largest_at_ns),
+    ]),
+  };
+}
+
+/** One table per service: figures down, recordings across. */
+function beside(recordings: ServiceRow[][]): HTMLElement {
+  const names = [...new Set(recordings.flat().map(lineName))];
+  const tables = names.map((name) => {
+    const rows = recordings.map((services) => services.find((row) => lineName(row) === name));
+    const known = rows.find((row) => row !== undefined)!;
+    const line = (figure: string, value: (row: ServiceRow) => string) => [
+      figure,
+      ...rows.map((row) => (row ? value(row) : "-")),
+    ];
+    return tableElement(
+      {
+        head: ["figure", ...recordings.map((_, index) => `[${index + 1}]`)],
+        rows: [
+          line("samples", ({ latency }) => count(latency.samples)),
+          line("missed", ({ missed }) => count(missed)),
+          ...figureNames(known.latency).map((figure, index) => line(figure, ({ latency }) => figures(latency)[index]!)),
+        ],
+      },
+      { caption: name },
+    );
+  });
+  return h("div", { class: "beside" }, ...tables);
+}
