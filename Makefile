@@ -7,18 +7,32 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build run test check bench install clean test-kernels static
+.PHONY: build page run test check bench install clean test-kernels static
 
-build:
+build: page
 	@scripts/packages build
 	$(CARGO) build --release -p laggard
 
-run: build
-	$(AS_ROOT) $(LAGGARD) record --load fileio --duration 30s
+# The page of `laggard report`; built again when its sources change.
+page: web/dist/index.html
 
-test:
+web/dist/index.html: web/package-lock.json $(wildcard web/*.ts web/*.html web/src/* web/src/*/*)
+	@scripts/packages page
+	@scripts/page
+
+RUN := run-$(shell date +%Y-%m-%d-%H%M%S)
+
+run: build
+	$(AS_ROOT) $(LAGGARD) record --load fileio --duration 30s -o $(RUN).laggard
+	@if [ -f web/dist/index.html ]; then \
+		$(LAGGARD) report $(RUN).laggard -o $(RUN).html && echo "The report: $(CURDIR)/$(RUN).html"; \
+	fi
+
+test: page
 	@scripts/packages build test
 	$(CARGO) test --workspace
+	$(CARGO) build -p laggard
+	@if [ -f web/dist/index.html ]; then cd web && npm test; else echo 'skipped: tests of the page, which is not built'; fi
 
 # The program in one file, for test hosts: no library of theirs is needed.
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
