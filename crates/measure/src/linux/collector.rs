@@ -117,11 +117,19 @@ impl LineReader {
         while self.next_seq < seq {
             let expiry = self.planned_expiry();
             if self.next_seq < missed_until {
-                let served = self.served(expiry, skips).unwrap_or(end);
-                if self.last == Stage::Softirq {
-                    skips.add(self.next_seq, served);
+                match self.served(expiry, skips, end) {
+                    Some(served) => {
+                        if self.last == Stage::Softirq {
+                            skips.add(self.next_seq, served);
+                        }
+                        into.push(&self.missed(self.next_seq, expiry, served));
+                    }
+                    // Nothing kept the service busy then, so it was served and
+                    // found no room. A follower that was not asked has been
+                    // counted by the callback.
+                    None if !self.is_follower => losses.add(LossReason::RingFull, 1),
+                    None => {}
                 }
-                into.push(&self.missed(self.next_seq, expiry, served));
             }
             self.next_seq += 1;
         }
@@ -136,16 +144,16 @@ impl LineReader {
     /// When expiry `next_seq`, which was missed, would have been served had it
     /// queued: when the service got to the activation before it or, for a
     /// follower that was not asked, when its softirq ran (at the earliest).
-    fn served(&self, expiry: Nanos, skips: &Skips) -> Option<Nanos> {
+    fn served(&self, expiry: Nanos, skips: &Skips, first_end: Nanos) -> Option<Nanos> {
         let number = self.next_seq * self.stride + self.first;
         let skipped = if self.is_follower {
             skips.get(number)
         } else {
             None
         };
-        self.last_end
-            .max(skipped)
-            .filter(|served| *served >= expiry)
+        // Before anything was served, the first to be served stands in.
+        let before = self.last_end.or(Some(first_end));
+        before.max(skipped).filter(|served| *served >= expiry)
     }
 
     /// The planned time of expiry `next_seq`.

@@ -4,7 +4,7 @@ use std::io;
 
 use laggard_model::{Cpu, Service};
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
@@ -15,6 +15,12 @@ pub(crate) const STACK_BYTES: usize = 128 * 1024;
 pub(crate) fn lock_memory() -> io::Result<()> {
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)?;
     Ok(())
+}
+
+/// Lets the kernel move pages of the program out of memory again. Nothing
+/// depends on it, so a refusal is none of the caller's business.
+pub(crate) fn unlock_memory() {
+    let _ = munlockall();
 }
 
 /// Keeps the calling thread on `cpu`.

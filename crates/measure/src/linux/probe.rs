@@ -12,7 +12,7 @@ use laggard_model::{
     Service,
 };
 
-use super::board::{Board, LINES_PER_CPU};
+use super::board::{Board, LINES_PER_CPU, Slot};
 use super::collector::{Expected, LineReader, Skips};
 use super::lines::CpuLines;
 use super::programs::{Extent, MAX_FOLLOWERS, Programs};
@@ -23,9 +23,13 @@ use crate::timeline::Timeline;
 
 /// Shortest and longest period.
 const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
-/// How much a ring holds at least: a collector that does not run for so long
-/// loses nothing.
-const RING_TIME: Nanos = Nanos::from_secs(2);
+/// How much a ring holds: a collector that does not get to run for so long
+/// loses nothing. Normal threads wait for seconds under some loads.
+const RING_TIME: Nanos = Nanos::from_secs(8);
+/// Memory for all rings, besides [`RING_BYTES_PER_CPU`].
+const RING_BYTES: usize = 32 << 20;
+/// More of it for each CPU.
+const RING_BYTES_PER_CPU: usize = 1 << 20;
 /// Bounds on a ring's slots, as powers of two.
 const RING_BITS: (u32, u32) = (8, 16);
 /// From the call of `start` to the first expiry.
@@ -83,7 +87,7 @@ impl LinuxProbe {
         if request.services == [Service::Irq] {
             request.services.push(Service::Softirq);
         }
-        let ring_bits = ring_bits(request.period);
+        let ring_bits = ring_bits(&request);
         let extent = Extent {
             nr_cpus: possible_cpus(),
             nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
@@ -289,6 +293,8 @@ impl Probe for LinuxProbe {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.count_unserved(clock::now());
+        // What follows (symbols, the last segment) need not stay in memory.
+        policy::unlock_memory();
     }
 
     fn losses(&self) -> Losses {
@@ -390,9 +396,15 @@ fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn ring_bits(period: Nanos) -> u32 {
-    let slots = RING_TIME.ns() / period.ns();
-    (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1)
+/// Slots of a ring, as a power of two: for [`RING_TIME`], as far as the memory
+/// for all rings allows.
+fn ring_bits(request: &Request) -> u32 {
+    let slots = RING_TIME.ns() / request.period.ns();
+    let wanted = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
+    let lines = request.cpus.len() * request.services.len() * 2;
+    let bytes = RING_BYTES + RING_BYTES_PER_CPU * request.cpus.len();
+    let most = (bytes / (lines.max(1) * size_of::<Slot>())).max(1).ilog2();
+    wanted.min(most.max(RING_BITS.0))
 }
 
 fn load(
