@@ -10,6 +10,7 @@
 pub mod compare;
 pub mod counts;
 pub mod distribution;
+pub mod exceedance;
 pub mod forecast;
 mod input;
 mod interval;
