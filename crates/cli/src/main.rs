@@ -5,11 +5,16 @@
 mod args;
 mod doctor;
 mod document;
+mod evidence;
 mod exit;
+mod forecast;
 mod load;
 mod pipe;
+mod qos;
 mod record;
+mod sched;
 mod show;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -22,6 +27,9 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Record(args) => record::record(args),
         Command::Show(args) => show::show(&args),
+        Command::Qos(args) => qos::qos(&args),
+        Command::Forecast(args) => forecast::forecast(&args),
+        Command::Sched(args) => sched::sched(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Completions { shell } => document::completions(shell),

@@ -8,7 +8,10 @@
 mod build;
 mod duration;
 mod figures;
+pub mod forecast;
 mod plot;
+pub mod qos;
+pub mod sched;
 mod sentences;
 pub mod text;
 mod trust;

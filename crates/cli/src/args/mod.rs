@@ -1,5 +1,7 @@
 //! The command line.
 
+mod answers;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,6 +9,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_model::{CpuList, Nanos, Service};
 use laggard_report::Unit;
+
+pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 
 use crate::exit::CODES;
 
@@ -25,6 +29,12 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Say what recordings show
     Show(ShowArgs),
+    /// Say how often an application's buffers will run dry
+    Qos(QosArgs),
+    /// Say how bad latencies will get in an hour, a day, a week of use
+    Forecast(ForecastArgs),
+    /// Say whether a task set can be scheduled
+    Sched(SchedArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
     /// List built-in loads, or run one without measuring
@@ -52,6 +62,12 @@ pub(crate) enum Command {
 pub(crate) enum SchemaOf {
     /// `show --json`
     Show,
+    /// `qos --json`
+    Qos,
+    /// `forecast --json`
+    Forecast,
+    /// `sched --json`
+    Sched,
     /// A recording's `manifest.json`
     Manifest,
 }
