@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use laggard_measure::ProbeError;
+use laggard_workload::load::RecipeError;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,7 +20,7 @@ pub(crate) enum Outcome {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
-  1  a requirement is not met (doctor; a service that cannot be measured here)
+  1  a requirement is not met (doctor; sched; a service or load that cannot be had here)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost)";
 
@@ -34,7 +35,7 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
             let unmet = matches!(
                 err.downcast_ref(),
                 Some(ProbeError::Service { .. } | ProbeError::NoService)
-            );
+            ) || matches!(err.downcast_ref(), Some(RecipeError::Missing { .. }));
             ExitCode::from(if unmet { 1 } else { 2 })
         }
     }

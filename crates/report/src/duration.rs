@@ -112,7 +112,7 @@ pub(crate) fn mean_time(ns: f64) -> String {
     let (value, unit) = match seconds {
         s if s.is_infinite() => return "no end".into(),
         s if s < 60.0 => return Unit::Auto.write(ns),
-        s if s < 7_200.0 => (s / 60.0, "min"),
+        s if s < 3_600.0 => (s / 60.0, "min"),
         s if s < 172_800.0 => (s / 3_600.0, "h"),
         s if s < 86_400.0 * 730.0 => (s / 86_400.0, "days"),
         s => (s / (86_400.0 * 365.25), "years"),
@@ -150,7 +150,7 @@ mod tests {
             (0.5, "500 ms"),
             (42.0, "42.0 s"),
             (150.0, "2.5 min"),
-            (7_200.0, "2.0 h"),
+            (3_600.0, "1.0 h"),
             (864_000.0, "10 days"),
             (f64::INFINITY, "no end"),
         ] {

@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Sched(SchedArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
-    /// List built-in loads, or run one without measuring
+    /// List loads, show what one does, or run one without measuring
     Load(LoadArgs),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
@@ -111,8 +111,8 @@ pub(crate) struct RecordArgs {
     /// a hidden tick of the kernel hide
     #[arg(long)]
     pub(crate) no_dither: bool,
-    /// Built-in load to run meanwhile; `laggard load list` shows them
-    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
+    /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command")]
     pub(crate) load: Option<String>,
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
@@ -207,11 +207,16 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// List the built-in loads
+    /// List the loads that are part of the program
     List,
-    /// Run a built-in load until Ctrl-C, then print its throughput as JSON
+    /// Print what a load of real applications does, as TOML to start from
+    Show {
+        /// Its name, or a TOML file
+        name: String,
+    },
+    /// Run a load until Ctrl-C, then print its throughput as JSON
     Run {
-        /// Its name
+        /// Its name, or a TOML file
         name: String,
     },
 }

@@ -99,11 +99,12 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
         Outcome::OrderStatistics(found) => level(found, "r", remarks),
         Outcome::PeaksOverThreshold(found) => level(found, "m", remarks),
         Outcome::Refused(refused) => {
-            let letters: Vec<String> = refused
+            let mut letters: Vec<String> = refused
                 .reasons
                 .iter()
                 .map(|reason| remarks.letter(without_figures(reason)))
                 .collect();
+            letters.sort();
             let letters = letters.join(",");
             match refused.at_most_ns {
                 Some(most) => format!("at most {} ({letters})", Unit::Auto.write(most)),
