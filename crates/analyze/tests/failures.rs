@@ -82,7 +82,7 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
         for _ in 0..runs {
             let found = outlook(&[observed(&mut random)], buffering, 0.95).unwrap();
             held += u32::from(found.mean_time_interval.contains(truth));
-            failures += found.episodes;
+            failures += found.failures;
         }
         let mean_time = EXPOSURE * f64::from(runs) / failures;
         let share = f64::from(held) / f64::from(runs);

@@ -13,6 +13,9 @@ use laggard_report::qos::{LoadSeen, Seen};
 
 use crate::exit::Outcome;
 
+/// Each thread keeps up to 50 MB of late activations.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
+
 /// With `keep: tail`, samples are complete above about this quantile.
 const TAIL_QUANTILE: f64 = 0.9999;
 
@@ -142,7 +145,9 @@ fn scan(
             None::<u64>,
         )
     };
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = std::thread::available_parallelism()
+        .unwrap_or(NonZeroUsize::MIN)
+        .min(MOST_THREADS);
     let scanned =
         recording.scan_parallel(threads, Wanted::all(), new, |(fold, late, last), batch| {
             fold.add(batch);

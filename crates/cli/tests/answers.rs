@@ -67,7 +67,7 @@ fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
 
     let fifo = &service(&found, "fifo:90")["outlook"];
     assert_eq!(found["application"]["slack_ns"], 10_500_000);
-    assert_eq!(fifo["episodes"], 8.0);
+    assert_eq!(fifo["failures"], 8.0);
     let mttf = fifo["mttf_ns"].as_f64().unwrap();
     assert!((mttf / 7.5e9 - 1.0).abs() < 0.01, "{mttf}");
     let (low, high) = (&fifo["mttf_low_ns"], &fifo["mttf_high_ns"]);
@@ -191,10 +191,10 @@ fn a_tail_recording_says_what_it_does_not_know() {
 
     let fifo = service(&found, "fifo:90");
     assert_eq!(fifo["samples"], 59_999);
-    let episodes = fifo["outlook"]["episodes"].as_f64().unwrap();
+    let episodes = fifo["outlook"]["failures"].as_f64().unwrap();
     let coarse = fifo["coarse"].as_str().unwrap_or_default();
     assert!(
-        episodes == 1.0 || coarse.contains("kept no latency below"),
+        episodes == 1.0 || coarse.contains("were not kept"),
         "{fifo}"
     );
 }

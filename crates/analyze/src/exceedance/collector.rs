@@ -7,7 +7,7 @@ use laggard_model::{Batch, Cpu, Line, Nanos, Route, STAGES, Service, Stage};
 use super::{Exceedance, Stream};
 
 /// Exceedances kept in all streams together: 24 bytes each.
-const MOST_KEPT: usize = 4 << 20;
+const MOST_KEPT: usize = 1 << 20;
 /// No stream keeps fewer, however many streams there are.
 const LEAST_KEPT: usize = 4_096;
 

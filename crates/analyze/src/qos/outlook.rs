@@ -1,6 +1,6 @@
 //! How often a stream of jobs fails, with an interval (METHODS 1.4, 1.7).
 
-use super::{Buffering, late_jobs, late_over_phases};
+use super::{Buffering, MeanReplay, late_jobs, late_over_phases};
 use crate::counts::{dispersion_index, rate_interval, rate_upper_limit, widened};
 use crate::exceedance::StreamBlackouts;
 use crate::input::{at_least, positive};
@@ -22,20 +22,25 @@ pub struct Observed {
     pub base: f64,
 }
 
-/// How often a stream of jobs fails.
+/// A run of more late jobs than this counts once per so many: an application
+/// that is always late does not fail once.
+const LONG_RUN: f64 = 100.0;
+
+/// How often a stream of jobs fails: how often a run of late jobs begins, a
+/// run of more than 100 counting once per 100.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
     /// How long was observed, all CPUs together.
     pub exposure: f64,
-    /// Runs of consecutive late jobs in it, by the estimate.
-    pub episodes: f64,
+    /// Failures in it, by the estimate.
+    pub failures: f64,
     /// Late jobs in it, by the estimate.
     pub misses: f64,
-    /// Mean time between episodes; `None` when there was none.
+    /// Mean time between failures; `None` when there was none.
     pub mean_time: Option<f64>,
     /// Where that mean time lies: from the replay of blackouts that are never
     /// too short and the upper limit of a rate, to those never too long and
-    /// the lower limit. Without an episode the lower end is one-sided (the
+    /// the lower limit. Without a failure the lower end is one-sided (the
     /// rule of three) and the upper infinite.
     pub mean_time_interval: Interval,
     /// How many times more the counts vary than Poisson's do, where that was
@@ -55,20 +60,20 @@ pub fn outlook(
 ) -> Result<Outlook, InputError> {
     at_least("observed CPUs", observed, 1)?;
     let exposure = positive("exposure", observed.iter().map(|one| one.exposure).sum())?;
-    let (mut fewest, mut most, mut episodes, mut misses) = (0.0, 0.0, 0.0, 0.0);
+    let (mut fewest, mut most, mut failures, mut misses) = (0.0, 0.0, 0.0, 0.0);
     for one in observed {
         let replay =
             |blackouts| late_over_phases(blackouts, one.exposure, buffering, PHASES, one.base);
         let estimate = replay(&one.blackouts.middle)?;
-        fewest += replay(&one.blackouts.inner)?.episodes;
-        most += replay(&one.blackouts.outer)?.episodes;
-        episodes += estimate.episodes;
+        fewest += failures_in(replay(&one.blackouts.inner)?);
+        most += failures_in(replay(&one.blackouts.outer)?);
+        failures += failures_in(estimate);
         misses += estimate.misses;
     }
     // Longer blackouts can join two episodes to one.
     let (fewest, most) = (
-        fewest.min(episodes).min(most),
-        most.max(episodes).max(fewest),
+        fewest.min(failures).min(most),
+        most.max(failures).max(fewest),
     );
     let dispersion = burstiness(observed, buffering)?;
     let limits = |events: f64| -> Result<Interval, InputError> {
@@ -87,12 +92,16 @@ pub fn outlook(
     let low = limits(fewest)?.low;
     Ok(Outlook {
         exposure,
-        episodes,
+        failures,
         misses,
-        mean_time: (episodes > 0.0).then(|| exposure / episodes),
+        mean_time: (failures > 0.0).then(|| exposure / failures),
         mean_time_interval: Interval { low, high }.inverse(),
         dispersion,
     })
+}
+
+fn failures_in(replay: MeanReplay) -> f64 {
+    replay.episodes.max(replay.misses / LONG_RUN)
 }
 
 /// The index of dispersion of episodes in windows of the time, all CPUs
@@ -161,9 +170,16 @@ mod tests {
 
         let found = outlook(&[observed(&stalls), observed(&stalls)], buffering(), 0.95).unwrap();
 
-        assert_eq!((found.episodes, found.exposure), (40.0, 20_000.0));
+        assert_eq!((found.failures, found.exposure), (40.0, 20_000.0));
         assert_eq!(found.mean_time, Some(500.0));
         assert!(found.mean_time_interval.contains(500.0));
+    }
+
+    #[test]
+    fn to_be_always_late_is_not_one_failure() {
+        let found = outlook(&[observed(&[(10.0, 9_980.0)])], buffering(), 0.95).unwrap();
+
+        assert!((found.failures - 16.6).abs() < 0.2, "{found:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome};
 use crate::duration::{Unit, mean_time};
 use crate::figures::line_name;
-use crate::text::table;
+use crate::text::{table, warnings};
 
 /// The report as text.
 pub fn text(report: &ForecastReport) -> String {
@@ -28,9 +28,10 @@ fn of_load(load: &LoadForecast) -> String {
     );
     let _ = writeln!(
         text,
-        "  use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})\n",
+        "  use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})",
         usage.hours_per_day, usage.days_per_week, usage.compression, load.usage_from
     );
+    text += &warnings(&load.notes);
     let horizons: Vec<Horizon> = load.services.first().map_or_else(Vec::new, |one| {
         one.cells.iter().map(|cell| cell.horizon).collect()
     });
@@ -38,6 +39,7 @@ fn of_load(load: &LoadForecast) -> String {
         .iter()
         .map(|horizon| format!("{} ({} h)", horizon.name(), round(horizon.hours(usage))))
         .collect();
+    text += "\n";
     let mut header = vec!["service", "largest seen"];
     header.extend(heads.iter().map(String::as_str));
     let mut rows = table(&header);

@@ -203,7 +203,7 @@ impl<'a> Way<'a> {
         let floor = self.streams.iter().map(|(_, stream)| stream.floor).max()?;
         if floor.ns() > slack.ns() / ORDINARY_PART {
             return Some(format!(
-                "the recording kept no latency below {}: shorter stalls are not in the estimate; record with `--keep all`",
+                "latencies up to {} were not kept (`--keep tail`, or too many to hold): such stalls are not in the estimate",
                 Unit::Auto.write_nanos(floor)
             ));
         }
@@ -217,10 +217,18 @@ impl<'a> Way<'a> {
             format!(
                 "a probe every {} sees a slack of {} only coarsely: the interval is wide; record with `--period {fine}`",
                 span_or_unit(period),
-                Unit::Auto.write_nanos(slack)
+                Unit::Auto.write_nanos(slack),
+                fine = two_digits(fine)
             )
         })
     }
+}
+
+/// `time` rounded down to two digits, so that a person can type it.
+fn two_digits(time: Nanos) -> Nanos {
+    let ns = time.ns();
+    let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    Nanos::from_ns(ns / unit * unit)
 }
 
 fn span_or_unit(time: Nanos) -> String {
@@ -234,4 +242,16 @@ fn span_or_unit(time: Nanos) -> String {
 fn slack(application: &Application, buffers: u32) -> Nanos {
     (application.buffer_ns * u64::from(buffers.saturating_sub(1)))
         .saturating_sub(application.compute_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advised_period_is_one_that_people_type() {
+        for (ns, text) in [(373_350, "370us"), (7, "7ns"), (1_000_000, "1ms")] {
+            assert_eq!(two_digits(Nanos::from_ns(ns)).to_string(), text);
+        }
+    }
 }

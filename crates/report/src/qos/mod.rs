@@ -83,8 +83,9 @@ pub struct ServiceOutlook {
 pub struct Figures {
     /// How long was observed, all CPUs together, ns.
     pub exposure_ns: f64,
-    /// Runs of late buffers in it, mean over phases.
-    pub episodes: f64,
+    /// Failures in it: runs of late buffers (a run of more than 100 counts
+    /// once per 100), mean over phases.
+    pub failures: f64,
     /// Mean time to failure by replay of blackouts, ns; absent when nothing
     /// failed.
     pub mttf_ns: Option<f64>,
@@ -133,7 +134,7 @@ impl Figures {
         let Interval { low, high } = found.mean_time_interval;
         Self {
             exposure_ns: found.exposure,
-            episodes: found.episodes,
+            failures: found.failures,
             mttf_ns: found.mean_time,
             mttf_low_ns: low,
             mttf_high_ns: high.is_finite().then_some(high),

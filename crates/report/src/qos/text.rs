@@ -7,7 +7,7 @@ use laggard_model::Nanos;
 use super::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
 use crate::duration::{Unit, count, mean_time};
 use crate::figures::line_name;
-use crate::text::table;
+use crate::text::{table, warnings};
 
 /// The report as text.
 pub fn text(report: &QosReport) -> String {
@@ -15,7 +15,7 @@ pub fn text(report: &QosReport) -> String {
     for load in &report.loads {
         text += &of_load(load);
     }
-    text += "\nMTTF: mean time to failure, a failure being a run of late buffers, by replaying the blackouts\n\
+    text += "\nMTTF: mean time to failure, a run of late buffers (100 at most), by replaying the blackouts\n\
              that were seen through the buffers, over 16 phases; in brackets its 95 % interval. The paper's\n\
              rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded load only.\n";
     text
@@ -41,7 +41,9 @@ fn head(application: &Application) -> String {
 }
 
 fn of_load(load: &LoadOutlook) -> String {
-    let mut text = format!("\nLoad: {} ({})\n\n", load.load, load.recordings.join(", "));
+    let mut text = format!("\nLoad: {} ({})\n", load.load, load.recordings.join(", "));
+    text += &warnings(&load.notes);
+    text += "\n";
     let mut rows = table(&[
         "service",
         "observed",
@@ -55,7 +57,7 @@ fn of_load(load: &LoadOutlook) -> String {
         rows.add_row([
             line_name(service.service, service.route),
             format!("{} ({} CPUs)", mean_time(figures.exposure_ns), service.cpus),
-            format!("{:.1}", figures.episodes),
+            format!("{:.1}", figures.failures),
             mttf(figures),
             rate(figures.late_per_hour),
             figures
