@@ -212,6 +212,8 @@ fn end(child: &mut Child) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::PathBuf;
 
     fn recipe(order: Order, commands: &[&str]) -> Recipe {
         let step = |command: &&str| Step {
@@ -232,48 +234,71 @@ mod tests {
         }
     }
 
-    fn run_for_a_while(recipe: &Recipe) -> Result<Throughput, RecipeError> {
+    /// A limit against hanging, not an expectation: generous on purpose.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Runs the recipe until `lines` lines are in `marker`, or it has failed.
+    fn run_until(recipe: &Recipe, marker: &Path, lines: usize) -> Result<Throughput, RecipeError> {
         let stop = AtomicBool::new(false);
+        let start = Instant::now();
         thread::scope(|scope| {
             let worker = scope.spawn(|| run_recipe(recipe, &stop));
-            thread::sleep(Duration::from_millis(400));
+            let seen = || fs::read_to_string(marker).map_or(0, |text| text.lines().count());
+            while seen() < lines && !worker.is_finished() && start.elapsed() < DEADLINE {
+                thread::sleep(POLL);
+            }
             stop.store(true, Ordering::Relaxed);
             worker.join().unwrap()
         })
     }
 
+    fn marker() -> (tempfile::TempDir, PathBuf, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("marker");
+        let append = format!("echo x >> {}", path.display());
+        (dir, path, append)
+    }
+
     #[test]
     fn runs_that_end_well_are_counted_in_either_order() {
         for order in [Order::Sequence, Order::Together] {
-            let done = run_for_a_while(&recipe(order, &["true", "echo x > file"])).unwrap();
+            let (_dir, marker, append) = marker();
 
-            assert!(done.count >= 2, "{order:?}: {done:?}");
+            let done = run_until(&recipe(order, &["true", &append]), &marker, 6).unwrap();
+
+            // Two at once: of six, four have ended.
+            assert!(done.count >= 4, "{order:?}: {done:?}");
             assert_eq!(done.unit, "runs");
         }
     }
 
     #[test]
     fn a_long_command_is_ended_with_the_load() {
-        let done = run_for_a_while(&recipe(Order::Together, &["exec sleep 1000"])).unwrap();
+        let (_dir, marker, append) = marker();
+        let long = format!("{append}; exec sleep 1000");
+
+        let done = run_until(&recipe(Order::Together, &[&long]), &marker, 2).unwrap();
 
         assert_eq!(done.count, 0);
     }
 
     #[test]
     fn a_failing_command_ends_the_load_and_is_named() {
-        let err =
-            run_for_a_while(&recipe(Order::Together, &["exec sleep 1000", "exit 7"])).unwrap_err();
+        let failing = recipe(Order::Together, &["exec sleep 1000", "exit 7"]);
+
+        let err = run_until(&failing, Path::new("/nonexistent"), 1).unwrap_err();
 
         let said = err.to_string();
         assert!(
-            said.contains("step `exit 7`") && said.contains('7'),
+            said.contains("step `exit 7`") && said.contains("status: 7"),
             "{said}"
         );
     }
 
     #[test]
     fn commands_find_what_was_prepared_in_their_folder() {
-        let mut one = recipe(Order::Sequence, &["test -f ready"]);
+        let (_dir, marker, append) = marker();
+        let mut one = recipe(Order::Sequence, &[&format!("test -f ready && {append}")]);
         one.prepare = vec![Step {
             name: "prepare".into(),
             command: "touch ready".into(),
@@ -281,6 +306,6 @@ mod tests {
             needs: Vec::new(),
         }];
 
-        assert!(run_for_a_while(&one).unwrap().count > 0);
+        assert!(run_until(&one, &marker, 4).unwrap().count > 0);
     }
 }
