@@ -11,6 +11,7 @@ pub mod causes;
 pub mod compare;
 pub mod counts;
 pub mod distribution;
+pub mod exceedance;
 pub mod forecast;
 mod input;
 mod interval;

@@ -46,6 +46,9 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
     let schema = match of {
         SchemaOf::Show => schema_for!(Report),
         SchemaOf::Why => schema_for!(WhyReport),
+        SchemaOf::Qos => schema_for!(laggard_report::qos::QosReport),
+        SchemaOf::Forecast => schema_for!(laggard_report::forecast::ForecastReport),
+        SchemaOf::Sched => schema_for!(laggard_report::sched::SchedReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use laggard_measure::ProbeError;
 use laggard_workload::disturb::DisturbError;
+use laggard_workload::load::RecipeError;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +21,7 @@ pub(crate) enum Outcome {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
-  1  a requirement is not met (doctor; a service or fault that is impossible here)
+  1  a requirement is not met (doctor; sched; a service, load or fault that cannot be had here)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost)";
 
@@ -42,7 +43,7 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
                         | DisturbError::Needs { .. }
                         | DisturbError::Unseen { .. }
                 )
-            );
+            ) || matches!(err.downcast_ref(), Some(RecipeError::Missing { .. }));
             ExitCode::from(if unmet { 1 } else { 2 })
         }
     }

@@ -5,13 +5,18 @@
 mod args;
 mod doctor;
 mod document;
+mod evidence;
 mod exit;
+mod forecast;
 mod load;
 mod pipe;
 mod provoke;
+mod qos;
 mod record;
 mod report;
+mod sched;
 mod show;
+mod usage;
 mod why;
 
 use std::process::ExitCode;
@@ -27,6 +32,9 @@ fn main() -> ExitCode {
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
+        Command::Qos(args) => qos::qos(&args),
+        Command::Forecast(args) => forecast::forecast(&args),
+        Command::Sched(args) => sched::sched(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

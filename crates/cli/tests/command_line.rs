@@ -1,7 +1,7 @@
 //! What a user types wrongly, and what the program answers.
 
 use assert_cmd::Command;
-use predicates::prelude::{Predicate as _, predicate};
+use predicates::prelude::{Predicate as _, PredicateBooleanExt as _, predicate};
 use predicates::str::contains;
 use tempfile::TempDir;
 
@@ -14,6 +14,9 @@ fn every_command_explains_itself() {
     for command in [
         "record",
         "show",
+        "qos",
+        "forecast",
+        "sched",
         "doctor",
         "load",
         "provoke",
@@ -45,11 +48,10 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             vec!["record", "--cpus", "3-1"],
             "write the smaller CPU first",
         ),
-        (vec!["record", "--load", "web"], "is not a built-in load"),
+        (vec!["record", "--load", "nothing"], "is not a load"),
         (vec!["record", "--backend", "x"], "use best, bpf, user"),
         (vec!["show", "nowhere.laggard"], "there is no recording"),
         (vec!["show", "/"], "is not a recording"),
-        (vec!["load", "run", "nothing"], "is not a built-in load"),
         (vec!["provoke", "flood"], "possible values: thread"),
         (
             vec!["provoke", "irq", "--length", "200ms"],
@@ -68,6 +70,26 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             "--pid is for `throttle`",
         ),
         (vec!["provoke", "queue", "--cpu", "8191"], "is not online"),
+        (vec!["load", "run", "nothing"], "is not a load"),
+        (vec!["load", "run", "nowhere.toml"], "cannot read the load"),
+        (
+            vec!["qos", "nowhere.laggard", "--app", "modem"],
+            "there is no recording",
+        ),
+        (vec!["qos", "x", "--app", "fax"], "is not in the catalogue"),
+        (vec!["qos", "x"], "no application is given"),
+        (
+            vec!["qos", "x", "--buffers=2", "--buffer=4ms", "--compute=5ms"],
+            "must be shorter than the buffer",
+        ),
+        (
+            vec!["forecast", "x", "--usage", "25,5,1"],
+            "at most 24 hours",
+        ),
+        (
+            vec!["sched", "x", "--tasks", "/nonexistent"],
+            "read the tasks",
+        ),
     ] {
         laggard(&args).code(2).stderr(contains(said));
     }
@@ -125,7 +147,27 @@ fn a_folder_that_is_in_use_is_left_alone() {
 fn loads_are_listed_and_tell_their_throughput() {
     laggard(&["load", "list"])
         .success()
-        .stdout(contains("fileio"));
+        .stdout(contains("fileio").and(contains("office")));
+    laggard(&["load", "show", "kernel"])
+        .success()
+        .stdout(contains("hackbench"));
+}
+
+#[test]
+fn a_load_whose_programs_are_missing_names_their_packages_and_starts_nothing() {
+    let dir = TempDir::new().unwrap();
+    let output = dir.path().join("r.laggard");
+
+    Command::cargo_bin("laggard")
+        .unwrap()
+        .env("PATH", "/nonexistent")
+        .args(["record", "--load", "office", "--output"])
+        .arg(&output)
+        .assert()
+        .code(1)
+        .stderr(contains("install with `apt-get install libreoffice-calc"));
+
+    assert!(!output.exists());
 }
 
 #[test]

@@ -64,7 +64,10 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         plan: manifest.plan,
         load: manifest.load,
         host: manifest.host,
-        trust: trust(&manifest.losses, &services),
+        trust: trust(
+            &manifest.losses,
+            services.iter().map(|row| row.latency.samples).sum(),
+        ),
         services,
         stages,
         histograms,

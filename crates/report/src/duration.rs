@@ -105,6 +105,25 @@ pub(crate) fn span(time: Nanos) -> String {
     text
 }
 
+/// A mean time of any length, in ns, with two or three digits: `850 us`,
+/// `12 min`, `3.2 days`.
+pub(crate) fn mean_time(ns: f64) -> String {
+    let seconds = ns / 1e9;
+    let (value, unit) = match seconds {
+        s if s.is_infinite() => return "no end".into(),
+        s if s < 60.0 => return Unit::Auto.write(ns),
+        s if s < 3_600.0 => (s / 60.0, "min"),
+        s if s < 172_800.0 => (s / 3_600.0, "h"),
+        s if s < 86_400.0 * 730.0 => (s / 86_400.0, "days"),
+        s => (s / (86_400.0 * 365.25), "years"),
+    };
+    if value < 10.0 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +142,20 @@ mod tests {
         }
         assert_eq!(Unit::Us.write(134_000.0), "134.0 us");
         assert_eq!(Unit::Ms.write(134_000.0), "0.134 ms");
+    }
+
+    #[test]
+    fn a_mean_time_has_the_unit_that_suits_it() {
+        for (seconds, text) in [
+            (0.5, "500 ms"),
+            (42.0, "42.0 s"),
+            (150.0, "2.5 min"),
+            (3_600.0, "1.0 h"),
+            (864_000.0, "10 days"),
+            (f64::INFINITY, "no end"),
+        ] {
+            assert_eq!(mean_time(seconds * 1e9), text);
+        }
     }
 
     #[test]

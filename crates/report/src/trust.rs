@@ -4,8 +4,6 @@ use laggard_model::Losses;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::figures::ServiceRow;
-
 /// More lost activations than one in so many spoil the tail: what is lost is
 /// likely to be what was late.
 const LOST_IN: u64 = 1_000;
@@ -20,10 +18,9 @@ pub enum Trust {
     None(Vec<String>),
 }
 
-/// Judges a recording by what it lost. Caveats leave the figures true; they
+/// Judges a recording of `samples` latencies by what it lost. Caveats leave the figures true; they
 /// say what they are true of.
-pub fn trust(losses: &Losses, services: &[ServiceRow]) -> Trust {
-    let samples: u64 = services.iter().map(|row| row.latency.samples).sum();
+pub fn trust(losses: &Losses, samples: u64) -> Trust {
     let mut reasons = Vec::new();
     if samples == 0 {
         reasons.push("nothing was measured".into());

@@ -13,6 +13,7 @@ mod fit;
 mod level;
 mod maxima;
 mod mixture;
+mod observed;
 mod pareto;
 mod peaks;
 mod profile;
@@ -30,6 +31,7 @@ pub use fit::{
 pub use level::{Estimate, Method, Settings, return_level};
 pub use maxima::{ExtremeValue, fit_maxima, fit_maxima_by_moments};
 pub use mixture::{Mixture, Source};
+pub use observed::{Observation, peaks_of, periodic_share};
 pub use pareto::{Fitted, Pareto, Tail, fit_bins, fit_likelihood, fit_moments, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use profile::{RateUncertainty, profile_interval};

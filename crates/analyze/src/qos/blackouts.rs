@@ -5,10 +5,6 @@ use super::{Blackout, Buffering, episodes_of};
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, positive};
 
-/// How much later than the tolerance a response must be to miss: rounding in
-/// sums of times must not decide.
-const ROUNDING: f64 = 1e-12;
-
 /// A replay of blackouts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlackoutReplay {
@@ -46,11 +42,7 @@ pub fn replay_blackouts(
     positive("end of the replay", until)?;
     not_negative("phase", phase)?;
     let cost = buffering.compute() + not_negative("base latency", base)?;
-    let mut cpu = Cpu {
-        blackouts,
-        next: 0,
-        now: 0.0,
-    };
+    let mut cpu = Cpu::new(blackouts);
     let mut responses = Vec::new();
     for job in 0_u64.. {
         let due = phase + job as f64 * buffering.period();
@@ -61,7 +53,7 @@ pub fn replay_blackouts(
         cpu.work(cost);
         responses.push(cpu.now - due);
     }
-    let missed = |response: &f64| *response > buffering.tolerance() + ROUNDING;
+    let missed = |response: &f64| buffering.is_missed(*response);
     Ok(BlackoutReplay {
         misses: responses.iter().copied().filter(missed).count(),
         episodes: episodes_of(responses.iter().map(missed)),
@@ -95,23 +87,40 @@ pub fn replay_over_phases(
     })
 }
 
-fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
+pub(super) fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
     let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
     finite("blackouts", &edges)?;
     ascending("edges of blackouts", &edges)
 }
 
 /// A processor that does nothing in a blackout.
-struct Cpu<'a> {
+pub(super) struct Cpu<'a> {
     blackouts: &'a [Blackout],
     /// The first blackout that ends after `now`.
     next: usize,
     now: f64,
 }
 
-impl Cpu<'_> {
+impl<'a> Cpu<'a> {
+    pub(super) const fn new(blackouts: &'a [Blackout]) -> Self {
+        Self {
+            blackouts,
+            next: 0,
+            now: 0.0,
+        }
+    }
+
+    pub(super) const fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// When the next blackout begins; after [`Cpu::start`] none is on.
+    pub(super) fn next_blackout(&self) -> Option<f64> {
+        self.blackouts.get(self.next).map(|blackout| blackout.start)
+    }
+
     /// Waits until `due` and until the job can start.
-    fn start(&mut self, due: f64) {
+    pub(super) fn start(&mut self, due: f64) {
         self.now = self.now.max(due);
         self.leave_blackout();
     }
@@ -128,7 +137,7 @@ impl Cpu<'_> {
         }
     }
 
-    fn work(&mut self, mut left: f64) {
+    pub(super) fn work(&mut self, mut left: f64) {
         while left > 0.0 {
             let pause = self.blackouts.get(self.next).map(|b| b.start);
             match pause {

@@ -3,6 +3,10 @@
 use crate::InputError;
 use crate::input::{between, not_negative, positive};
 
+/// How much later than the tolerance, as a share of it, a response must be to
+/// miss: rounding in sums of times must not decide.
+const ROUNDING: f64 = 1e-12;
+
 /// `buffers` buffers of `period` each, every one filled by `compute` of work;
 /// both times in the unit of the latencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +59,11 @@ impl Buffering {
     /// The latency tolerance (n - 1) t: a job that responds later misses.
     pub fn tolerance(self) -> f64 {
         f64::from(self.buffers - 1) * self.period
+    }
+
+    /// Whether a job that takes `response` from its due start misses.
+    pub(super) fn is_missed(self, response: f64) -> bool {
+        response > self.tolerance() * (1.0 + ROUNDING)
     }
 
     /// The slack (n - 1) t - c: a start later than this makes a job miss.

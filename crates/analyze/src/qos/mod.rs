@@ -8,6 +8,8 @@
 mod blackouts;
 mod bounds;
 mod buffering;
+mod late;
+mod outlook;
 mod rule;
 mod series;
 mod stalls;
@@ -15,6 +17,8 @@ mod stalls;
 pub use blackouts::{BlackoutReplay, MeanReplay, replay_blackouts, replay_over_phases};
 pub use bounds::{Blackout, BlackoutBounds, blackout_bounds, blackouts_of};
 pub use buffering::Buffering;
+pub use late::{LateJobs, late_jobs, late_over_phases};
+pub use outlook::{Observed, Outlook, outlook};
 pub use rule::{extremal_index_of_isolated_stalls, mean_time_to_failure, paper_mean_time};
 pub use series::{Carry, MissPolicy, SeriesReplay, replay_series};
 pub use stalls::{StallFailures, failures_of_isolated_stalls};

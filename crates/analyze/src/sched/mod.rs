@@ -10,6 +10,7 @@ mod bound;
 mod demand;
 mod envelope;
 mod response;
+mod supply;
 mod task;
 
 pub use amortized::{BufferTest, LatencyBudget, amortized_test, exact_test};
@@ -20,6 +21,7 @@ pub use bound::{
 pub use demand::{Demand, DemandPoint, demand_of, edf_demand};
 pub use envelope::blackout_envelope;
 pub use response::{Response, Supply, is_schedulable, response_time, response_times};
+pub use supply::{Envelope, breakdown_utilization};
 pub use task::Task;
 
 /// Rounding in sums of times must not decide about a deadline.

@@ -2,9 +2,10 @@
 
 use anyhow::Context as _;
 use laggard_model::{Caveat, CaveatKind, LoadRun};
-use laggard_workload::load::{Builtin, Launch, LoadProcess, Output};
+use laggard_workload::load::{Launch, LoadProcess, Output};
 
 use crate::args::RecordArgs;
+use crate::load::Load;
 
 /// The load of a recording, if any.
 #[derive(Debug)]
@@ -17,13 +18,14 @@ pub(super) struct Meanwhile {
 impl Meanwhile {
     /// Starts the load that was asked for.
     pub(super) fn start(args: &RecordArgs) -> anyhow::Result<Self> {
-        let (name, launch, command) = if let Some(name) = &args.load {
-            let load: Builtin = name.parse()?;
+        let (name, launch, command, usage) = if let Some(name) = &args.load {
+            let load = Load::find(name)?;
             let program = std::env::current_exe().context("find this program, to run the load")?;
             (
                 load.name().to_owned(),
-                Launch::builtin(program, load),
+                Launch::named(program, name),
                 Vec::new(),
+                load.usage(),
             )
         } else if let Some(first) = args.command.first() {
             let words = args
@@ -35,6 +37,7 @@ impl Meanwhile {
                 first.to_string_lossy().into_owned(),
                 launch,
                 words.collect(),
+                None,
             )
         } else {
             return Ok(Self {
@@ -53,7 +56,7 @@ impl Meanwhile {
             run: Some(LoadRun {
                 name,
                 command,
-                usage: None,
+                usage,
                 ended: None,
                 throughput: None,
             }),

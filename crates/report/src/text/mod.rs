@@ -24,3 +24,12 @@ pub(crate) fn table(header: &[&str]) -> Table {
     }
     table
 }
+
+/// Those of `notes` that make everything below them doubtful.
+pub(crate) fn warnings(notes: &[String]) -> String {
+    notes
+        .iter()
+        .filter(|note| note.contains("NOT TRUSTWORTHY") || note.contains("NOT a measurement"))
+        .map(|note| format!("  {note}\n"))
+        .collect()
+}

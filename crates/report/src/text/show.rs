@@ -99,8 +99,9 @@ fn head(report: &RecordingReport) -> String {
     {
         let _ = writeln!(
             text,
-            "  throughput of the load: {rate:.0} {} a second",
-            work.unit
+            "  throughput of the load: {rate:.digits$} {} a second",
+            work.unit,
+            digits = if rate < 10.0 { 2 } else { 0 }
         );
     }
     text

@@ -11,8 +11,8 @@ use std::thread;
 use laggard_model::CpuList;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use super::LoadProcess;
 use super::guard::Guard;
-use super::{Builtin, LoadProcess};
 use crate::scheduling::{self, Policy};
 
 /// What becomes of a load's output.
@@ -75,11 +75,12 @@ impl Launch {
         }
     }
 
-    /// A built-in load, run by `program` (this very program) as
-    /// `program load run NAME`. It must call [`run`](super::run) until
-    /// SIGTERM, then print the throughput as one line of JSON.
-    pub fn builtin(program: PathBuf, load: Builtin) -> Self {
-        let words = ["load", "run", load.name()];
+    /// The load `name`, run by `program` (this very program) as
+    /// `program load run NAME`. It must call [`run`](super::run) or
+    /// [`run_recipe`](super::run_recipe) until SIGTERM, then print the
+    /// throughput as one line of JSON.
+    pub fn named(program: PathBuf, name: &str) -> Self {
+        let words = ["load", "run", name];
         let command = std::iter::once(program.into_os_string())
             .chain(words.map(OsString::from))
             .collect();
@@ -195,8 +196,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_built_in_load_is_this_program_started_again() {
-        let launch = Launch::builtin("/usr/bin/laggard".into(), Builtin::FileIo);
+    fn a_named_load_is_this_program_started_again() {
+        let launch = Launch::named("/usr/bin/laggard".into(), "fileio");
 
         assert_eq!(
             launch.command,

@@ -2,7 +2,8 @@
 //!
 //! Four are built in and need nothing installed. They are the four cases of
 //! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any
-//! command can be a load too: see [`LoadProcess`].
+//! command can be a load too: see [`LoadProcess`]. Real applications are
+//! described by a [`Recipe`].
 
 mod draw;
 mod fileio;
@@ -10,6 +11,7 @@ mod fp;
 mod guard;
 mod launch;
 mod process;
+mod recipe;
 
 use std::fmt;
 use std::io;
@@ -23,6 +25,7 @@ use laggard_model::{Nanos, Throughput};
 
 pub use launch::{Launch, LoadError, Output};
 pub use process::{Ended, LoadProcess};
+pub use recipe::{Need, Order, Recipe, RecipeError, Step, run_recipe};
 
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod answers;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -9,6 +11,8 @@ use clap_complete::Shell;
 use laggard_model::{CpuList, Nanos, Service};
 use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
+
+pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 
 use crate::exit::CODES;
 
@@ -31,9 +35,15 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Write a page that shows recordings, for a browser or an issue tracker
     Report(ReportArgs),
+    /// Say how often an application's buffers will run dry
+    Qos(QosArgs),
+    /// Say how bad latencies will get in an hour, a day, a week of use
+    Forecast(ForecastArgs),
+    /// Say whether a task set can be scheduled
+    Sched(SchedArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
-    /// List built-in loads, or run one without measuring
+    /// List loads, show what one does, or run one without measuring
     Load(LoadArgs),
     /// Make a known fault, to see whether its effect is found
     ///
@@ -66,6 +76,12 @@ pub(crate) enum SchemaOf {
     Show,
     /// `why --json`
     Why,
+    /// `qos --json`
+    Qos,
+    /// `forecast --json`
+    Forecast,
+    /// `sched --json`
+    Sched,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -125,8 +141,8 @@ pub(crate) struct RecordArgs {
     /// unasked); undone at the end, also after a crash
     #[arg(long)]
     pub(crate) hold_cpu_awake: bool,
-    /// Built-in load to run meanwhile; `laggard load list` shows them
-    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
+    /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command")]
     pub(crate) load: Option<String>,
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
@@ -282,11 +298,16 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// List the built-in loads
+    /// List the loads that are part of the program
     List,
-    /// Run a built-in load until Ctrl-C, then print its throughput as JSON
+    /// Print what a load of real applications does, as TOML to start from
+    Show {
+        /// Its name, or a TOML file
+        name: String,
+    },
+    /// Run a load until Ctrl-C, then print its throughput as JSON
     Run {
-        /// Its name
+        /// Its name, or a TOML file
         name: String,
     },
 }

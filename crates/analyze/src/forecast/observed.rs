@@ -1,0 +1,202 @@
+//! From the late activations of recordings to peaks of independent clusters.
+
+use laggard_model::Nanos;
+
+use super::{Cluster, Peaks, decluster};
+use crate::InputError;
+use crate::exceedance::Stream;
+use crate::period::{PeriodicSource, SourceSearch, periodic_sources};
+use crate::sample::{descending, index};
+
+/// Exceedances this close belong together: two ticks of a slow kernel (HZ 250)
+/// and a little more.
+const RUN_NS: f64 = 10e6;
+/// Fewest peaks that are kept, where there are as many.
+const LEAST_KEPT: usize = 500;
+/// Mean distance of exceedances, in runs, below which clusters grow together.
+const APART: f64 = 5.0;
+/// So many of the largest peaks are searched for periods: the work grows with
+/// the cube.
+const SEARCHED: usize = 30;
+
+/// What one recording saw of one service: the streams of all CPUs.
+#[derive(Clone, Debug)]
+pub struct Observation<'a> {
+    /// When it began, `CLOCK_MONOTONIC`.
+    pub start: Nanos,
+    /// How long it lasted.
+    pub duration: Nanos,
+    /// The service on every CPU, by one route.
+    pub streams: Vec<&'a Stream>,
+}
+
+/// The largest peaks of `observations`, one after the other, in ns: what is
+/// late on several CPUs at once is one peak, so that levels are those of the
+/// worst CPU. At least twice as many are kept as `horizon` fits into the
+/// exposure, and 500.
+///
+/// # Errors
+/// When there is no observation, or one has no length.
+pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks, InputError> {
+    let exposure: f64 = observations.iter().map(|one| ns(one.duration)).sum();
+    crate::input::positive("exposure", exposure)?;
+    let most = LEAST_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
+    let threshold = threshold(observations, exposure, most);
+    let mut clusters: Vec<Cluster> = Vec::new();
+    let mut before = 0.0;
+    for one in observations {
+        let (times, latencies) = late_of(one, threshold);
+        let found = decluster(&times, &latencies, threshold, RUN_NS)?;
+        clusters.extend(found.into_iter().map(|cluster| Cluster {
+            time: (before + cluster.time).min(exposure),
+            ..cluster
+        }));
+        before += ns(one.duration);
+    }
+    let sizes: Vec<f64> = clusters.iter().map(|cluster| cluster.peak).collect();
+    let threshold = descending(&sizes).get(most).copied().unwrap_or(threshold);
+    clusters.retain(|cluster| cluster.peak > threshold);
+    Peaks::of(&clusters, threshold, exposure)
+}
+
+/// Periodic sources among the largest peaks of each recording by itself, and
+/// the largest share of these peaks that one recording owes to them.
+///
+/// # Errors
+/// When a recording has no length.
+pub fn periodic_share(
+    observations: &[Observation<'_>],
+    peaks: &Peaks,
+) -> Result<(Vec<PeriodicSource>, f64), InputError> {
+    let mut sources = Vec::new();
+    let mut largest_share = 0.0_f64;
+    let mut before = 0.0;
+    for one in observations {
+        let length = ns(one.duration);
+        let mut within: Vec<(f64, f64)> = peaks
+            .times()
+            .iter()
+            .zip(peaks.sizes())
+            .map(|(&time, &size)| (time - before, size))
+            .filter(|(time, _)| (0.0..=length).contains(time))
+            .collect();
+        before += length;
+        within.sort_by(|a, b| b.1.total_cmp(&a.1));
+        within.truncate(SEARCHED);
+        let mut times: Vec<f64> = within.into_iter().map(|(time, _)| time).collect();
+        times.sort_by(f64::total_cmp);
+        let search = SourceSearch {
+            rounds: 199,
+            ..SourceSearch::new(length, &[5e6, 20e6], 0.2e9, 1)
+        };
+        let found = periodic_sources(&times, &search)?;
+        let events: usize = found.iter().map(|source| source.comb.events.len()).sum();
+        largest_share = largest_share.max(events as f64 / times.len().max(1) as f64);
+        sources.extend(found);
+    }
+    Ok((sources, largest_share))
+}
+
+fn ns(time: Nanos) -> f64 {
+    time.ns() as f64
+}
+
+/// The latency above which exceedances are far enough apart and many enough;
+/// never below what every stream knows.
+fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f64 {
+    let streams = || observations.iter().flat_map(|one| &one.streams);
+    let floor = streams().map(|one| one.floor).max().unwrap_or_default();
+    let latencies: Vec<f64> = streams()
+        .flat_map(|one| &one.exceedances)
+        .filter(|late| late.latency > floor)
+        .map(|late| ns(late.latency))
+        .collect();
+    let wanted = (20 * most).min(index(exposure / (APART * RUN_NS)));
+    let at = descending(&latencies).get(wanted).copied();
+    at.unwrap_or(0.0).max(ns(floor))
+}
+
+/// Expiries since the start of the recording and latencies, by expiry.
+fn late_of(one: &Observation<'_>, threshold: f64) -> (Vec<f64>, Vec<f64>) {
+    let mut late: Vec<(u64, f64)> = one
+        .streams
+        .iter()
+        .flat_map(|stream| &stream.exceedances)
+        .filter(|late| ns(late.latency) > threshold)
+        .map(|late| (late.expiry.saturating_sub(one.start).ns(), ns(late.latency)))
+        .collect();
+    late.sort_by_key(|(expiry, _)| *expiry);
+    late.into_iter()
+        .map(|(expiry, latency)| (expiry as f64, latency))
+        .unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exceedance::Exceedance;
+    use laggard_model::{Cpu, Route, Service};
+
+    fn stream(cpu: u32, late: &[(u64, u64)]) -> Stream {
+        Stream {
+            cpu: Cpu(cpu),
+            service: Service::Other,
+            route: Route::Direct,
+            samples: 100_000,
+            floor: Nanos::from_us(1),
+            exceedances: late
+                .iter()
+                .map(|&(ms, us)| Exceedance {
+                    expiry: Nanos::from_ms(ms),
+                    latency: Nanos::from_us(us),
+                    free_until: Nanos::from_ms(ms - 1),
+                })
+                .collect(),
+        }
+    }
+
+    fn observation<'a>(streams: &[&'a Stream]) -> Observation<'a> {
+        Observation {
+            start: Nanos::ZERO,
+            duration: Nanos::from_secs(60),
+            streams: streams.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_stall_of_two_cpus_is_one_peak_of_the_larger_latency() {
+        let (first, second) = (
+            stream(0, &[(1_000, 80), (9_000, 50)]),
+            stream(1, &[(1_003, 90)]),
+        );
+
+        let peaks = peaks_of(&[observation(&[&first, &second])], 3.6e12).unwrap();
+
+        assert_eq!(peaks.sizes(), [90_000.0, 50_000.0]);
+        assert_eq!(peaks.exposure(), 60e9);
+    }
+
+    #[test]
+    fn recordings_follow_each_other() {
+        let late = stream(0, &[(1_000, 80)]);
+        let one = observation(&[&late]);
+
+        let peaks = peaks_of(&[one.clone(), one], 3.6e12).unwrap();
+
+        assert_eq!(peaks.times(), [1e9, 61e9]);
+        assert_eq!(peaks.exposure(), 120e9);
+    }
+
+    #[test]
+    fn a_stall_every_five_seconds_is_found_and_owns_its_share() {
+        let regular: Vec<(u64, u64)> = (1..12).map(|k| (5_000 * k, 7_700)).collect();
+        let late = stream(0, &regular);
+        let observations = [observation(&[&late])];
+        let peaks = peaks_of(&observations, 3.6e12).unwrap();
+
+        let (sources, share) = periodic_share(&observations, &peaks).unwrap();
+
+        assert_eq!((sources.len(), share), (1, 1.0));
+        assert!((sources[0].comb.period - 5e9).abs() < 1e6);
+    }
+}

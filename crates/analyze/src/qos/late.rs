@@ -1,0 +1,118 @@
+//! Counting late jobs without playing those that nothing hinders.
+
+use super::blackouts::Cpu;
+use super::{Blackout, Buffering, MeanReplay};
+use crate::InputError;
+use crate::input::{not_negative, positive};
+
+/// What missed in one replay.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LateJobs {
+    /// Jobs that missed.
+    pub misses: usize,
+    /// When the first late job of each run of consecutive misses was due.
+    pub episodes: Vec<f64>,
+}
+
+/// As [`super::replay_blackouts`], but only the jobs near a blackout are
+/// played: the work grows with the blackouts, not with the jobs.
+///
+/// # Errors
+/// As [`super::replay_blackouts`].
+pub fn late_jobs(
+    blackouts: &[Blackout],
+    until: f64,
+    buffering: Buffering,
+    phase: f64,
+    base: f64,
+) -> Result<LateJobs, InputError> {
+    super::blackouts::check(blackouts)?;
+    positive("end of the replay", until)?;
+    not_negative("phase", phase)?;
+    let cost = buffering.compute() + not_negative("base latency", base)?;
+    let period = buffering.period();
+    let mut cpu = Cpu::new(blackouts);
+    let mut late = LateJobs::default();
+    let mut before = false;
+    let mut job = 0.0_f64;
+    loop {
+        let due = phase + job * period;
+        if due >= until {
+            return Ok(late);
+        }
+        cpu.start(due);
+        let free_until = cpu.next_blackout().unwrap_or(until);
+        if cpu.now() <= due && cost < period && due + cost < free_until {
+            before = false;
+            // The last job that ends before the blackout is played again:
+            // rounding must not decide which one that is.
+            job = (job + 1.0).max(((free_until - cost - phase) / period).floor() - 1.0);
+            continue;
+        }
+        cpu.work(cost);
+        let missed = buffering.is_missed(cpu.now() - due);
+        late.misses += usize::from(missed);
+        if missed && !before {
+            late.episodes.push(due);
+        }
+        before = missed;
+        job += 1.0;
+    }
+}
+
+/// The mean of [`late_jobs`] over `phases` phases, equally spaced over one
+/// buffer period; 16 or more are enough (METHODS 1.4).
+///
+/// # Errors
+/// As [`super::replay_blackouts`], or with no phase.
+pub fn late_over_phases(
+    blackouts: &[Blackout],
+    until: f64,
+    buffering: Buffering,
+    phases: u32,
+    base: f64,
+) -> Result<MeanReplay, InputError> {
+    let count = positive("number of phases", f64::from(phases))?;
+    let (mut misses, mut episodes) = (0, 0);
+    for index in 0..phases {
+        let phase = (f64::from(index) + 0.5) / count * buffering.period();
+        let late = late_jobs(blackouts, until, buffering, phase, base)?;
+        misses += late.misses;
+        episodes += late.episodes.len();
+    }
+    Ok(MeanReplay {
+        misses: misses as f64 / count,
+        episodes: episodes as f64 / count,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qos::replay_blackouts;
+    use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn skipping_unhindered_jobs_changes_no_count(
+            gaps in prop::collection::vec((0.0..200.0_f64, 0.1..40.0_f64), 0..20),
+            buffers in 2..5_u32, compute in 0.0..5.9_f64, base in 0.0..2.0_f64, phase in 0.0..6.0_f64,
+        ) {
+            let mut now = 0.0;
+            let blackouts: Vec<Blackout> = gaps
+                .into_iter()
+                .map(|(gap, length)| {
+                    let start = now + gap;
+                    now = start + length;
+                    Blackout { start, end: now }
+                })
+                .collect();
+            let buffering = Buffering::new(buffers, 6.0, compute).unwrap();
+            let whole = replay_blackouts(&blackouts, now + 100.0, buffering, phase, base).unwrap();
+
+            let late = late_jobs(&blackouts, now + 100.0, buffering, phase, base).unwrap();
+
+            prop_assert_eq!((late.misses, late.episodes.len()), (whole.misses, whole.episodes));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Arguments of the commands that answer questions from recordings.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use laggard_model::{Nanos, Service};
+
+/// The application is named from the catalogue (--list), read from a TOML
+/// file, or given by its buffers. Recordings of the same load count together.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard qos --list                            applications that are known
+  laggard qos busy.laggard --app modem
+  laggard qos idle.laggard busy.laggard --app jack-128 --service fifo:90
+  laggard qos busy.laggard --buffers 3 --buffer 6ms --compute 1.5ms
+
+An application's file:
+  name = \"my mixer\"
+  buffers = 3
+  buffer = \"6ms\"
+  compute = \"1.5ms\"")]
+pub(crate) struct QosArgs {
+    /// Recordings
+    #[arg(required_unless_present = "list", value_name = "DIR")]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// List the applications of the catalogue, with their sources
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Application: a name of the catalogue, or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with_all = ["buffers", "buffer", "compute"])]
+    pub(crate) app: Option<String>,
+    /// Number of buffers, 2 or more
+    #[arg(long, value_name = "N", requires_all = ["buffer", "compute"])]
+    pub(crate) buffers: Option<u32>,
+    /// Length of one buffer
+    #[arg(long, value_name = "TIME")]
+    pub(crate) buffer: Option<Nanos>,
+    /// Work for one buffer
+    #[arg(long, value_name = "TIME")]
+    pub(crate) compute: Option<Nanos>,
+    /// Only this service [default: every one recorded]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) service: Option<Service>,
+    /// Write JSON; `laggard schema qos` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A level is exceeded once per horizon of use on average. What the recordings
+/// do not support is refused, with the reason and how long to record.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard forecast busy.laggard
+  laggard forecast monday.laggard tuesday.laggard --usage office
+  laggard forecast busy.laggard --usage 7,5,10 --horizon day,week
+
+Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and how many hours of a person's
+use one measured hour stands for:
+  always       24,7,1    office  7,5,10    workstation  7,5,5
+  game         3.5,7,1   web     3.5,7,4")]
+pub(crate) struct ForecastArgs {
+    /// Recordings
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// Who uses the machine how: a name, or HOURS-A-DAY,DAYS-A-WEEK,COMPRESSION
+    /// [default: the load's own, else always]
+    #[arg(short, long, value_name = "PATTERN")]
+    pub(crate) usage: Option<crate::usage::Usage>,
+    /// How far to look, in time of use
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "hour,day,week"
+    )]
+    pub(crate) horizon: Vec<HorizonArg>,
+    /// Write JSON; `laggard schema forecast` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum HorizonArg {
+    /// An hour
+    Hour,
+    /// A day's hours of use
+    Day,
+    /// A week's
+    Week,
+}
+
+/// Latencies are those of the services that run the tasks, as recorded.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard sched busy.laggard --tasks robot.toml
+  laggard sched busy.laggard --tasks rt-app.json
+
+A task set:
+  service = \"fifo:90\"     # what runs the tasks; a task may have its own
+  overhead = \"5us\"        # two context switches, added to every job
+  permitted = \"1h\"        # one failure per so long, for tasks with buffers
+  [[task]]
+  name = \"control\"
+  period = \"5ms\"
+  compute = \"1ms\"
+  # deadline (default: the period), blocking, priority (default: by rate),
+  # service, buffers (deadline: buffers - 1 periods)
+
+Exit code 1 when a task misses, or when that cannot be told.")]
+pub(crate) struct SchedArgs {
+    /// Recording
+    #[arg(value_name = "DIR")]
+    pub(crate) recording: PathBuf,
+    /// Task set: TOML, or the JSON of rt-app
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) tasks: PathBuf,
+    /// Write JSON; `laggard schema sched` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}

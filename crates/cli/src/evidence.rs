@@ -1,0 +1,203 @@
+//! What recordings saw, by load: where forecasts and replays begin.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use laggard_analyze::distribution::{Counted, Fold, Group, Split, Tally};
+use laggard_analyze::exceedance::{Collector, Stream};
+use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
+use laggard_record::{Figure, Recording, Wanted};
+use laggard_report::Trust;
+use laggard_report::qos::{LoadSeen, Seen};
+
+use crate::exit::Outcome;
+
+/// Each thread keeps up to 50 MB of late activations.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
+
+/// With `keep: tail`, samples are complete above about this quantile.
+const TAIL_QUANTILE: f64 = 0.9999;
+
+/// One load's recordings, and who uses it how.
+pub(crate) struct Evidence {
+    pub(crate) seen: LoadSeen,
+    pub(crate) usage: Option<UsagePattern>,
+    /// Whether a recording lost too much to be trusted.
+    pub(crate) is_untrustworthy: bool,
+}
+
+/// Reads the recordings in `dirs` and puts those of the same load together.
+pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
+    let mut loads: BTreeMap<String, Evidence> = BTreeMap::new();
+    for dir in dirs {
+        let (load, seen, trust) = read_one(dir)?;
+        let name = load.as_ref().map_or_else(|| "no load".into(), name_of);
+        let usage = load.and_then(|load| load.usage);
+        let evidence = loads.entry(name.clone()).or_insert_with(|| Evidence {
+            seen: LoadSeen {
+                load: name,
+                recordings: Vec::new(),
+            },
+            usage,
+            is_untrustworthy: false,
+        });
+        evidence.is_untrustworthy |= trust != Trust::Good;
+        evidence.usage = evidence.usage.or(usage);
+        evidence.seen.recordings.push(seen);
+    }
+    Ok(loads.into_values().collect())
+}
+
+fn name_of(load: &LoadRun) -> String {
+    if load.command.is_empty() {
+        load.name.clone()
+    } else {
+        load.command.join(" ")
+    }
+}
+
+fn read_one(dir: &Path) -> anyhow::Result<(Option<LoadRun>, Seen, Trust)> {
+    let recording = Recording::open(dir)?;
+    let manifest = recording.manifest();
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let (mut groups, mut streams, last) = scan(&recording, &mut shortfalls);
+    if manifest.plan.keep == Keep::Tail {
+        groups = stored(&recording, &mut shortfalls);
+        raise_floors(&mut streams, &groups);
+    }
+    let start = manifest.clock.start_ns;
+    let end = manifest.clock.end_ns.or(last).unwrap_or(start);
+    let duration = end.saturating_sub(start);
+    if duration == Nanos::ZERO || streams.is_empty() {
+        anyhow::bail!(
+            "`{}` holds no activation; see `laggard show {0}`, and record again",
+            dir.display()
+        );
+    }
+    let trust = laggard_report::trust(
+        &manifest.losses,
+        groups
+            .iter()
+            .map(|one| one.latency.histogram().count())
+            .sum(),
+    );
+    let mut notes = notes(manifest, &shortfalls);
+    if let Trust::None(reasons) = &trust {
+        notes.insert(0, format!("NOT TRUSTWORTHY: {}", reasons.join("; ")));
+    }
+    let seen = Seen {
+        path: dir.display().to_string(),
+        start,
+        duration,
+        plan: manifest.plan.clone(),
+        groups,
+        streams,
+        notes,
+    };
+    Ok((manifest.load.clone(), seen, trust))
+}
+
+/// How a command ends that answered from `all`.
+pub(crate) fn outcome(all: &[Evidence]) -> Outcome {
+    if all.iter().any(|one| one.is_untrustworthy) {
+        Outcome::Untrustworthy
+    } else {
+        Outcome::Ok
+    }
+}
+
+/// What speaks against the recording, in plain words.
+fn notes(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<String> {
+    let mut notes: Vec<String> = shortfalls
+        .iter()
+        .map(|one| format!("{}; {}", one.what, one.advice))
+        .collect();
+    let lost = manifest.losses.activations();
+    if lost > 0 {
+        notes.push(format!(
+            "{lost} activations were lost, which may have been late ones"
+        ));
+    }
+    if manifest.backend == Backend::Fake {
+        notes.push("from a script: NOT a measurement".into());
+    }
+    let spoilt = manifest
+        .caveats
+        .iter()
+        .filter(|one| one.kind.severity() == laggard_model::Severity::Spoils);
+    notes.extend(spoilt.map(|one| format!("{}; {}", one.what, one.advice)));
+    notes
+}
+
+/// Every sample that was kept, and the latest expiry.
+fn scan(
+    recording: &Recording,
+    shortfalls: &mut Vec<Caveat>,
+) -> (Vec<Group>, Vec<Stream>, Option<Nanos>) {
+    let manifest = recording.manifest();
+    let lines = manifest.lines.len();
+    let gap = manifest.plan.period_ns * if manifest.plan.dither { 2 } else { 1 };
+    let new = || {
+        (
+            Fold::new(lines, Split::Whole),
+            Collector::new(lines, gap),
+            None::<u64>,
+        )
+    };
+    let threads = std::thread::available_parallelism()
+        .unwrap_or(NonZeroUsize::MIN)
+        .min(MOST_THREADS);
+    let scanned =
+        recording.scan_parallel(threads, Wanted::all(), new, |(fold, late, last), batch| {
+            fold.add(batch);
+            late.add(batch);
+            *last = (*last).max(batch.expiry_ns.iter().max().copied());
+        });
+    shortfalls.extend(scanned.shortfalls.iter().map(Caveat::from));
+    let (mut fold, mut late, mut last) = new();
+    for (part_fold, part_late, part_last) in scanned.states {
+        fold.merge(part_fold);
+        late.merge(part_late);
+        last = last.max(part_last);
+    }
+    let groups = fold.groups(&manifest.lines, false);
+    (
+        groups,
+        late.streams(&manifest.lines),
+        last.map(Nanos::from_ns),
+    )
+}
+
+/// The distributions of a recording that kept the tail.
+fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Vec<Group> {
+    let summaries = recording.summaries();
+    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+    let lines = &recording.manifest().lines;
+    let mut fold = Fold::new(lines.len(), Split::Whole);
+    for stored in summaries.figures {
+        let counted = match stored.figure {
+            Figure::Latency => Counted::Latency,
+            Figure::Missed => Counted::Missed,
+            Figure::Thread => Counted::Thread,
+            Figure::Step(stage) => Counted::Step(stage),
+        };
+        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
+        fold.add_stored(stored.line, counted, &tally);
+    }
+    fold.groups(lines, false)
+}
+
+/// Of the samples of a tail, those below the quantile are the largest of
+/// their minute only: a stream knows nothing there.
+fn raise_floors(streams: &mut [Stream], groups: &[Group]) {
+    for stream in streams {
+        let group = groups
+            .iter()
+            .find(|one| (one.key.service, one.key.route) == (stream.service, stream.route));
+        let complete = group.and_then(|one| one.latency.histogram().quantile(TAIL_QUANTILE));
+        let floor = stream.floor.max(complete.unwrap_or_default());
+        stream.floor = floor;
+        stream.exceedances.retain(|late| late.latency > floor);
+    }
+}

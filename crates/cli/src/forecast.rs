@@ -1,0 +1,48 @@
+//! `laggard forecast`: how bad latencies will get.
+
+use laggard_model::UsagePattern;
+use laggard_report::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict, text};
+
+use crate::args::{ForecastArgs, HorizonArg};
+use crate::evidence::{self, Evidence};
+use crate::exit::Outcome;
+use crate::{pipe, usage};
+
+pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
+    let horizons: Vec<Horizon> = args
+        .horizon
+        .iter()
+        .map(|horizon| match horizon {
+            HorizonArg::Hour => Horizon::Hour,
+            HorizonArg::Day => Horizon::Day,
+            HorizonArg::Week => Horizon::Week,
+        })
+        .collect();
+    let seen = evidence::read(&args.recordings)?;
+    let loads = seen
+        .iter()
+        .map(|one| {
+            let (pattern, from) = used(args, one);
+            Ok(predict(&one.seen, pattern, from.into(), &horizons)?)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let report = ForecastReport {
+        schema: FORECAST_SCHEMA,
+        loads,
+    };
+    pipe::print(&if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
+    } else {
+        text(&report)
+    })?;
+    Ok(evidence::outcome(&seen))
+}
+
+/// The usage pattern, and where it comes from.
+fn used(args: &ForecastArgs, evidence: &Evidence) -> (UsagePattern, &'static str) {
+    match (args.usage, evidence.usage) {
+        (Some(usage), _) => (usage.0, "as given"),
+        (None, Some(usage)) => (usage, "the load's own"),
+        (None, None) => (usage::ALWAYS, "not given: in use all the time"),
+    }
+}

@@ -1,0 +1,200 @@
+//! From a scripted truth to answers: `qos`, `forecast` and `sched`.
+
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const LINE: &str = r#"
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
+"#;
+
+/// The stalls of a recording: (start, length), ms.
+fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
+    let mut script = format!("period_ns = 1_000_000\n{LINE}\n");
+    for (start, length) in stalls {
+        script += &format!(
+            "[[stall]]\nat_ns = {}\nlength_ns = {}\n",
+            start * 1_000_000 + 500_000,
+            length * 1_000_000
+        );
+    }
+    let file = dir.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    Command::cargo_bin("laggard")
+        .unwrap()
+        .args(["record", "--quiet", "--output"])
+        .arg(dir.path().join("r.laggard"))
+        .arg(format!("--backend=fake:{}", file.display()))
+        .arg(format!("--duration={seconds}s"))
+        .assert()
+        .success();
+}
+
+fn ask(dir: &TempDir, command: &str, args: &[&str]) -> Output {
+    Command::cargo_bin("laggard")
+        .unwrap()
+        .arg(command)
+        .arg(dir.path().join("r.laggard"))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+fn service<'a>(of: &'a Value, name: &str) -> &'a Value {
+    let services = of["loads"][0]["services"].as_array().unwrap();
+    services.iter().find(|one| one["service"] == name).unwrap()
+}
+
+const BUFFERS: [&str; 4] = ["--buffers=3", "--buffer=6ms", "--compute=1.5ms", "--json"];
+
+#[test]
+fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
+    let dir = TempDir::new().unwrap();
+    let long = (0..8).map(|k| (1_000 + 7_123 * k, 40));
+    let short = (0..8).map(|k| (4_000 + 7_123 * k, 5));
+    recorded(&dir, 60, &long.chain(short).collect::<Vec<_>>());
+
+    let found = json(&ask(&dir, "qos", &BUFFERS));
+
+    let fifo = &service(&found, "fifo:90")["outlook"];
+    assert_eq!(found["application"]["slack_ns"], 10_500_000);
+    assert_eq!(fifo["failures"], 8.0);
+    let mttf = fifo["mttf_ns"].as_f64().unwrap();
+    assert!((mttf / 7.5e9 - 1.0).abs() < 0.01, "{mttf}");
+    let (low, high) = (&fifo["mttf_low_ns"], &fifo["mttf_high_ns"]);
+    assert!(low.as_f64().unwrap() < mttf && mttf < high.as_f64().unwrap());
+    // A stall of 40 ms makes floor((40 - 10.5 - U) / 4.5) + 1 buffers late.
+    let late = fifo["late_per_hour"].as_f64().unwrap() / 60.0 / 8.0;
+    assert!((5.0..=7.0).contains(&late), "{late}");
+}
+
+#[test]
+fn what_never_failed_is_bounded_by_how_long_was_recorded() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, 60, &[(30_000, 4)]);
+
+    let found = json(&ask(&dir, "qos", &BUFFERS));
+
+    let fifo = service(&found, "fifo:90");
+    assert_eq!(fifo["outlook"]["mttf_ns"], Value::Null);
+    let low = fifo["outlook"]["mttf_low_ns"].as_f64().unwrap();
+    assert!((low / (60e9 / 2.9957) - 1.0).abs() < 0.01, "{low}");
+    for goal in fifo["needed"].as_array().unwrap() {
+        assert_eq!(goal["surely"], Value::Null, "{goal}");
+        assert!(goal["record_ns"].as_f64().unwrap() > 3e12, "{goal}");
+    }
+}
+
+#[test]
+fn a_short_recording_is_refused_a_forecast_and_told_how_long_to_record() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
+
+    let found = json(&ask(&dir, "forecast", &["--json", "--horizon=hour,week"]));
+
+    let fifo = service(&found, "fifo:90");
+    let largest = fifo["largest_ns"].as_u64().unwrap();
+    assert_eq!(largest, 6_500_000 + 18_851);
+    let cells = fifo["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        assert_eq!(cell["method"], "refused", "{cell}");
+        assert!(!cell["reasons"].as_array().unwrap().is_empty(), "{cell}");
+    }
+    let needed = cells[0]["record_without_model_ns"].as_f64().unwrap();
+    assert!((needed / (3.6889 * 3.6e12) - 1.0).abs() < 1e-3, "{needed}");
+}
+
+#[test]
+fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
+    let dir = TempDir::new().unwrap();
+    // Peaks of 3 to 22 ms, one every 3 s in an irregular order.
+    let stalls: Vec<(u64, u64)> = (0..20)
+        .map(|k| (1_000 + 2_800 * k + 37 * (k * k % 11), 3 + k * 7 % 20))
+        .collect();
+    recorded(&dir, 60, &stalls);
+
+    // An hour of use is 7.2 s of this recording: 8.3 horizons.
+    let found = json(&ask(
+        &dir,
+        "forecast",
+        &["--json", "--horizon=hour", "--usage=8,5,500"],
+    ));
+
+    let cell = &service(&found, "fifo:90")["cells"][0];
+    assert_eq!(cell["method"], "order_statistics", "{cell}");
+    let level = |key: &str| cell[key].as_f64().unwrap() / 1e6;
+    // Rank 8.3 of 22, 21, 20 ... ms.
+    assert!((13.0..16.0).contains(&level("level_ns")), "{cell}");
+    assert!(level("low_ns") < level("level_ns") && level("level_ns") < level("high_ns"));
+}
+
+#[test]
+fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
+    let tasks = "[[task]]\nname = \"loop\"\nperiod = \"100ms\"\ncompute = \"20ms\"\n\
+                 [[task]]\nname = \"slow\"\nperiod = \"400ms\"\ncompute = \"40ms\"\n";
+    for (stall, code, verdict) in [(10, 0, "meets"), (90, 1, "misses")] {
+        let dir = TempDir::new().unwrap();
+        recorded(&dir, 20, &[(5_000, stall)]);
+        let file = dir.path().join("tasks.toml");
+        std::fs::write(&file, tasks).unwrap();
+
+        let output = ask(
+            &dir,
+            "sched",
+            &["--json", "--tasks", file.to_str().unwrap()],
+        );
+        let found = json(&output);
+
+        let task = &found["tasks"][0];
+        assert_eq!(output.status.code(), Some(code), "for {stall} ms: {found}");
+        assert_eq!(task["verdict"], verdict, "for {stall} ms");
+        assert_eq!(task["ideal_ns"], 20e6);
+        let most = task["most_ns"].as_f64().unwrap();
+        #[allow(clippy::cast_precision_loss)]
+        let length = stall as f64 * 1e6;
+        // Stall, work, and the ordinary latency: 4 ms, a 20th of the slack.
+        assert!((length + 20e6..length + 27e6).contains(&most), "{most}");
+    }
+}
+
+#[test]
+fn a_tail_recording_says_what_it_does_not_know() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("script.toml");
+    let stall = "[[stall]]\nat_ns = 20_000_500_000\nlength_ns = 50_000_000\n";
+    std::fs::write(&file, format!("period_ns = 1_000_000\n{LINE}\n{stall}")).unwrap();
+    Command::cargo_bin("laggard")
+        .unwrap()
+        .args([
+            "record",
+            "--quiet",
+            "--keep=tail",
+            "--duration=60s",
+            "--output",
+        ])
+        .arg(dir.path().join("r.laggard"))
+        .arg(format!("--backend=fake:{}", file.display()))
+        .assert()
+        .success();
+
+    let found = json(&ask(&dir, "qos", &BUFFERS));
+
+    let fifo = service(&found, "fifo:90");
+    assert_eq!(fifo["samples"], 59_999);
+    let episodes = fifo["outlook"]["failures"].as_f64().unwrap();
+    let coarse = fifo["coarse"].as_str().unwrap_or_default();
+    assert!(
+        episodes == 1.0 || coarse.contains("were not kept"),
+        "{fifo}"
+    );
+}

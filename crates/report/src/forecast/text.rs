@@ -1,0 +1,195 @@
+//! `laggard forecast` for the terminal, in the layout of OSDI'99 Table 3.
+
+use std::fmt::Write as _;
+
+use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome};
+use crate::duration::{Unit, mean_time};
+use crate::figures::line_name;
+use crate::text::{table, warnings};
+
+/// The report as text.
+pub fn text(report: &ForecastReport) -> String {
+    let mut text = "Latency expected to be exceeded once per horizon of use, on the worst of the CPUs measured\n".to_owned();
+    for load in &report.loads {
+        text += &of_load(load);
+    }
+    text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto),\n\
+             an extrapolation. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
+    text
+}
+
+fn of_load(load: &LoadForecast) -> String {
+    let usage = load.usage;
+    let mut text = format!(
+        "\nLoad: {} ({} in {})\n",
+        load.load,
+        mean_time(load.observed_ns),
+        load.recordings.join(", ")
+    );
+    let _ = writeln!(
+        text,
+        "  use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})",
+        usage.hours_per_day, usage.days_per_week, usage.compression, load.usage_from
+    );
+    text += &warnings(&load.notes);
+    let horizons: Vec<Horizon> = load.services.first().map_or_else(Vec::new, |one| {
+        one.cells.iter().map(|cell| cell.horizon).collect()
+    });
+    let heads: Vec<String> = horizons
+        .iter()
+        .map(|horizon| format!("{} ({} h)", horizon.name(), round(horizon.hours(usage))))
+        .collect();
+    text += "\n";
+    let mut header = vec!["service", "largest seen"];
+    header.extend(heads.iter().map(String::as_str));
+    let mut rows = table(&header);
+    let mut remarks = Remarks::default();
+    for service in &load.services {
+        let largest = service.largest_ns.map(laggard_model::Nanos::from_ns);
+        let mut cells = vec![
+            line_name(service.service, service.route),
+            largest.map_or_else(|| "-".into(), |ns| Unit::Auto.write_nanos(ns)),
+        ];
+        cells.extend(service.cells.iter().map(|cell| of_cell(cell, &mut remarks)));
+        rows.add_row(cells);
+    }
+    let _ = writeln!(text, "{}", rows.trim_fmt());
+    text += &remarks.text();
+    text += &how_long(load);
+    for service in &load.services {
+        for source in &service.periodic {
+            let _ = writeln!(
+                text,
+                "  {}: something comes every {}, seen {} times (p {:.3} by chance)",
+                line_name(service.service, service.route),
+                mean_time(source.period_ns),
+                source.hits,
+                source.p
+            );
+        }
+    }
+    for note in &load.notes {
+        let _ = writeln!(text, "  - {note}");
+    }
+    text
+}
+
+fn round(hours: f64) -> String {
+    let text = format!("{hours:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
+    let level = |level: &Level, method: &str, remarks: &mut Remarks| {
+        let mut text = format!(
+            "{} [{}, {}] {method}",
+            Unit::Auto.write(level.level_ns),
+            Unit::Auto.write(level.low_ns),
+            Unit::Auto.write(level.high_ns)
+        );
+        if !level.doubts.is_empty() {
+            let letters: Vec<String> = level
+                .doubts
+                .iter()
+                .map(|doubt| remarks.letter(without_figures(doubt)))
+                .collect();
+            let _ = write!(text, " ({}?)", letters.join(","));
+        }
+        text
+    };
+    match &cell.outcome {
+        Outcome::OrderStatistics(found) => level(found, "r", remarks),
+        Outcome::PeaksOverThreshold(found) => level(found, "m", remarks),
+        Outcome::Refused(refused) => {
+            let mut letters: Vec<String> = refused
+                .reasons
+                .iter()
+                .map(|reason| remarks.letter(without_figures(reason)))
+                .collect();
+            letters.sort();
+            let letters = letters.join(",");
+            match refused.at_most_ns {
+                Some(most) => format!("at most {} ({letters})", Unit::Auto.write(most)),
+                None => format!("refused ({letters})"),
+            }
+        }
+    }
+}
+
+/// A reason without its test's figures, which JSON has: so that the same
+/// reason reads the same for every service.
+fn without_figures(reason: &str) -> String {
+    let figures = [" (p ", " (KPSS ", " (shape "]
+        .into_iter()
+        .find_map(|start| reason.find(start));
+    let Some(start) = figures else {
+        return reason.into();
+    };
+    let end = reason[start..]
+        .find(')')
+        .map_or(reason.len(), |at| start + at + 1);
+    format!("{}{}", &reason[..start], &reason[end..])
+}
+
+/// How long to record for each horizon, where something is refused.
+fn how_long(load: &LoadForecast) -> String {
+    let mut text = String::new();
+    let mut horizons: Vec<(Horizon, f64, Option<f64>)> = Vec::new();
+    for cell in load.services.iter().flat_map(|one| &one.cells) {
+        let Outcome::Refused(refused) = &cell.outcome else {
+            continue;
+        };
+        let model = refused.record_for_model_ns;
+        match horizons.iter_mut().find(|one| one.0 == cell.horizon) {
+            Some(one) => one.2 = one.2.into_iter().chain(model).reduce(f64::min),
+            None => horizons.push((cell.horizon, refused.record_without_model_ns, model)),
+        }
+    }
+    for (horizon, without, model) in horizons {
+        let at_best = match model {
+            Some(time) => format!("for a model, at best {}", mean_time(time)),
+            None => "a longer recording alone may not help a model".into(),
+        };
+        let _ = writeln!(
+            text,
+            "  record for the {}: {} in all without a model; {at_best}",
+            horizon.name(),
+            mean_time(without)
+        );
+    }
+    text
+}
+
+/// Remarks on cells, each once.
+#[derive(Default)]
+struct Remarks(Vec<String>);
+
+impl Remarks {
+    fn letter(&mut self, remark: String) -> String {
+        let at = match self.0.iter().position(|one| *one == remark) {
+            Some(at) => at,
+            None => {
+                self.0.push(remark);
+                self.0.len() - 1
+            }
+        };
+        label(at)
+    }
+
+    fn text(&self) -> String {
+        self.0
+            .iter()
+            .enumerate()
+            .map(|(at, remark)| format!("  ({}) {remark}\n", label(at)))
+            .collect()
+    }
+}
+
+/// a to z, then a1, b1 ...
+fn label(at: usize) -> String {
+    let letter = char::from(b"abcdefghijklmnopqrstuvwxyz"[at % 26]);
+    match at / 26 {
+        0 => letter.to_string(),
+        round => format!("{letter}{round}"),
+    }
+}

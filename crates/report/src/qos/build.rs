@@ -1,0 +1,257 @@
+//! From the late activations of recordings to how often an application misses.
+
+use laggard_analyze::exceedance::Stream;
+use laggard_analyze::qos::{self, Buffering, Observed};
+use laggard_analyze::{InputError, distribution::Group};
+use laggard_model::{Nanos, Plan, Route, Service};
+
+use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
+use crate::duration::{Unit, span};
+
+const CONFIDENCE: f64 = 0.95;
+/// Buffers that the curve goes up to, unless the application has more.
+const MOST_BUFFERS: u32 = 12;
+/// Goals, as mean times between failures.
+const GOALS: [(&str, f64); 3] = [
+    ("hour", HOUR_NS),
+    ("day", 24.0 * HOUR_NS),
+    ("week", 168.0 * HOUR_NS),
+];
+/// -ln 0.05: so many times a goal must be recorded without a miss to show it.
+const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
+/// Latencies below this part of the slack are ordinary: no blackout.
+const ORDINARY_PART: u64 = 10;
+/// A probe finer than this part of the slack bounds failures well (METHODS 1.4).
+const FINE_PART: u64 = 20;
+
+/// What one recording saw.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its folder.
+    pub path: String,
+    /// When measuring began.
+    pub start: Nanos,
+    /// How long.
+    pub duration: Nanos,
+    /// What was asked.
+    pub plan: Plan,
+    /// Distributions by service and route.
+    pub groups: Vec<Group>,
+    /// Late activations by CPU, service and route.
+    pub streams: Vec<Stream>,
+    /// What is missing or spoils it, in plain words.
+    pub notes: Vec<String>,
+}
+
+/// What the recordings of one load saw.
+#[derive(Clone, Debug)]
+pub struct LoadSeen {
+    /// The load's name.
+    pub load: String,
+    /// Its recordings.
+    pub recordings: Vec<Seen>,
+}
+
+/// How `application` fares under `seen`, for `only` one service or all.
+///
+/// # Errors
+/// When the application's figures are out of their range.
+pub fn assess(
+    seen: &LoadSeen,
+    application: &Application,
+    only: Option<Service>,
+) -> Result<LoadOutlook, InputError> {
+    let mut lines: Vec<(Service, Route)> = Vec::new();
+    for group in seen.recordings.iter().flat_map(|one| &one.groups) {
+        let line = (group.key.service, group.key.route);
+        if !lines.contains(&line) && only.is_none_or(|only| only == line.0) {
+            lines.push(line);
+        }
+    }
+    let services = lines
+        .into_iter()
+        .map(|line| of_service(seen, application, line))
+        .collect::<Result<_, _>>()?;
+    let notes = seen
+        .recordings
+        .iter()
+        .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
+        .collect();
+    Ok(LoadOutlook {
+        load: seen.load.clone(),
+        recordings: seen.recordings.iter().map(|one| one.path.clone()).collect(),
+        services,
+        notes,
+    })
+}
+
+fn of_service(
+    seen: &LoadSeen,
+    application: &Application,
+    (service, route): (Service, Route),
+) -> Result<ServiceOutlook, InputError> {
+    let way = Way::new(seen, service, route);
+    let outlook = way.figures(application, application.buffers)?;
+    let most = MOST_BUFFERS.max(application.buffers);
+    let curve = (2..=most)
+        .map(|buffers| {
+            Ok(CurvePoint {
+                buffers,
+                total_ns: application.buffer_ns * buffers.into(),
+                figures: way.figures(application, buffers)?,
+            })
+        })
+        .collect::<Result<Vec<_>, InputError>>()?;
+    Ok(ServiceOutlook {
+        service,
+        route,
+        cpus: way.cpus,
+        samples: way
+            .groups
+            .iter()
+            .map(|one| one.latency.histogram().count())
+            .sum(),
+        needed: GOALS.map(|goal| needed(&curve, goal)).into(),
+        coarse: way.coarse(application),
+        outlook,
+        curve,
+    })
+}
+
+fn needed(curve: &[CurvePoint], (name, goal): (&str, f64)) -> Needed {
+    let first = |meets: &dyn Fn(&Figures) -> bool| {
+        let point = curve.iter().find(|point| meets(&point.figures));
+        point.map(|point| point.buffers)
+    };
+    let exposure = curve.first().map_or(0.0, |point| point.figures.exposure_ns);
+    let record = goal * RULE_OF_THREE;
+    Needed {
+        one_miss_per: name.into(),
+        by_estimate: first(&|figures| figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
+        surely: first(&|figures| figures.mttf_low_ns >= goal),
+        record_ns: (exposure < record).then_some(record),
+    }
+}
+
+/// One service by one route, in all recordings of a load.
+struct Way<'a> {
+    streams: Vec<(&'a Seen, &'a Stream)>,
+    groups: Vec<&'a Group>,
+    cpus: usize,
+    base: f64,
+}
+
+impl<'a> Way<'a> {
+    #[allow(clippy::cast_precision_loss)]
+    fn new(seen: &'a LoadSeen, service: Service, route: Route) -> Self {
+        let streams: Vec<(&Seen, &Stream)> = seen
+            .recordings
+            .iter()
+            .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
+            .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
+            .collect();
+        let groups: Vec<&Group> = seen
+            .recordings
+            .iter()
+            .flat_map(|one| &one.groups)
+            .filter(|group| (group.key.service, group.key.route) == (service, route))
+            .collect();
+        let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let medians = groups
+            .iter()
+            .filter_map(|one| one.latency.histogram().quantile(0.5));
+        Self {
+            base: medians.max().unwrap_or_default().ns() as f64,
+            cpus: cpus.len(),
+            streams,
+            groups,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn figures(&self, application: &Application, buffers: u32) -> Result<Figures, InputError> {
+        let ns = |time: Nanos| time.ns() as f64;
+        let buffering = Buffering::new(
+            buffers,
+            ns(application.buffer_ns),
+            ns(application.compute_ns),
+        )?;
+        let slack = slack(application, buffers);
+        let floor = Nanos::from_ns(slack.ns() / ORDINARY_PART);
+        let observed: Vec<Observed> = self
+            .streams
+            .iter()
+            .map(|(seen, stream)| Observed {
+                blackouts: stream.blackouts(seen.start, floor),
+                exposure: ns(seen.duration),
+                base: self.base,
+            })
+            .collect();
+        let found = qos::outlook(&observed, buffering, CONFIDENCE)?;
+        let histograms = || self.groups.iter().map(|one| one.latency.histogram());
+        let above: u64 = histograms().map(|one| one.count_above(slack)).sum();
+        let samples: u64 = histograms().map(|one| one.count()).sum();
+        let share = above as f64 / (samples as f64).max(1.0);
+        Ok(Figures::of(&found, qos::paper_mean_time(buffering, share)?))
+    }
+
+    /// Why the recordings tell little about so short a slack.
+    fn coarse(&self, application: &Application) -> Option<String> {
+        let slack = slack(application, application.buffers);
+        let floor = self.streams.iter().map(|(_, stream)| stream.floor).max()?;
+        if floor.ns() > slack.ns() / ORDINARY_PART {
+            return Some(format!(
+                "latencies up to {} were not kept (`--keep tail`, or too many to hold): such stalls are not in the estimate",
+                Unit::Auto.write_nanos(floor)
+            ));
+        }
+        let period = self
+            .streams
+            .iter()
+            .map(|(seen, _)| seen.plan.period_ns)
+            .max()?;
+        let fine = Nanos::from_ns((slack.ns() / FINE_PART).max(1));
+        (period > fine).then(|| {
+            format!(
+                "a probe every {} sees a slack of {} only coarsely: the interval is wide; record with `--period {fine}`",
+                span_or_unit(period),
+                Unit::Auto.write_nanos(slack),
+                fine = two_digits(fine)
+            )
+        })
+    }
+}
+
+/// `time` rounded down to two digits, so that a person can type it.
+fn two_digits(time: Nanos) -> Nanos {
+    let ns = time.ns();
+    let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    Nanos::from_ns(ns / unit * unit)
+}
+
+fn span_or_unit(time: Nanos) -> String {
+    if time < Nanos::from_secs(1) {
+        Unit::Auto.write_nanos(time)
+    } else {
+        span(time)
+    }
+}
+
+fn slack(application: &Application, buffers: u32) -> Nanos {
+    (application.buffer_ns * u64::from(buffers.saturating_sub(1)))
+        .saturating_sub(application.compute_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advised_period_is_one_that_people_type() {
+        for (ns, text) in [(373_350, "370us"), (7, "7ns"), (1_000_000, "1ms")] {
+            assert_eq!(two_digits(Nanos::from_ns(ns)).to_string(), text);
+        }
+    }
+}

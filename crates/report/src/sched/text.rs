@@ -1,0 +1,126 @@
+//! `laggard sched` for the terminal.
+
+use std::fmt::Write as _;
+
+use super::{Pseudo, SchedReport, SetVerdict, Verdict};
+use crate::duration::{Unit, mean_time};
+use crate::text::table;
+
+/// The report as text.
+pub fn text(report: &SchedReport) -> String {
+    let time =
+        |time: Option<f64>| time.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns));
+    let mut text = format!(
+        "Load: {}, {} observed\n\n",
+        report.load,
+        mean_time(report.observed_ns)
+    );
+    let mut rows = table(&[
+        "task",
+        "service",
+        "work",
+        "period",
+        "deadline",
+        "ideal",
+        "jitter+blocking",
+        "blackouts",
+        "slack",
+        "verdict",
+    ]);
+    for one in &report.tasks {
+        let task = &one.task;
+        rows.add_row([
+            task.name.clone(),
+            task.service.to_string(),
+            Unit::Auto.write_nanos(task.compute_ns),
+            Unit::Auto.write_nanos(task.period_ns),
+            Unit::Auto.write_nanos(task.deadline_ns),
+            time(one.ideal_ns),
+            time(one.jitter_ns),
+            format!("{} to {}", time(one.least_ns), time(one.most_ns)),
+            one.slack_ns.map_or_else(|| "-".into(), signed),
+            match one.verdict {
+                Verdict::Meets => "meets",
+                Verdict::Misses => "MISSES",
+                Verdict::Unclear => "unclear",
+            }
+            .into(),
+        ]);
+    }
+    let _ = writeln!(text, "{}\n", rows.trim_fmt());
+    for one in &report.tasks {
+        let _ = writeln!(
+            text,
+            "{}: most of the response is {}",
+            one.task.name, one.limit
+        );
+        if let Some(pseudo) = &one.pseudo {
+            text += &of_pseudo(pseudo, one.task.buffers.unwrap_or_default());
+        }
+    }
+    if report
+        .tasks
+        .iter()
+        .any(|one| one.verdict == Verdict::Unclear)
+    {
+        text += "\nunclear: met with blackouts as short as they can have been, missed with blackouts as long as they\n\
+                 can have been; record with a shorter --period to see their beginning.\n";
+    }
+    text += &of_set(&report.set);
+    text += "\nWorst response: ideal, without latency; with the largest interrupt latency as release jitter and the\n\
+             largest of each later stage as blocking; with the blackouts seen in any window, at least and at most.\n\
+             Latency is what was seen under this load: largest seen, not a bound. One CPU, no migration.\n";
+    for note in &report.notes {
+        let _ = writeln!(text, "  - {note}");
+    }
+    text
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", Unit::Auto.write(ns.abs()))
+}
+
+fn of_pseudo(pseudo: &Pseudo, buffers: u32) -> String {
+    let passes = |passes: bool| if passes { "passes" } else { "fails" };
+    format!(
+        "  with {buffers} buffers, rare latency {} ({}), ordinary {}:\n  \
+         exact test {}; pseudo worst case {} a cycle, amortised test {}\n",
+        Unit::Auto.write(pseudo.rare_ns),
+        pseudo.rare_from,
+        Unit::Auto.write(pseudo.ordinary_ns),
+        passes(pseudo.exact_passes),
+        Unit::Auto.write(pseudo.pseudo_worst_case_ns),
+        passes(pseudo.amortised_passes),
+    )
+}
+
+fn of_set(set: &SetVerdict) -> String {
+    let within = |holds: bool| if holds { "within" } else { "above" };
+    let edf = |found: Option<bool>| match found {
+        Some(true) => "meets every deadline",
+        Some(false) => "misses",
+        None => "cannot be decided so near a full processor",
+    };
+    let bounds = if set.bounds_apply {
+        format!(
+            "{} Liu & Layland's bound {:.3}; hyperbolic product {:.3}, {} 2",
+            within(set.utilization <= set.utilization_bound),
+            set.utilization_bound,
+            set.hyperbolic_product,
+            within(set.hyperbolic_product <= 2.0)
+        )
+    } else {
+        "bounds on it do not apply (deadlines, blocking or priorities)".into()
+    };
+    format!(
+        "\nUtilisation {:.3}: {bounds}\n\
+         Breakdown utilisation: {:.3} without latency, {:.3} with the blackouts seen\n\
+         Earliest deadline first: {} without latency, {} with the longest blackout as blocking\n",
+        set.utilization,
+        set.breakdown_ideal,
+        set.breakdown,
+        edf(set.edf_ideal),
+        edf(set.edf)
+    )
+}

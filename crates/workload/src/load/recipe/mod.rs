@@ -1,0 +1,279 @@
+//! Loads of real applications, each described by a TOML file.
+//!
+//! A recipe has steps: shell commands that are run again and again, one after
+//! the other or all together, in a folder of their own that goes away at the
+//! end. A run that ends well counts as work done.
+
+mod run;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use laggard_model::UsagePattern;
+use serde::Deserialize;
+
+pub use run::run_recipe;
+
+/// Recipes that are part of the program, from the folder `loads`.
+const BUILT_IN: [&str; 6] = [
+    include_str!("../../../../../loads/office.toml"),
+    include_str!("../../../../../loads/workstation.toml"),
+    include_str!("../../../../../loads/game.toml"),
+    include_str!("../../../../../loads/web.toml"),
+    include_str!("../../../../../loads/kernel.toml"),
+    include_str!("../../../../../loads/net.toml"),
+];
+
+/// A load of real applications.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Its name.
+    pub name: String,
+    /// What it does, in one line.
+    pub about: String,
+    /// How its steps follow each other.
+    #[serde(default)]
+    pub order: Order,
+    /// What its throughput counts: `steps`, `runs`.
+    pub unit: String,
+    /// Who uses such applications how, where that means something.
+    pub usage: Option<UsagePattern>,
+    /// Commands that are run once before.
+    #[serde(default)]
+    pub prepare: Vec<Step>,
+    /// Commands that are run again and again.
+    pub step: Vec<Step>,
+    /// Commands that are run once after; they have a second.
+    #[serde(default)]
+    pub clean: Vec<Step>,
+}
+
+/// How steps follow each other.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// One after the other, then from the first again.
+    #[default]
+    Sequence,
+    /// All at once, each over and over.
+    Together,
+}
+
+/// One command of a load.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What it is.
+    pub name: String,
+    /// What `/bin/sh -c` runs; `exec` spares a process.
+    pub command: String,
+    /// How many at once.
+    #[serde(default = "one")]
+    pub parallel: u32,
+    /// Programs that it needs.
+    #[serde(default)]
+    pub needs: Vec<Need>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A program, and where it comes from.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(deny_unknown_fields)]
+pub struct Need {
+    /// Its name in PATH.
+    pub program: String,
+    /// The Debian package that has it.
+    pub package: String,
+}
+
+/// Why a load of real applications cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecipeError {
+    /// There is no such load.
+    #[error("`{0}` is not a load; `laggard load list` shows those there are, or give a TOML file")]
+    Unknown(String),
+    /// The file cannot be read.
+    #[error("cannot read the load `{}`; check the name", .0.display())]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// The file is no load.
+    #[error("`{0}` is not a load; `laggard load show kernel` prints one to start from")]
+    Malformed(String, #[source] toml::de::Error),
+    /// A number in the file is out of its range.
+    #[error("load `{0}`: {1}")]
+    Invalid(String, String),
+    /// Programs are missing.
+    #[error("load `{load}` needs {}; install with `apt-get install {}`", programs.join(", "), packages.join(" "))]
+    Missing {
+        /// The load.
+        load: String,
+        /// Programs that are not in PATH.
+        programs: Vec<String>,
+        /// Packages that have them.
+        packages: Vec<String>,
+    },
+    /// A folder to work in could not be had.
+    #[error("load `{0}` has no folder to work in; point TMPDIR at one with 1 GB free")]
+    Folder(String, #[source] io::Error),
+    /// A command could not be run.
+    #[error("load `{load}`, step `{step}`: cannot run /bin/sh")]
+    Start {
+        /// The load.
+        load: String,
+        /// The step.
+        step: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error("load `{load}`, step `{step}` ended with {status}; run its command by hand to see why")]
+    Failed {
+        /// The load.
+        load: String,
+        /// The step.
+        step: String,
+        /// How it ended.
+        status: String,
+    },
+}
+
+impl Recipe {
+    /// The recipes that are part of the program.
+    ///
+    /// # Errors
+    /// Never, as a test shows.
+    pub fn built_in() -> Result<Vec<Self>, RecipeError> {
+        BUILT_IN
+            .into_iter()
+            .map(|text| Self::parse(text, "built in"))
+            .collect()
+    }
+
+    /// The recipe of this name, or in this file.
+    ///
+    /// # Errors
+    /// When there is none, or the file is not one.
+    pub fn find(name: &str) -> Result<Self, RecipeError> {
+        if let Some(recipe) = Self::built_in()?.into_iter().find(|one| one.name == name) {
+            return Ok(recipe);
+        }
+        let file = Path::new(name);
+        if !name.ends_with(".toml") {
+            return Err(RecipeError::Unknown(name.into()));
+        }
+        let text = fs::read_to_string(file)
+            .map_err(|source| RecipeError::Unreadable(file.into(), source))?;
+        Self::parse(&text, name)
+    }
+
+    /// The text of the built-in recipe of this name.
+    pub fn text_of(name: &str) -> Option<&'static str> {
+        BUILT_IN
+            .into_iter()
+            .find(|text| Self::parse(text, name).is_ok_and(|one| one.name == name))
+    }
+
+    fn parse(text: &str, from: &str) -> Result<Self, RecipeError> {
+        let recipe: Self =
+            toml::from_str(text).map_err(|source| RecipeError::Malformed(from.into(), source))?;
+        let invalid = |why: &str| Err(RecipeError::Invalid(recipe.name.clone(), why.into()));
+        if recipe.step.is_empty() {
+            return invalid("it has no step; write at least one `[[step]]`");
+        }
+        if recipe
+            .step
+            .iter()
+            .any(|step| step.parallel == 0 || step.parallel > 1_024)
+        {
+            return invalid("`parallel` must be from 1 to 1024");
+        }
+        if let Some(usage) = recipe.usage {
+            let within = |value: f64, most: f64| value > 0.0 && value <= most;
+            if !within(usage.compression, 1_000.0)
+                || !within(usage.hours_per_day, 24.0)
+                || !within(usage.days_per_week, 7.0)
+            {
+                return invalid(
+                    "`usage` must have a compression above 0, up to 24 hours a day and up to 7 days a week",
+                );
+            }
+        }
+        Ok(recipe)
+    }
+
+    /// Whether every program is there.
+    ///
+    /// # Errors
+    /// [`RecipeError::Missing`] when not.
+    pub fn check(&self) -> Result<(), RecipeError> {
+        let steps = self.prepare.iter().chain(&self.step).chain(&self.clean);
+        let missing: BTreeSet<&Need> = steps
+            .flat_map(|step| &step.needs)
+            .filter(|need| !is_in_path(&need.program))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let programs: BTreeSet<&String> = missing.iter().map(|need| &need.program).collect();
+        let packages: BTreeSet<&String> = missing.iter().map(|need| &need.package).collect();
+        Err(RecipeError::Missing {
+            load: self.name.clone(),
+            programs: programs.into_iter().cloned().collect(),
+            packages: packages.into_iter().cloned().collect(),
+        })
+    }
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_recipe_is_read_and_says_what_it_needs() {
+        let all = Recipe::built_in().unwrap();
+
+        assert_eq!(all.len(), BUILT_IN.len());
+        for recipe in all {
+            assert!(!recipe.about.is_empty(), "for {}", recipe.name);
+            assert!(
+                recipe.step.iter().any(|step| !step.needs.is_empty()),
+                "for {}",
+                recipe.name
+            );
+        }
+    }
+
+    #[test]
+    fn missing_programs_are_refused_with_the_packages_that_have_them() {
+        let text = "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\n[[step]]\nname = \"s\"\ncommand = \"true\"\n\
+                    needs = [{ program = \"no-such-program-42\", package = \"some-package\" }]";
+
+        let err = Recipe::parse(text, "x").unwrap().check().unwrap_err();
+
+        assert_eq!(
+            err.to_string(),
+            "load `x` needs no-such-program-42; install with `apt-get install some-package`"
+        );
+    }
+
+    #[test]
+    fn a_recipe_without_steps_or_with_a_wrong_word_is_refused() {
+        for text in [
+            "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\nstep = []",
+            "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\nstps = 1",
+        ] {
+            assert!(Recipe::parse(text, "x").is_err(), "for {text}");
+        }
+    }
+}
