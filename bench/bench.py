@@ -46,11 +46,12 @@ def cyclictest(seconds, *more):
     return histogram, cpu
 
 
-def record(folder, *more, seconds=SECONDS):
+def record(folder, *more, seconds=SECONDS, episodes="off"):
     """Records into a fresh folder; the recording's path and CPU seconds."""
     path = os.path.join(folder, "bench.laggard")
     shutil.rmtree(path, ignore_errors=True)
-    command = [LAGGARD, "record", "-q", "-o", path, "--duration", f"{seconds}s", *more]
+    command = [LAGGARD, "record", "-q", "-o", path, "--duration", f"{seconds}s"]
+    command += ["--episodes", episodes, *more]
     _, cpu = cpu_seconds(command)
     return path, cpu
 
@@ -130,27 +131,28 @@ def cost(folder):
         ratios.append((ours + bpf) / theirs)
         print(f"  laggard {ours:.3f} s + BPF {bpf:.3f} s; cyclictest {theirs:.3f} s of CPU")
     print(f"cost: (laggard + BPF) / cyclictest, one thread per CPU, all its stages: {spread(ratios)}")
-    path, _ = record(folder)
+    path, _ = record(folder, episodes="on")
     for one in manifest(path)["cost"]["programs"]:
         if one["runs"]:
             print(f"  {one['name']}: {one['run_ns'] / one['runs']:.0f} ns a run, {one['runs']} runs")
 
 
 def observer(folder):
-    """An independent cyclictest with and without laggard recording."""
-    ratios = []
-    for _ in range(PAIRS // 2):
-        alone, _ = cyclictest(SECONDS, "-p", "80")
-        path = os.path.join(folder, "observer.laggard")
-        shutil.rmtree(path, ignore_errors=True)
-        recording = subprocess.Popen(
-            [LAGGARD, "record", "-q", "-o", path, "--duration", f"{SECONDS + 4}s"]
-        )
-        time.sleep(2)
-        watched, _ = cyclictest(SECONDS, "-p", "80")
-        recording.wait()
-        ratios.append(quantile(of_cyclictest(watched), 0.5) / quantile(of_cyclictest(alone), 0.5))
-    print(f"observer: cyclictest's median, watched / alone, all services: {spread(ratios)}")
+    """An independent cyclictest with and without laggard recording all services."""
+    path = os.path.join(folder, "observer.laggard")
+    for episodes in ("off", "on"):
+        ratios = []
+        for _ in range(PAIRS // 3):
+            alone, _ = cyclictest(SECONDS, "-p", "80")
+            shutil.rmtree(path, ignore_errors=True)
+            command = [LAGGARD, "record", "-q", "-o", path, "--episodes", episodes]
+            recording = subprocess.Popen([*command, "--duration", f"{SECONDS + 4}s"])
+            time.sleep(2)
+            watched, _ = cyclictest(SECONDS, "-p", "80")
+            recording.wait()
+            watched, alone = of_cyclictest(watched), of_cyclictest(alone)
+            ratios.append(quantile(watched, 0.5) / quantile(alone, 0.5))
+        print(f"observer: median, watched / alone, episodes {episodes}: {spread(ratios)}")
 
 
 def rate(folder):
