@@ -52,11 +52,22 @@ pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
 /// Writes a file under another name, syncs it, and renames it, so that a
 /// reader sees the old content or the new, never a part.
 pub(crate) fn place(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    put(dir, name, content, true)
+}
+
+/// As [`place`], without waiting for the disk: it survives a kill, but perhaps
+/// not a power cut.
+pub(crate) fn place_soon(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    put(dir, name, content, false)
+}
+
+fn put(dir: &Path, name: &str, content: &[u8], is_synced: bool) -> Result<(), WriteError> {
     let (hidden, file) = (dir.join(format!(".{name}.part")), dir.join(name));
+    let sync = |part: &File| if is_synced { part.sync_all() } else { Ok(()) };
     let written = File::create(&hidden)
-        .and_then(|mut part| part.write_all(content).and_then(|()| part.sync_all()))
+        .and_then(|mut part| part.write_all(content).and_then(|()| sync(&part)))
         .and_then(|()| fs::rename(&hidden, &file))
-        .and_then(|()| sync_folder(dir));
+        .and_then(|()| if is_synced { sync_folder(dir) } else { Ok(()) });
     written.map_err(|error| {
         // Best effort: on a full disk the part would keep what space is left,
         // and a reader ignores it either way.

@@ -5,6 +5,7 @@ mod episodes;
 mod meanwhile;
 mod progress;
 mod session;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use episodes::EpisodeWatch;
 use meanwhile::Meanwhile;
 use progress::Progress;
 use session::Session;
+use writer::Writer;
 
 /// What is measured unless asked otherwise.
 pub(crate) const DEFAULT_SERVICES: [Service; 6] = [
@@ -69,11 +71,14 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
             manifest.caveats.push(caveat);
         }
     }
-    let recorder = Recorder::create(&dir, manifest)?;
+    let mut recorder = Recorder::create(&dir, manifest)?;
     let progress = Progress::new(args.quiet, duration, probe.lines());
+    let start = probe.start()?;
+    recorder.update(|manifest| manifest.clock.start_ns = start);
     let session = Session {
         probe: probe.as_mut(),
-        recorder,
+        start,
+        writer: Writer::start(recorder).context("start the thread that writes")?,
         watch,
         meanwhile: &mut meanwhile,
         progress,

@@ -4,17 +4,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_measure::Probe;
-use laggard_model::{Batch, Caveat, CaveatKind, Losses, Nanos, ProgramCost, State};
+use laggard_model::{Batch, Caveat, CaveatKind, Nanos, ProgramCost, State};
 use laggard_record::{Recorder, WriteError};
 
 use super::episodes::EpisodeWatch;
 use super::meanwhile::Meanwhile;
 use super::progress::Progress;
+use super::writer::{Writer, with_unwritten};
 
 /// All that takes part in a run.
 pub(super) struct Session<'a> {
     pub(super) probe: &'a mut dyn Probe,
-    pub(super) recorder: Recorder,
+    pub(super) writer: Writer,
+    /// When the probe began to measure.
+    pub(super) start: Nanos,
     pub(super) watch: Option<EpisodeWatch>,
     pub(super) meanwhile: &'a mut Meanwhile,
     pub(super) progress: Progress,
@@ -25,6 +28,8 @@ enum End {
     Complete,
     Interrupted,
     Failed(anyhow::Error),
+    /// The writer says why.
+    NotWritten,
 }
 
 impl Session<'_> {
@@ -36,11 +41,9 @@ impl Session<'_> {
         duration: Option<Nanos>,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<()> {
-        let start = self.probe.start()?;
-        self.recorder
-            .update(|manifest| manifest.clock.start_ns = start);
+        let start = self.start;
         let mut batch = Batch::default();
-        let end = self.collect(start, duration, interrupted, &mut batch);
+        let end = self.collect(start, duration, interrupted);
         let end_ns = self.probe.now();
         self.probe.stop();
         let stopped = self.meanwhile.stop();
@@ -48,38 +51,33 @@ impl Session<'_> {
         self.probe.drain(&mut batch);
         let last = match &end {
             // The disk has refused already; a second refusal says no more.
-            End::Failed(_) => Ok(()),
-            _ => self.keep(&batch, end_ns),
+            End::Failed(_) | End::NotWritten => Ok(true),
+            _ => self.keep(batch, end_ns),
         };
-        let (last, watched) = self.end_watch(last);
+        let (last, watched) = self.end_watch(last.map(|_| ()));
         let (probe, run) = (&self.probe, self.meanwhile.run());
         let mut caveats: Vec<Caveat> = probe.caveats();
         let (losses, mut cost) = (probe.losses(), probe.cost());
         cost.programs.extend(watched);
         let failed = self.note_load(stopped, &mut caveats);
-        self.recorder.update(|manifest| {
+        let (mut recorder, written) = self.writer.finish();
+        recorder.update(|manifest| {
             manifest.clock.end_ns = Some(end_ns);
             manifest.losses = with_unwritten(losses, manifest.losses);
             manifest.cost = cost;
             manifest.load = run;
             add_news(&mut manifest.caveats, caveats);
         });
-        let end = match (end, last, failed) {
+        let end = match (end, written.and(last), failed) {
             (end @ End::Failed(_), ..) => end,
             (_, Err(err), _) => End::Failed(err.into()),
             (_, _, Some(err)) => End::Failed(err),
             (end, Ok(()), None) => end,
         };
-        self.close(end)
+        close(recorder, end)
     }
 
-    fn collect(
-        &mut self,
-        start: Nanos,
-        duration: Option<Nanos>,
-        interrupted: &AtomicBool,
-        batch: &mut Batch,
-    ) -> End {
+    fn collect(&mut self, start: Nanos, duration: Option<Nanos>, interrupted: &AtomicBool) -> End {
         let until = duration.map(|duration| start + duration);
         loop {
             let now = self.probe.now();
@@ -96,27 +94,24 @@ impl Session<'_> {
             }
             let left = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
             self.probe.pause(self.progress.poll().min(left.into()));
-            batch.clear();
-            self.probe.drain(batch);
+            let mut batch = Batch::default();
+            self.probe.drain(&mut batch);
             let now = self.probe.now();
-            self.progress.observe(batch, now.saturating_sub(start));
-            if let Err(err) = self.keep(batch, now) {
-                batch.clear();
-                return End::Failed(err.into());
+            self.progress.observe(&batch, now.saturating_sub(start));
+            match self.keep(batch, now) {
+                Ok(true) => {}
+                Ok(false) => return End::NotWritten,
+                Err(err) => return End::Failed(err.into()),
             }
-            batch.clear();
         }
     }
 
-    fn keep(&mut self, batch: &Batch, now: Nanos) -> Result<(), WriteError> {
-        self.recorder.append(batch)?;
+    /// Whether the writer still takes what is to be kept.
+    fn keep(&mut self, batch: Batch, now: Nanos) -> Result<bool, WriteError> {
         if let Some(watch) = &mut self.watch {
-            watch.observe(batch, now)?;
+            watch.observe(&batch, now)?;
         }
-        let losses = self.probe.losses();
-        self.recorder
-            .update(|manifest| manifest.losses = with_unwritten(losses, manifest.losses));
-        self.recorder.flush(now)
+        Ok(self.writer.keep(batch, self.probe.losses(), now))
     }
 
     /// Ends the watch for late activations, whatever happened; what its
@@ -149,24 +144,30 @@ impl Session<'_> {
             Err(err) => Some(err),
         }
     }
+}
 
-    /// Writes the last manifest; an error that ended the run stays the error.
-    fn close(self, end: End) -> anyhow::Result<()> {
-        let (state, failure) = match end {
-            End::Complete => (State::Complete, None),
-            End::Interrupted => (State::Interrupted, None),
-            End::Failed(err) => (
-                State::Failed {
-                    error: format!("{err:#}"),
-                },
-                Some(err),
-            ),
-        };
-        let finished = self.recorder.finish(state);
-        match failure {
-            Some(err) => Err(err.context("the recording ended early")),
-            None => finished.map(|_| ()).context("close the recording"),
-        }
+/// Writes the last manifest; an error that ended the run stays the error.
+fn close(recorder: Recorder, end: End) -> anyhow::Result<()> {
+    let (state, failure) = match end {
+        End::Complete => (State::Complete, None),
+        End::Interrupted => (State::Interrupted, None),
+        End::NotWritten => (
+            State::Failed {
+                error: "the writer ended early".into(),
+            },
+            None,
+        ),
+        End::Failed(err) => (
+            State::Failed {
+                error: format!("{err:#}"),
+            },
+            Some(err),
+        ),
+    };
+    let finished = recorder.finish(state);
+    match failure {
+        Some(err) => Err(err.context("the recording ended early")),
+        None => finished.map(|_| ()).context("close the recording"),
     }
 }
 
@@ -176,12 +177,4 @@ fn add_news(all: &mut Vec<Caveat>, news: Vec<Caveat>) {
     let is_foretold = |kind| matches!(kind, CaveatKind::MemoryLock | CaveatKind::NotRoot);
     all.retain(|old| !is_foretold(old.kind) || news.iter().all(|new| new.kind != old.kind));
     all.extend(news);
-}
-
-/// The probe's losses with the recorder's own.
-const fn with_unwritten(probe: Losses, recorder: Losses) -> Losses {
-    Losses {
-        not_written: recorder.not_written,
-        ..probe
-    }
 }

@@ -70,7 +70,7 @@ impl EpisodeWriter {
         if due {
             self.flushed_at = Some(now);
             self.write_frame()?;
-            self.write_notes(notes)?;
+            disk::place_soon(&self.dir, disk::EPISODE_NOTES, &self.encode(notes)?)?;
         }
         Ok(())
     }
@@ -81,7 +81,12 @@ impl EpisodeWriter {
     /// When the disk refuses.
     pub fn finish(mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
         self.write_frame()?;
-        self.write_notes(notes)
+        if let Some(file) = &self.file {
+            let path = self.dir.join(disk::episodes_name(self.number));
+            file.sync_data()
+                .map_err(|error| WriteError::io(&path, error))?;
+        }
+        disk::place(&self.dir, disk::EPISODE_NOTES, &self.encode(notes)?)
     }
 
     fn write_frame(&mut self) -> Result<(), WriteError> {
@@ -101,8 +106,7 @@ impl EpisodeWriter {
         };
         let written = file
             .seek(SeekFrom::Start(self.good))
-            .and_then(|_| file.write_all(&frame))
-            .and_then(|()| file.sync_data());
+            .and_then(|_| file.write_all(&frame));
         if let Err(error) = written {
             // The next frame would stand behind a torn one, unreadable.
             file.set_len(self.good).map_err(failed)?;
@@ -113,12 +117,11 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    fn write_notes(&self, notes: &EpisodeNotes) -> Result<(), WriteError> {
-        let text = serde_json::to_vec(notes).map_err(|source| WriteError::Manifest {
+    fn encode(&self, notes: &EpisodeNotes) -> Result<Vec<u8>, WriteError> {
+        serde_json::to_vec(notes).map_err(|source| WriteError::Manifest {
             file: self.dir.join(disk::EPISODE_NOTES),
             source,
-        })?;
-        disk::place(&self.dir, disk::EPISODE_NOTES, &text)
+        })
     }
 }
 
