@@ -10,5 +10,5 @@ pub mod linux;
 mod probe;
 mod timeline;
 
-pub use probe::{Probe, ProbeError, Request};
+pub use probe::{Probe, ProbeError, Request, Source};
 pub use timeline::Timeline;

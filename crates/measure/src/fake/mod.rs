@@ -117,6 +117,9 @@ impl Probe for FakeProbe {
                 is_follower: false,
                 next_seq: 0,
                 last_end: None,
+                begin: Nanos::ZERO,
+                unrecorded: 0,
+                mirror: None,
             });
         }
         Ok(start)

@@ -33,6 +33,8 @@ macro_rules! source {
 }
 
 source!(CHAIN, "chain");
+source!(ARMING, "arming");
+source!(EXTERNAL, "external");
 source!(IRQ, "irq");
 source!(RAISE, "raise");
 source!(DEFERRED, "deferred");

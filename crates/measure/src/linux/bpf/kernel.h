@@ -36,6 +36,7 @@ struct timerqueue_node {
 
 struct hrtimer {
 	struct timerqueue_node node;
+	u8 is_soft; /* its callback runs in softirq context */
 } __kernel_type;
 
 /* Vector numbers of softirqs: enum in include/linux/interrupt.h. */
