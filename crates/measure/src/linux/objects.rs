@@ -39,6 +39,7 @@ source!(IRQ, "irq");
 source!(RAISE, "raise");
 source!(DEFERRED, "deferred");
 source!(WORKER, "worker");
+source!(WORKER_IMPLICIT, "worker_implicit");
 
 /// Why the kernel did not take an object.
 #[derive(Clone, Debug, thiserror::Error)]

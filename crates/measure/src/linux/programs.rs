@@ -132,14 +132,9 @@ impl Programs {
             }
         }
         if wants_worker && all.deferred.is_some() {
-            all.worker = all.load_optional(objects::WORKER, extent);
-            if let Some(Err(refused)) = all
-                .worker
-                .as_ref()
-                .map(|worker| prepare_work(worker, 0, NO_LINE))
-            {
-                all.worker = None;
-                all.refused.push((objects::WORKER.name, refused));
+            match all.load_worker(extent) {
+                Ok(worker) => all.worker = Some(worker),
+                Err(refused) => all.refused.push((objects::WORKER.name, refused)),
             }
         }
         Ok(all)
@@ -169,6 +164,17 @@ impl Programs {
             ("works", extent.nr_cpus),
         ];
         source.load(&shared, &sizes, prepare)
+    }
+
+    /// The work item, by either of the two ways to name its callback, tried
+    /// once without effect. `Err`: why the first way is refused.
+    fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
+        let load = |source: objects::Source| {
+            let loaded = self.load_shared(source, extent, |_| Ok(()))?;
+            prepare_work(&loaded, 0, NO_LINE).map(|()| loaded)
+        };
+        load(objects::WORKER)
+            .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
     }
 
     /// The softirq timer, absolute and pinned where the kernel can, tried
