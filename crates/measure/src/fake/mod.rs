@@ -118,6 +118,7 @@ impl Probe for FakeProbe {
                 next_seq: 0,
                 last_end: None,
                 begin: Nanos::ZERO,
+                until: Nanos::MAX,
                 unrecorded: 0,
                 mirror: None,
             });

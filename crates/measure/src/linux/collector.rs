@@ -79,6 +79,8 @@ pub(crate) struct LineReader {
     pub(crate) last_end: Option<Nanos>,
     /// Expiries before this instant are not recorded, nor numbered.
     pub(crate) begin: Nanos,
+    /// Nor are expiries from this instant on: ending disturbs them.
+    pub(crate) until: Nanos,
     /// How many expiries came before `begin`.
     pub(crate) unrecorded: u64,
     /// The softirq's line, where it has this line's activations.
@@ -173,7 +175,8 @@ impl LineReader {
         let seq = slot.seq.load(Ordering::Relaxed);
         let end = Nanos::from_ns(slot.end_ns.load(Ordering::Relaxed));
         let lost = slot.lost_before.load(Ordering::Relaxed);
-        if Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed)) < self.begin {
+        let expiry = Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed));
+        if expiry < self.begin {
             self.next_seq = seq + 1;
             self.unrecorded = seq + 1;
             self.last_end = Some(end);
@@ -191,7 +194,7 @@ impl LineReader {
                 }
                 if expiry < self.begin {
                     self.unrecorded = self.next_seq + 1;
-                } else {
+                } else if expiry < self.until {
                     into.push(&self.missed(self.next_seq, expiry, served));
                     if let Some(mirror) = &mut self.mirror {
                         mirror.miss(expiry);
@@ -203,6 +206,9 @@ impl LineReader {
         self.planned_expiry();
         self.next_seq = seq + 1;
         self.last_end = Some(end);
+        if expiry >= self.until {
+            return;
+        }
         if let Some(activation) = self.activation(slot, seq, end, losses) {
             into.push(&activation);
             if let Some(mirror) = &mut self.mirror {

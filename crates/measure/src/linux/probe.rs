@@ -330,7 +330,11 @@ impl Probe for LinuxProbe {
         if self.ended.is_some() {
             return;
         }
-        self.ended = Some(clock::now());
+        let ended = clock::now();
+        self.ended = Some(ended);
+        for (_, reader) in &mut self.readers {
+            reader.until = ended;
+        }
         if let Some(programs) = &self.programs {
             for plan in &self.plans {
                 if let Err(refused) = programs.stop_deferral(plan.cpu) {
@@ -677,6 +681,7 @@ fn readers(
                 next_seq: 0,
                 last_end: None,
                 begin: Nanos::ZERO,
+                until: Nanos::MAX,
                 unrecorded: 0,
                 mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
             };
