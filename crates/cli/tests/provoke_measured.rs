@@ -57,6 +57,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
         period: PERIOD,
         dither: true,
         seed: 1,
+        source: laggard_measure::Source::Timer,
     };
     let mut probe = LinuxProbe::new(request, Wanted::Bpf)
         .map_err(|err| skip(&err))

@@ -11,6 +11,6 @@ mod probe;
 mod symbols;
 mod timeline;
 
-pub use probe::{Probe, ProbeError, Request};
+pub use probe::{Probe, ProbeError, Request, Source};
 pub use symbols::SymbolBook;
 pub use timeline::Timeline;

@@ -1,5 +1,6 @@
 //! What every probe can do, whatever it measures with.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use laggard_model::{Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service};
@@ -20,6 +21,19 @@ pub struct Request {
     pub dither: bool,
     /// Seed of that spread.
     pub seed: u64,
+    /// What begins an activation.
+    pub source: Source,
+}
+
+/// What begins an activation.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Source {
+    /// A timer's expiry.
+    #[default]
+    Timer,
+    /// The interrupt of this UIO device, such as `/dev/uio0`, which the probe
+    /// raises. One thread service on one CPU waits for it.
+    Uio(PathBuf),
 }
 
 /// Why nothing can be measured.
@@ -45,6 +59,14 @@ pub enum ProbeError {
     /// Too many services for one CPU.
     #[error("{0} lines on one CPU are more than {1}; ask for fewer services")]
     TooManyLines(usize, usize),
+    /// The device cannot be measured with.
+    #[error("cannot measure with `{}`: {reason}", path.display())]
+    Source {
+        /// The device.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// The period cannot be kept.
     #[error("a period of {0} is out of range; use {1} to {2}")]
     Period(Nanos, Nanos, Nanos),

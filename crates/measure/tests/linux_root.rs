@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
-use laggard_measure::{Probe, ProbeError, Request};
+use laggard_measure::{Probe, ProbeError, Request, Source};
 use laggard_model::{
     Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, Service, Stage,
 };
@@ -42,6 +42,7 @@ fn request(services: &str) -> Request {
         period: PERIOD,
         dither: true,
         seed: 1,
+        source: Source::Timer,
     }
 }
 
@@ -168,7 +169,6 @@ fn every_program_ran_and_its_cost_is_known() {
     let programs = &measured.cost.programs;
     let has = |name| measured.lines.iter().any(|line| line.service == name);
     for (name, wanted) in [
-        ("on_hrtimer_start", true),
         ("on_hrtimer_expire_entry", true),
         ("on_sched_waking", true),
         ("on_sched_switch", true),

@@ -80,6 +80,10 @@ pub enum CaveatKind {
     Losses,
     /// Measuring threads had page faults.
     PageFaults,
+    /// Activations begin with a device's interrupt, not with a timer's expiry.
+    ExternalSource,
+    /// Softirqs run in a thread, which waits for every thread above it.
+    SoftirqThread,
     /// The recording did not end properly.
     Unfinished,
 }
@@ -138,7 +142,9 @@ impl CaveatKind {
             | Self::IrqBalance
             | Self::TimerMigration
             | Self::Autogroup
-            | Self::NoPmu => Severity::Note,
+            | Self::NoPmu
+            | Self::ExternalSource
+            | Self::SoftirqThread => Severity::Note,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From counted activations to the figures of a report.
 
 use laggard_analyze::distribution::{Fold, Group};
-use laggard_model::{Caveat, Manifest, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Caveat, Manifest, Nanos, STAGES, Service, Stage};
 
 use crate::figures::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
 use crate::sentences::sentences;
@@ -104,7 +104,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             service: key.service,
             route: key.route,
             stage,
-            name: part_name(stage, key.route).into(),
+            name: part_name(stage, before_waking(group)).into(),
             time: Figures::of(&group.steps[stage.index()], start),
         })
         .collect();
@@ -124,16 +124,27 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     rows
 }
 
+/// The stage that most wakeups came from.
+fn before_waking(group: &Group) -> Stage {
+    let count = |stage: Stage| group.steps[stage.index()].histogram().count();
+    [Stage::Signal, Stage::Softirq, Stage::Expire]
+        .into_iter()
+        .find(|&stage| count(stage) * 2 > count(Stage::Waking))
+        .unwrap_or(Stage::Irq)
+}
+
 /// The name in the field of the part that ends at `stage`.
-pub(crate) const fn part_name(stage: Stage, route: Route) -> &'static str {
-    match (stage, route) {
+pub(crate) const fn part_name(stage: Stage, before_waking: Stage) -> &'static str {
+    match (stage, before_waking) {
         (Stage::Irq, _) => "interrupt latency (expiry to irq)",
         (Stage::Expire, _) => "timer handling (irq to expire)",
         (Stage::Raise, _) => "softirq raise (irq to raise)",
         (Stage::Softirq, _) => "softirq latency (raise to softirq)",
         (Stage::Signal, _) => "softirq to signal",
-        (Stage::Waking, Route::Direct) => "wakeup (expire to waking)",
-        (Stage::Waking, Route::Deferred) => "irq_work hop (signal to waking)",
+        (Stage::Waking, Stage::Signal) => "irq_work hop (signal to waking)",
+        (Stage::Waking, Stage::Softirq) => "wakeup (softirq to waking)",
+        (Stage::Waking, Stage::Expire) => "wakeup (expire to waking)",
+        (Stage::Waking, _) => "wakeup (irq to waking)",
         (Stage::Running, _) => "scheduling (waking to running)",
         (Stage::User, _) => "context switch (running to user)",
         (Stage::Worker, _) => "work queue (signal to worker)",

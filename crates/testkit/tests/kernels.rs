@@ -4,12 +4,14 @@
 //! Where QEMU or the packages cannot be had, a test says so and passes, unless
 //! `LAGGARD_TEST_HOSTS=required`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use laggard_model::{Manifest, State};
+use laggard_model::{Manifest, Nanos, Stage, State};
+use laggard_record::{Recording, Wanted};
 use laggard_testkit::host::{Host, Kernel, KernelName, Mode, Outcome, RunError};
 
 /// Whether something that is missing is to fail the test.
@@ -117,20 +119,45 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
     assert!(moved <= 20, "{moved} of 2000 counts differ");
 }
 
-#[test]
-#[ignore = "boots kernels"]
-fn laggard_measures_on_every_kernel_and_its_recording_comes_back() {
-    let Some(laggard) = std::env::var_os("LAGGARD_PROGRAM") else {
+/// The laggard to test; `None`: there is none.
+fn laggard() -> Option<PathBuf> {
+    let program = std::env::var_os("LAGGARD_PROGRAM");
+    if program.is_none() {
         assert!(!is_required(), "LAGGARD_PROGRAM names no laggard to test");
         eprintln!("skipped: LAGGARD_PROGRAM names no laggard to test");
-        return;
-    };
+    }
+    program.map(PathBuf::from)
+}
+
+/// The services and routes that a kernel gives. Work items of programs came
+/// with 6.10; they are started from the BPF timer's callback, which
+/// `PREEMPT_RT` kernels refuse.
+fn expected_services(name: KernelName) -> BTreeSet<String> {
+    let mut lines = vec!["softirq direct"];
+    lines.extend(["fifo:90 direct", "fifo:50 direct", "other direct"]);
+    lines.extend(["fifo:90 deferred", "fifo:50 deferred", "other deferred"]);
+    if !name.is_rt() && name.to_string() != "6.1" {
+        lines.push("worker deferred");
+    }
+    lines.into_iter().map(str::to_owned).collect()
+}
+
+/// The manifest of a recording that came back.
+fn manifest(outcome: &Outcome) -> Manifest {
+    let path = outcome.files.join("r.laggard/manifest.json");
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
+    let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
         let host = Host::new(kernel)
-            .program(PathBuf::from(&laggard))
-            // Doctor's status says whether something is missing; each of
-            // these kernels lacks something.
+            .program(&laggard)
+            // Doctor's status says whether something is missing; most of
+            // these kernels lack something.
             .command(
                 "laggard doctor > /result/doctor; \
                  laggard record --duration 10s -o /result/r.laggard",
@@ -141,18 +168,56 @@ fn laggard_measures_on_every_kernel_and_its_recording_comes_back() {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
         let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
         assert!(doctor.contains("yes  service fifo:90"), "{name}: {doctor}");
-        let manifest = fs::read(outcome.files.join("r.laggard/manifest.json")).unwrap();
-        let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+        let manifest = manifest(&outcome);
         assert_eq!(manifest.state, State::Complete, "{name}");
+        let lines: BTreeSet<String> = manifest
+            .lines
+            .iter()
+            .map(|line| format!("{} {}", line.service, line.route))
+            .collect();
+        assert_eq!(lines, expected_services(name), "{name}: {doctor}");
         for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
-            assert!(count.served > 0, "{name}: {line:?} was never served");
+            assert!(count.served > 1000, "{name}: {line:?} {count:?}");
+        }
+        assert_eq!(manifest.losses.activations(), 0, "{name}");
+        let shown = show(&laggard, &outcome);
+        for service in ["irq ", "softirq ", "fifo:90 ", "other "] {
+            assert!(
+                shown.lines().any(|line| line.starts_with(service)),
+                "{name}: {shown}"
+            );
         }
         eprintln!(
-            "{name}: {:.1} s real time, {:.1} s of it to boot",
+            "{name}: {:.1} s real time, {:.1} s of it to boot\n{}",
             outcome.total.as_secs_f64(),
-            outcome.boot.as_secs_f64()
+            outcome.boot.as_secs_f64(),
+            table(&shown)
         );
     }
+}
+
+/// What `laggard show` says, on this machine, of the recording.
+fn show(laggard: &Path, outcome: &Outcome) -> String {
+    let shown = Command::new(laggard)
+        .arg("show")
+        .arg(outcome.files.join("r.laggard"))
+        .output()
+        .unwrap();
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+/// The table of latencies out of what `laggard show` says.
+fn table(shown: &str) -> String {
+    shown
+        .lines()
+        .skip_while(|line| !line.starts_with("service"))
+        .take_while(|line| !line.is_empty())
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 #[test]
@@ -249,6 +314,111 @@ fn a_stall_of_known_length_is_seen_by_the_guest() {
         "{}",
         outcome.output
     );
+}
+
+/// When stalls are made, s after the command began, and how long, ms. The
+/// recording begins before the first.
+const STALLS: [(u64, u64); 6] = [(4, 5), (5, 20), (6, 100), (7, 5), (8, 20), (9, 100)];
+/// Time between the expiries of a recording, unless told.
+const STALL_PERIOD: Nanos = Nanos::from_ms(1);
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_recording_shows_each_stall_that_was_made_with_its_length() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12-rt") else {
+        return;
+    };
+    let mut host = Host::new(kernel).mode(Mode::Smp).program(&laggard).command(
+        "laggard record -q --services fifo:90 --no-dither --duration 11s \
+             -o /result/r.laggard",
+    );
+    for (at, length) in STALLS {
+        host = host.stall_at(Duration::from_secs(at), Duration::from_millis(length));
+    }
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+
+    let mut made: Vec<Nanos> = outcome
+        .stalls
+        .iter()
+        .map(|stall| stall.length.into())
+        .collect();
+    made.sort_unstable_by(|one, other| other.cmp(one));
+    let latest = latest_served(&outcome, made.len());
+    eprintln!("made {made:?}\nseen {latest:?}");
+    assert_eq!(made.len(), STALLS.len());
+    // A stall begins up to a period before the timer it delays expires. What
+    // else this machine does can only add to the lateness.
+    for (made, seen) in made.iter().zip(&latest) {
+        assert!(
+            *seen + STALL_PERIOD >= *made,
+            "{made} was made, {seen} seen"
+        );
+    }
+}
+
+/// The `count` largest latencies of served activations, largest first.
+fn latest_served(outcome: &Outcome, count: usize) -> Vec<Nanos> {
+    let recording = Recording::open(outcome.files.join("r.laggard")).unwrap();
+    let mut latencies = Vec::new();
+    let shortfalls = recording.scan(Wanted::all(), |batch| {
+        let served = batch.iter().filter(|one| !one.missed);
+        latencies.extend(served.map(|one| one.latency()));
+    });
+    assert!(shortfalls.is_empty(), "{shortfalls:?}");
+    latencies.sort_unstable_by(|one, other| other.cmp(one));
+    latencies.truncate(count);
+    latencies
+}
+
+/// What an interrupt of a device must have passed.
+const EXTERNAL_STAGES: [Stage; 4] = [Stage::Irq, Stage::Waking, Stage::Running, Stage::User];
+
+#[test]
+#[ignore = "boots kernels"]
+fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = Host::new(kernel).edu().program(&laggard).command(
+            "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
+             -o /result/r.laggard",
+        );
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        let recording = Recording::open(outcome.files.join("r.laggard")).unwrap();
+        let (mut served, mut complete) = (0, 0);
+        let shortfalls = recording.scan(Wanted::all(), |batch| {
+            for one in batch.iter().filter(|one| !one.missed) {
+                served += 1;
+                let has = |stage: &Stage| one.steps[stage.index()].is_some();
+                complete += u32::from(EXTERNAL_STAGES.iter().all(has));
+            }
+        });
+        assert!(shortfalls.is_empty(), "{name}: {shortfalls:?}");
+        // 2000 in 4 s, dithered.
+        assert!(served > 1900, "{name}: {served}");
+        assert_eq!(complete, served, "{name}");
+        let shown = show(&laggard, &outcome);
+        eprintln!("{name}\n{}{}", table(&shown), stage_table(&shown));
+        for line in shown.lines().filter(|line| line.contains("its handler")) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// The table of stages out of what `laggard show` says.
+fn stage_table(shown: &str) -> String {
+    shown
+        .split_once("Stages: ")
+        .map(|(_, rest)| rest.lines().skip(2).take_while(|line| !line.is_empty()))
+        .into_iter()
+        .flatten()
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use laggard_measure::Source;
 use laggard_model::{CpuList, Nanos, Service};
 use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
@@ -147,6 +148,11 @@ pub(crate) struct RecordArgs {
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuList>,
+    /// What begins an activation: `timer`, or the interrupt of a UIO device
+    /// that is raised on time, as in `uio:/dev/uio0`; then --services names
+    /// one thread service [default there: fifo:90] and --cpus one CPU
+    #[arg(long, value_name = "WHAT", default_value = "timer")]
+    pub(crate) source: SourceArg,
     /// What to measure with
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
@@ -182,6 +188,21 @@ pub(crate) enum BackendArg {
     Bpf,
     User,
     Fake(PathBuf),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SourceArg(pub(crate) Source);
+
+impl std::str::FromStr for SourceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("uio:")) {
+            ("timer", _) => Ok(Self(Source::Timer)),
+            (_, Some(device)) if !device.is_empty() => Ok(Self(Source::Uio(device.into()))),
+            _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
+        }
+    }
 }
 
 impl std::str::FromStr for BackendArg {

@@ -109,6 +109,7 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
         period: args.period,
         dither: !args.no_dither,
         seed,
+        source: args.source.0.clone(),
     };
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }

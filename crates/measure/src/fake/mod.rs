@@ -117,6 +117,10 @@ impl Probe for FakeProbe {
                 is_follower: false,
                 next_seq: 0,
                 last_end: None,
+                begin: Nanos::ZERO,
+                until: Nanos::MAX,
+                unrecorded: 0,
+                mirror: None,
             });
         }
         Ok(start)

@@ -7,7 +7,7 @@ use std::io;
 use laggard_model::Service;
 
 use super::flight::{FlightOptions, FlightRecorder};
-use super::objects;
+use super::objects::{self, Refused};
 use super::policy;
 use super::probe::may_be_scheduled_as;
 use super::programs::{Extent, Programs};
@@ -70,8 +70,19 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         nr_cpus: super::possible_cpus(),
         nr_slots: 256,
     };
-    let loaded = Programs::load(extent, services)
-        .and_then(|mut programs| programs.attach().map(|()| programs));
+    let loaded = Programs::load(extent, services).and_then(|mut programs| {
+        programs.attach()?;
+        let board = super::probe::board(extent, Some(&programs)).map_err(|err| Refused {
+            reason: err.to_string(),
+        })?;
+        for &cpu in super::online_cpus().as_slice().iter().take(1) {
+            programs.try_soft_timers(cpu, &board);
+        }
+        Ok(programs)
+    });
+    let has_soft_timers = loaded
+        .as_ref()
+        .is_ok_and(|programs| programs.has_soft_timers);
     let ability = |object: &str, service: &str, gives, remedy| {
         let absence = match &loaded {
             Err(refused) => Some(Absence {
@@ -105,7 +116,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
             absence,
         }
     };
-    vec![
+    let mut all = vec![
         ability("chain", "", "stages expire, waking, running", NEEDS_BTF),
         ability(
             "irq",
@@ -131,7 +142,20 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
             "stage worker",
             "the kernel needs BPF work queues (Linux 6.10)",
         ),
-    ]
+    ];
+    if has_soft_timers {
+        for one in &mut all {
+            // The timer descriptors below serve as well.
+            one.is_needed &= !one.name.starts_with("BPF object deferred");
+        }
+        all.push(Ability {
+            name: "timer descriptors (service softirq)".into(),
+            gives: "stage softirq, the deferred route; they expire in softirq context here",
+            is_needed: true,
+            absence: None,
+        });
+    }
+    all
 }
 
 /// Abilities that explain latency rather than measure it.

@@ -40,10 +40,9 @@ pub(crate) struct LineRing {
     pub(crate) head: AtomicU64,
     pub(crate) tail: AtomicU64,
     pub(crate) lost: AtomicU64,
-    pub(crate) timer: AtomicU64,
     pub(crate) slot: AtomicU64,
     pub(crate) waiting: AtomicU32,
-    pub(crate) soft: AtomicU32,
+    padding: AtomicU32,
 }
 
 /// Everything of one CPU: `struct board_cpu`.
@@ -57,17 +56,21 @@ pub(crate) struct CpuBoard {
     served_irq_ns: AtomicU64,
     armed_expiry_ns: AtomicU64,
     pub(crate) lines_first_slot: AtomicU64,
+    pub(crate) tid_bits: AtomicU64,
     arming: AtomicU32,
     worker_due: AtomicU32,
     pub(crate) nr_lines: AtomicU32,
     pub(crate) ring_bits: AtomicU32,
+    expired: AtomicU32,
+    pub(crate) softirq_tid: AtomicU32,
     pub(crate) tids: [AtomicU32; LINES_PER_CPU],
+    pub(crate) expiries: [AtomicU64; LINES_PER_CPU],
     pub(crate) lines: [LineRing; LINES_PER_CPU],
 }
 
 const _: () = assert!(size_of::<Slot>() == 88, "matches board.h");
-const _: () = assert!(size_of::<LineRing>() == 48, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 904, "matches board.h");
+const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
+const _: () = assert!(size_of::<CpuBoard>() == 920, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ fn coarse(expiry: Nanos, time: Nanos) -> Nanos {
 /// Which stages a line's activations should have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
-    /// A timer's callback, in a hard interrupt.
+    /// A timer's callback, in an interrupt or in softirq context.
     pub(crate) expire: bool,
     /// An interrupt before the first stage.
     pub(crate) irq: bool,
@@ -77,6 +77,67 @@ pub(crate) struct LineReader {
     pub(crate) next_seq: u64,
     /// When the service last ran.
     pub(crate) last_end: Option<Nanos>,
+    /// Expiries before this instant are not recorded, nor numbered.
+    pub(crate) begin: Nanos,
+    /// Nor are expiries from this instant on: ending disturbs them.
+    pub(crate) until: Nanos,
+    /// How many expiries came before `begin`.
+    pub(crate) unrecorded: u64,
+    /// The softirq's line, where it has this line's activations.
+    pub(crate) mirror: Option<Mirror>,
+}
+
+/// The softirq's line where a thread's timer descriptor serves it: what the
+/// thread's activations say of the softirq.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    id: LineId,
+    next_seq: u64,
+    last_softirq: Nanos,
+    seen: Vec<Activation>,
+}
+
+impl Mirror {
+    /// Of line `id`, that has seen nothing yet.
+    pub(crate) fn new(id: LineId) -> Self {
+        Self {
+            id,
+            next_seq: 0,
+            last_softirq: Nanos::ZERO,
+            seen: Vec::new(),
+        }
+    }
+
+    /// An expiry that the thread missed, if the softirq missed it too: it had
+    /// then not got to the expiry before. Otherwise it was not asked.
+    fn miss(&mut self, expiry: Nanos) {
+        if let Some(late) = Nanos::between(expiry, self.last_softirq) {
+            let mut steps = [None; STAGES.len()];
+            steps[Stage::Softirq.index()] = Some(late);
+            self.push(expiry, true, steps);
+        }
+    }
+
+    fn serve(&mut self, activation: &Activation) {
+        let Some(late) = activation.until(Stage::Softirq) else {
+            return;
+        };
+        self.last_softirq = activation.expiry + late;
+        let mut steps = activation.steps;
+        steps[Stage::Softirq.index() + 1..].fill(None);
+        self.push(activation.expiry, false, steps);
+    }
+
+    fn push(&mut self, expiry: Nanos, missed: bool, steps: [Option<Nanos>; STAGES.len()]) {
+        self.seen.push(Activation {
+            line: self.id,
+            seq: self.next_seq,
+            expiry,
+            missed,
+            steps,
+        });
+        self.next_seq += 1;
+    }
 }
 
 impl LineReader {
@@ -100,6 +161,9 @@ impl LineReader {
             tail += 1;
             line.tail.store(tail, Ordering::Release);
         }
+        if let Some(mirror) = &mut self.mirror {
+            mirror.seen.drain(..).for_each(|one| into.push(&one));
+        }
     }
 
     /// Activations lost since the last one that found room.
@@ -111,6 +175,13 @@ impl LineReader {
         let seq = slot.seq.load(Ordering::Relaxed);
         let end = Nanos::from_ns(slot.end_ns.load(Ordering::Relaxed));
         let lost = slot.lost_before.load(Ordering::Relaxed);
+        let expiry = Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed));
+        if expiry < self.begin {
+            self.next_seq = seq + 1;
+            self.unrecorded = seq + 1;
+            self.last_end = Some(end);
+            return;
+        }
         losses.add(LossReason::RingFull, lost);
         // The ring fills last, so the lost ones are the newest of the gap.
         let missed_until = seq.saturating_sub(lost);
@@ -118,12 +189,7 @@ impl LineReader {
             let expiry = self.planned_expiry();
             if self.next_seq < missed_until {
                 match self.served(expiry, skips, end) {
-                    Some(served) => {
-                        if self.last == Stage::Softirq {
-                            skips.add(self.next_seq, served);
-                        }
-                        into.push(&self.missed(self.next_seq, expiry, served));
-                    }
+                    Some(served) => self.note_missed(expiry, served, skips, into),
                     // Nothing kept the service busy then, so it was served and
                     // found no room. A follower that was not asked has been
                     // counted by the callback.
@@ -136,8 +202,29 @@ impl LineReader {
         self.planned_expiry();
         self.next_seq = seq + 1;
         self.last_end = Some(end);
+        if expiry >= self.until {
+            return;
+        }
         if let Some(activation) = self.activation(slot, seq, end, losses) {
             into.push(&activation);
+            if let Some(mirror) = &mut self.mirror {
+                mirror.serve(&activation);
+            }
+        }
+    }
+
+    /// Keeps expiry `next_seq`, which was missed, if it is to be recorded.
+    fn note_missed(&mut self, expiry: Nanos, served: Nanos, skips: &mut Skips, into: &mut Batch) {
+        if self.last == Stage::Softirq {
+            skips.add(self.next_seq, served);
+        }
+        if expiry < self.begin {
+            self.unrecorded = self.next_seq + 1;
+        } else if expiry < self.until {
+            into.push(&self.missed(self.next_seq, expiry, served));
+            if let Some(mirror) = &mut self.mirror {
+                mirror.miss(expiry);
+            }
         }
     }
 
@@ -173,7 +260,7 @@ impl LineReader {
         steps[self.last.index()] = Some(served.saturating_sub(expiry));
         Activation {
             line: self.id,
-            seq,
+            seq: seq - self.unrecorded,
             expiry,
             missed: true,
             steps,
@@ -229,7 +316,7 @@ impl LineReader {
         steps[self.last.index()] = Some(total.saturating_sub(seen));
         Some(Activation {
             line: self.id,
-            seq,
+            seq: seq - self.unrecorded,
             expiry,
             missed: false,
             steps,
@@ -242,7 +329,8 @@ impl LineReader {
         slot: &Slot,
         losses: &mut Losses,
     ) {
-        if self.expected.expire && steps[Stage::Expire.index()].is_none() {
+        let is_expired = |stage: Stage| steps[stage.index()].is_some();
+        if self.expected.expire && !is_expired(Stage::Expire) && !is_expired(Stage::Softirq) {
             losses.add(LossReason::ExpireUnseen, 1);
         } else if self.expected.irq && slot.irq_ns.load(Ordering::Relaxed) == 0 {
             losses.add(LossReason::IrqShared, 1);

@@ -2,25 +2,55 @@
 
 use laggard_model::{Cpu, Line, Route, Service};
 
+/// The thread that waits where only the softirq is asked for.
+const CARRIER: Service = Service::Fifo(90);
+
+/// Every `stride`-th expiry of a timeline from number `first` on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) first: u64,
+    pub(crate) stride: u64,
+}
+
+impl Default for Turn {
+    /// Every expiry.
+    fn default() -> Self {
+        Self {
+            first: 0,
+            stride: 1,
+        }
+    }
+}
+
+/// What serves the deferred route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Deferral {
+    /// A callback of ours, which then asks a thread or a work item.
+    Callback,
+    /// A thread's own timer descriptor, which expires in softirq context.
+    Descriptor,
+}
+
 /// The lines of one CPU, by their place on the board.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuLines {
     pub(crate) cpu: u32,
     /// Place on the board = index here.
     pub(crate) lines: Vec<Line>,
-    /// The softirq timer's followers, in turn: places on the board.
+    /// Who takes the softirq's expiries, in turn: places on the board.
     pub(crate) followers: Vec<usize>,
-    /// Whether there is a softirq timer.
-    pub(crate) has_deferral: bool,
+    /// What serves the deferred route, where there is one.
+    pub(crate) deferral: Option<Deferral>,
 }
 
 impl CpuLines {
     /// The lines that `services` mean on `cpu`.
     ///
     /// `irq` has no line of its own. `worker` is reached through the softirq,
-    /// which is then measured too. Where the softirq timer runs, every thread
-    /// service has a second line, woken by it.
-    pub(crate) fn new(cpu: Cpu, services: &[Service]) -> Self {
+    /// which is then measured too. Where there is a softirq, every thread
+    /// service has a second line, woken by it. A timer descriptor needs a
+    /// thread, so there is at least one of those.
+    pub(crate) fn new(cpu: Cpu, services: &[Service], deferral: Deferral) -> Self {
         let mut all = Self {
             cpu: cpu.0,
             ..Self::default()
@@ -37,16 +67,19 @@ impl CpuLines {
                 .filter(|service| service.is_thread())
         };
         let has_worker = services.contains(&Service::Worker);
-        all.has_deferral = has_worker || services.contains(&Service::Softirq);
-        if all.has_deferral {
+        if has_worker || services.contains(&Service::Softirq) {
+            all.deferral = Some(deferral);
             all.lines.push(line(Service::Softirq, Route::Direct));
         }
         all.lines
             .extend(threads().map(|service| line(service, Route::Direct)));
-        if all.has_deferral {
+        if all.deferral.is_some() {
             let first = all.lines.len();
             all.lines
                 .extend(threads().map(|service| line(service, Route::Deferred)));
+            if deferral == Deferral::Descriptor && all.lines.len() == first {
+                all.lines.push(line(CARRIER, Route::Deferred));
+            }
             if has_worker {
                 all.lines.push(line(Service::Worker, Route::Deferred));
             }
@@ -55,20 +88,49 @@ impl CpuLines {
         all
     }
 
-    /// How many timelines the CPU has: one per direct thread, one for the
-    /// softirq timer.
-    pub(crate) fn timelines(&self) -> usize {
-        self.direct_threads().count() + usize::from(self.has_deferral)
+    /// Whether a callback of ours serves the deferred route.
+    pub(crate) fn has_callback(&self) -> bool {
+        self.deferral == Some(Deferral::Callback)
     }
 
-    /// Places of the threads with a timer of their own.
+    /// How many timelines the CPU has: one per direct thread, one for the
+    /// softirq.
+    pub(crate) fn timelines(&self) -> usize {
+        self.direct_threads().count() + usize::from(self.deferral.is_some())
+    }
+
+    /// Places of the threads that are woken from the interrupt.
     pub(crate) fn direct_threads(&self) -> impl Iterator<Item = usize> + '_ {
         self.places(|line| line.service.is_thread() && line.route == Route::Direct)
     }
 
-    /// Places of the threads that the softirq's callback wakes.
+    /// Places of the threads that are woken from the softirq.
     pub(crate) fn deferred_threads(&self) -> impl Iterator<Item = usize> + '_ {
         self.places(|line| line.service.is_thread() && line.route == Route::Deferred)
+    }
+
+    /// Which of its timeline's expiries are those of the line at `place`.
+    pub(crate) fn turn_of(&self, place: usize) -> Turn {
+        match self.followers.iter().position(|&one| one == place) {
+            Some(first) => Turn {
+                first: first as u64,
+                stride: self.followers.len() as u64,
+            },
+            None => Turn::default(),
+        }
+    }
+
+    /// The place of the softirq's line, and of the thread line whose timer
+    /// descriptor it takes its activations from.
+    pub(crate) fn mirrored(&self) -> Option<(usize, usize)> {
+        if self.deferral != Some(Deferral::Descriptor) {
+            return None;
+        }
+        let thread = self
+            .lines
+            .iter()
+            .position(|line| line.service.is_thread() && line.route == Route::Deferred)?;
+        Some((self.place_of(Service::Softirq)?, thread))
     }
 
     /// The place of `service`'s line that is no thread's.
@@ -100,6 +162,7 @@ mod tests {
                 Service::Fifo(90),
                 Service::Other,
             ],
+            Deferral::Callback,
         );
 
         let names: Vec<String> = lines
@@ -123,9 +186,39 @@ mod tests {
 
     #[test]
     fn without_a_softirq_threads_are_reached_directly_only() {
-        let lines = CpuLines::new(Cpu(0), &[Service::Irq, Service::Fifo(50)]);
+        let lines = CpuLines::new(
+            Cpu(0),
+            &[Service::Irq, Service::Fifo(50)],
+            Deferral::Callback,
+        );
 
         assert_eq!(lines.lines.len(), 1);
-        assert_eq!((lines.timelines(), lines.has_deferral), (1, false));
+        assert_eq!((lines.timelines(), lines.deferral), (1, None));
+    }
+
+    #[test]
+    fn timer_descriptors_take_turns_on_one_timeline() {
+        let services = [Service::Softirq, Service::Fifo(90), Service::Other];
+
+        let lines = CpuLines::new(Cpu(0), &services, Deferral::Descriptor);
+
+        assert_eq!(lines.timelines(), 3);
+        assert_eq!(
+            lines.turn_of(4),
+            Turn {
+                first: 1,
+                stride: 2
+            }
+        );
+        assert_eq!(lines.mirrored(), Some((0, 3)));
+        assert!(!lines.has_callback());
+    }
+
+    #[test]
+    fn a_softirq_alone_is_reached_through_a_thread_where_it_needs_one() {
+        let lines = CpuLines::new(Cpu(0), &[Service::Softirq], Deferral::Descriptor);
+
+        assert_eq!(lines.mirrored(), Some((0, 1)));
+        assert_eq!(lines.lines[1].service, CARRIER);
     }
 }

@@ -7,13 +7,17 @@ mod board;
 mod clock;
 mod collector;
 mod doorbell;
+mod external;
 mod flight;
 mod lines;
 mod objects;
 mod policy;
 mod probe;
 mod programs;
+mod raise;
+mod soft;
 mod thread;
+mod uio;
 
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;

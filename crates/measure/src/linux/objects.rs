@@ -33,12 +33,15 @@ macro_rules! source {
 }
 
 source!(CHAIN, "chain");
+source!(ARMING, "arming");
+source!(EXTERNAL, "external");
 source!(IRQ, "irq");
 source!(RAISE, "raise");
 source!(DEFERRED, "deferred");
 source!(WORKER, "worker");
 source!(FLIGHT, "flight");
 source!(STACKS, "stacks");
+source!(WORKER_IMPLICIT, "worker_implicit");
 
 /// Why the kernel did not take an object.
 #[derive(Clone, Debug, thiserror::Error)]

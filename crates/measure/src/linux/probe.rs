@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Line, LineId, LossReason, Losses, Nanos, OwnCost, Route,
-    Service,
+    Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost,
+    Route, Service, Tid,
 };
 
-use super::board::{Board, LINES_PER_CPU, Slot};
-use super::collector::{Expected, LineReader, Skips};
-use super::lines::CpuLines;
+use super::board::{Board, CpuBoard, LINES_PER_CPU, Slot};
+use super::collector::{Expected, LineReader, Mirror, Skips};
+use super::external::External;
+use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, MAX_FOLLOWERS, Programs};
 use super::thread::{MeasuringThread, Shared, Waking, unserved_for};
 use super::{clock, online_cpus, policy, possible_cpus};
@@ -34,6 +35,11 @@ const RING_BYTES_PER_CPU: usize = 1 << 20;
 const RING_BITS: (u32, u32) = (8, 16);
 /// From the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
+/// From the first expiry to the first that is recorded, at least. Programs
+/// are timed meanwhile.
+const WARM_UP: Nanos = Nanos::from_ms(500);
+/// From the end of the warm-up, whatever it disturbed, to the recording.
+const REST: Nanos = Nanos::from_ms(5);
 /// How long `stop` waits for threads that do not get to run.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -57,6 +63,7 @@ pub struct LinuxProbe {
     lines: Vec<Line>,
     readers: Vec<(u32, LineReader)>,
     skips: BTreeMap<u32, Skips>,
+    softirq_threads: BTreeMap<u32, String>,
     shared: Arc<Shared>,
     threads: Vec<MeasuringThread>,
     programs: Option<Programs>,
@@ -73,6 +80,7 @@ impl LinuxProbe {
     /// When the request is out of range, or a service that is not optional
     /// cannot be measured.
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
+        let external = External::of_request(&mut request)?;
         check(&request)?;
         let mut caveats = Vec::new();
         if let Err(err) = policy::lock_memory() {
@@ -93,30 +101,45 @@ impl LinuxProbe {
             nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
         };
         let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
+        let board = board(extent, programs.as_ref())?;
+        if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
+            if let Some(external) = &external {
+                programs.load_external(extent, external.irq(), cpu);
+            }
+            programs
+                .attach()
+                .map_err(|refused| system("attach the BPF programs", refused.reason))?;
+            programs.try_soft_timers(cpu, &board);
+        }
         keep_possible(&mut request, programs.as_ref(), &mut caveats)?;
+        let deferral = programs
+            .as_ref()
+            .map_or(Deferral::Callback, Programs::deferral);
         let plans: Vec<CpuLines> = request
             .cpus
             .as_slice()
             .iter()
-            .map(|&cpu| CpuLines::new(cpu, &request.services))
+            .map(|&cpu| CpuLines::new(cpu, &request.services, deferral))
             .collect();
         check_lines(&plans)?;
         let shared = Arc::new(Shared {
-            board: board(extent, programs.as_ref())?,
+            board,
             stop: AtomicBool::new(false),
             cpu_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         });
-        let threads = ready_threads(&shared, &plans, ring_bits, programs.as_ref())?;
-        if let Some(programs) = &mut programs {
-            programs
-                .attach()
-                .map_err(|refused| system("attach the BPF programs", refused.reason))?;
+        let threads = match &external {
+            Some(external) => ready_external(&shared, &plans, ring_bits, external)?,
+            None => ready_threads(&shared, &plans, ring_bits, programs.as_ref())?,
+        };
+        if let (Some(external), Some(plan)) = (&external, plans.first()) {
+            caveats.push(external.caveat(Cpu(plan.cpu)));
         }
         let lines: Vec<Line> = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
         Ok(Self {
-            readers: readers(&plans, programs.as_ref()),
+            readers: readers(&plans, programs.as_ref(), external.is_none()),
             skips: BTreeMap::new(),
+            softirq_threads: BTreeMap::new(),
             request,
             plans,
             lines,
@@ -130,6 +153,50 @@ impl LinuxProbe {
         })
     }
 
+    /// Waits until everything has run for a while, and forgets that. Returns
+    /// when the recording begins.
+    fn warm_up(&mut self, start: Nanos) -> Nanos {
+        if let Some(programs) = &mut self.programs {
+            programs.begin_timing(start);
+            std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
+            programs.end_timing(clock::now());
+        }
+        let begin = clock::now().max(start) + REST;
+        for (_, reader) in &mut self.readers {
+            reader.begin = begin;
+        }
+        self.began = Some((begin, process_cpu_ns()));
+        begin
+    }
+
+    /// Remembers which threads run softirqs.
+    fn note_softirq_threads(&mut self) {
+        for plan in self.plans.iter().filter(|plan| plan.mirrored().is_some()) {
+            let board = self.shared.board.cpu(plan.cpu);
+            let tid = board.softirq_tid.load(Ordering::Relaxed);
+            if tid == 0 || self.softirq_threads.contains_key(&tid) {
+                continue;
+            }
+            if let Ok(name) = std::fs::read_to_string(format!("/proc/{tid}/comm")) {
+                self.softirq_threads.insert(tid, name.trim_end().to_owned());
+            }
+        }
+    }
+
+    fn softirq_threads_caveat(&self) -> Option<Caveat> {
+        let names: Vec<&str> = self.softirq_threads.values().map(String::as_str).collect();
+        (!names.is_empty()).then(|| {
+            Caveat::new(
+                CaveatKind::SoftirqThread,
+                format!(
+                    "timer softirqs run in threads here ({}), which wait for every thread above them",
+                    names.join(", ")
+                ),
+                "`chrt -f -p PRIORITY TID` moves such a thread",
+            )
+        })
+    }
+
     fn timeline(&self, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
         timeline(&self.request, plan, place, start)
     }
@@ -139,7 +206,7 @@ impl LinuxProbe {
         let Some(programs) = &self.programs else {
             return Ok(());
         };
-        for plan in self.plans.iter().filter(|plan| plan.has_deferral) {
+        for plan in self.plans.iter().filter(|plan| plan.has_callback()) {
             let place = u32::try_from(plan.direct_threads().count()).unwrap_or(0);
             let timeline = Timeline::unstarted(
                 self.request.seed ^ u64::from(plan.cpu),
@@ -205,6 +272,7 @@ impl Probe for LinuxProbe {
 
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.caveats.clone();
+        caveats.extend(self.softirq_threads_caveat());
         let faults = self.shared.faults.load(Ordering::Relaxed);
         if faults > 0
             && !caveats
@@ -224,26 +292,24 @@ impl Probe for LinuxProbe {
         let start = clock::now() + LEAD;
         let mut threads = self.threads.iter();
         for plan in &self.plans {
-            let direct = plan
-                .direct_threads()
-                .map(|place| Some(self.timeline(plan, place, start)));
-            let deferred = plan.deferred_threads().map(|_| None);
+            let own = |place| Some((self.timeline(plan, place, start), plan.turn_of(place)));
+            let direct = plan.direct_threads().map(own);
+            let deferred = plan.deferred_threads();
+            let deferred = deferred.map(|place| own(place).filter(|_| !plan.has_callback()));
             for timeline in direct.chain(deferred) {
                 if let Some(thread) = threads.next() {
                     thread.start(timeline);
                 }
             }
         }
+        // What waits for a device's interrupt has no timeline.
+        threads.for_each(|thread| thread.start(None));
         for (cpu, reader) in &mut self.readers {
             let plan = self.plans.iter().find(|plan| plan.cpu == *cpu);
             reader.planned = plan.map(|plan| timeline(&self.request, plan, reader.index, start));
         }
         self.start_deferrals(start)?;
-        if let Some(programs) = &mut self.programs {
-            programs.time_programs(start);
-        }
-        self.began = Some((start, process_cpu_ns()));
-        Ok(start)
+        Ok(self.warm_up(start))
     }
 
     fn now(&self) -> Nanos {
@@ -252,9 +318,6 @@ impl Probe for LinuxProbe {
 
     fn pause(&mut self, time: Duration) {
         std::thread::sleep(time);
-        if let Some(programs) = &mut self.programs {
-            programs.time_programs(clock::now());
-        }
     }
 
     fn drain(&mut self, into: &mut Batch) {
@@ -264,13 +327,18 @@ impl Probe for LinuxProbe {
             let skips = self.skips.entry(*cpu).or_default();
             reader.drain(board, ring, skips, into, &mut self.losses);
         }
+        self.note_softirq_threads();
     }
 
     fn stop(&mut self) {
         if self.ended.is_some() {
             return;
         }
-        self.ended = Some(clock::now());
+        let ended = clock::now();
+        self.ended = Some(ended);
+        for (_, reader) in &mut self.readers {
+            reader.until = ended;
+        }
         if let Some(programs) = &self.programs {
             for plan in &self.plans {
                 if let Err(refused) = programs.stop_deferral(plan.cpu) {
@@ -324,7 +392,7 @@ impl Probe for LinuxProbe {
             programs: self
                 .programs
                 .as_ref()
-                .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, now)),
+                .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP)),
             written_bytes: 0,
             resident_bytes: resident_bytes(),
             measuring_faults: self.shared.faults.load(Ordering::Relaxed),
@@ -492,7 +560,7 @@ pub(super) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     })
 }
 
-fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
+pub(super) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
     let failed = |err: io::Error| system("map the board", err.to_string());
     let Some(programs) = programs else {
         return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
@@ -527,6 +595,7 @@ fn ready_threads(
         first_slot += (plan.lines.len() as u64) << ring_bits;
         let waking = |place: usize| match plan.lines[place].route {
             Route::Direct => Ok(Waking::Timer),
+            Route::Deferred if !plan.has_callback() => Ok(Waking::SoftTimer),
             Route::Deferred => programs
                 .ok_or_else(|| "no BPF".to_owned())
                 .and_then(|all| {
@@ -546,7 +615,7 @@ fn ready_threads(
                 waking(place)?,
             )
             .map_err(|err| system("start a measuring thread", err.to_string()))?;
-            board.tids[place].store(thread.tid.0, Ordering::Relaxed);
+            set_thread(board, place, thread.tid);
             threads.push(thread);
         }
         let count = u32::try_from(plan.lines.len()).unwrap_or(0);
@@ -555,30 +624,78 @@ fn ready_threads(
     Ok(threads)
 }
 
-fn readers(plans: &[CpuLines], programs: Option<&Programs>) -> Vec<(u32, LineReader)> {
-    let has_irq = programs.is_some_and(|all| all.irq.is_some());
+/// The thread that waits for a device's interrupt, after the one that raises
+/// it.
+fn ready_external(
+    shared: &Arc<Shared>,
+    plans: &[CpuLines],
+    ring_bits: u32,
+    external: &Arc<External>,
+) -> Result<Vec<MeasuringThread>, ProbeError> {
+    let (Some(plan), place) = (plans.first(), 0) else {
+        return Ok(Vec::new());
+    };
+    let line = plan.lines[place];
+    let board = shared.board.cpu(plan.cpu);
+    board.ring_bits.store(ring_bits, Ordering::Relaxed);
+    let prepare = |service, waking| {
+        MeasuringThread::prepare(shared.clone(), line.cpu, place, service, waking)
+            .map_err(|err| system("start a measuring thread", err.to_string()))
+    };
+    let raiser = prepare(
+        External::raiser_service(line.service),
+        Waking::Raising(external.clone()),
+    )?;
+    let waiter = prepare(line.service, Waking::Interrupt(external.clone()))?;
+    set_thread(board, place, waiter.tid);
+    board.nr_lines.store(1, Ordering::Release);
+    Ok(vec![raiser, waiter])
+}
+
+/// Lets the programs know the thread of a line.
+fn set_thread(board: &CpuBoard, place: usize, tid: Tid) {
+    board.tids[place].store(tid.0, Ordering::Relaxed);
+    board
+        .tid_bits
+        .fetch_or(1 << (tid.0 % 64), Ordering::Relaxed);
+}
+
+fn readers(
+    plans: &[CpuLines],
+    programs: Option<&Programs>,
+    are_timed: bool,
+) -> Vec<(u32, LineReader)> {
+    let has_irq = programs.is_some_and(Programs::has_irq);
     let mut readers = Vec::new();
     for plan in plans {
+        let first = readers.len();
         for (index, line) in plan.lines.iter().enumerate() {
-            let turn = plan
-                .followers
-                .iter()
-                .position(|&follower| follower == index);
+            let turn = plan.turn_of(index);
+            let is_deferred = plan.followers.contains(&index);
+            let id = |index: usize| LineId(u16::try_from(index).unwrap_or(u16::MAX));
+            let mirror = plan.mirrored().filter(|&(_, thread)| thread == index);
             let reader = LineReader {
-                id: LineId(u16::try_from(readers.len()).unwrap_or(u16::MAX)),
+                id: id(first + index),
                 index,
                 expected: Expected {
-                    expire: programs.is_some() && line.service.is_thread() && turn.is_none(),
+                    expire: programs.is_some()
+                        && are_timed
+                        && line.service.is_thread()
+                        && !is_deferred,
                     irq: has_irq,
                     waking: programs.is_some() && line.service.is_thread(),
                 },
                 last: line.service.last_stage(),
                 planned: None,
-                stride: turn.map_or(1, |_| plan.followers.len() as u64),
-                first: turn.unwrap_or(0) as u64,
-                is_follower: turn.is_some(),
+                stride: turn.stride,
+                first: turn.first,
+                is_follower: is_deferred && plan.has_callback(),
                 next_seq: 0,
                 last_end: None,
+                begin: Nanos::ZERO,
+                until: Nanos::MAX,
+                unrecorded: 0,
+                mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
             };
             readers.push((plan.cpu, reader));
         }

@@ -2,20 +2,24 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use laggard_model::{LossReason, Losses, Nanos, ProgramCost, Service};
+use laggard_model::{Cpu, LossReason, Losses, Nanos, ProgramCost, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
-use super::board::LINES_PER_CPU;
+use super::board::{Board, LINES_PER_CPU};
 use super::doorbell::RING_BYTES;
-use super::lines::CpuLines;
+use super::lines::{CpuLines, Deferral as DeferredBy};
 use super::objects::{self, Loaded, Refused};
+use super::soft;
 use crate::timeline::Timeline;
 
 /// No such line: `BOARD_NONE`.
 const NO_LINE: u32 = 255;
 /// Most followers of one softirq timer: `FOLLOWERS`.
 pub(crate) const MAX_FOLLOWERS: usize = 8;
+
+/// In [`Programs::refused`], that timer descriptors give no softirq.
+const SOFT_TIMERS: &str = "soft timers";
 
 /// `struct deferral` of `deferred.bpf.c`.
 #[derive(Clone, Copy, Debug)]
@@ -62,47 +66,25 @@ pub(crate) struct Programs {
     pub(crate) irq: Option<Loaded>,
     pub(crate) raise: Option<Loaded>,
     pub(crate) deferred: Option<Loaded>,
+    /// Beside `deferred`, where the softirq timer is armed for a delay.
+    arming: Option<Loaded>,
+    /// Whether timer descriptors were seen to expire in softirq context.
+    pub(crate) has_soft_timers: bool,
     pub(crate) worker: Option<Loaded>,
+    external: Option<Loaded>,
     pub(crate) refused: Vec<(&'static str, Refused)>,
     statistics: Statistics,
 }
 
-/// Timing of programs by the kernel, which costs each run as much as a short
-/// program does, so it is on for a part of the time only.
+/// Timing of programs by the kernel.
+///
+/// It costs each run as much as a short program does, and turning it on and
+/// off rewrites kernel code, which took up to 1.2 ms where a ms has 125,000
+/// instructions. So it is over before anything is recorded.
 #[derive(Debug, Default)]
 struct Statistics {
     on: Option<(OwnedFd, Nanos)>,
     timed: Nanos,
-    began: Option<Nanos>,
-}
-
-/// The kernel times programs for so long ...
-const TIMED: Nanos = Nanos::from_secs(2);
-/// ... at the beginning of every so long.
-const TIMED_EVERY: Nanos = Nanos::from_secs(60);
-
-impl Statistics {
-    fn turn(&mut self, now: Nanos) {
-        let began = *self.began.get_or_insert(now);
-        let wanted = now.saturating_sub(began).ns() % TIMED_EVERY.ns() < TIMED.ns();
-        match (&self.on, wanted) {
-            (None, true) => self.on = objects::keep_statistics().map(|fd| (fd, now)),
-            (Some((_, since)), false) => {
-                self.timed += now.saturating_sub(*since);
-                self.on = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// How long programs have been timed until `now`.
-    fn timed(&self, now: Nanos) -> Nanos {
-        let open = self
-            .on
-            .as_ref()
-            .map_or(Nanos::ZERO, |(_, since)| now.saturating_sub(*since));
-        self.timed + open
-    }
 }
 
 /// From what was seen while `timed` to all of `wall`.
@@ -111,10 +93,8 @@ fn scale(cost: &mut ProgramCost, wall: Nanos, timed: Nanos) {
         let all = u128::from(value) * u128::from(wall.ns()) / u128::from(timed.ns().max(1));
         u64::try_from(all).unwrap_or(u64::MAX)
     };
-    if timed < wall {
-        cost.runs = scaled(cost.runs);
-        cost.run_ns = Nanos::from_ns(scaled(cost.run_ns.ns()));
-    }
+    cost.runs = scaled(cost.runs);
+    cost.run_ns = Nanos::from_ns(scaled(cost.run_ns.ns()));
 }
 
 /// How large the board is.
@@ -135,7 +115,10 @@ impl Programs {
             irq: None,
             raise: None,
             deferred: None,
+            arming: None,
+            has_soft_timers: false,
             worker: None,
+            external: None,
             refused: Vec::new(),
             statistics: Statistics::default(),
         };
@@ -144,19 +127,14 @@ impl Programs {
         if wants_worker || services.contains(&Service::Softirq) {
             all.raise = all.load_optional(objects::RAISE, extent);
             match all.load_deferred(extent) {
-                Ok(deferred) => all.deferred = Some(deferred),
+                Ok((deferred, arming)) => (all.deferred, all.arming) = (Some(deferred), arming),
                 Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
             }
         }
         if wants_worker && all.deferred.is_some() {
-            all.worker = all.load_optional(objects::WORKER, extent);
-            if let Some(Err(refused)) = all
-                .worker
-                .as_ref()
-                .map(|worker| prepare_work(worker, 0, NO_LINE))
-            {
-                all.worker = None;
-                all.refused.push((objects::WORKER.name, refused));
+            match all.load_worker(extent) {
+                Ok(worker) => all.worker = Some(worker),
+                Err(refused) => all.refused.push((objects::WORKER.name, refused)),
             }
         }
         Ok(all)
@@ -188,9 +166,20 @@ impl Programs {
         source.load(&shared, &sizes, prepare)
     }
 
+    /// The work item, by either of the two ways to name its callback, tried
+    /// once without effect. `Err`: why the first way is refused.
+    fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
+        let load = |source: objects::Source| {
+            let loaded = self.load_shared(source, extent, |_| Ok(()))?;
+            prepare_work(&loaded, 0, NO_LINE).map(|()| loaded)
+        };
+        load(objects::WORKER)
+            .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
+    }
+
     /// The softirq timer, absolute and pinned where the kernel can, tried
     /// once without effect.
-    fn load_deferred(&self, extent: Extent) -> Result<Loaded, Refused> {
+    fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), Refused> {
         let load = |plain: bool| {
             let loaded = self.load_shared(objects::DEFERRED, extent, |open| {
                 for mut map in open.maps_mut() {
@@ -208,14 +197,19 @@ impl Programs {
             loaded.call("start_deferral", &mut 0_u32.to_ne_bytes())?;
             Ok(loaded)
         };
-        load(false).or_else(|_: Refused| load(true))
+        load(false)
+            .map(|loaded| (loaded, None))
+            .or_else(|_: Refused| {
+                let arming = self.load_shared(objects::ARMING, extent, |_| Ok(()))?;
+                Ok((load(true)?, Some(arming)))
+            })
     }
 
     /// Whether `service` can be measured with what was loaded.
     pub(crate) fn gives(&self, service: Service) -> bool {
         match service {
             Service::Irq => self.irq.is_some(),
-            Service::Softirq => self.deferred.is_some(),
+            Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
             Service::Worker => self.worker.is_some(),
             Service::Fifo(_) | Service::Other => true,
         }
@@ -228,10 +222,72 @@ impl Programs {
             Service::Worker if self.deferred.is_some() => objects::WORKER.name,
             _ => objects::DEFERRED.name,
         };
+        let reason = self
+            .refusal_of(name)
+            .map_or("not tried", |refused| &refused.reason);
+        match (service, self.refusal_of(SOFT_TIMERS)) {
+            (Service::Softirq, Some(other)) => format!("{reason}; {}", other.reason),
+            _ => reason.into(),
+        }
+    }
+
+    /// Why an object was refused, if it was.
+    pub(crate) fn refusal_of(&self, name: &str) -> Option<&Refused> {
         self.refused
             .iter()
             .find(|(refused, _)| *refused == name)
-            .map_or_else(|| "not tried".into(), |(_, refused)| refused.reason.clone())
+            .map(|(_, refused)| refused)
+    }
+
+    /// Adds what stamps the handler of interrupt `irq`, for a thread that
+    /// waits on `cpu`; instead of what stamps the timer's interrupt.
+    pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, cpu: Cpu) {
+        self.irq = None;
+        let mut source = [0; 8];
+        source[..4].copy_from_slice(&irq.to_ne_bytes());
+        source[4..].copy_from_slice(&cpu.0.to_ne_bytes());
+        let loaded = self.load_shared(objects::EXTERNAL, extent, |open| {
+            for mut map in open.maps_mut() {
+                if map.name().to_string_lossy().ends_with(".rodata") {
+                    map.set_initial_value(&source)?;
+                }
+            }
+            Ok(())
+        });
+        match loaded {
+            Ok(loaded) => self.external = Some(loaded),
+            Err(refused) => self.refused.push((objects::EXTERNAL.name, refused)),
+        }
+    }
+
+    /// Whether stage `irq` is stamped.
+    pub(crate) fn has_irq(&self) -> bool {
+        self.irq.is_some() || self.external.is_some()
+    }
+
+    /// Where the softirq timer is refused, tries on `cpu` whether timer
+    /// descriptors serve instead. The programs must be attached and `board`,
+    /// which is theirs, not in use.
+    pub(crate) fn try_soft_timers(&mut self, cpu: Cpu, board: &Board) {
+        if self.refusal_of(objects::DEFERRED.name).is_none() || self.raise.is_none() {
+            return;
+        }
+        match soft::try_on(cpu, board) {
+            Ok(()) => self.has_soft_timers = true,
+            Err(err) => {
+                let reason = err.to_string();
+                self.refused.push((SOFT_TIMERS, Refused { reason }));
+            }
+        }
+    }
+
+    /// What serves the deferred route here.
+    pub(crate) fn deferral(&self) -> DeferredBy {
+        if self.has_soft_timers {
+            DeferredBy::Descriptor
+        } else {
+            DeferredBy::Callback
+        }
     }
 
     /// A ring buffer for the deferred thread at `place` of `cpu`.
@@ -266,19 +322,30 @@ impl Programs {
         })
     }
 
-    /// Turns the timing of the programs on and off as its share of the time
-    /// asks; to be called often.
-    pub(crate) fn time_programs(&mut self, now: Nanos) {
-        self.statistics.turn(now);
+    /// Lets the kernel time the programs until [`Programs::end_timing`].
+    pub(crate) fn begin_timing(&mut self, now: Nanos) {
+        self.statistics.on = objects::keep_statistics().map(|fd| (fd, now));
+    }
+
+    /// Ends the timing of the programs, and returns when that is done.
+    pub(crate) fn end_timing(&mut self, now: Nanos) {
+        if let Some((fd, since)) = self.statistics.on.take() {
+            drop(fd);
+            self.statistics.timed += now.saturating_sub(since);
+        }
     }
 
     /// Hooks the programs to their tracepoints.
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
         self.chain.attach()?;
-        for object in [&mut self.irq, &mut self.raise, &mut self.worker]
-            .into_iter()
-            .flatten()
-        {
+        let optional = [
+            &mut self.irq,
+            &mut self.raise,
+            &mut self.arming,
+            &mut self.worker,
+            &mut self.external,
+        ];
+        for object in optional.into_iter().flatten() {
             object.attach()?;
         }
         Ok(())
@@ -308,32 +375,36 @@ impl Programs {
         }
     }
 
-    /// What each program and callback cost so far, of `wall` measured. The
-    /// programs' share is taken from the parts of the time in which the
-    /// kernel timed them.
-    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, now: Nanos) -> Vec<ProgramCost> {
+    /// What each program and callback cost in `wall`, the time recorded: the
+    /// programs by what they cost while the kernel timed them just before,
+    /// the callbacks by what they cost in `ran`, the time since they began.
+    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
         let objects = [
             Some(&self.chain),
             self.irq.as_ref(),
             self.raise.as_ref(),
+            self.arming.as_ref(),
             self.worker.as_ref(),
+            self.external.as_ref(),
         ];
         let mut cost: Vec<ProgramCost> = objects
             .into_iter()
             .flatten()
             .flat_map(Loaded::cost)
             .collect();
-        let timed = self.statistics.timed(now);
+        let timed = self.statistics.timed;
         cost.iter_mut().for_each(|one| scale(one, wall, timed));
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {
                 let run_ns = Nanos::from_ns(values.iter().map(|(_, ns)| ns).sum());
-                cost.push(ProgramCost {
+                let mut one = ProgramCost {
                     name: name.into(),
                     runs,
                     run_ns,
-                });
+                };
+                scale(&mut one, wall, ran);
+                cost.push(one);
             }
         };
         if let Some(deferred) = &self.deferred {

@@ -16,6 +16,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::board::{Board, CpuBoard, Slot};
 use super::doorbell::Doorbell;
+use super::external::External;
+use super::lines::Turn;
+use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::timeline::Timeline;
 
@@ -36,6 +39,12 @@ pub(crate) struct Shared {
 pub(crate) enum Waking {
     /// By its own timer, on this timeline.
     Timer,
+    /// By its own timer descriptor, on this timeline.
+    SoftTimer,
+    /// By the interrupt of this device.
+    Interrupt(Arc<External>),
+    /// By nothing: it raises the interrupt of this device, on this timeline.
+    Raising(Arc<External>),
     /// By the softirq's callback, through this ring buffer.
     Doorbell(OwnedFd),
 }
@@ -44,7 +53,7 @@ pub(crate) enum Waking {
 #[derive(Debug)]
 pub(crate) struct MeasuringThread {
     pub(crate) tid: Tid,
-    start: Sender<Option<Timeline>>,
+    start: Sender<Option<(Timeline, Turn)>>,
     handle: JoinHandle<()>,
 }
 
@@ -70,7 +79,7 @@ impl MeasuringThread {
     }
 
     /// Lets it measure; a thread that is woken by a doorbell needs no timeline.
-    pub(crate) fn start(&self, timeline: Option<Timeline>) {
+    pub(crate) fn start(&self, timeline: Option<(Timeline, Turn)>) {
         // A thread that is gone has reported why when it was prepared.
         let _ = self.start.send(timeline);
     }
@@ -88,41 +97,56 @@ fn run(
     service: Service,
     waking: Waking,
     ready: &Sender<io::Result<Tid>>,
-    started: &Receiver<Option<Timeline>>,
+    started: &Receiver<Option<(Timeline, Turn)>>,
 ) {
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))
         .and_then(|()| policy::schedule_as(service))
-        .and_then(|()| match waking {
-            Waking::Timer => Ok(None),
-            Waking::Doorbell(ring) => Doorbell::new(ring).and_then(with_epoll).map(Some),
-        });
+        .and_then(|()| Waiting::new(waking));
     policy::refuse_timer_slack();
     policy::touch_stack();
     // SAFETY: takes nothing; cannot fail.
     let tid = Tid(unsafe { libc::gettid() }.cast_unsigned());
-    let (report, doorbell) = match prepared {
-        Ok(doorbell) => (Ok(tid), doorbell),
-        Err(err) => (Err(err), None),
+    let waiting = match prepared {
+        Ok(waiting) => waiting,
+        Err(err) => {
+            // The other end waits for exactly this message.
+            let _ = ready.send(Err(err));
+            return;
+        }
     };
-    let failed = report.is_err();
-    // The other end waits for exactly this message.
-    let _ = ready.send(report);
-    if failed {
-        return;
-    }
+    // As above.
+    let _ = ready.send(Ok(tid));
     let Ok(timeline) = started.recv() else {
         return;
     };
     let (_, faults) = policy::usage_of_thread();
     let cpu_board = shared.board.cpu(cpu.0);
     let ring = shared.board.ring(cpu_board, line);
-    match (timeline, doorbell) {
-        (Some(timeline), _) => measure_timer(shared, cpu_board, line, ring, timeline),
-        (None, Some((doorbell, epoll))) => {
+    match (waiting, timeline) {
+        (Waiting::Doorbell(doorbell, epoll), _) => {
             measure_doorbell(shared, cpu_board, line, ring, &doorbell, &epoll);
         }
-        (None, None) => {}
+        (Waiting::Timer, Some((timeline, turn))) => {
+            measure_timer(
+                shared,
+                cpu_board,
+                line,
+                ring,
+                timeline,
+                turn,
+                clock::sleep_until,
+            );
+        }
+        (Waiting::SoftTimer(timer), Some((timeline, turn))) => {
+            let wait = |time| timer.wait_until(time);
+            measure_timer(shared, cpu_board, line, ring, timeline, turn, wait);
+        }
+        (Waiting::Interrupt(device), _) => device.wait(shared, cpu_board, line, ring),
+        (Waiting::Raising(device), Some((timeline, _))) => {
+            device.raise(shared, cpu_board, line, ring, timeline);
+        }
+        (_, None) => {}
     }
     let (cpu_ns, faults_after) = policy::usage_of_thread();
     shared.cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
@@ -131,43 +155,67 @@ fn run(
         .fetch_add(faults_after - faults, Ordering::Relaxed);
 }
 
-fn with_epoll(doorbell: Doorbell) -> io::Result<(Doorbell, Epoll)> {
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    epoll.add(doorbell.ring(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-    Ok((doorbell, epoll))
+/// What a thread waits with.
+enum Waiting {
+    Timer,
+    SoftTimer(SoftTimer),
+    Doorbell(Doorbell, Epoll),
+    Interrupt(Arc<External>),
+    Raising(Arc<External>),
 }
 
-/// Sleeps until each expiry of the timeline that has not passed.
+impl Waiting {
+    fn new(waking: Waking) -> io::Result<Self> {
+        Ok(match waking {
+            Waking::Timer => Self::Timer,
+            Waking::Interrupt(device) => Self::Interrupt(device),
+            Waking::Raising(device) => Self::Raising(device),
+            Waking::SoftTimer => Self::SoftTimer(SoftTimer::new()?),
+            Waking::Doorbell(ring) => {
+                let doorbell = Doorbell::new(ring)?;
+                let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+                epoll.add(doorbell.ring(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+                Self::Doorbell(doorbell, epoll)
+            }
+        })
+    }
+}
+
+/// Waits for each expiry of the timeline that has not passed.
 fn measure_timer(
     shared: &Shared,
     cpu: &CpuBoard,
     index: usize,
     ring: &[Slot],
     mut timeline: Timeline,
+    turn: Turn,
+    wait_until: impl Fn(Nanos),
 ) {
-    let line = &cpu.lines[index];
+    let (line, expiry) = (&cpu.lines[index], &cpu.expiries[index]);
     let room = ring.len() as u64;
     let first = cpu.lines_first_slot.load(Ordering::Relaxed) + index as u64 * room;
     let mut head = 0_u64;
     let mut lost = 0_u64;
+    advance(&mut timeline, turn.first);
     while !shared.stop.load(Ordering::Relaxed) {
         let place = head % room;
         let has_room = head - line.tail.load(Ordering::Acquire) < room;
         #[allow(clippy::cast_possible_truncation)]
         let slot = &ring[place as usize];
         if has_room {
-            slot.begin(timeline.seq(), timeline.expiry(), lost);
+            slot.begin(timeline.seq() / turn.stride, timeline.expiry(), lost);
             line.slot.store(first + place, Ordering::Relaxed);
             line.waiting.store(1, Ordering::Relaxed);
+            expiry.store(timeline.expiry().ns(), Ordering::Relaxed);
         }
         // The programs run on this CPU, so they see the stores in order as
         // long as the compiler keeps them so.
         compiler_fence(Ordering::SeqCst);
-        clock::sleep_until(timeline.expiry());
+        wait_until(timeline.expiry());
         let user = clock::now();
         if has_room {
             line.waiting.store(0, Ordering::Relaxed);
-            line.timer.store(0, Ordering::Relaxed);
+            expiry.store(0, Ordering::Relaxed);
             slot.end_ns.store(user.ns(), Ordering::Relaxed);
             head += 1;
             lost = 0;
@@ -177,10 +225,16 @@ fn measure_timer(
             lost += 1;
             line.lost.store(lost, Ordering::Relaxed);
         }
-        timeline.advance();
+        advance(&mut timeline, turn.stride);
         while timeline.expiry() <= user {
-            timeline.advance();
+            advance(&mut timeline, turn.stride);
         }
+    }
+}
+
+fn advance(timeline: &mut Timeline, expiries: u64) {
+    for _ in 0..expiries {
+        timeline.advance();
     }
 }
 

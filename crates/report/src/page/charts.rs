@@ -156,6 +156,10 @@ fn example_view(
     start: Nanos,
 ) -> Option<ExampleView> {
     let line = lines.get(usize::from(one.line.0))?;
+    let before_waking = match route {
+        Route::Direct => Stage::Expire,
+        Route::Deferred => Stage::Signal,
+    };
     Some(ExampleView {
         at_ns: one.expiry.saturating_sub(start),
         cpu: line.cpu,
@@ -165,7 +169,7 @@ fn example_view(
             .filter_map(|stage| {
                 Some(PartView {
                     stage,
-                    name: part_name(stage, route).into(),
+                    name: part_name(stage, before_waking).into(),
                     ns: one.steps[stage.index()]?,
                 })
             })

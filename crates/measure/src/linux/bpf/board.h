@@ -36,12 +36,11 @@ struct board_line {
 	u64 head;      /* slots written */
 	u64 tail;      /* slots read */
 	u64 lost;      /* found no room since the last slot written */
-	u64 timer;     /* address of the hrtimer waited for, or 0 */
 	u64 slot;      /* index of the current activation's slot */
 	u32 waiting;   /* an activation is under way and its slot is ours */
-	u32 soft;      /* the timer expires in softirq context */
+	u32 padding;
 };
-_Static_assert(sizeof(struct board_line) == 48, "no hidden padding");
+_Static_assert(sizeof(struct board_line) == 40, "no hidden padding");
 
 /* Everything of one CPU; written on that CPU only. */
 struct board_cpu {
@@ -52,13 +51,17 @@ struct board_cpu {
 	u64 served_irq_ns;
 	u64 armed_expiry_ns;  /* expiry of the timer armed under `arming` */
 	u64 lines_first_slot; /* index of the first line's first slot */
+	u64 tid_bits;	      /* bit (tid % 64) of every measuring thread */
 	u32 arming;	      /* our callback is arming its own timer */
 	u32 worker_due;	      /* our callback wants a work item started */
 	u32 nr_lines;
 	u32 ring_bits; /* log2 of a line's slots */
+	u32 expired;	/* place of the line whose timer expired last */
+	u32 softirq_tid; /* who last ran a soft timer's callback */
 	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0 */
+	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 904, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 920, "no hidden padding");
 
 #endif

@@ -48,9 +48,20 @@ static __always_inline struct board_line *board_line(struct board_cpu *cpu, u64 
 	return i < BOARD_LINES ? &cpu->lines[i] : NULL;
 }
 
-/* Thread `tid`'s line among the CPU's, or NULL: not one of ours. */
+/*
+ * Thread `tid`'s line among the CPU's, or NULL: not one of ours. Most threads
+ * are not, and the bits tell; of ours, it is most often the thread whose
+ * timer expired last.
+ */
 static __always_inline struct board_line *line_of(struct board_cpu *cpu, u32 tid)
 {
+	u64 expired = cpu->expired;
+
+	if (!(cpu->tid_bits >> (tid & 63) & 1))
+		return NULL;
+	barrier_var(expired);
+	if (expired < BOARD_LINES && cpu->tids[expired] == tid)
+		return &cpu->lines[expired];
 	for (u32 i = 0; i < BOARD_LINES; i++) {
 		if (i >= cpu->nr_lines)
 			break;

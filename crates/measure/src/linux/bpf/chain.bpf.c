@@ -3,10 +3,17 @@
  * The stages of a thread's activation, from the timer's callback to the
  * switch to the thread:
  *
- *   hrtimer_start         remember which timer the thread waits for
- *   hrtimer_expire_entry  expire: that timer's callback begins
+ *   hrtimer_expire_entry  expire: the callback of the thread's timer begins
  *   sched_waking          waking: the thread becomes runnable
  *   sched_switch          running: the thread is switched in
+ *
+ * A timer is the thread's if it was programmed for the thread's expiry, to
+ * the ns. Somebody else's, programmed for the same instant, is served in the
+ * same interrupt, a callback earlier or later.
+ *
+ * A timer that is served in softirq context (PREEMPT_RT: those of normal
+ * threads and of timer descriptors) has the stages `raise` and `softirq`
+ * instead of `expire`.
  *
  * Not in it: `expiry` and `user`, which the thread itself writes, and `irq`
  * (irq.bpf.c). A thread that is preempted after its switch-in waits again;
@@ -15,31 +22,16 @@
 #include "kernel.h"
 #include "board_maps.h"
 
+/* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
+enum { SLACK_NS = 1 };
+
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-SEC("tp_btf/hrtimer_start")
-int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
-{
-	struct board_cpu *cpu = this_board_cpu();
-	struct board_line *line;
-
-	if (!cpu)
-		return 0;
-	if (cpu->arming) {
-		cpu->armed_expiry_ns = timer->node.expires;
-		return 0;
-	}
-	/* A wait starts in the thread that waits. */
-	line = line_of(cpu, (u32)bpf_get_current_pid_tgid());
-	if (line && line->waiting)
-		line->timer = (u64)timer;
-	return 0;
-}
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {
 	struct board_cpu *cpu = this_board_cpu();
+	u64 expiry_ns = timer->node.expires;
 
 	if (!cpu)
 		return 0;
@@ -49,16 +41,21 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 
 		if (i >= cpu->nr_lines)
 			break;
-		if (line->timer != (u64)timer)
+		if (expiry_ns - cpu->expiries[i] > SLACK_NS)
 			continue;
-		line->timer = 0;
+		cpu->expiries[i] = 0;
+		cpu->expired = i;
 		slot = board_slot(line);
 		if (!slot || !line->waiting)
 			break;
-		if (line->soft) {
+		if (BPF_CORE_READ_BITFIELD(timer, is_soft)) {
 			slot->softirq_ns = bpf_ktime_get_ns();
+			/* Arming it may have blocked: other wakeups. */
+			slot->waking_ns = 0;
+			slot->running_ns = 0;
 			slot->raise_ns = cpu->served_raise_ns;
 			slot->irq_ns = cpu->served_irq_ns;
+			cpu->softirq_tid = (u32)bpf_get_current_pid_tgid();
 		} else {
 			slot->expire_ns = bpf_ktime_get_ns();
 			slot->irq_ns = cpu->irq_ns;

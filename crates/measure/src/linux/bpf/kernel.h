@@ -42,6 +42,7 @@ struct timerqueue_node {
 struct hrtimer {
 	struct timerqueue_node node;
 	void *function;
+	u8 is_soft; /* its callback runs in softirq context */
 } __kernel_type;
 
 struct timer_list {

@@ -1,0 +1,156 @@
+//! Activations that begin with a device's interrupt instead of a timer's
+//! expiry: one thread raises it on time, another waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+
+use laggard_model::{Caveat, CaveatKind, Cpu, Service};
+
+use super::board::{CpuBoard, Slot};
+use super::clock;
+use super::thread::Shared;
+use super::uio::Uio;
+use crate::probe::{ProbeError, Request, Source};
+use crate::timeline::Timeline;
+
+/// A device and whether somebody waits for its interrupt.
+#[derive(Debug)]
+pub(crate) struct External {
+    uio: Uio,
+    is_awaited: AtomicBool,
+}
+
+impl External {
+    /// Opens the device of the request, if it names one, and settles on one
+    /// thread service and one CPU: those that were asked for, or `fifo:90`
+    /// where the interrupt goes.
+    pub(crate) fn of_request(request: &mut Request) -> Result<Option<Arc<Self>>, ProbeError> {
+        let Source::Uio(path) = &request.source else {
+            return Ok(None);
+        };
+        let refused = |reason: String| ProbeError::Source {
+            path: path.clone(),
+            reason,
+        };
+        let uio = Uio::open(path).map_err(|err| refused(err.to_string()))?;
+        uio.enable()
+            .map_err(|err| refused(format!("its interrupt cannot be enabled: {err}")))?;
+        if request.optional {
+            request.services = vec![Service::Fifo(90)];
+        }
+        match request.services[..] {
+            [only] if only.is_thread() => {}
+            _ => {
+                return Err(refused(
+                    "its interrupt wakes one thread: ask for one service, such as fifo:90".into(),
+                ));
+            }
+        }
+        if request.cpus.as_slice().len() != 1 {
+            request.cpus = [uio.cpu()].into_iter().collect();
+        }
+        Ok(Some(Arc::new(Self {
+            uio,
+            is_awaited: AtomicBool::new(false),
+        })))
+    }
+
+    /// The kernel's number of the interrupt.
+    pub(crate) fn irq(&self) -> u32 {
+        self.uio.irq
+    }
+
+    /// What raises the interrupt: a step below the thread that waits for it,
+    /// so that it does not hold that thread up.
+    pub(crate) fn raiser_service(waiter: Service) -> Service {
+        match waiter {
+            Service::Fifo(priority @ 2..) => Service::Fifo(priority - 1),
+            _ => Service::Other,
+        }
+    }
+
+    /// What begins the activations, and who handles the interrupt.
+    pub(crate) fn caveat(&self, cpu: Cpu) -> Caveat {
+        let threads = self.uio.handler_threads();
+        let handler = match threads.is_empty() {
+            true => "its handler runs in the interrupt".into(),
+            false => format!("its handlers run in threads ({})", threads.join(", ")),
+        };
+        Caveat::new(
+            CaveatKind::ExternalSource,
+            format!(
+                "activations begin when interrupt {} is raised, not at a timer's expiry; {handler}; the thread waits on CPU {cpu}",
+                self.uio.irq
+            ),
+            "compare with recordings of the same source only",
+        )
+    }
+
+    /// Waits for interrupts. Ends at the first after the stop.
+    pub(crate) fn wait(&self, shared: &Shared, cpu: &CpuBoard, index: usize, ring: &[Slot]) {
+        let line = &cpu.lines[index];
+        while !shared.stop.load(Ordering::Relaxed) {
+            if self.uio.enable().is_err() {
+                return;
+            }
+            self.is_awaited.store(true, Ordering::Release);
+            let waited = self.uio.wait();
+            let user = clock::now();
+            if waited.is_err() {
+                return;
+            }
+            self.uio.acknowledge();
+            if line.waiting.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            line.waiting.store(0, Ordering::Relaxed);
+            let head = line.head.load(Ordering::Relaxed);
+            #[allow(clippy::cast_possible_truncation)]
+            let slot = &ring[(head % ring.len() as u64) as usize];
+            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            line.head.store(head + 1, Ordering::Release);
+        }
+    }
+
+    /// Raises the interrupt at each expiry at which somebody waits for it,
+    /// and once at the stop, so that nobody waits on.
+    pub(crate) fn raise(
+        &self,
+        shared: &Shared,
+        cpu: &CpuBoard,
+        index: usize,
+        ring: &[Slot],
+        mut timeline: Timeline,
+    ) {
+        let line = &cpu.lines[index];
+        let room = ring.len() as u64;
+        let first = cpu.lines_first_slot.load(Ordering::Relaxed) + index as u64 * room;
+        let mut lost = 0;
+        while !shared.stop.load(Ordering::Relaxed) {
+            clock::sleep_until(timeline.expiry());
+            let head = line.head.load(Ordering::Acquire);
+            if self.is_awaited.swap(false, Ordering::AcqRel) {
+                if head - line.tail.load(Ordering::Acquire) < room {
+                    #[allow(clippy::cast_possible_truncation)]
+                    let slot = &ring[(head % room) as usize];
+                    slot.begin(timeline.seq(), timeline.expiry(), lost);
+                    lost = 0;
+                    line.slot.store(first + head % room, Ordering::Relaxed);
+                    line.waiting.store(1, Ordering::Release);
+                    compiler_fence(Ordering::SeqCst);
+                    slot.expiry_ns.store(clock::now().ns(), Ordering::Relaxed);
+                    self.uio.raise();
+                } else {
+                    lost += 1;
+                    self.is_awaited.store(true, Ordering::Release);
+                }
+                line.lost.store(lost, Ordering::Relaxed);
+            }
+            let now = clock::now();
+            while timeline.expiry() <= now {
+                timeline.advance();
+            }
+        }
+        self.uio.raise();
+    }
+}

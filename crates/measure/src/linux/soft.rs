@@ -1,0 +1,90 @@
+//! Timer descriptors, whose timers `PREEMPT_RT` kernels serve in softirq
+//! context: the deferred route where the kernel refuses BPF timers.
+
+use std::io;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use laggard_model::{Cpu, Nanos};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use super::board::Board;
+use super::{clock, policy};
+
+/// A timer descriptor.
+#[derive(Debug)]
+pub(crate) struct SoftTimer(TimerFd);
+
+impl SoftTimer {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_CLOEXEC,
+        )?))
+    }
+
+    /// Waits until `time`, or returns at once where it has passed.
+    #[allow(clippy::cast_possible_wrap)]
+    pub(crate) fn wait_until(&self, time: Nanos) {
+        let time = TimeSpec::new(
+            (time.ns() / 1_000_000_000) as libc::time_t,
+            (time.ns() % 1_000_000_000) as libc::c_long,
+        );
+        // The descriptor and the time are good and signals are blocked, so
+        // neither call can fail.
+        let _ = self.0.set(
+            Expiration::OneShot(time),
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+        );
+        let _ = self.0.wait();
+    }
+}
+
+/// Size of the ring that the trial borrows, as a power of two.
+const TRIAL_RING_BITS: u32 = 8;
+/// How long the trial's timer runs.
+const TRIAL_TIME: Nanos = Nanos::from_ms(1);
+
+/// Waits once on `cpu`, and says whether the timer was served in softirq
+/// context. The programs must be attached and the board not in use.
+pub(crate) fn try_on(cpu: Cpu, board: &Board) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| trial(cpu, board))
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
+    })
+}
+
+fn trial(cpu: Cpu, board: &Board) -> io::Result<()> {
+    policy::pin(cpu)?;
+    let timer = SoftTimer::new()?;
+    let own = board.cpu(cpu.0);
+    own.ring_bits.store(TRIAL_RING_BITS, Ordering::Relaxed);
+    own.lines_first_slot.store(0, Ordering::Relaxed);
+    let line = &own.lines[0];
+    let slot = &board.ring(own, 0)[0];
+    let expiry = clock::now() + TRIAL_TIME;
+    slot.begin(0, expiry, 0);
+    line.slot.store(0, Ordering::Relaxed);
+    line.waiting.store(1, Ordering::Relaxed);
+    own.expiries[0].store(expiry.ns(), Ordering::Relaxed);
+    own.nr_lines.store(1, Ordering::Release);
+    compiler_fence(Ordering::SeqCst);
+    timer.wait_until(expiry);
+    own.nr_lines.store(0, Ordering::Release);
+    own.expiries[0].store(0, Ordering::Relaxed);
+    line.waiting.store(0, Ordering::Relaxed);
+    match (
+        slot.softirq_ns.load(Ordering::Relaxed),
+        slot.expire_ns.load(Ordering::Relaxed),
+    ) {
+        (0, 0) => Err(io::Error::other(
+            "the callback of a timer descriptor was not seen",
+        )),
+        (0, _) => Err(io::Error::other(
+            "timer descriptors expire in the interrupt, not in softirq context",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! User-space I/O devices (UIO): an interrupt that a program waits for by
+//! reading a file.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use laggard_model::Cpu;
+
+use super::raise::{self, Raise};
+
+/// In a PCI device's configuration: the second byte of its command register,
+/// whose bit 2 disables the interrupt.
+const COMMAND_HIGH: (u64, u8) = (5, 1 << 2);
+
+/// A UIO device whose interrupt we can raise.
+#[derive(Debug)]
+pub(crate) struct Uio {
+    device: File,
+    /// The PCI configuration, where the driver leaves it to user space to
+    /// enable the interrupt again.
+    config: Option<File>,
+    raise: Box<dyn Raise>,
+    /// The kernel's number of the interrupt.
+    pub(crate) irq: u32,
+}
+
+impl Uio {
+    /// Opens `/dev/uioN`.
+    ///
+    /// # Errors
+    /// When it is no UIO device, has no interrupt, or is a device of which
+    /// nobody has said how to raise its interrupt.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().unwrap_or_default();
+        let class = Path::new("/sys/class/uio").join(name);
+        let pci = class.join("device");
+        let driver = read(&class.join("name"))?;
+        let config = match driver.as_str() {
+            "uio_pci_generic" => Some(open(&pci.join("config"))?),
+            _ => None,
+        };
+        let irq = read(&pci.join("irq"))?.parse().ok().filter(|&irq| irq > 0);
+        Ok(Self {
+            device: open(path)?,
+            config,
+            raise: raise::of_device(&pci)?,
+            irq: irq.ok_or_else(|| io::Error::other("the device has no interrupt"))?,
+        })
+    }
+
+    /// Lets the device's interrupt through, once.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        let Some(config) = &self.config else {
+            return (&self.device).write_all(&1_i32.to_ne_bytes());
+        };
+        let (offset, disabled) = COMMAND_HIGH;
+        let mut command = [0];
+        config.read_exact_at(&mut command, offset)?;
+        config.write_all_at(&[command[0] & !disabled], offset)
+    }
+
+    /// Waits for the interrupt.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        let mut count = [0; 4];
+        (&self.device).read_exact(&mut count)
+    }
+
+    /// Makes the device interrupt.
+    pub(crate) fn raise(&self) {
+        self.raise.raise();
+    }
+
+    /// Tells the device that its interrupt was seen.
+    pub(crate) fn acknowledge(&self) {
+        self.raise.acknowledge();
+    }
+
+    /// Where the interrupt goes, or the first CPU where that is not told.
+    pub(crate) fn cpu(&self) -> Cpu {
+        let irq = PathBuf::from(format!("/proc/irq/{}", self.irq));
+        ["effective_affinity_list", "smp_affinity_list"]
+            .iter()
+            .find_map(|file| {
+                let list = read(&irq.join(file)).ok()?.parse().ok();
+                list.and_then(|cpus: laggard_model::CpuList| cpus.as_slice().first().copied())
+            })
+            .unwrap_or(Cpu(0))
+    }
+
+    /// Names of the threads that the interrupt's handlers run in, if any.
+    pub(crate) fn handler_threads(&self) -> Vec<String> {
+        let begin = format!("irq/{}-", self.irq);
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = processes
+            .filter_map(Result::ok)
+            .filter_map(|process| read(&process.path().join("comm")).ok())
+            .filter(|name| name.starts_with(&begin))
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(named(path))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path).map_err(named(path))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// The error with the file's name.
+fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |err| io::Error::new(err.kind(), format!("{}: {err}", path.display()))
+}
