@@ -105,8 +105,8 @@ impl EpisodeWatch {
     }
 
     /// What the flight recorder cost so far.
-    pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        self.flight.cost()
+    pub(super) fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
+        self.flight.cost(wall)
     }
 
     /// Looks up all names and writes what waits.

@@ -123,7 +123,7 @@ impl Session<'_> {
         let Some(watch) = self.watch.take() else {
             return (last, Vec::new());
         };
-        let cost = watch.cost();
+        let cost = watch.cost(self.probe.cost().wall_ns);
         let finished = watch.finish();
         (last.and(finished), cost)
     }

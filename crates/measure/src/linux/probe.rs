@@ -37,7 +37,7 @@ const RING_BITS: (u32, u32) = (8, 16);
 const LEAD: Nanos = Nanos::from_ms(50);
 /// From the first expiry to the first that is recorded, at least. Programs
 /// are timed meanwhile.
-const WARM_UP: Nanos = Nanos::from_ms(500);
+pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
 /// From the end of the warm-up, whatever it disturbed, to the recording.
 const REST: Nanos = Nanos::from_ms(5);
 /// How long `stop` waits for threads that do not get to run.

@@ -88,7 +88,7 @@ struct Statistics {
 }
 
 /// From what was seen while `timed` to all of `wall`.
-fn scale(cost: &mut ProgramCost, wall: Nanos, timed: Nanos) {
+pub(super) fn scale(cost: &mut ProgramCost, wall: Nanos, timed: Nanos) {
     let scaled = |value: u64| {
         let all = u128::from(value) * u128::from(wall.ns()) / u128::from(timed.ns().max(1));
         u64::try_from(all).unwrap_or(u64::MAX)

@@ -9,7 +9,7 @@ mod record;
 mod ring;
 mod stacks;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
@@ -20,6 +20,8 @@ use libbpf_rs::btf::types::Typedef;
 
 use super::objects::{self, Loaded, Refused};
 use super::possible_cpus;
+use super::probe::WARM_UP;
+use super::programs::scale;
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
@@ -69,7 +71,6 @@ pub struct FlightRecorder {
     stacks: Option<StackSampler>,
     outside: Outside,
     cpus: CpuList,
-    _statistics: Option<OwnedFd>,
 }
 
 impl FlightRecorder {
@@ -122,7 +123,6 @@ impl FlightRecorder {
             stacks,
             outside: Outside::new(cpus),
             cpus: cpus.clone(),
-            _statistics: objects::keep_statistics(),
         };
         Ok((recorder, caveats))
     }
@@ -230,16 +230,18 @@ impl FlightRecorder {
         (!events.overwritten).then_some(signs)
     }
 
-    /// What each program cost so far, where the kernel keeps statistics.
-    pub fn cost(&self) -> Vec<ProgramCost> {
+    /// What each program cost in `wall` of recording, by what the kernel timed
+    /// while the probe warmed up.
+    pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
         self.loaded
             .cost()
             .into_iter()
             .chain(stacks.into_iter().flatten())
-            .map(|cost| ProgramCost {
-                name: format!("flight {}", cost.name),
-                ..cost
+            .map(|mut cost| {
+                scale(&mut cost, wall, WARM_UP);
+                cost.name.insert_str(0, "flight ");
+                cost
             })
             .collect()
     }
