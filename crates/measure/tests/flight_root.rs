@@ -6,8 +6,11 @@
 
 use std::time::Duration;
 
-use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder, online_cpus};
-use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Tid};
+use laggard_measure::linux::{
+    self, FlightError, FlightOptions, FlightRecorder, LinuxProbe, Wanted, online_cpus,
+};
+use laggard_measure::{Probe as _, Request, Source};
+use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Service, Tid};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
@@ -114,9 +117,12 @@ fn its_programs_cost_something_and_say_so() {
     let Some(recorder) = recorder() else {
         return;
     };
-    watch(&recorder);
+    // The kernel times programs while a probe warms up, and only then.
+    let mut probe = LinuxProbe::new(request(), Wanted::Bpf).unwrap();
+    probe.start().unwrap();
+    probe.stop();
 
-    let cost = recorder.cost();
+    let cost = recorder.cost(Nanos::from_secs(1));
 
     for name in ["flight on_sched_switch", "flight on_sample"] {
         let ran = cost.iter().any(|one| one.name == name && one.runs > 0);
@@ -135,4 +141,16 @@ fn a_rate_out_of_range_is_refused() {
         err.to_string(),
         "0 stack samples a second are out of range; use 1 to 10000"
     );
+}
+
+fn request() -> Request {
+    Request {
+        cpus: online_cpus(),
+        services: vec![Service::Other],
+        optional: false,
+        period: Nanos::from_ms(1),
+        dither: true,
+        seed: 1,
+        source: Source::Timer,
+    }
 }
