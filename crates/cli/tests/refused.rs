@@ -149,12 +149,17 @@ fn a_termination_signal_ends_a_complete_recording_and_its_load() {
 #[test]
 fn a_load_that_fails_is_a_caveat_and_not_a_silent_idle_run() {
     let dir = open_folder();
+    let record = "./laggard record -q --backend=user --services=other --duration=5s";
 
-    let output = shell(
+    let early = shell(dir.path(), &format!("{record} -o r.laggard -- false"));
+    let caveat = has_caveat(&manifest(dir.path()), "load_ended");
+    let late = shell(
         dir.path(),
-        "./laggard record -q -o r.laggard --backend=user --services=other --duration=2s -- false",
+        &format!("rm -r r.laggard; {record} -o r.laggard -- sh -c 'sleep 2; exit 1'"),
     );
 
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // It failed before anything was measured, which is no result.
+    assert_eq!((early.status.code(), caveat), (Some(3), true), "{early:?}");
+    assert_eq!(late.status.code(), Some(0), "{late:?}");
     assert!(has_caveat(&manifest(dir.path()), "load_ended"));
 }
