@@ -1,7 +1,7 @@
 // What fake probes play: known truth.
 
-const STAGES = '[["irq", 2000], ["expire", 700], ["waking", 900], ["running", 1500], ["user", 1400]]';
-const LATE = '[["irq", 2000], ["expire", 700], ["waking", 900], ["running", 120000], ["user", 1400]]';
+const STAGES = '[["irq", 2000], ["expire", 704], ["waking", 896], ["running", 1504], ["user", 1400]]';
+const LATE = '[["irq", 2000], ["expire", 704], ["waking", 896], ["running", 120000], ["user", 1400]]';
 
 /** Two services; every 50th activation is late, and one stall stops everything for 8 ms. */
 export const BUSY = `
