@@ -190,11 +190,11 @@ impl LineReader {
             if self.next_seq < missed_until {
                 match self.served(expiry, skips, end) {
                     Some(served) => self.note_missed(expiry, served, skips, into),
-                    // Nothing kept the service busy then, so it was served and
-                    // found no room. A follower that was not asked has been
-                    // counted by the callback.
-                    None if !self.is_follower => losses.add(LossReason::RingFull, 1),
-                    None => {}
+                    // Nothing kept the service busy then: it was served and
+                    // found no room or, a follower, was not asked. A gap that
+                    // nothing explains counts as lost, if need be twice.
+                    None if self.is_follower => losses.add(LossReason::SignalFailed, 1),
+                    None => losses.add(LossReason::RingFull, 1),
                 }
             }
             self.next_seq += 1;
