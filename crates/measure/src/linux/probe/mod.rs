@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, Cpu, Line, LossReason, Losses, Nanos, OwnCost, Service,
+    Stage,
 };
 
 use super::collector::{LineReader, Skips};
@@ -366,15 +367,28 @@ impl Probe for LinuxProbe {
 
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
+        let (mut direct, mut softirq, mut followers) = (0, 0, 0);
         for (cpu, reader) in &self.readers {
-            losses.add(
-                LossReason::RingFull,
-                reader.lost_since(self.shared.board.cpu(*cpu)),
-            );
+            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
+            losses.add(LossReason::RingFull, lost);
+            match reader.last {
+                _ if reader.is_follower => followers += reader.unexplained,
+                Stage::Softirq => softirq += reader.unexplained,
+                _ => direct += reader.unexplained,
+            }
         }
-        if let Some(programs) = &self.programs {
-            programs.count_losses(&self.cpus(), &mut losses);
-        }
+        let cpus = self.cpus();
+        let programs = self.programs.as_ref();
+        let (foreign, unsignalled) = programs.map_or((0, 0), |all| all.failures(&cpus));
+        // A failure leaves a gap, and is not to count twice; one with nothing
+        // after it leaves none.
+        let unasked = followers.max(unsignalled);
+        losses.add(LossReason::Foreign, foreign);
+        losses.add(LossReason::SignalFailed, unasked);
+        losses.add(
+            LossReason::RingFull,
+            direct + softirq.saturating_sub(foreign),
+        );
         losses
     }
 

@@ -42,6 +42,7 @@ pub(super) fn readers(
                 begin: Nanos::ZERO,
                 until: Nanos::MAX,
                 unrecorded: 0,
+                unexplained: 0,
                 mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
             };
             readers.push((plan.cpu, reader));

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use laggard_bpf::object::{Loaded, Refused};
-use laggard_model::{LossReason, Losses, Service};
+use laggard_model::Service;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
@@ -112,15 +112,17 @@ impl Programs {
         }
     }
 
-    /// What the softirq's callbacks counted as lost.
-    pub(crate) fn count_losses(&self, cpus: &[u32], losses: &mut Losses) {
+    /// How often the softirq's callbacks ran on another CPU, and how often they
+    /// could not wake a thread, since the start.
+    pub(crate) fn failures(&self, cpus: &[u32]) -> (u64, u64) {
         let Some(deferred) = &self.deferred else {
-            return;
+            return (0, 0);
         };
-        for one in cpus.iter().filter_map(|&cpu| deferral(deferred, cpu)) {
-            losses.add(LossReason::Foreign, one.foreign);
-            losses.add(LossReason::SignalFailed, one.unsignalled);
-        }
+        cpus.iter()
+            .filter_map(|&cpu| deferral(deferred, cpu))
+            .fold((0, 0), |(foreign, unsignalled), one| {
+                (foreign + one.foreign, unsignalled + one.unsignalled)
+            })
     }
 }
 
