@@ -8,7 +8,10 @@
 #ifndef LAGGARD_KERNEL_H
 #define LAGGARD_KERNEL_H
 
+/* Newer headers define `bpf_wq`, older do not; ours are under its name. */
+#define bpf_wq bpf_wq_of_header
 #include <linux/bpf.h>
+#undef bpf_wq
 #include <stdbool.h>
 
 #include <bpf/bpf_helpers.h>
