@@ -49,12 +49,11 @@ impl Session<'_> {
         let stopped = self.meanwhile.stop();
         self.progress.end();
         self.probe.drain(&mut batch);
-        let last = match &end {
-            // The disk has refused already; a second refusal says no more.
-            End::Failed(_) | End::NotWritten => Ok(true),
-            _ => self.keep(batch, end_ns),
-        };
-        let (last, watched) = self.end_watch(last.map(|_| ()));
+        // Where the disk has refused already, a second refusal says no more.
+        if !matches!(end, End::Failed(_) | End::NotWritten) {
+            self.keep(batch, end_ns);
+        }
+        let (last, watched) = self.end_watch();
         let (probe, run) = (&self.probe, self.meanwhile.run());
         let mut caveats: Vec<Caveat> = probe.caveats();
         let (losses, mut cost) = (probe.losses(), probe.cost());
@@ -98,34 +97,29 @@ impl Session<'_> {
             self.probe.drain(&mut batch);
             let now = self.probe.now();
             self.progress.observe(&batch, now.saturating_sub(start));
-            match self.keep(batch, now) {
-                Ok(true) => {}
-                Ok(false) => return End::NotWritten,
-                Err(err) => return End::Failed(err.into()),
+            if !self.keep(batch, now) {
+                return End::NotWritten;
             }
         }
     }
 
-    /// Whether the writer still takes what is to be kept.
-    fn keep(&mut self, batch: Batch, now: Nanos) -> Result<bool, WriteError> {
-        if let Some(watch) = &mut self.watch {
-            watch.observe(&batch, now)?;
-        }
-        Ok(self.writer.keep(batch, self.probe.losses(), now))
+    /// Keeps a batch. Whether what is to be kept is still written.
+    fn keep(&mut self, batch: Batch, now: Nanos) -> bool {
+        let watched = match &mut self.watch {
+            Some(watch) => watch.observe(&batch, now),
+            None => true,
+        };
+        self.writer.keep(batch, self.probe.losses(), now) && watched
     }
 
     /// Ends the watch for late activations, whatever happened; what its
     /// programs cost.
-    fn end_watch(
-        &mut self,
-        last: Result<(), WriteError>,
-    ) -> (Result<(), WriteError>, Vec<ProgramCost>) {
+    fn end_watch(&mut self) -> (Result<(), WriteError>, Vec<ProgramCost>) {
         let Some(watch) = self.watch.take() else {
-            return (last, Vec::new());
+            return (Ok(()), Vec::new());
         };
-        let cost = watch.cost(self.probe.cost().wall_ns);
-        let finished = watch.finish();
-        (last.and(finished), cost)
+        let cost = watch.cost();
+        (watch.finish(), cost)
     }
 
     fn note_load(

@@ -38,7 +38,7 @@ struct flight_record {
 	u8 runnable; /* of a switch: previous thread was still runnable */
 	s16 prio;    /* of a switch: next thread's, as the kernel counts */
 	union {
-		u8 name[16];
+		u64 name[2]; /* 16 bytes */
 		u64 address;
 	};
 };

@@ -21,8 +21,7 @@ use libbpf_rs::btf::types::Typedef;
 
 use super::objects;
 use super::possible_cpus;
-use super::probe::WARM_UP;
-use super::statistics::{cost_of, scale};
+use super::statistics::{cost_of, scaled};
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
@@ -231,20 +230,29 @@ impl FlightRecorder {
         (!events.overwritten).then_some(signs)
     }
 
-    /// What each program cost in `wall` of recording, by what the kernel timed
-    /// while the probe warmed up.
-    pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
+    /// What each program has cost since the kernel timed them, while the probe
+    /// warmed up: by what a run cost then, and by the records since.
+    pub fn cost(&self) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
-        cost_of(&self.loaded)
+        since_timed(cost_of(&self.loaded), self.rings.written())
             .into_iter()
             .chain(stacks.into_iter().flatten())
             .map(|mut cost| {
-                scale(&mut cost, wall, WARM_UP);
                 cost.name.insert_str(0, "flight ");
                 cost
             })
             .collect()
     }
+}
+
+/// What programs cost that write `written` records in all, one each run, from
+/// what they cost while they were timed.
+fn since_timed(timed: Vec<ProgramCost>, written: u64) -> Vec<ProgramCost> {
+    let runs = timed.iter().map(|one| one.runs).sum();
+    timed
+        .iter()
+        .map(|one| scaled(one, written.saturating_sub(runs), runs))
+        .collect()
 }
 
 fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {

@@ -65,6 +65,13 @@ impl<const WORDS: usize> Rings<WORDS> {
         &heads[cpu as usize]
     }
 
+    /// How many records were written in all.
+    pub(super) fn written(&self) -> u64 {
+        let cpus = self.cpus.as_slice().iter();
+        cpus.map(|cpu| self.head(cpu.0)[0].load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// The newest records of `cpu`, as long as going back finds them `wanted`.
     pub(super) fn newest(
         &self,

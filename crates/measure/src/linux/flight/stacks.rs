@@ -8,9 +8,9 @@ use libbpf_rs::Link;
 
 use super::super::statistics::cost_of;
 use super::super::{objects, possible_cpus};
-use super::perf;
 use super::record::{self, SAMPLE_WORDS};
 use super::ring::Rings;
+use super::{perf, since_timed};
 
 /// How long a ring holds at least: longer than a collector stays away.
 const RING_TIME: Nanos = Nanos::from_secs(1);
@@ -74,7 +74,7 @@ impl StackSampler {
     }
 
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        cost_of(&self.loaded)
+        since_timed(cost_of(&self.loaded), self.rings.written())
     }
 }
 
