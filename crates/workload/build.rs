@@ -13,15 +13,22 @@ const CLANG_VERSION: &str = "19";
 /// Where the probes' programs keep the kernel's types.
 const KERNEL_TYPES: &str = "../measure/src/linux/bpf";
 
+/// Where the programs are. All names must differ: their objects go to one folder.
+const SOURCES: [&str; 2] = ["src/disturb/kernel/bpf", "src/task/kernel/bpf"];
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let sources = Path::new("src/disturb/kernel/bpf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed={KERNEL_TYPES}/kernel.h");
+    println!("cargo::rerun-if-changed={KERNEL_TYPES}/workqueue.h");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = clang()?;
     let headers = kernel_headers()?;
-    for entry in sources.read_dir()? {
+    let mut files = Vec::new();
+    for folder in SOURCES {
+        println!("cargo::rerun-if-changed={folder}");
+        files.extend(Path::new(folder).read_dir()?);
+    }
+    for entry in files {
         let source = entry?.path();
         let Some(name) = source
             .file_name()

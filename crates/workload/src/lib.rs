@@ -2,5 +2,9 @@
 
 pub mod disturb;
 pub mod load;
+pub mod task;
 
+mod clock;
+mod object;
 mod scheduling;
+mod watchdog;

@@ -16,7 +16,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use super::hog::{ABOVE_ALL, in_thread};
 use super::{DisturbError, Hit, Site, clock};
-use object::{Fault, Loaded};
+use crate::object::Loaded;
+use object::Fault;
 
 /// Where in the kernel the time is spent.
 #[derive(Clone, Copy, Debug)]

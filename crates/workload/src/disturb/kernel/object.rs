@@ -1,87 +1,16 @@
-//! The BPF objects of the faults: loading, attaching, reading.
+//! The BPF objects of the faults, and what passes between them and us.
 
-use std::ffi::OsStr;
 use std::io;
-use std::sync::Mutex;
 
 use laggard_model::{Cpu, Nanos};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramInput, set_print,
-};
+use libbpf_rs::{MapCore, MapFlags};
 
-/// A BPF object that is part of this program.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source(&'static [u8]);
-
-macro_rules! source {
-    ($constant:ident, $name:literal) => {
-        /// See the `.bpf.c` file of this name.
-        pub(super) const $constant: Source = Source(include_bytes!(concat!(
-            env!("OUT_DIR"),
-            "/",
-            $name,
-            ".bpf.o"
-        )));
-    };
-}
+use crate::object::{Loaded, Source, source};
 
 source!(SOFTIRQ, "softirq");
 source!(SOFT_TIMER, "soft_timer");
 source!(IRQ, "irq");
 source!(IRQS_OFF, "irqs_off");
-
-/// What libbpf said since the last load.
-static SAID: Mutex<String> = Mutex::new(String::new());
-
-/// An object in the kernel. The kernel takes its programs and timers away
-/// when this value is dropped or the process ends, however it ends.
-#[derive(Debug)]
-pub(super) struct Loaded {
-    object: Object,
-    _links: Vec<Link>,
-}
-
-impl Source {
-    /// Loads the object, and attaches every program that a tracepoint calls.
-    pub(super) fn load(self) -> io::Result<Loaded> {
-        set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                said.push_str(&text);
-            }
-        })));
-        let load = || -> libbpf_rs::Result<Loaded> {
-            let object = ObjectBuilder::default().open_memory(self.0)?.load()?;
-            let links = object
-                .progs_mut()
-                .filter(|program| program.section().to_string_lossy().starts_with("tp_btf/"))
-                .map(|program| program.attach())
-                .collect::<Result<_, _>>()?;
-            Ok(Loaded {
-                object,
-                _links: links,
-            })
-        };
-        load().map_err(|err| reason(&err))
-    }
-}
-
-/// The error with libbpf's most telling line: the verifier's complaint, or
-/// else the last that names a cause.
-fn reason(err: &libbpf_rs::Error) -> io::Error {
-    let said = SAID
-        .lock()
-        .map(|mut said| std::mem::take(&mut *said))
-        .unwrap_or_default();
-    let noise = ["processed ", "PROG LOAD LOG", "failed to load"];
-    let telling = said
-        .lines()
-        .map(|line| line.trim_start_matches("libbpf: ").trim())
-        .rfind(|line| !line.is_empty() && !noise.iter().any(|noise| line.contains(noise)));
-    io::Error::other(match telling {
-        Some(line) => format!("{err} ({line})"),
-        None => err.to_string(),
-    })
-}
 
 /// The only key of a map with one entry.
 const FIRST: [u8; 4] = [0; 4];
@@ -156,29 +85,6 @@ impl Loaded {
             .as_deref()
             .and_then(Fault::from_bytes)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    /// Runs a program of section `syscall`, on this CPU.
-    pub(super) fn call(&self, name: &str) -> io::Result<()> {
-        let program = self
-            .object
-            .progs_mut()
-            .find(|program| program.name() == OsStr::new(name))
-            .ok_or(io::ErrorKind::NotFound)?;
-        let output = program
-            .test_run(ProgramInput::default())
-            .map_err(io::Error::other)?;
-        match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
-            0 => Ok(()),
-            code => Err(io::Error::from_raw_os_error(code)),
-        }
-    }
-
-    fn map(&self, name: &str) -> io::Result<libbpf_rs::Map<'_>> {
-        self.object
-            .maps()
-            .find(|map| map.name() == OsStr::new(name))
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
