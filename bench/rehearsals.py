@@ -76,9 +76,10 @@ def factor(value):
     return "-" if value is None else f"{value:.2f}"
 
 
-def worst(factors):
-    known = [max(one, 1 / one) for one in factors if one is not None]
-    return f"{max(known):.2f}" if known else "-"
+def worst(rows, predicted, key, least):
+    """The largest factor, either way, where at least so many were predicted."""
+    known = [max(task[key], 1 / task[key]) for _, task in rows if task[key] and predicted(task) >= least]
+    return f"{max(known):.2f} of {len(known)}" if known else "-"
 
 
 def table(folder):
@@ -95,9 +96,11 @@ def table(folder):
               f" {range_of(task['predicted_late'])} | {count['late']} | {task['late_verdict']} |")
     inside = sum(task["verdict"] == "inside" for _, task in rows)
     late = sum(task["late_verdict"] == "inside" for _, task in rows)
-    print(f"\n{len(rows)} rehearsals; underruns inside the interval: {inside}, late jobs: {late}; worst factor"
-          f" {worst(task['factor'] for _, task in rows)}, of the paper's rule"
-          f" {worst(task['paper_factor'] for _, task in rows)}.")
+    print(f"\n{len(rows)} rehearsals; inside the interval: underruns {inside}, late jobs {late}.")
+    for least in (0, 5):
+        ours = worst(rows, lambda task: task["predicted_failures"]["mean"], "factor", least)
+        paper = worst(rows, lambda task: task["paper_failures"], "paper_factor", least)
+        print(f"Worst factor where {least} or more were predicted: {ours}; of the paper's rule: {paper}.")
 
 
 def main():

@@ -5,6 +5,5 @@ pub mod load;
 pub mod task;
 
 mod clock;
-mod object;
 mod scheduling;
 mod watchdog;

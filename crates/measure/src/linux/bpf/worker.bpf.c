@@ -12,8 +12,6 @@
 #include "board_maps.h"
 #include "workqueue.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 enum { BUSY = 16 /* EBUSY: initialised by a trial before */ };
 
 struct work {

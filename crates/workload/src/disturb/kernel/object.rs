@@ -1,16 +1,21 @@
-//! The BPF objects of the faults, and what passes between them and us.
+//! The BPF objects of the faults, and what is passed to and fro.
 
 use std::io;
 
+use laggard_bpf::object;
 use laggard_model::{Cpu, Nanos};
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::object::{Loaded, Source, source};
+laggard_bpf::sources! {
+    SOFTIRQ = "softirq";
+    SOFT_TIMER = "soft_timer";
+    IRQ = "irq";
+    IRQS_OFF = "irqs_off";
+}
 
-source!(SOFTIRQ, "softirq");
-source!(SOFT_TIMER, "soft_timer");
-source!(IRQ, "irq");
-source!(IRQS_OFF, "irqs_off");
+/// An object in the kernel, attached.
+#[derive(Debug)]
+pub(super) struct Loaded(object::Loaded);
 
 /// The only key of a map with one entry.
 const FIRST: [u8; 4] = [0; 4];
@@ -68,23 +73,38 @@ impl Fault {
 }
 
 impl Loaded {
+    /// Loads an object, and attaches every program that a tracepoint calls.
+    pub(super) fn new(source: object::Source) -> io::Result<Self> {
+        let mut loaded = source
+            .load(&[], &[], |_| Ok(()))
+            .map_err(io::Error::other)?;
+        loaded.attach().map_err(io::Error::other)?;
+        Ok(Self(loaded))
+    }
+
     /// Tells the kernel what hit is due.
     pub(super) fn set(&self, fault: Fault) -> io::Result<()> {
-        self.map("faults")?
+        let faults = self.0.map("faults").map_err(io::Error::other)?;
+        faults
             .update(&FIRST, &fault.to_bytes(), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
     /// What the kernel has written down so far.
     pub(super) fn fault(&self) -> io::Result<Fault> {
-        let bytes = self
-            .map("faults")?
+        let faults = self.0.map("faults").map_err(io::Error::other)?;
+        let bytes = faults
             .lookup(&FIRST, MapFlags::ANY)
             .map_err(io::Error::other)?;
         bytes
             .as_deref()
             .and_then(Fault::from_bytes)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Runs a program of section `syscall`, on this CPU.
+    pub(super) fn call(&self, name: &str) -> io::Result<()> {
+        self.0.call(name, &mut []).map_err(io::Error::other)
     }
 }
 

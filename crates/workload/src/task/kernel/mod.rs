@@ -5,14 +5,14 @@
 
 mod object;
 
+use laggard_bpf::object::Source;
 use laggard_model::{ModelledTask, Nanos, Service, TaskCount};
 
 use super::calibration::{TRIAL, TRIALS, per_ms, rounds_in};
 use super::jobs::{count, jobs_in};
 use super::{TaskError, needs};
-use crate::object::{Loaded, Source};
 use crate::{clock, scheduling};
-use object::Plan;
+use object::{Loaded, Plan};
 
 /// A job that would begin later than this is left out.
 const MOST_LAG: Nanos = Nanos::from_ms(200);
@@ -35,7 +35,7 @@ pub(super) struct KernelTask {
 impl KernelTask {
     pub(super) fn ready(task: &ModelledTask, duration: Nanos) -> Result<Self, TaskError> {
         let jobs = jobs_in(task, duration);
-        let loaded = load(task, u32::try_from(jobs).unwrap_or(u32::MAX))?;
+        let loaded = load(task, usize::try_from(jobs).unwrap_or(usize::MAX))?;
         let ready = Self {
             task: task.clone(),
             loaded,
@@ -111,14 +111,14 @@ impl KernelTask {
     }
 }
 
-fn load(task: &ModelledTask, jobs: u32) -> Result<Loaded, TaskError> {
+fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
     let sources: &[Source] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
         _ => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
-    for source in sources {
-        match source.load_sized("jobs", jobs) {
+    for &source in sources {
+        match Loaded::new(source, jobs) {
             Ok(loaded) => return Ok(loaded),
             Err(err) => {
                 first_refusal.get_or_insert(err);

@@ -2,14 +2,20 @@
 
 use std::io;
 
+use laggard_bpf::object::{self, Source};
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::object::{Loaded, Source, source};
 use crate::task::jobs::Job;
 
-source!(SOFTIRQ, "task_softirq");
-source!(WORKER, "task_worker");
-source!(WORKER_IMPLICIT, "task_worker_implicit");
+laggard_bpf::sources! {
+    SOFTIRQ = "task_softirq";
+    WORKER = "task_worker";
+    WORKER_IMPLICIT = "task_worker_implicit";
+}
+
+/// An object in the kernel.
+#[derive(Debug)]
+pub(super) struct Loaded(object::Loaded);
 
 /// The only key of a map with one entry.
 const FIRST: [u8; 4] = [0; 4];
@@ -70,6 +76,23 @@ fn word(bytes: &[u8], index: usize) -> Option<u64> {
 }
 
 impl Loaded {
+    /// Loads an object, with room for so many jobs.
+    pub(super) fn new(source: Source, jobs: usize) -> io::Result<Self> {
+        source
+            .load(&[], &[("jobs", jobs)], |_| Ok(()))
+            .map(Self)
+            .map_err(io::Error::other)
+    }
+
+    /// Runs a program of section `syscall`, on this CPU.
+    pub(super) fn call(&self, name: &str) -> io::Result<()> {
+        self.0.call(name, &mut []).map_err(io::Error::other)
+    }
+
+    fn map(&self, name: &str) -> io::Result<libbpf_rs::Map<'_>> {
+        self.0.map(name).map_err(io::Error::other)
+    }
+
     /// Tells the kernel what is to be done.
     pub(super) fn set_plan(&self, plan: &Plan) -> io::Result<()> {
         self.map("plans")?

@@ -6,8 +6,6 @@
  */
 #include "task.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 struct alarm {
 	struct bpf_timer timer;
 };

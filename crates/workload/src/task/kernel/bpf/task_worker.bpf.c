@@ -7,8 +7,6 @@
 #include "task.h"
 #include "workqueue.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 enum { MOST_AT_ONCE = 32 };
 
 struct alarm {
