@@ -91,6 +91,11 @@ pub(crate) fn run(
     let mut recorder = Recorder::create(&dir, manifest)?;
     let progress = Progress::new(args.quiet, duration, probe.lines());
     let start = probe.start()?;
+    // The load works when the first activation can be late by it, not before.
+    while probe.now() < start {
+        let left = start.saturating_sub(probe.now());
+        probe.pause(left.into());
+    }
     meanwhile.begin(probe.now());
     begun();
     recorder.update(|manifest| {
