@@ -7,7 +7,7 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build page run test check bench install clean test-kernels static
+.PHONY: build page run test check bench install clean test-kernels static loads
 
 build: page
 	@scripts/packages build
@@ -54,6 +54,11 @@ check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+
+# The programs that the loads of real applications run.
+loads:
+	@scripts/packages loads
+	@echo 'All loads can be run: `$(LAGGARD) load list` shows them.'
 
 bench: build
 	@scripts/packages bench

@@ -19,6 +19,9 @@ const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 /// With `keep: tail`, samples are complete above about this quantile.
 const TAIL_QUANTILE: f64 = 0.9999;
 
+/// The name of a load that there was none of.
+pub(crate) const NO_LOAD: &str = "no load";
+
 /// One load's recordings, and who uses it how.
 pub(crate) struct Evidence {
     pub(crate) seen: LoadSeen,
@@ -32,7 +35,7 @@ pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
     let mut loads: BTreeMap<String, Evidence> = BTreeMap::new();
     for dir in dirs {
         let (load, seen, trust) = read_one(dir)?;
-        let name = load.as_ref().map_or_else(|| "no load".into(), name_of);
+        let name = load.as_ref().map_or_else(|| NO_LOAD.into(), name_of);
         let usage = load.and_then(|load| load.usage);
         let evidence = loads.entry(name.clone()).or_insert_with(|| Evidence {
             seen: LoadSeen {

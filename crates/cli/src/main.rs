@@ -13,6 +13,7 @@ mod pipe;
 mod provoke;
 mod qos;
 mod record;
+mod rehearse;
 mod report;
 mod sched;
 mod show;
@@ -28,13 +29,14 @@ use crate::args::{Args, Command};
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.command {
-        Command::Record(args) => record::record(args),
+        Command::Record(args) => record::record(&args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Sched(args) => sched::sched(&args),
+        Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

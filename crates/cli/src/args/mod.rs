@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod rehearsal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use rehearsal::RehearseArgs;
 
 use crate::exit::CODES;
 
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Forecast(ForecastArgs),
     /// Say whether a task set can be scheduled
     Sched(SchedArgs),
+    /// Run a model of an application and count its misses against the prediction
+    Rehearse(RehearseArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
     /// List loads, show what one does, or run one without measuring
@@ -83,6 +87,8 @@ pub(crate) enum SchemaOf {
     Forecast,
     /// `sched --json`
     Sched,
+    /// `rehearse --json`, and a rehearsal's `rehearsal.json`
+    Rehearse,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -337,6 +343,9 @@ pub(crate) enum LoadCommand {
     Run {
         /// Its name, or a TOML file
         name: String,
+        /// Only set it up, then write `ready` and wait for a line of input
+        #[arg(long, hide = true)]
+        hold: bool,
     },
 }
 

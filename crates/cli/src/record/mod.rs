@@ -41,12 +41,29 @@ pub(crate) const DEFAULT_SERVICES: [Service; 6] = [
 /// How long is recorded unless asked otherwise.
 const DEFAULT_DURATION: Nanos = Nanos::from_secs(30);
 
-pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Outcome> {
+    let interrupted = interruption()?;
+    let dir = run(args, &interrupted, || ())?;
+    finish(&dir, args.quiet)
+}
+
+/// A flag that Ctrl-C and termination set.
+pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
     }
-    let dir = args.output.clone().unwrap_or_else(default_name);
+    Ok(interrupted)
+}
+
+/// Records as asked, and calls `begun` once measuring has begun. Returns the
+/// recording's folder.
+pub(crate) fn run(
+    args: &RecordArgs,
+    interrupted: &AtomicBool,
+    begun: impl FnOnce(),
+) -> anyhow::Result<PathBuf> {
+    let dir = args.output.clone().unwrap_or_else(|| default_name(""));
     let duration = match (args.duration, args.command.is_empty()) {
         (None, true) => Some(DEFAULT_DURATION),
         (duration, _) => duration,
@@ -58,10 +75,10 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
         }
         false => None,
     };
-    let mut probe = probe(&args, seed)?;
-    let (watch, caveats) = EpisodeWatch::start(&args, &dir, probe.as_ref())?;
-    let mut meanwhile = Meanwhile::start(&args)?;
-    let mut manifest = beginning::manifest(&args, probe.as_ref(), meanwhile.run(), duration, seed);
+    let mut probe = probe(args, seed)?;
+    let (watch, caveats) = EpisodeWatch::start(args, &dir, probe.as_ref())?;
+    let mut meanwhile = Meanwhile::launch(args, interrupted)?;
+    let mut manifest = beginning::manifest(args, probe.as_ref(), meanwhile.run(), duration, seed);
     for caveat in caveats {
         if !manifest
             .caveats
@@ -74,7 +91,17 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
     let mut recorder = Recorder::create(&dir, manifest)?;
     let progress = Progress::new(args.quiet, duration, probe.lines());
     let start = probe.start()?;
-    recorder.update(|manifest| manifest.clock.start_ns = start);
+    // The load works when the first activation can be late by it, not before.
+    while probe.now() < start {
+        let left = start.saturating_sub(probe.now());
+        probe.pause(left.into());
+    }
+    meanwhile.begin(probe.now());
+    begun();
+    recorder.update(|manifest| {
+        manifest.clock.start_ns = start;
+        manifest.load = meanwhile.run();
+    });
     let session = Session {
         probe: probe.as_mut(),
         start,
@@ -83,9 +110,9 @@ pub(crate) fn record(args: RecordArgs) -> anyhow::Result<Outcome> {
         meanwhile: &mut meanwhile,
         progress,
     };
-    session.run(duration, &interrupted)?;
+    session.run(duration, interrupted)?;
     drop(awake);
-    finish(&dir, args.quiet)
+    Ok(dir)
 }
 
 fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
@@ -114,12 +141,13 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }
 
-/// A name that no other run has: the local time.
-fn default_name() -> PathBuf {
-    jiff::Zoned::now()
-        .strftime("%Y-%m-%d-%H%M%S.laggard")
-        .to_string()
-        .into()
+/// A name that no other run has: the local time, and `what` it is.
+pub(crate) fn default_name(what: &str) -> PathBuf {
+    let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
+    match what {
+        "" => format!("{now}.laggard").into(),
+        what => format!("{now}-{what}.laggard").into(),
+    }
 }
 
 /// Shows the result, unless asked not to.

@@ -85,13 +85,15 @@ struct Way<'a> {
 
 impl<'a> Way<'a> {
     fn new(seen: &'a LoadSeen, service: Service, tasks: &[Task]) -> Result<Self, InputError> {
-        // Irq and threads are reached directly; softirq and worker are not.
-        let direct = service.is_thread() || service == Service::Irq;
-        let route = if direct {
-            Route::Direct
-        } else {
-            Route::Deferred
-        };
+        // A thread that is reached both ways is a task's by its own timer.
+        let route = seen
+            .recordings
+            .iter()
+            .flat_map(|one| &one.streams)
+            .filter(|one| one.service == service)
+            .map(|one| one.route)
+            .min()
+            .unwrap_or(Route::Direct);
         let is_of = |of: (Service, Route)| of == (service, route);
         let streams: Vec<(&Seen, &Stream)> = seen
             .recordings

@@ -3,7 +3,7 @@
 mod build;
 mod text;
 
-use laggard_model::{Nanos, Service};
+use laggard_model::{Cpu, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,6 +29,9 @@ pub struct TaskAsked {
     pub blocking_ns: Nanos,
     /// The measured service that runs it.
     pub service: Service,
+    /// Where a rehearsal runs it, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
     /// Buffers, where it has them.
     pub buffers: Option<u32>,
 }
