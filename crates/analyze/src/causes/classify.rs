@@ -10,7 +10,7 @@ use super::context::{Context, Slice, Thread};
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
 const HRTIMER_SOFTIRQ: u32 = 8;
 /// Two programs on one tracepoint stamp it within this time.
-const SAME_INSTANT: Nanos = Nanos::from_us(10);
+pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
 /// A timer's interrupt that comes within this time was delivered as fast as
 /// machines do, also virtual ones.
 const DELIVERY: Nanos = Nanos::from_us(20);

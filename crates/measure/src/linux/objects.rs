@@ -41,6 +41,7 @@ source!(DEFERRED, "deferred");
 source!(WORKER, "worker");
 source!(FLIGHT, "flight");
 source!(STACKS, "stacks");
+source!(STEAL, "steal");
 source!(WORKER_IMPLICIT, "worker_implicit");
 
 /// Why the kernel did not take an object.

@@ -11,7 +11,6 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
-use super::hog::in_thread;
 use super::{DisturbError, Hit, Refused, Site, clock};
 use crate::scheduling::Policy;
 
@@ -24,7 +23,7 @@ const RESERVE: usize = 2000;
 const PAGE: usize = 4096;
 
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
-    in_thread(|| {
+    site.in_thread(|| {
         site.place(Policy::Other)?;
         let mut cost = learn().map_err(site.needs("learn what a mapping costs (madvise)"))?;
         let most = most_mappings().map_err(site.needs("read vm.max_map_count"))?;

@@ -9,7 +9,7 @@ use std::thread;
 
 use laggard_model::{CpuList, Nanos};
 
-use super::hog::{ABOVE_ALL, in_thread};
+use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 use crate::load::Launch;
 use crate::scheduling::Policy;
@@ -207,6 +207,7 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let beside = thread::Builder::new()
+            .name("lag/beside".into())
             .spawn_scoped(scope, || {
                 site.place(Policy::Other)?;
                 while !done.load(Ordering::Relaxed) {
@@ -215,7 +216,7 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
                 Ok::<_, DisturbError>(())
             })
             .map_err(site.needs("start another thread"))?;
-        let hits = in_thread(|| {
+        let hits = site.in_thread(|| {
             site.place(ABOVE_ALL)?;
             Ok(pauses(site, least))
         });
