@@ -48,6 +48,8 @@ class Kind:
     # A hit delays such a line whatever happens; else only hits count in which
     # one was late, whoever was the reason.
     always: bool = True
+    # Its threads also compute outside the hits.
+    computes_elsewhere: bool = False
     services: str = "softirq,worker,fifo:90,fifo:50,other"
     victim: bool = False  # the recorder itself is stopped
 
@@ -87,8 +89,11 @@ KINDS = {
     ),
     "thread": Kind(by("higher_priority", thread("thread")), THREADS),
     "page-fault": Kind(by("higher_priority", thread("page-fault"), activity("page_fault")), THREADS),
-    "lock": Kind(by("higher_priority", thread("lock-")), BELOW_60),
-    "lock-pi": Kind(by("higher_priority", thread("lock-")), BELOW_60),
+    "lock": Kind(by("higher_priority", thread("lock-")), BELOW_60, computes_elsewhere=True),
+    # The wait is the holder's own work, a seventh of the length.
+    "lock-pi": Kind(
+        by("higher_priority", thread("lock-")), BELOW_60, length="60ms", computes_elsewhere=True
+    ),
     "queue": Kind(by("equal", thread("queue")), NORMAL, length="40ms", always=False),
     "net": Kind(
         either(by("equal", thread("net")), by("softirq", activity({"softirq": 3}))),
@@ -119,6 +124,7 @@ def ns(text):
 class Verdict:
     """The counts of one row."""
 
+    kind: Kind
     hits: int = 0  # that could delay a measured activation
     found: int = 0
     named: int = 0
@@ -184,6 +190,7 @@ def judge(laggard, kind, recording, hits, every_ns=None):
     manifest, why, late = read(laggard, recording)
     begin, end = manifest["clock"]["start_ns"], manifest["clock"]["end_ns"]
     verdict = Verdict(
+        kind,
         total_ns=why["total_ns"],
         unexplained_ns=sum(one.counted(unexplained) for one in late),
         stolen_ns=sum(one.counted(outside) for one in late),
@@ -218,6 +225,10 @@ def judge_hit(verdict, kind, hit, met):
     verdict.hits += 1
     told = [one for one in met if one.counted(kind.names)]
     verdict.found += bool(told)
+    if told and not kind.always:
+        # How the scheduler shares the time of a hit is not known.
+        verdict.named += 1
+        return
     if not told:
         verdict.missed.append((hit["start_ns"], hit["length_ns"], [one.number for one in met]))
         return
@@ -273,6 +284,7 @@ def record(laggard, path, kind, load, seconds):
     command += ["--services", kind.services if kind else KINDS["softirq"].services]
     if load != "none":
         command += ["--load", load]
+    shutil.rmtree(path, ignore_errors=True)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     patience = time.monotonic() + 60
     while not os.path.exists(os.path.join(path, "manifest.json")):
@@ -325,9 +337,9 @@ def cells(verdict):
     return [
         percent(verdict.found, verdict.hits),
         percent(verdict.named, verdict.found),
-        percent(verdict.measured, verdict.found),
+        percent(verdict.measured, verdict.found) if verdict.kind.always else "-",
         period,
-        f"{verdict.elsewhere_ns / 1e6:.2f} ms",
+        "-" if verdict.kind.computes_elsewhere else f"{verdict.elsewhere_ns / 1e6:.1f} ms",
         f"{100 * verdict.unexplained_ns / whole:.1f} %",
         f"{100 * verdict.stolen_ns / whole:.0f} %",
         f"{verdict.surplus} / {verdict.lost}",
