@@ -50,6 +50,8 @@ class Kind:
     always: bool = True
     # Its threads also compute outside the hits.
     computes_elsewhere: bool = False
+    # The fault is what lies between two hits.
+    between: bool = False
     services: str = "softirq,worker,fifo:90,fifo:50,other"
     victim: bool = False  # the recorder itself is stopped
 
@@ -84,9 +86,7 @@ KINDS = {
     "softirq": Kind(by("softirq", activity({"softirq": 8})), ALL),
     "irq": Kind(by("interrupt", activity({"vector": "local_timer"})), ALL),
     "irqs-off": Kind(by("interrupts_off", thread("irqs-off")), ALL),
-    "preempt-off": Kind(
-        either(by("preemption_off", thread("preempt-off")), by("equal", thread("preempt-off"))), FIFO
-    ),
+    "preempt-off": Kind(by("preemption_off", thread("preempt-off")), FIFO, length="4500us"),
     "thread": Kind(by("higher_priority", thread("thread")), THREADS),
     "page-fault": Kind(by("higher_priority", thread("page-fault"), activity("page_fault")), THREADS),
     "lock": Kind(by("higher_priority", thread("lock-")), BELOW_60, computes_elsewhere=True),
@@ -105,7 +105,10 @@ KINDS = {
         by("throttled"), services("other"), length="40ms", every="100ms", always=False,
         services="other", victim=True,
     ),
-    "rt-throttle": Kind(by("throttled"), FIFO, length="", every=""),
+    # Its hits are the pauses; who is delayed is so in between.
+    "rt-throttle": Kind(
+        by("higher_priority", thread("rt-throttle")), NORMAL, length="", every="", between=True
+    ),
 }
 SKIPPED = {
     "tick": "its hits are waits of its own timer, no activation's delay; the hidden tick is found in"
@@ -202,6 +205,8 @@ def judge(laggard, kind, recording, hits, every_ns=None):
     )
     for hit in hits:
         hit["end"] = hit["start_ns"] + hit["length_ns"]
+    if kind.between:
+        hits = [gap(*two) for two in zip(hits, hits[1:])]
     here = [one for one in late if one.line["cpu"] == CPU and kind.delays(one.line)]
     for hit in hits:
         if hit["start_ns"] < begin or hit["end"] + LONGEST_GAP_NS > end:
@@ -218,6 +223,12 @@ def judge(laggard, kind, recording, hits, every_ns=None):
     if every_ns:
         verdict.period = period(why, kind, every_ns)
     return verdict
+
+
+def gap(before, after):
+    """What lies between two hits, as a hit."""
+    length = after["start_ns"] - before["end"]
+    return {"start_ns": before["end"], "length_ns": length, "end": after["start_ns"]}
 
 
 def judge_hit(verdict, kind, hit, met):
@@ -321,7 +332,15 @@ def prove(laggard, name, load, seconds, folder):
         hits = [json.loads(line) for line in file]
     if not hits:
         return f"skipped: {(provoked.stdout + provoked.stderr).strip().splitlines()[-1]}"
-    return judge(laggard, kind, path, hits, kind.every and ns(kind.every))
+    return judge(laggard, kind, path, hits, made_every(kind, hits))
+
+
+def made_every(kind, hits):
+    """The period that was asked for, or that the kernel chose."""
+    if kind.every:
+        return ns(kind.every)
+    starts = [hit["start_ns"] for hit in hits]
+    return (starts[-1] - starts[0]) / (len(starts) - 1) if len(starts) > 1 else None
 
 
 def percent(part, whole):
@@ -406,7 +425,7 @@ def arguments():
     parser.add_argument("--kinds", default=",".join([*KINDS, *SKIPPED, "undisturbed"]))
     parser.add_argument("--loads", default="none,fileio")
     parser.add_argument("--duration", default="12s")
-    parser.add_argument("--page")
+    parser.add_argument("--page", help="write the table here, between its marks")
     parser.add_argument("--keep", help="keep recordings and truth here")
     parser.add_argument("--judge", nargs=3, metavar=("KIND", "RECORDING", "HITS"))
     parser.add_argument("--verbose", action="store_true", help="show each hit that was missed")
@@ -421,7 +440,7 @@ def main():
         with open(truth, encoding="utf-8") as file:
             hits = [json.loads(line) for line in file]
         kind = KINDS[name]
-        verdict = judge(laggard, kind, recording, hits, kind.every and ns(kind.every))
+        verdict = judge(laggard, kind, recording, hits, made_every(kind, hits))
         print(table(COLUMNS, [[name, "-", *cells(verdict)]]))
         for one in verdict.missed:
             print(one)

@@ -181,6 +181,15 @@ pub struct Steal {
     pub time_ns: Nanos,
 }
 
+/// A thread could have gone on, but its control group's CPU quota was used up.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Throttle {
+    /// When it was taken off the CPU.
+    pub at_ns: Nanos,
+    /// Which.
+    pub tid: Tid,
+}
+
 /// What the flight recorder knew of a window of time on one CPU.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Evidence {
@@ -192,6 +201,9 @@ pub struct Evidence {
     pub overwritten: bool,
     /// In order of time.
     pub events: Vec<FlightEvent>,
+    /// Threads that were stopped with their control group, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttles: Vec<Throttle>,
     /// In order of time; a little before and after the window too.
     pub samples: Vec<StackSample>,
     /// What took the samples, and how far apart; `None`: nothing did.

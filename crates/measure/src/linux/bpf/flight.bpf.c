@@ -17,42 +17,17 @@
  * left out by the loader.
  */
 #include "kernel.h"
+#include "overwritten.h"
 #include "flight.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-const volatile u32 ring_bits = 10;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct flight_head);
-} heads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct flight_record);
-} records SEC(".maps");
+RING_ENTRIES(records, struct flight_record);
 
 /* The next record of this CPU, with its time, or NULL: not a recorded CPU. */
 static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 cpu = bpf_get_smp_processor_id();
-	struct flight_head *head = bpf_map_lookup_elem(&heads, &cpu);
-	struct flight_record *record;
-	u32 index;
+	struct flight_record *record = next_entry(&records);
 
-	if (!head || !head->recorded)
-		return NULL;
-	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
-	index += head->first;
-	record = bpf_map_lookup_elem(&records, &index);
 	if (!record)
 		return NULL;
 	record->time_ns = now;
@@ -144,6 +119,33 @@ int BPF_PROG(on_cpu_idle, unsigned int state)
 					   note(FLIGHT_IDLE, state);
 }
 
+struct cfs_rq {
+	int throttle_count; /* groups above it, and its own, that are stopped */
+} __kernel_type;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} __kernel_type;
+
+struct task_struct___grouped {
+	struct sched_entity se;
+	bool throttled; /* Linux 6.18: taken off its queue, itself */
+} __kernel_type;
+
+static __always_inline u8 before(bool preempt, struct task_struct *prev)
+{
+	struct task_struct___grouped *grouped = (void *)prev;
+	bool throttled = false;
+
+	if (!preempt && prev->__state)
+		return BEFORE_SLEEPS;
+	if (bpf_core_field_exists(grouped->throttled))
+		throttled = grouped->throttled;
+	else if (bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
+		throttled = grouped->se.cfs_rq->throttle_count > 0;
+	return throttled ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
@@ -152,7 +154,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 
 	if (!record)
 		return 0;
-	record->runnable = preempt || prev->__state == 0;
+	record->before = before(preempt, prev);
 	record->prio = next->prio;
 	/* Byte by byte: a copy would need a helper that lockdown refuses. */
 #pragma unroll

@@ -2,10 +2,9 @@
 /*
  * The flight recorder's records: what each CPU did, one after the other.
  *
- * One ring per CPU, always on, overwritten: record `n` of a CPU lies at index
- * first + (n mod 2^ring_bits). Written on that CPU only. An
- * interrupt may write between another program's taking the time and its
- * taking a place, so neighbours can stand in the wrong order: sort by time.
+ * In rings as overwritten.h has them. An interrupt may write between another
+ * program's taking the time and its taking a place, so neighbours can stand in
+ * the wrong order: sort by time.
  */
 #ifndef LAGGARD_FLIGHT_H
 #define LAGGARD_FLIGHT_H
@@ -32,11 +31,18 @@ enum flight_vector {
 	VECTOR_THERMAL,
 };
 
+/* Why the thread before a switch does not run. Append only. */
+enum flight_before {
+	BEFORE_SLEEPS,
+	BEFORE_RUNNABLE,
+	BEFORE_THROTTLED, /* its control group has used up its quota */
+};
+
 struct flight_record {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u32 id;
 	u8 kind;
-	u8 runnable; /* of a switch: previous thread was still runnable */
+	u8 before;   /* of a switch: enum flight_before */
 	s16 prio;    /* of a switch: next thread's, as the kernel counts */
 	union {
 		u8 name[16];
@@ -44,13 +50,5 @@ struct flight_record {
 	};
 };
 _Static_assert(sizeof(struct flight_record) == 32, "no hidden padding");
-
-struct flight_head {
-	u64 count;    /* records written */
-	u32 first;    /* index of this CPU's first record */
-	u32 recorded; /* whether this CPU has a ring at all */
-	u64 line[6];  /* no two CPUs share a cache line */
-};
-_Static_assert(sizeof(struct flight_head) == 64, "no hidden padding");
 
 #endif

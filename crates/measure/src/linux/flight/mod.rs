@@ -13,6 +13,7 @@ mod steal;
 
 use std::os::fd::AsFd;
 
+use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
@@ -20,10 +21,10 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
-use super::objects::{self, Loaded, Refused};
+use super::objects;
 use super::possible_cpus;
 use super::probe::WARM_UP;
-use super::programs::scale;
+use super::statistics::{cost_of, scale};
 use hurry::Hurry;
 use outside::Outside;
 use record::RECORD_WORDS;
@@ -103,7 +104,7 @@ impl FlightRecorder {
         let mut loaded = objects::FLIGHT
             .load(&[], &sizes, |open| {
                 absent = leave_out_absent(open)?;
-                set_ring_bits(open, bits)
+                set_inputs(open, &bits.to_ne_bytes())
             })
             .map_err(refused)?;
         let rings = {
@@ -153,19 +154,20 @@ impl FlightRecorder {
     pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
         let mut has_context = false;
         let context = from.saturating_sub(CONTEXT);
-        let read = self.rings.newest(cpu.0, to, |words| {
+        let mut read = self.rings.newest(cpu.0, to, |words| {
             let time = record::time(words);
             let wanted = time >= from || (!has_context && time >= context);
             has_context |= time < from && record::is_switch(words);
             wanted
         });
-        let mut events: Vec<_> = read.records.iter().filter_map(record::event).collect();
-        events.sort_by_key(|event| event.at_ns);
+        read.records.sort_by_key(|words| record::time(words));
+        let events: Vec<_> = read.records.iter().filter_map(record::event).collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
             overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
             events,
+            throttles: record::throttles(&read.records),
             stolen: self.outside.stolen(cpu, from, to),
             steals: self
                 .steal
@@ -249,8 +251,7 @@ impl FlightRecorder {
     pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
         let steal = self.steal.as_ref().map(StealClock::cost);
-        self.loaded
-            .cost()
+        cost_of(&self.loaded)
             .into_iter()
             .chain(stacks.into_iter().flatten())
             .chain(steal.into_iter().flatten())
@@ -303,14 +304,4 @@ fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
         }
     }
     Ok(absent)
-}
-
-/// Tells an object how large its rings are; its only input.
-fn set_ring_bits(open: &mut OpenObject, bits: u32) -> libbpf_rs::Result<()> {
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata") {
-            map.set_initial_value(&bits.to_ne_bytes())?;
-        }
-    }
-    Ok(())
 }

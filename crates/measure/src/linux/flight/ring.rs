@@ -8,7 +8,7 @@ use laggard_model::{CpuList, Nanos};
 
 use super::super::board::Mapping;
 
-/// 8-byte words of one `struct flight_head`.
+/// 8-byte words of one `struct ring_head` of `bpf/overwritten.h`.
 const HEAD_WORDS: usize = 8;
 
 /// How far neighbours may stand in the wrong order: an interrupt writes between

@@ -3,13 +3,13 @@
 
 use std::os::fd::AsFd;
 
+use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
 
-use super::super::objects::{self, Loaded, Refused};
-use super::super::possible_cpus;
+use super::super::statistics::cost_of;
+use super::super::{objects, possible_cpus};
 use super::record::{self, RECORD_WORDS};
 use super::ring::Rings;
-use super::set_ring_bits;
 
 /// Readings of each CPU that are kept, as a power of two: at most one comes in
 /// a millisecond or so.
@@ -29,7 +29,9 @@ impl StealClock {
     pub(super) fn new(cpus: &CpuList) -> Result<Self, Refused> {
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
-        let mut loaded = objects::STEAL.load(&[], &sizes, |open| set_ring_bits(open, RING_BITS))?;
+        let mut loaded = objects::STEAL.load(&[], &sizes, |open| {
+            set_inputs(open, &RING_BITS.to_ne_bytes())
+        })?;
         let rings = {
             let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
             Rings::new((heads.as_fd(), nr_heads), records.as_fd(), RING_BITS, cpus)
@@ -67,6 +69,6 @@ impl StealClock {
     }
 
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        self.loaded.cost()
+        cost_of(&self.loaded)
     }
 }
