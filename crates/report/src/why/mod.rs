@@ -7,7 +7,7 @@ pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain, rank, rhythm};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank, rhythm};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
     Symbols,
@@ -27,6 +27,10 @@ pub use text::why_text;
 pub const WHY_SCHEMA: u32 = 1;
 /// A cause with less of the episodes' time than this gets no sentence.
 const WORTH_A_SENTENCE: f64 = 0.1;
+
+/// A rhythm is looked for in this many causes, those with most time: the search
+/// costs some 20 ms each. A rare but periodic one can be far from the top.
+const RHYTHMS: usize = 16;
 
 /// All that `why` needs to know of a recording.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ pub struct CauseRow {
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without_ns: Nanos,
     /// How it comes again and again, where chance does not explain that.
-    /// Looked for in causes with a tenth of the time or more.
+    /// Looked for in the causes with most time.
     pub rhythm: Option<RhythmRow>,
 }
 
@@ -163,7 +167,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
             service
                 .is_none_or(|wanted| wanted == line.service)
                 .then(|| {
-                    let explanation = explain(episode, line.service, line.route);
+                    let explanation = explain_named(episode, line.service, line.route, symbols);
                     (episode, line, explanation)
                 })
         })
@@ -176,9 +180,10 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let rows: Vec<CauseRow> = ranking
         .causes
         .iter()
-        .map(|cause| {
+        .enumerate()
+        .map(|(place, cause)| {
             let row = row(cause, ranking.total, duration);
-            let found = (row.share >= WORTH_A_SENTENCE).then(|| rhythm(cause));
+            let found = (place < RHYTHMS).then(|| rhythm(cause));
             CauseRow {
                 rhythm: found.flatten().map(RhythmRow::from),
                 ..row

@@ -95,7 +95,7 @@ fn episode(number: u64) -> Episode {
                     at_ns: at(1_015),
                     what: Happening::End(timer),
                 },
-                switch(3_000, 90, "laggard/1/fifo:", 9),
+                switch(3_000, 90, "lag/1/fifo:90", 9),
             ],
             samples: vec![sample(500), sample(1_500), sample(2_500)],
             sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
