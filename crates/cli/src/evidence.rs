@@ -9,6 +9,7 @@ use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
 use laggard_record::{Figure, Recording, Wanted};
 use laggard_report::Trust;
+use laggard_report::forecast::KnownCauses;
 use laggard_report::qos::{LoadSeen, Seen};
 
 use crate::exit::Outcome;
@@ -23,6 +24,8 @@ const TAIL_QUANTILE: f64 = 0.9999;
 pub(crate) struct Evidence {
     pub(crate) seen: LoadSeen,
     pub(crate) usage: Option<UsagePattern>,
+    /// Its folders, in the order of the recordings.
+    dirs: Vec<PathBuf>,
     /// Whether a recording lost too much to be trusted.
     pub(crate) is_untrustworthy: bool,
 }
@@ -40,13 +43,35 @@ pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
                 recordings: Vec::new(),
             },
             usage,
+            dirs: Vec::new(),
             is_untrustworthy: false,
         });
         evidence.is_untrustworthy |= trust != Trust::Good;
         evidence.usage = evidence.usage.or(usage);
         evidence.seen.recordings.push(seen);
+        evidence.dirs.push(dir.clone());
     }
     Ok(loads.into_values().collect())
+}
+
+/// The causes of a load's late activations, as far as they were kept.
+pub(crate) fn causes(evidence: &Evidence) -> anyhow::Result<KnownCauses> {
+    let mut known = KnownCauses::default();
+    for dir in &evidence.dirs {
+        let recording = Recording::open(dir)?;
+        let lines = &recording.manifest().lines;
+        known.next_recording();
+        let read = recording.each_episode(|episode, notes| {
+            let line = lines.get(usize::from(episode.line.0));
+            if let (Some(&line), Some(notes)) = (line, notes) {
+                known.add(&episode, line, &notes.symbols);
+            }
+        })?;
+        if let Some(notes) = read.notes {
+            known.name_by(&notes.symbols);
+        }
+    }
+    Ok(known)
 }
 
 fn name_of(load: &LoadRun) -> String {

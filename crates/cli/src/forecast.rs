@@ -23,7 +23,8 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
         .iter()
         .map(|one| {
             let (pattern, from) = used(args, one);
-            Ok(predict(&one.seen, pattern, from.into(), &horizons)?)
+            let known = evidence::causes(one)?;
+            Ok(predict(&one.seen, &known, pattern, from.into(), &horizons)?)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let report = ForecastReport {

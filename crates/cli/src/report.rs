@@ -1,11 +1,8 @@
 //! `laggard report`: recordings for others to look at.
 
-use std::fs;
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use anyhow::Context as _;
 use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
 use laggard_model::{Keep, Manifest};
 use laggard_record::{Recording, Wanted};
@@ -14,7 +11,7 @@ use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 
 use crate::args::ReportArgs;
 use crate::exit::Outcome;
-use crate::{pipe, show};
+use crate::{file, pipe, show};
 
 /// Threads that follow the courses: each has its own intervals, and more
 /// would not read faster from one disk.
@@ -37,7 +34,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         let text = laggard_report::markdown(&reports);
         match &args.output {
             None => pipe::print(&text)?,
-            Some(file) => write(file, &text)?,
+            Some(file) => file::write(file, "report", text.as_bytes())?,
         }
     } else {
         let data = PageData {
@@ -49,7 +46,8 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
             charts,
         };
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
-        write(file, &laggard_report::page::html(&data)?)?;
+        let page = laggard_report::page::html(&data)?;
+        file::write(file, "report", page.as_bytes())?;
         pipe::print(&format!("Wrote {}; open it in a browser\n", file.display()))?;
     }
     Ok(if is_good {
@@ -57,26 +55,6 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     } else {
         Outcome::Untrustworthy
     })
-}
-
-/// Under another name first, so that a reader never sees half a report.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let context = || format!("write the report `{}`", file.display());
-    let mut name = file
-        .file_name()
-        .ok_or_else(|| anyhow::anyhow!("give the name of a file after --output"))
-        .with_context(context)?
-        .to_owned();
-    name.push(".part");
-    let part = file.with_file_name(name);
-    let written = fs::File::create(&part)
-        .and_then(|mut part| part.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&part);
-    }
-    written.with_context(context)
 }
 
 /// A recording's figures, and what the page draws of them.
