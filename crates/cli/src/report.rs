@@ -1,23 +1,29 @@
 //! `laggard report`: recordings for others to look at.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
-use laggard_model::{Keep, Manifest};
+use laggard_model::{Caveat, Keep, Manifest, Nanos};
 use laggard_record::{Recording, Wanted};
+use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
+use laggard_report::qos::LoadSeen;
+use laggard_report::why::Late;
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 
 use crate::args::ReportArgs;
 use crate::exit::Outcome;
-use crate::{file, pipe, show};
+use crate::{evidence, file, forecast, pipe, qos, sched, show};
 
 /// Threads that follow the courses: each has its own intervals, and more
 /// would not read faster from one disk.
 const THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("eight is not zero");
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
+    if !args.markdown {
+        laggard_report::page::check()?;
+    }
     let mut reports = Vec::new();
     let mut charts = Vec::new();
     for dir in &args.recordings {
@@ -37,14 +43,15 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
             Some(file) => file::write(file, "report", text.as_bytes())?,
         }
     } else {
-        let data = PageData {
-            report: Report {
+        let data = answered(
+            args,
+            Report {
                 schema: SHOW_SCHEMA,
                 version: env!("CARGO_PKG_VERSION").into(),
                 recordings: reports,
             },
             charts,
-        };
+        )?;
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
         let page = laggard_report::page::html(&data)?;
         file::write(file, "report", page.as_bytes())?;
@@ -57,6 +64,37 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     })
 }
 
+/// The page's data with what the recordings answer: forecasts, buffers, and
+/// the user's task set. One without any activation answers nothing.
+fn answered(args: &ReportArgs, report: Report, charts: Vec<Charts>) -> anyhow::Result<PageData> {
+    let holds_some = |one: &RecordingReport| {
+        one.duration_ns > Nanos::ZERO && one.services.iter().any(|row| row.latency.samples > 0)
+    };
+    let dirs: Vec<PathBuf> = args
+        .recordings
+        .iter()
+        .zip(&report.recordings)
+        .filter(|(_, one)| holds_some(one))
+        .map(|(dir, _)| dir.clone())
+        .collect();
+    let seen = evidence::read(&dirs)?;
+    let loads: Vec<&LoadSeen> = seen.iter().map(|one| &one.seen).collect();
+    let applications = qos::choices(args.app.as_deref())?;
+    Ok(PageData {
+        forecast: match loads.is_empty() {
+            true => None,
+            false => Some(forecast::forecasts(&seen, None, &Horizon::ALL)?),
+        },
+        buffers: (!loads.is_empty()).then(|| laggard_report::page::buffers(&loads, applications)),
+        sched: match &args.tasks {
+            Some(file) => sched::answers(file, &seen)?,
+            None => Vec::new(),
+        },
+        report,
+        charts,
+    })
+}
+
 /// A recording's figures, and what the page draws of them.
 fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
     let recording = Recording::open(dir)?;
@@ -65,7 +103,22 @@ fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
     let Manifest { lines, clock, .. } = measured.manifest.clone();
     let by_cpu = laggard_report::recording(measured.clone(), true);
     let report = laggard_report::recording(measured, false);
-    let charts = laggard_report::page::charts(&report, by_cpu, &courses, &lines, clock.start_ns);
+    let episodes = recording.episodes()?;
+    let shortfalls = recording.shortfalls().iter().chain(&episodes.shortfalls);
+    let late = episodes.notes.as_ref().map(|notes| Late {
+        path: dir.display().to_string(),
+        manifest: recording.manifest(),
+        episodes: &episodes.episodes,
+        notes,
+        shortfalls: shortfalls.map(Caveat::from).collect(),
+    });
+    let charts = laggard_report::page::charts(
+        &report,
+        by_cpu,
+        &courses,
+        (&lines, clock.start_ns),
+        late.as_ref(),
+    );
     Ok((report, charts))
 }
 

@@ -8,7 +8,7 @@ const SOFTIRQS: [&str; 10] = [
 ];
 
 /// An activity in words.
-pub(super) fn activity(activity: Activity, symbols: &Symbols) -> String {
+pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Irq(number) => match symbols.interrupts.get(&number) {
             Some(devices) => format!("irq {number} ({devices})"),
