@@ -7,6 +7,7 @@ mod doctor;
 mod document;
 mod evidence;
 mod exit;
+mod file;
 mod forecast;
 mod load;
 mod pipe;

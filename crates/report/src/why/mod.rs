@@ -1,9 +1,12 @@
 //! `laggard why`: who made activations late.
 
 pub(crate) mod episode;
+mod flame;
+mod perfetto;
 mod table4;
 mod text;
 pub(crate) mod words;
+mod worth;
 
 use std::collections::BTreeMap;
 
@@ -20,8 +23,12 @@ use crate::duration::count;
 use crate::figures::line_name;
 
 pub use episode::episode_text;
+pub use flame::{FlameError, flame};
+pub use perfetto::perfetto;
 pub use table4::table4;
 pub use text::why_text;
+pub(crate) use words::who;
+pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.
 pub const WHY_SCHEMA: u32 = 1;
@@ -110,6 +117,8 @@ pub struct CauseRow {
     /// How it comes again and again, where chance does not explain that.
     /// Looked for in the causes with most time.
     pub rhythm: Option<RhythmRow>,
+    /// Levels with it and without it, for the leading causes.
+    pub worth: Vec<Worth>,
 }
 
 /// How a cause comes again and again.
@@ -159,19 +168,7 @@ pub struct EpisodeRow {
 /// causes; the first `top` are listed.
 pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let symbols = &late.notes.symbols;
-    let explained: Vec<(&Episode, Line, Explanation)> = late
-        .episodes
-        .iter()
-        .filter_map(|episode| {
-            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
-            service
-                .is_none_or(|wanted| wanted == line.service)
-                .then(|| {
-                    let explanation = explain_named(episode, line.service, line.route, symbols);
-                    (episode, line, explanation)
-                })
-        })
-        .collect();
+    let explained = explained(late, service);
     let ranking = rank(
         explained.iter().map(|(episode, _, all)| (*episode, all)),
         |culprit| words::who(culprit, symbols),
@@ -222,6 +219,25 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     }
 }
 
+/// Explains every episode, of `service` only if one is given.
+fn explained<'a>(
+    late: &Late<'a>,
+    service: Option<Service>,
+) -> Vec<(&'a Episode, Line, Explanation)> {
+    late.episodes
+        .iter()
+        .filter_map(|episode| {
+            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
+            service
+                .is_none_or(|wanted| wanted == line.service)
+                .then(|| {
+                    let explanation = explain_named(episode, line.service, line.route, &late.notes.symbols);
+                    (episode, line, explanation)
+                })
+        })
+        .collect()
+}
+
 #[allow(clippy::cast_precision_loss)]
 fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
@@ -239,6 +255,7 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         largest_episode: cause.largest_episode,
         largest_without_ns: cause.largest_without,
         rhythm: None,
+        worth: Vec::new(),
     }
 }
 
