@@ -80,7 +80,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// A recording's figures, and what the page draws of them.
-fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
+pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
     let recording = Recording::open(dir)?;
     let measured = show::measured(&recording, None)?;
     let courses = courses(&recording, &measured);

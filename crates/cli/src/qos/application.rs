@@ -44,15 +44,20 @@ pub(crate) fn catalogue() -> anyhow::Result<Vec<Entry>> {
 
 /// The application that the user asks about.
 pub(crate) fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
-    let entry = match (&args.app, args.buffers, args.buffer, args.compute) {
-        (Some(name), ..) => named(name)?,
+    match (&args.app, args.buffers, args.buffer, args.compute) {
+        (Some(name), ..) => by_name(name),
         (None, Some(buffers), Some(buffer), Some(compute)) => {
-            return application("application", buffers, buffer, compute, "the command line");
+            application("application", buffers, buffer, compute, "the command line")
         }
         _ => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
-    };
+    }
+}
+
+/// An application of the catalogue, or of a file.
+pub(crate) fn by_name(name: &str) -> anyhow::Result<Application> {
+    let entry = named(name)?;
     let time = |text: &str| -> anyhow::Result<Nanos> {
         text.parse()
             .with_context(|| format!("application `{}`", entry.name))

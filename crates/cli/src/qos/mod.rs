@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 
 use laggard_report::qos::{QOS_SCHEMA, QosReport, assess, text};
 
+pub(crate) use application::by_name as named_application;
+
 use crate::args::QosArgs;
 use crate::exit::Outcome;
 use crate::{evidence, pipe};
