@@ -57,7 +57,21 @@ pub(crate) fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
 
 /// An application of the catalogue, or of a file.
 pub(crate) fn by_name(name: &str) -> anyhow::Result<Application> {
-    let entry = named(name)?;
+    of_entry(&named(name)?)
+}
+
+/// The catalogue to choose from, `first` (a name or a file) before all others.
+pub(crate) fn choices(first: Option<&str>) -> anyhow::Result<Vec<Application>> {
+    let mut all: Vec<Application> = first.map(by_name).transpose()?.into_iter().collect();
+    for entry in catalogue()? {
+        if !all.iter().any(|known| known.name == entry.name) {
+            all.push(of_entry(&entry)?);
+        }
+    }
+    Ok(all)
+}
+
+fn of_entry(entry: &Entry) -> anyhow::Result<Application> {
     let time = |text: &str| -> anyhow::Result<Nanos> {
         text.parse()
             .with_context(|| format!("application `{}`", entry.name))

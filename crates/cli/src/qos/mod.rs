@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use laggard_report::qos::{QOS_SCHEMA, QosReport, assess, text};
 
-pub(crate) use application::by_name as named_application;
-
 use crate::args::QosArgs;
 use crate::exit::Outcome;
 use crate::{evidence, pipe};
+
+pub(crate) use application::{by_name as named_application, choices};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Outcome> {
     if args.list {

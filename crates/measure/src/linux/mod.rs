@@ -16,6 +16,7 @@ mod probe;
 mod programs;
 mod raise;
 mod soft;
+mod statistics;
 mod thread;
 mod uio;
 

@@ -10,8 +10,6 @@
 #include "kernel.h"
 #include "board_maps.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 /* Set at load; the waiting thread's line is the first of its CPU. */
 const volatile struct {
 	u32 irq; /* the kernel's number of the interrupt */
