@@ -4,6 +4,7 @@
 mod abilities;
 mod awake;
 mod board;
+mod carrier;
 mod clock;
 mod collector;
 mod doorbell;
@@ -17,6 +18,7 @@ mod programs;
 mod raise;
 mod soft;
 mod thread;
+mod timerlat;
 mod uio;
 
 pub use abilities::{Ability, Absence, abilities};

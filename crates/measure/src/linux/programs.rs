@@ -8,6 +8,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
 use super::board::{Board, LINES_PER_CPU};
 use super::doorbell::RING_BYTES;
+use super::external::External;
 use super::lines::{CpuLines, Deferral as DeferredBy};
 use super::objects::{self, Loaded, Refused};
 use super::soft;
@@ -44,6 +45,9 @@ struct Deferral {
     padding: u32,
 }
 
+/// `SOURCE_THREADS` of `external.bpf.c`.
+const SOURCE_THREADS: usize = 4;
+
 /// `struct work` of `worker.bpf.c`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -53,10 +57,12 @@ struct Work {
     run_ns: u64,
     cpu: u32,
     line: u32,
+    is_carried: u32,
+    padding: u32,
 }
 
 const _: () = assert!(size_of::<Deferral>() == 232, "matches deferred.bpf.c");
-const _: () = assert!(size_of::<Work>() == 40, "matches worker.bpf.c");
+const _: () = assert!(size_of::<Work>() == 48, "matches worker.bpf.c");
 
 /// The objects that this kernel takes. Each that it does not take has left a
 /// reason in [`Programs::refused`].
@@ -131,7 +137,7 @@ impl Programs {
                 Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
             }
         }
-        if wants_worker && all.deferred.is_some() {
+        if wants_worker {
             match all.load_worker(extent) {
                 Ok(worker) => all.worker = Some(worker),
                 Err(refused) => all.refused.push((objects::WORKER.name, refused)),
@@ -171,7 +177,7 @@ impl Programs {
     fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
         let load = |source: objects::Source| {
             let loaded = self.load_shared(source, extent, |_| Ok(()))?;
-            prepare_work(&loaded, 0, NO_LINE).map(|()| loaded)
+            prepare_work(&loaded, 0, NO_LINE as usize, false).map(|()| loaded)
         };
         load(objects::WORKER)
             .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
@@ -210,8 +216,10 @@ impl Programs {
         match service {
             Service::Irq => self.irq.is_some(),
             Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
-            Service::Worker => self.worker.is_some(),
-            Service::Fifo(_) | Service::Other => true,
+            Service::Worker => {
+                self.worker.is_some() && (self.deferred.is_some() || self.has_soft_timers)
+            }
+            Service::Fifo(_) | Service::Other | Service::Kthread => true,
         }
     }
 
@@ -219,7 +227,7 @@ impl Programs {
     pub(crate) fn reason_against(&self, service: Service) -> String {
         let name = match service {
             Service::Irq => objects::IRQ.name,
-            Service::Worker if self.deferred.is_some() => objects::WORKER.name,
+            Service::Worker if self.worker.is_none() => objects::WORKER.name,
             _ => objects::DEFERRED.name,
         };
         let reason = self
@@ -239,13 +247,17 @@ impl Programs {
             .map(|(_, refused)| refused)
     }
 
-    /// Adds what stamps the handler of interrupt `irq`, for a thread that
-    /// waits on `cpu`; instead of what stamps the timer's interrupt.
-    pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, cpu: Cpu) {
+    /// Adds what stamps the handler of the device's interrupt and its threads,
+    /// for a thread that waits on `cpu`; instead of what stamps the timer's.
+    pub(crate) fn load_external(&mut self, extent: Extent, external: &External, cpu: Cpu) {
         self.irq = None;
-        let mut source = [0; 8];
-        source[..4].copy_from_slice(&irq.to_ne_bytes());
-        source[4..].copy_from_slice(&cpu.0.to_ne_bytes());
+        let tids = external.handler_tids();
+        let tids = tids.iter().map(|tid| tid.0).chain(std::iter::repeat(0));
+        let source: Vec<u8> = [external.irq(), cpu.0]
+            .into_iter()
+            .chain(tids.take(SOURCE_THREADS))
+            .flat_map(u32::to_ne_bytes)
+            .collect();
         let loaded = self.load_shared(objects::EXTERNAL, extent, |open| {
             for mut map in open.maps_mut() {
                 if map.name().to_string_lossy().ends_with(".rodata") {
@@ -361,10 +373,19 @@ impl Programs {
             return Ok(());
         };
         if let (Some(worker), Some(place)) = (&self.worker, lines.place_of(Service::Worker)) {
-            prepare_work(worker, lines.cpu, u32::try_from(place).unwrap_or(NO_LINE))?;
+            prepare_work(worker, lines.cpu, place, false)?;
         }
         set_deferral(deferred, &Deferral::new(lines.cpu, timeline, Some(lines)))?;
         deferred.call("start_deferral", &mut lines.cpu.to_ne_bytes())
+    }
+
+    /// Readies the work item of `lines`' CPU where a timer descriptor leads to
+    /// it.
+    pub(crate) fn prepare_carried(&self, lines: &CpuLines) -> Result<(), Refused> {
+        match (&self.worker, lines.carried()) {
+            (Some(worker), Some(place)) => prepare_work(worker, lines.cpu, place, true),
+            _ => Ok(()),
+        }
     }
 
     /// Stops the softirq timer of `cpu`.
@@ -485,10 +506,10 @@ fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), Refused> {
         })
 }
 
-fn prepare_work(worker: &Loaded, cpu: u32, line: u32) -> Result<(), Refused> {
-    let mut args = [0; 8];
-    args[..4].copy_from_slice(&cpu.to_ne_bytes());
-    args[4..].copy_from_slice(&line.to_ne_bytes());
+fn prepare_work(worker: &Loaded, cpu: u32, place: usize, is_carried: bool) -> Result<(), Refused> {
+    let line = u32::try_from(place).unwrap_or(NO_LINE);
+    let args = [cpu, line, u32::from(is_carried)];
+    let mut args: Vec<u8> = args.into_iter().flat_map(u32::to_ne_bytes).collect();
     worker.call("prepare_work", &mut args)
 }
 
