@@ -3,18 +3,21 @@
 use std::fs;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
-use laggard_model::{Keep, Manifest};
+use laggard_model::{Caveat, Keep, Manifest, Nanos};
 use laggard_record::{Recording, Wanted};
+use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
+use laggard_report::qos::LoadSeen;
+use laggard_report::why::Late;
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 
 use crate::args::ReportArgs;
 use crate::exit::Outcome;
-use crate::{pipe, show};
+use crate::{evidence, forecast, pipe, qos, sched, show};
 
 /// Threads that follow the courses: each has its own intervals, and more
 /// would not read faster from one disk.
@@ -40,14 +43,15 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
             Some(file) => write(file, &text)?,
         }
     } else {
-        let data = PageData {
-            report: Report {
+        let data = answered(
+            args,
+            Report {
                 schema: SHOW_SCHEMA,
                 version: env!("CARGO_PKG_VERSION").into(),
                 recordings: reports,
             },
             charts,
-        };
+        )?;
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
         write(file, &laggard_report::page::html(&data)?)?;
         pipe::print(&format!("Wrote {}; open it in a browser\n", file.display()))?;
@@ -56,6 +60,37 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         Outcome::Ok
     } else {
         Outcome::Untrustworthy
+    })
+}
+
+/// The page's data with what the recordings answer: forecasts, buffers, and
+/// the user's task set. One without any activation answers nothing.
+fn answered(args: &ReportArgs, report: Report, charts: Vec<Charts>) -> anyhow::Result<PageData> {
+    let holds_some = |one: &RecordingReport| {
+        one.duration_ns > Nanos::ZERO && one.services.iter().any(|row| row.latency.samples > 0)
+    };
+    let dirs: Vec<PathBuf> = args
+        .recordings
+        .iter()
+        .zip(&report.recordings)
+        .filter(|(_, one)| holds_some(one))
+        .map(|(dir, _)| dir.clone())
+        .collect();
+    let seen = evidence::read(&dirs)?;
+    let loads: Vec<&LoadSeen> = seen.iter().map(|one| &one.seen).collect();
+    let applications = qos::choices(args.app.as_deref())?;
+    Ok(PageData {
+        forecast: match loads.is_empty() {
+            true => None,
+            false => Some(forecast::forecasts(&seen, None, &Horizon::ALL)?),
+        },
+        buffers: (!loads.is_empty()).then(|| laggard_report::page::buffers(&loads, applications)),
+        sched: match &args.tasks {
+            Some(file) => sched::answers(file, &seen)?,
+            None => Vec::new(),
+        },
+        report,
+        charts,
     })
 }
 
@@ -87,7 +122,22 @@ fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
     let Manifest { lines, clock, .. } = measured.manifest.clone();
     let by_cpu = laggard_report::recording(measured.clone(), true);
     let report = laggard_report::recording(measured, false);
-    let charts = laggard_report::page::charts(&report, by_cpu, &courses, &lines, clock.start_ns);
+    let episodes = recording.episodes()?;
+    let shortfalls = recording.shortfalls().iter().chain(&episodes.shortfalls);
+    let late = episodes.notes.as_ref().map(|notes| Late {
+        path: dir.display().to_string(),
+        manifest: recording.manifest(),
+        episodes: &episodes.episodes,
+        notes,
+        shortfalls: shortfalls.map(Caveat::from).collect(),
+    });
+    let charts = laggard_report::page::charts(
+        &report,
+        by_cpu,
+        &courses,
+        (&lines, clock.start_ns),
+        late.as_ref(),
+    );
     Ok((report, charts))
 }
 

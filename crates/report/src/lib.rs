@@ -15,6 +15,7 @@ mod markdown;
 pub mod page;
 mod plot;
 pub mod qos;
+mod remedy;
 pub mod sched;
 mod sentences;
 pub mod text;

@@ -301,6 +301,13 @@ pub(crate) struct ReportArgs {
     /// Write Markdown instead of a page
     #[arg(long)]
     pub(crate) markdown: bool,
+    /// Application that the page marks first: a name of `laggard qos --list`,
+    /// or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown")]
+    pub(crate) app: Option<String>,
+    /// Task set whose schedulability the page shows, as `laggard sched` takes it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "markdown")]
+    pub(crate) tasks: Option<PathBuf>,
 }
 
 #[derive(ClapArgs, Debug)]

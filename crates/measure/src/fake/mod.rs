@@ -120,6 +120,7 @@ impl Probe for FakeProbe {
                 begin: Nanos::ZERO,
                 until: Nanos::MAX,
                 unrecorded: 0,
+                unexplained: 0,
                 mirror: None,
             });
         }
@@ -159,7 +160,8 @@ impl Probe for FakeProbe {
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
         for reader in &self.readers {
-            losses.add(LossReason::RingFull, reader.lost_since(self.board.cpu(0)));
+            let lost = reader.unexplained + reader.lost_since(self.board.cpu(0));
+            losses.add(LossReason::RingFull, lost);
         }
         losses
     }

@@ -4,10 +4,11 @@
 use std::fs;
 use std::io;
 
+use laggard_bpf::object::Refused;
 use laggard_model::Service;
 
 use super::flight::{FlightOptions, FlightRecorder};
-use super::objects::{self, Refused};
+use super::objects;
 use super::policy;
 use super::probe::may_be_scheduled_as;
 use super::programs::{Extent, Programs};

@@ -17,6 +17,7 @@ mod probe;
 mod programs;
 mod raise;
 mod soft;
+mod statistics;
 mod thread;
 mod timerlat;
 mod uio;

@@ -1,9 +1,9 @@
 //! `laggard why`: who made activations late.
 
-mod episode;
+pub(crate) mod episode;
 mod table4;
 mod text;
-mod words;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
@@ -271,7 +271,7 @@ fn episode_row(
     }
 }
 
-fn name(class: CauseClass, who: Option<&str>) -> String {
+pub(crate) fn name(class: CauseClass, who: Option<&str>) -> String {
     match who {
         Some(who) => format!("{class}: {who}"),
         None => class.to_string(),
@@ -296,29 +296,36 @@ fn sentences(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> 
         if episodes == 1 { "" } else { "s" },
         write(largest)
     )];
-    for row in rows
-        .iter()
+    sentences.extend(leading(rows).map(|row| sentence(row, episodes)));
+    sentences
+}
+
+/// The causes that matter: the first three with a tenth of the time or more.
+pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
+    rows.iter()
         .filter(|row| row.share >= WORTH_A_SENTENCE)
         .take(3)
-    {
-        let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
-        sentences.push(format!(
-            "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
-            capital(&name(row.class, row.who.as_deref())),
-            cpus.join(", "),
-            row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
-                ", every {} ({} of {} seen)",
-                write(rhythm.period_ns),
-                rhythm.hits,
-                rhythm.due
-            )),
-            row.first_in,
-            episodes,
-            write(row.largest_ns),
-            write(row.largest_without_ns)
-        ));
-    }
-    sentences
+}
+
+/// A cause of some of these `episodes` in a sentence.
+pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
+    let write = |ns| Unit::Auto.write_nanos(ns);
+    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+    format!(
+        "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
+        capital(&name(row.class, row.who.as_deref())),
+        cpus.join(", "),
+        row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
+            ", every {} ({} of {} seen)",
+            write(rhythm.period_ns),
+            rhythm.hits,
+            rhythm.due
+        )),
+        row.first_in,
+        episodes,
+        write(row.largest_ns),
+        write(row.largest_without_ns)
+    )
 }
 
 fn capital(text: &str) -> String {

@@ -8,8 +8,6 @@
 #include "kernel.h"
 #include "board_maps.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 {

@@ -25,8 +25,6 @@
 /* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {

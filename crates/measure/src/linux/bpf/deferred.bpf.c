@@ -16,8 +16,6 @@
 #include "board_maps.h"
 #include "timeline.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 enum {
 	TIMER_ABSOLUTE = 1, /* BPF_F_TIMER_ABS, Linux 6.4 */
 	TIMER_PINNED = 2,   /* BPF_F_TIMER_CPU_PIN, Linux 6.7 */

@@ -15,8 +15,6 @@
 
 enum { SOURCE_THREADS = 4 };
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 /* Set at load; the waiting thread's line is the first of its CPU. */
 const volatile struct {
 	u32 irq; /* the kernel's number of the interrupt */

@@ -17,42 +17,17 @@
  * left out by the loader.
  */
 #include "kernel.h"
+#include "overwritten.h"
 #include "flight.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-const volatile u32 ring_bits = 10;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct flight_head);
-} heads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct flight_record);
-} records SEC(".maps");
+RING_ENTRIES(records, struct flight_record);
 
 /* The next record of this CPU, with its time, or NULL: not a recorded CPU. */
 static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 cpu = bpf_get_smp_processor_id();
-	struct flight_head *head = bpf_map_lookup_elem(&heads, &cpu);
-	struct flight_record *record;
-	u32 index;
+	struct flight_record *record = next_entry(&records);
 
-	if (!head || !head->recorded)
-		return NULL;
-	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
-	index += head->first;
-	record = bpf_map_lookup_elem(&records, &index);
 	if (!record)
 		return NULL;
 	record->time_ns = now;

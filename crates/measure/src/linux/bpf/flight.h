@@ -2,10 +2,9 @@
 /*
  * The flight recorder's records: what each CPU did, one after the other.
  *
- * One ring per CPU, always on, overwritten: record `n` of a CPU lies at index
- * first + (n mod 2^ring_bits). Written on that CPU only. An
- * interrupt may write between another program's taking the time and its
- * taking a place, so neighbours can stand in the wrong order: sort by time.
+ * In rings as overwritten.h has them. An interrupt may write between another
+ * program's taking the time and its taking a place, so neighbours can stand in
+ * the wrong order: sort by time.
  */
 #ifndef LAGGARD_FLIGHT_H
 #define LAGGARD_FLIGHT_H
@@ -44,13 +43,5 @@ struct flight_record {
 	};
 };
 _Static_assert(sizeof(struct flight_record) == 32, "no hidden padding");
-
-struct flight_head {
-	u64 count;    /* records written */
-	u32 first;    /* index of this CPU's first record */
-	u32 recorded; /* whether this CPU has a ring at all */
-	u64 line[6];  /* no two CPUs share a cache line */
-};
-_Static_assert(sizeof(struct flight_head) == 64, "no hidden padding");
 
 #endif

@@ -9,8 +9,6 @@
 #include "kernel.h"
 #include "board_maps.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 SEC("tp_btf/local_timer_entry")
 int BPF_PROG(on_local_timer_entry)
 {

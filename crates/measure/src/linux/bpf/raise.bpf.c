@@ -8,8 +8,6 @@
 #include "kernel.h"
 #include "board_maps.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(on_softirq_raise, unsigned int vector)
 {

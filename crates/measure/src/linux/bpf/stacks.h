@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The samples of stacks.bpf.c; their rings are as in flight.h. */
+/* The samples of stacks.bpf.c; their rings are as overwritten.h has them. */
 #ifndef LAGGARD_STACKS_H
 #define LAGGARD_STACKS_H
 

@@ -13,8 +13,6 @@
 #include "kernel.h"
 #include "board_maps.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 struct bpf_wq {
 	u64 opaque[2];
 } __attribute__((aligned(8)));

@@ -11,6 +11,7 @@ mod stacks;
 
 use std::os::fd::AsFd;
 
+use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
@@ -18,10 +19,10 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
-use super::objects::{self, Loaded, Refused};
+use super::objects;
 use super::possible_cpus;
 use super::probe::WARM_UP;
-use super::programs::scale;
+use super::statistics::{cost_of, scale};
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
@@ -97,7 +98,7 @@ impl FlightRecorder {
         let mut loaded = objects::FLIGHT
             .load(&[], &sizes, |open| {
                 absent = leave_out_absent(open)?;
-                set_ring_bits(open, bits)
+                set_inputs(open, &bits.to_ne_bytes())
             })
             .map_err(refused)?;
         let rings = {
@@ -234,8 +235,7 @@ impl FlightRecorder {
     /// while the probe warmed up.
     pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
-        self.loaded
-            .cost()
+        cost_of(&self.loaded)
             .into_iter()
             .chain(stacks.into_iter().flatten())
             .map(|mut cost| {
@@ -287,14 +287,4 @@ fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
         }
     }
     Ok(absent)
-}
-
-/// Tells an object how large its rings are; its only input.
-fn set_ring_bits(open: &mut OpenObject, bits: u32) -> libbpf_rs::Result<()> {
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata") {
-            map.set_initial_value(&bits.to_ne_bytes())?;
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use laggard_model::CpuList;
 
 use super::super::board::Mapping;
 
-/// 8-byte words of one `struct flight_head`.
+/// 8-byte words of one `struct ring_head` of `bpf/overwritten.h`.
 const HEAD_WORDS: usize = 8;
 
 /// One ring per CPU of records of `WORDS` 8-byte words.

@@ -2,14 +2,15 @@
 
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 
+use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
-use super::super::objects::{self, Loaded, Refused};
-use super::super::possible_cpus;
+use super::super::statistics::cost_of;
+use super::super::{objects, possible_cpus};
+use super::perf;
 use super::record::{self, SAMPLE_WORDS};
 use super::ring::Rings;
-use super::{perf, set_ring_bits};
 
 /// How long a ring holds at least: longer than a collector stays away.
 const RING_TIME: Nanos = Nanos::from_secs(1);
@@ -34,7 +35,8 @@ impl StackSampler {
             .ilog2();
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("samples", cpus.len() << bits)];
-        let loaded = objects::STACKS.load(&[], &sizes, |open| set_ring_bits(open, bits))?;
+        let loaded =
+            objects::STACKS.load(&[], &sizes, |open| set_inputs(open, &bits.to_ne_bytes()))?;
         let rings = {
             let (heads, samples) = (loaded.map("heads")?, loaded.map("samples")?);
             Rings::new((heads.as_fd(), nr_heads), samples.as_fd(), bits, cpus)
@@ -47,7 +49,7 @@ impl StackSampler {
                 .object
                 .progs_mut()
                 .next()
-                .ok_or_else(|| Refused::because("the object has no program".into()))?;
+                .ok_or_else(|| Refused::because("the object has no program"))?;
             let link = program
                 .attach_perf_event(event.as_raw_fd())
                 .map_err(|err| Refused::because(err.to_string()))?;
@@ -72,7 +74,7 @@ impl StackSampler {
     }
 
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        self.loaded.cost()
+        cost_of(&self.loaded)
     }
 }
 

@@ -60,7 +60,7 @@ impl Format {
         if record.get(..2)? != self.kind.to_ne_bytes() {
             return None;
         }
-        let word = |at: usize| Some(<[u8; 4]>::try_from(record.get(at..at + 4)?).ok()?);
+        let word = |at: usize| <[u8; 4]>::try_from(record.get(at..at + 4)?).ok();
         let long = record.get(self.latency..self.latency + 8)?;
         Some(Sample {
             number: u32::from_ne_bytes(word(self.seqnum)?),

@@ -96,7 +96,7 @@ impl Trap {
                 "use a BPF program where interrupts are disabled; run as root on a kernel with BTF",
             ),
         };
-        let refused = match source.load() {
+        let refused = match Loaded::new(source) {
             Ok(loaded) => return Ok(Self { loaded, spring }),
             Err(refused) => site.needs(act)(refused),
         };
@@ -105,7 +105,7 @@ impl Trap {
         }
         // PREEMPT_RT has no BPF timers. Where this does not load either, the
         // first reason is the one to know.
-        let loaded = object::SOFT_TIMER.load().map_err(|_| refused)?;
+        let loaded = Loaded::new(object::SOFT_TIMER).map_err(|_| refused)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
             .map_err(site.needs("make a timer (timerfd)"))?;
         Ok(Self {

@@ -1,87 +1,21 @@
-//! The BPF objects of the faults: loading, attaching, reading.
+//! The BPF objects of the faults, and what is passed to and fro.
 
-use std::ffi::OsStr;
 use std::io;
-use std::sync::Mutex;
 
+use laggard_bpf::object;
 use laggard_model::{Cpu, Nanos};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramInput, set_print,
-};
+use libbpf_rs::{MapCore, MapFlags};
 
-/// A BPF object that is part of this program.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source(&'static [u8]);
-
-macro_rules! source {
-    ($constant:ident, $name:literal) => {
-        /// See the `.bpf.c` file of this name.
-        pub(super) const $constant: Source = Source(include_bytes!(concat!(
-            env!("OUT_DIR"),
-            "/",
-            $name,
-            ".bpf.o"
-        )));
-    };
+laggard_bpf::sources! {
+    SOFTIRQ = "softirq";
+    SOFT_TIMER = "soft_timer";
+    IRQ = "irq";
+    IRQS_OFF = "irqs_off";
 }
 
-source!(SOFTIRQ, "softirq");
-source!(SOFT_TIMER, "soft_timer");
-source!(IRQ, "irq");
-source!(IRQS_OFF, "irqs_off");
-
-/// What libbpf said since the last load.
-static SAID: Mutex<String> = Mutex::new(String::new());
-
-/// An object in the kernel. The kernel takes its programs and timers away
-/// when this value is dropped or the process ends, however it ends.
+/// An object in the kernel, attached.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    object: Object,
-    _links: Vec<Link>,
-}
-
-impl Source {
-    /// Loads the object, and attaches every program that a tracepoint calls.
-    pub(super) fn load(self) -> io::Result<Loaded> {
-        set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                said.push_str(&text);
-            }
-        })));
-        let load = || -> libbpf_rs::Result<Loaded> {
-            let object = ObjectBuilder::default().open_memory(self.0)?.load()?;
-            let links = object
-                .progs_mut()
-                .filter(|program| program.section().to_string_lossy().starts_with("tp_btf/"))
-                .map(|program| program.attach())
-                .collect::<Result<_, _>>()?;
-            Ok(Loaded {
-                object,
-                _links: links,
-            })
-        };
-        load().map_err(|err| reason(&err))
-    }
-}
-
-/// The error with libbpf's most telling line: the verifier's complaint, or
-/// else the last that names a cause.
-fn reason(err: &libbpf_rs::Error) -> io::Error {
-    let said = SAID
-        .lock()
-        .map(|mut said| std::mem::take(&mut *said))
-        .unwrap_or_default();
-    let noise = ["processed ", "PROG LOAD LOG", "failed to load"];
-    let telling = said
-        .lines()
-        .map(|line| line.trim_start_matches("libbpf: ").trim())
-        .rfind(|line| !line.is_empty() && !noise.iter().any(|noise| line.contains(noise)));
-    io::Error::other(match telling {
-        Some(line) => format!("{err} ({line})"),
-        None => err.to_string(),
-    })
-}
+pub(super) struct Loaded(object::Loaded);
 
 /// The only key of a map with one entry.
 const FIRST: [u8; 4] = [0; 4];
@@ -139,17 +73,27 @@ impl Fault {
 }
 
 impl Loaded {
+    /// Loads an object, and attaches every program that a tracepoint calls.
+    pub(super) fn new(source: object::Source) -> io::Result<Self> {
+        let mut loaded = source
+            .load(&[], &[], |_| Ok(()))
+            .map_err(io::Error::other)?;
+        loaded.attach().map_err(io::Error::other)?;
+        Ok(Self(loaded))
+    }
+
     /// Tells the kernel what hit is due.
     pub(super) fn set(&self, fault: Fault) -> io::Result<()> {
-        self.map("faults")?
+        let faults = self.0.map("faults").map_err(io::Error::other)?;
+        faults
             .update(&FIRST, &fault.to_bytes(), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
     /// What the kernel has written down so far.
     pub(super) fn fault(&self) -> io::Result<Fault> {
-        let bytes = self
-            .map("faults")?
+        let faults = self.0.map("faults").map_err(io::Error::other)?;
+        let bytes = faults
             .lookup(&FIRST, MapFlags::ANY)
             .map_err(io::Error::other)?;
         bytes
@@ -160,25 +104,7 @@ impl Loaded {
 
     /// Runs a program of section `syscall`, on this CPU.
     pub(super) fn call(&self, name: &str) -> io::Result<()> {
-        let program = self
-            .object
-            .progs_mut()
-            .find(|program| program.name() == OsStr::new(name))
-            .ok_or(io::ErrorKind::NotFound)?;
-        let output = program
-            .test_run(ProgramInput::default())
-            .map_err(io::Error::other)?;
-        match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
-            0 => Ok(()),
-            code => Err(io::Error::from_raw_os_error(code)),
-        }
-    }
-
-    fn map(&self, name: &str) -> io::Result<libbpf_rs::Map<'_>> {
-        self.object
-            .maps()
-            .find(|map| map.name() == OsStr::new(name))
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.0.call(name, &mut []).map_err(io::Error::other)
     }
 }
 

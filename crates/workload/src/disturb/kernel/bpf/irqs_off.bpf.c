@@ -7,8 +7,6 @@
  */
 #include "fault.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 {

@@ -7,8 +7,6 @@
  */
 #include "fault.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 struct hrtimer___context {
 	bool is_soft;
 } __kernel_type;

@@ -5,8 +5,6 @@
  */
 #include "fault.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 enum {
 	MONOTONIC = 1, /* CLOCK_MONOTONIC */
 	BUSY = 16,     /* EBUSY: initialised by an earlier round */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The few kernel types that the programs read, by name; CO-RE finds the
- * offsets of the kernel that runs. Only what is read stands here, so that a
- * kernel that changes the rest still fits.
+ * What every object begins with: its licence, and the few kernel types that
+ * the programs read, by name. CO-RE finds the offsets of the kernel that
+ * runs. Only what is read stands here, so that a kernel that changes the rest
+ * still fits.
  */
 #ifndef LAGGARD_KERNEL_H
 #define LAGGARD_KERNEL_H
 
+/* Newer headers define `bpf_wq`, older do not; ours are under its name. */
+#define bpf_wq bpf_wq_of_header
 #include <linux/bpf.h>
+#undef bpf_wq
 #include <stdbool.h>
 
 #include <bpf/bpf_helpers.h>
@@ -19,6 +23,8 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s16 s16;
 typedef __s64 s64;
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define __kernel_type __attribute__((preserve_access_index))
 

@@ -1,12 +1,18 @@
 //! From the board's slots to activations: the collector's side of the rings.
 
-use std::collections::VecDeque;
+mod mirror;
+mod skips;
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
 
 use super::board::{CpuBoard, Slot};
 use crate::timeline::Timeline;
+pub(crate) use mirror::Mirror;
+pub(crate) use skips::Skips;
 
 /// Stages between the first and the last are kept in steps of this many ns.
 /// Taking a stamp costs several times as much, and it saves a seventh of the
@@ -28,32 +34,6 @@ pub(crate) struct Expected {
     pub(crate) irq: bool,
     /// A thread's wakeup.
     pub(crate) waking: bool,
-}
-
-/// Expiries of a CPU's softirq timer that passed while it could not run, with
-/// the time at which it next ran: its followers were not asked then, through
-/// no fault of their own.
-#[derive(Debug, Default)]
-pub(crate) struct Skips(VecDeque<(u64, Nanos)>);
-
-/// More than a follower can fall behind its softirq.
-const MOST_SKIPS: usize = 1 << 17;
-
-impl Skips {
-    fn add(&mut self, number: u64, served: Nanos) {
-        if self.0.len() == MOST_SKIPS {
-            self.0.pop_front();
-        }
-        self.0.push_back((number, served));
-    }
-
-    fn get(&self, number: u64) -> Option<Nanos> {
-        let index = self
-            .0
-            .binary_search_by_key(&number, |(number, _)| *number)
-            .ok()?;
-        Some(self.0[index].1)
-    }
 }
 
 /// One line, as the collector sees it.
@@ -83,66 +63,17 @@ pub(crate) struct LineReader {
     pub(crate) until: Nanos,
     /// How many expiries came before `begin`.
     pub(crate) unrecorded: u64,
+    /// Expiries that are missing though nothing kept the service busy: it was
+    /// served and found no room or, a follower, was not asked.
+    pub(crate) unexplained: u64,
     /// The softirq's line, where it has this line's activations.
     pub(crate) mirror: Option<Mirror>,
 }
 
-/// The softirq's line where a thread's timer descriptor serves it: what the
-/// thread's activations say of the softirq.
-#[derive(Debug)]
-pub(crate) struct Mirror {
-    id: LineId,
-    next_seq: u64,
-    last_softirq: Nanos,
-    seen: Vec<Activation>,
-}
-
-impl Mirror {
-    /// Of line `id`, that has seen nothing yet.
-    pub(crate) fn new(id: LineId) -> Self {
-        Self {
-            id,
-            next_seq: 0,
-            last_softirq: Nanos::ZERO,
-            seen: Vec::new(),
-        }
-    }
-
-    /// An expiry that the thread missed, if the softirq missed it too: it had
-    /// then not got to the expiry before. Otherwise it was not asked.
-    fn miss(&mut self, expiry: Nanos) {
-        if let Some(late) = Nanos::between(expiry, self.last_softirq) {
-            let mut steps = [None; STAGES.len()];
-            steps[Stage::Softirq.index()] = Some(late);
-            self.push(expiry, true, steps);
-        }
-    }
-
-    fn serve(&mut self, activation: &Activation) {
-        let Some(late) = activation.until(Stage::Softirq) else {
-            return;
-        };
-        self.last_softirq = activation.expiry + late;
-        let mut steps = activation.steps;
-        steps[Stage::Softirq.index() + 1..].fill(None);
-        self.push(activation.expiry, false, steps);
-    }
-
-    fn push(&mut self, expiry: Nanos, missed: bool, steps: [Option<Nanos>; STAGES.len()]) {
-        self.seen.push(Activation {
-            line: self.id,
-            seq: self.next_seq,
-            expiry,
-            missed,
-            steps,
-        });
-        self.next_seq += 1;
-    }
-}
-
 impl LineReader {
     /// Appends everything new; counts what was lost. A CPU's softirq line
-    /// comes before its followers.
+    /// comes before its followers. A follower's gap waits until that line
+    /// tells what the softirq did meanwhile, which may be the next time.
     pub(crate) fn drain(
         &mut self,
         cpu: &CpuBoard,
@@ -157,13 +88,34 @@ impl LineReader {
         while tail < head {
             #[allow(clippy::cast_possible_truncation)]
             let slot = &ring[(tail % ring.len() as u64) as usize];
+            if self.must_wait(slot, skips) {
+                break;
+            }
             self.take(slot, skips, into, losses);
             tail += 1;
             line.tail.store(tail, Ordering::Release);
         }
-        if let Some(mirror) = &mut self.mirror {
-            mirror.seen.drain(..).for_each(|one| into.push(&one));
+        if self.last == Stage::Softirq {
+            skips.read_until(self.next_seq);
         }
+        if let Some(mirror) = &mut self.mirror {
+            mirror.drain(into);
+        }
+    }
+
+    /// Whether there is a gap before this activation that the softirq may
+    /// still explain. At the end there is nothing to wait for.
+    fn must_wait(&self, slot: &Slot, skips: &Skips) -> bool {
+        let seq = slot.seq.load(Ordering::Relaxed);
+        self.is_follower
+            && self.until == Nanos::MAX
+            && self.next_seq < seq
+            && !skips.knows(self.number(seq - 1))
+    }
+
+    /// The timeline's number of expiry `seq`.
+    fn number(&self, seq: u64) -> u64 {
+        seq * self.stride + self.first
     }
 
     /// Activations lost since the last one that found room.
@@ -190,11 +142,7 @@ impl LineReader {
             if self.next_seq < missed_until {
                 match self.served(expiry, skips, end) {
                     Some(served) => self.note_missed(expiry, served, skips, into),
-                    // Nothing kept the service busy then: it was served and
-                    // found no room or, a follower, was not asked. A gap that
-                    // nothing explains counts as lost, if need be twice.
-                    None if self.is_follower => losses.add(LossReason::SignalFailed, 1),
-                    None => losses.add(LossReason::RingFull, 1),
+                    None => self.unexplained += 1,
                 }
             }
             self.next_seq += 1;
@@ -232,7 +180,7 @@ impl LineReader {
     /// queued: when the service got to the activation before it or, for a
     /// follower that was not asked, when its softirq ran (at the earliest).
     fn served(&self, expiry: Nanos, skips: &Skips, first_end: Nanos) -> Option<Nanos> {
-        let number = self.next_seq * self.stride + self.first;
+        let number = self.number(self.next_seq);
         let skipped = if self.is_follower {
             skips.get(number)
         } else {
@@ -245,10 +193,10 @@ impl LineReader {
 
     /// The planned time of expiry `next_seq`.
     fn planned_expiry(&mut self) -> Nanos {
+        let number = self.number(self.next_seq);
         let Some(timeline) = &mut self.planned else {
             return Nanos::ZERO;
         };
-        let number = self.next_seq * self.stride + self.first;
         while timeline.seq() < number {
             timeline.advance();
         }

@@ -1,40 +1,39 @@
 //! The probe of a real machine.
 
+mod memory;
+mod readers;
+mod request;
+mod threads;
+mod usage;
+
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost,
-    Route, Service, Tid,
+    Backend, Batch, Caveat, CaveatKind, Cpu, Line, LossReason, Losses, Nanos, OwnCost, Service,
+    Stage,
 };
 
-use super::board::{Board, CpuBoard, LINES_PER_CPU, Slot};
-use super::carrier;
-use super::collector::{Expected, LineReader, Mirror, Skips};
+use super::collector::{LineReader, Skips};
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
-use super::programs::{Extent, MAX_FOLLOWERS, Programs};
-use super::thread::{MeasuringThread, Shared, Waking, unserved_for};
+use super::programs::{Extent, Programs};
+use super::thread::{MeasuringThread, Shared, unserved_for};
 use super::timerlat::Timerlat;
-use super::{clock, online_cpus, policy, possible_cpus};
+use super::{clock, policy, possible_cpus};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
+pub(super) use memory::board;
+use memory::ring_bits;
+use readers::readers;
+pub(super) use request::may_be_scheduled_as;
+use request::{check, check_lines, keep_possible};
+use threads::{ready_external, ready_threads};
+use usage::{process_cpu_ns, resident_bytes};
 
-/// Shortest and longest period.
-const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
-/// How much a ring holds: a collector that does not get to run for so long
-/// loses nothing. Normal threads wait for seconds under some loads.
-const RING_TIME: Nanos = Nanos::from_secs(8);
-/// Memory for all rings, besides [`RING_BYTES_PER_CPU`].
-const RING_BYTES: usize = 32 << 20;
-/// More of it for each CPU.
-const RING_BYTES_PER_CPU: usize = 1 << 20;
-/// Bounds on a ring's slots, as powers of two.
-const RING_BITS: (u32, u32) = (8, 16);
 /// From the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
 /// From the first expiry to the first that is recorded, at least. Programs
@@ -406,15 +405,28 @@ impl Probe for LinuxProbe {
 
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
+        let (mut direct, mut softirq, mut followers) = (0, 0, 0);
         for (cpu, reader) in &self.readers {
-            losses.add(
-                LossReason::RingFull,
-                reader.lost_since(self.shared.board.cpu(*cpu)),
-            );
+            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
+            losses.add(LossReason::RingFull, lost);
+            match reader.last {
+                _ if reader.is_follower => followers += reader.unexplained,
+                Stage::Softirq => softirq += reader.unexplained,
+                _ => direct += reader.unexplained,
+            }
         }
-        if let Some(programs) = &self.programs {
-            programs.count_losses(&self.cpus(), &mut losses);
-        }
+        let cpus = self.cpus();
+        let programs = self.programs.as_ref();
+        let (foreign, unsignalled) = programs.map_or((0, 0), |all| all.failures(&cpus));
+        // A failure leaves a gap, and is not to count twice; one with nothing
+        // after it leaves none.
+        let unasked = followers.max(unsignalled);
+        losses.add(LossReason::Foreign, foreign);
+        losses.add(LossReason::SignalFailed, unasked);
+        losses.add(
+            LossReason::RingFull,
+            direct + softirq.saturating_sub(foreign),
+        );
         losses
     }
 
@@ -474,46 +486,6 @@ fn system(action: &str, reason: String) -> ProbeError {
     }
 }
 
-fn check(request: &Request) -> Result<(), ProbeError> {
-    let online = online_cpus();
-    if let Some(cpu) = request
-        .cpus
-        .as_slice()
-        .iter()
-        .find(|cpu| !online.contains(**cpu))
-    {
-        return Err(ProbeError::NoCpu(cpu.0, online));
-    }
-    if request.period < PERIODS.0 || request.period > PERIODS.1 {
-        return Err(ProbeError::Period(request.period, PERIODS.0, PERIODS.1));
-    }
-    Ok(())
-}
-
-fn check_lines(plans: &[CpuLines], has_others: bool) -> Result<(), ProbeError> {
-    for plan in plans {
-        let most = LINES_PER_CPU.min(MAX_FOLLOWERS + plan.lines.len() - plan.followers.len());
-        if plan.lines.len() > most {
-            return Err(ProbeError::TooManyLines(plan.lines.len(), most));
-        }
-    }
-    if !has_others && plans.iter().all(|plan| plan.lines.is_empty()) {
-        return Err(ProbeError::NoService);
-    }
-    Ok(())
-}
-
-/// Slots of a ring, as a power of two: for [`RING_TIME`], as far as the memory
-/// for all rings allows.
-fn ring_bits(request: &Request) -> u32 {
-    let slots = RING_TIME.ns() / request.period.ns();
-    let wanted = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
-    let lines = request.cpus.len() * request.services.len() * 2;
-    let bytes = RING_BYTES + RING_BYTES_PER_CPU * request.cpus.len();
-    let most = (bytes / (lines.max(1) * size_of::<Slot>())).max(1).ilog2();
-    wanted.min(most.max(RING_BITS.0))
-}
-
 fn load(
     wanted: Wanted,
     extent: Extent,
@@ -541,233 +513,4 @@ fn load(
             Ok(None)
         }
     }
-}
-
-/// Drops the services that cannot be had, or refuses where they were asked
-/// for by name.
-fn keep_possible(
-    request: &mut Request,
-    programs: Option<&Programs>,
-    caveats: &mut Vec<Caveat>,
-) -> Result<(), ProbeError> {
-    let mut kept = Vec::new();
-    for &service in &request.services {
-        let (reason, remedy) = match (service.is_thread(), programs) {
-            (true, _) => match may_be_scheduled_as(service) {
-                Ok(()) => {
-                    kept.push(service);
-                    continue;
-                }
-                Err(err) => (
-                    err.to_string(),
-                    "run as root, or raise the limit with `ulimit -r 99`",
-                ),
-            },
-            (false, Some(programs)) if programs.gives(service) => {
-                kept.push(service);
-                continue;
-            }
-            (false, Some(programs)) => (
-                programs.reason_against(service),
-                "`laggard doctor` lists what this kernel allows",
-            ),
-            (false, None) => ("it needs BPF".into(), "run as root on a kernel with BTF"),
-        };
-        if !request.optional {
-            return Err(ProbeError::Service {
-                service,
-                reason,
-                remedy: remedy.into(),
-            });
-        }
-        caveats.push(Caveat::new(
-            CaveatKind::ServiceAbsent,
-            format!("`{service}` is not measured: {reason}"),
-            remedy,
-        ));
-    }
-    request.services = kept;
-    Ok(())
-}
-
-/// Whether a thread of ours may have the service's policy.
-pub(super) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
-    std::thread::scope(|scope| {
-        scope
-            .spawn(|| policy::schedule_as(service))
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
-    })
-}
-
-pub(super) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
-    let failed = |err: io::Error| system("map the board", err.to_string());
-    let Some(programs) = programs else {
-        return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
-    };
-    let map = |name| {
-        programs
-            .chain
-            .map(name)
-            .map_err(|refused| system("find a BPF map", refused.reason))
-    };
-    let (cpus, slots) = (map("cpus")?, map("slots")?);
-    Board::new(
-        extent.nr_cpus,
-        extent.nr_slots,
-        Some((cpus.as_fd(), slots.as_fd())),
-    )
-    .map_err(failed)
-}
-
-fn ready_threads(
-    shared: &Arc<Shared>,
-    plans: &[CpuLines],
-    ring_bits: u32,
-    programs: Option<&Programs>,
-) -> Result<Vec<MeasuringThread>, ProbeError> {
-    let mut threads = Vec::new();
-    let mut first_slot = 0;
-    for plan in plans {
-        let board = shared.board.cpu(plan.cpu);
-        board.ring_bits.store(ring_bits, Ordering::Relaxed);
-        board.lines_first_slot.store(first_slot, Ordering::Relaxed);
-        first_slot += (plan.lines.len() as u64) << ring_bits;
-        let waking = |place: usize| match plan.lines[place].route {
-            Route::Direct => Ok(Waking::Timer),
-            Route::Deferred if !plan.has_callback() => Ok(Waking::SoftTimer),
-            Route::Deferred => programs
-                .ok_or_else(|| "no BPF".to_owned())
-                .and_then(|all| {
-                    all.doorbell(plan.cpu, place)
-                        .map_err(|refused| refused.reason)
-                })
-                .map(Waking::Doorbell)
-                .map_err(|reason| system("make a ring buffer", reason)),
-        };
-        for place in plan.direct_threads().chain(plan.deferred_threads()) {
-            let line = plan.lines[place];
-            let thread = MeasuringThread::prepare(
-                shared.clone(),
-                line.cpu,
-                place,
-                line.service,
-                waking(place)?,
-            )
-            .map_err(|err| system("start a measuring thread", err.to_string()))?;
-            set_thread(board, place, thread.tid);
-            threads.push(thread);
-        }
-        if let Some(place) = plan.carried() {
-            let cpu = plan.lines[place].cpu;
-            let prepared = MeasuringThread::prepare(
-                shared.clone(),
-                cpu,
-                place,
-                carrier::SERVICE,
-                Waking::Carrier,
-            )
-            .map_err(|err| system("start a carrying thread", err.to_string()))?;
-            threads.push(prepared);
-        }
-        let count = u32::try_from(plan.lines.len()).unwrap_or(0);
-        board.nr_lines.store(count, Ordering::Release);
-    }
-    Ok(threads)
-}
-
-/// The thread that waits for a device's interrupt, after the one that raises
-/// it.
-fn ready_external(
-    shared: &Arc<Shared>,
-    plans: &[CpuLines],
-    ring_bits: u32,
-    external: &Arc<External>,
-) -> Result<Vec<MeasuringThread>, ProbeError> {
-    let (Some(plan), place) = (plans.first(), 0) else {
-        return Ok(Vec::new());
-    };
-    let line = plan.lines[place];
-    let board = shared.board.cpu(plan.cpu);
-    board.ring_bits.store(ring_bits, Ordering::Relaxed);
-    let prepare = |service, waking| {
-        MeasuringThread::prepare(shared.clone(), line.cpu, place, service, waking)
-            .map_err(|err| system("start a measuring thread", err.to_string()))
-    };
-    let raiser = prepare(
-        External::raiser_service(line.service),
-        Waking::Raising(external.clone()),
-    )?;
-    let waiter = prepare(line.service, Waking::Interrupt(external.clone()))?;
-    set_thread(board, place, waiter.tid);
-    board.nr_lines.store(1, Ordering::Release);
-    Ok(vec![raiser, waiter])
-}
-
-/// Lets the programs know the thread of a line.
-fn set_thread(board: &CpuBoard, place: usize, tid: Tid) {
-    board.tids[place].store(tid.0, Ordering::Relaxed);
-    board
-        .tid_bits
-        .fetch_or(1 << (tid.0 % 64), Ordering::Relaxed);
-}
-
-fn readers(
-    plans: &[CpuLines],
-    programs: Option<&Programs>,
-    are_timed: bool,
-) -> Vec<(u32, LineReader)> {
-    let has_irq = programs.is_some_and(Programs::has_irq);
-    let mut readers = Vec::new();
-    for plan in plans {
-        let first = readers.len();
-        for (index, line) in plan.lines.iter().enumerate() {
-            let turn = plan.turn_of(index);
-            let is_deferred = plan.followers.contains(&index);
-            let id = |index: usize| LineId(u16::try_from(index).unwrap_or(u16::MAX));
-            let mirror = plan.mirrored().filter(|&(_, thread)| thread == index);
-            let reader = LineReader {
-                id: id(first + index),
-                index,
-                expected: Expected {
-                    expire: programs.is_some()
-                        && are_timed
-                        && line.service.is_thread()
-                        && !is_deferred,
-                    irq: has_irq,
-                    waking: programs.is_some() && line.service.is_thread(),
-                },
-                last: line.service.last_stage(),
-                planned: None,
-                stride: turn.stride,
-                first: turn.first,
-                is_follower: is_deferred && plan.has_callback(),
-                next_seq: 0,
-                last_end: None,
-                begin: Nanos::ZERO,
-                until: Nanos::MAX,
-                unrecorded: 0,
-                mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
-            };
-            readers.push((plan.cpu, reader));
-        }
-    }
-    readers
-}
-
-/// CPU time of all threads of this process so far.
-fn process_cpu_ns() -> u64 {
-    let Ok(usage) = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF) else {
-        return 0;
-    };
-    let ns = |time: nix::sys::time::TimeVal| {
-        time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_usec().cast_unsigned() * 1_000
-    };
-    ns(usage.user_time()) + ns(usage.system_time())
-}
-
-/// Largest resident size of this process so far.
-fn resident_bytes() -> u64 {
-    nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)
-        .map_or(0, |usage| usage.max_rss().cast_unsigned() * 1024)
 }

@@ -1,0 +1,232 @@
+//! Loading objects, attaching and calling their programs.
+//!
+//! Every optional ability is an object of its own, because one program that
+//! the kernel refuses refuses its whole object. Nothing is decided by the
+//! kernel's version: each is tried.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+
+use libbpf_rs::{
+    Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput, set_print,
+};
+
+/// A BPF object that is part of this program.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Its name, the file's without `.bpf.c`.
+    pub name: &'static str,
+    /// The object file.
+    pub bytes: &'static [u8],
+}
+
+/// Declares a constant for each object that the build script made: its name
+/// there, then the file's without `.bpf.c`.
+#[macro_export]
+macro_rules! sources {
+    ($($constant:ident = $name:literal;)*) => {
+        $(
+            /// See the `.bpf.c` file of this name.
+            pub(crate) const $constant: $crate::object::Source = $crate::object::Source {
+                name: $name,
+                bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")),
+            };
+        )*
+    };
+}
+
+/// Why the kernel did not take an object.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// In one line.
+    pub reason: String,
+}
+
+/// What libbpf said since the last load.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn listen() {
+    set_print(Some((PrintLevel::Warn, |_, text| {
+        if let Ok(mut said) = SAID.lock() {
+            said.push_str(&text);
+        }
+    })));
+}
+
+impl Refused {
+    /// A refusal that is not libbpf's.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+
+    /// The error with libbpf's most telling line: the verifier's complaint,
+    /// or else the last that names a cause.
+    fn new(err: &libbpf_rs::Error) -> Self {
+        let said = SAID
+            .lock()
+            .map(|mut said| std::mem::take(&mut *said))
+            .unwrap_or_default();
+        Self::because(match telling_line(&said) {
+            _ if err.kind() == libbpf_rs::ErrorKind::PermissionDenied
+                && !nix::unistd::geteuid().is_root() =>
+            {
+                "this user may not load BPF programs".into()
+            }
+            Some(line) => format!("{err} ({line})"),
+            None => err.to_string(),
+        })
+    }
+}
+
+fn telling_line(said: &str) -> Option<&str> {
+    let tells_nothing = |line: &str| {
+        line.is_empty()
+            || line.starts_with("processed ")
+            || line.contains("PROG LOAD LOG")
+            || line.contains("failed to load object")
+            || line.contains("BPF program load failed")
+    };
+    said.lines()
+        .map(|line| line.trim_start_matches("libbpf: ").trim())
+        .rfind(|line| !tells_nothing(line))
+}
+
+/// How large the maps of an object are to be, by name.
+pub type Sizes<'a> = &'a [(&'a str, usize)];
+
+/// An object in the kernel. The kernel takes its programs and timers away
+/// when this value is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Loaded {
+    /// As libbpf has it.
+    pub object: Object,
+    links: Vec<Link>,
+}
+
+impl Source {
+    /// Loads the object. Maps named in `shared` are those of an object loaded
+    /// before; `sizes` gives the number of entries of others; `prepare` may
+    /// set what is read-only later.
+    ///
+    /// # Errors
+    /// When the kernel does not take it.
+    pub fn load(
+        self,
+        shared: &[(&str, BorrowedFd<'_>)],
+        sizes: Sizes<'_>,
+        prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+    ) -> Result<Loaded, Refused> {
+        listen();
+        let open = || -> libbpf_rs::Result<Object> {
+            let mut open = ObjectBuilder::default().open_memory(self.bytes)?;
+            for mut map in open.maps_mut() {
+                let name = map.name().to_os_string();
+                if let Some((_, fd)) = shared.iter().find(|(shared, _)| name == OsStr::new(shared))
+                {
+                    map.reuse_fd(*fd)?;
+                } else if let Some((_, size)) =
+                    sizes.iter().find(|(sized, _)| name == OsStr::new(sized))
+                {
+                    map.set_max_entries(u32::try_from(*size).unwrap_or(u32::MAX))?;
+                }
+            }
+            prepare(&mut open)?;
+            open.load()
+        };
+        match open() {
+            Ok(object) => Ok(Loaded {
+                object,
+                links: Vec::new(),
+            }),
+            Err(err) => Err(Refused::new(&err)),
+        }
+    }
+}
+
+/// Gives an object its only inputs, the variables that are read-only once it
+/// is loaded.
+///
+/// # Errors
+/// When their size is another.
+pub fn set_inputs(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata") {
+            map.set_initial_value(bytes)?;
+        }
+    }
+    Ok(())
+}
+
+impl Loaded {
+    /// Attaches every program that a tracepoint calls.
+    ///
+    /// # Errors
+    /// When the kernel refuses one.
+    pub fn attach(&mut self) -> Result<(), Refused> {
+        for program in self.object.progs_mut() {
+            if program.section().to_string_lossy().starts_with("tp_btf/") && program.autoload() {
+                self.links
+                    .push(program.attach().map_err(|err| Refused::new(&err))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The map of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, Refused> {
+        self.object
+            .maps()
+            .find(|map| map.name() == OsStr::new(name))
+            .ok_or_else(|| Refused::because(format!("the object has no map `{name}`")))
+    }
+
+    /// Runs a program of section `syscall` with `args`, on this CPU.
+    ///
+    /// # Errors
+    /// When it cannot be run, or gives an error number.
+    pub fn call(&self, name: &str, args: &mut [u8]) -> Result<(), Refused> {
+        let program = self
+            .object
+            .progs_mut()
+            .find(|program| program.name() == OsStr::new(name))
+            .ok_or_else(|| Refused::because(format!("the object has no program `{name}`")))?;
+        let output = program
+            .test_run(ProgramInput {
+                context_in: (!args.is_empty()).then_some(args),
+                ..ProgramInput::default()
+            })
+            .map_err(|err| Refused::new(&err))?;
+        match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
+            0 => Ok(()),
+            code => Err(Refused::because(format!(
+                "{name}: {}",
+                std::io::Error::from_raw_os_error(code)
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_complaint_tells_more_than_what_follows_it() {
+        let said = "libbpf: prog 'p': BPF program load failed: EINVAL\n\
+            libbpf: prog 'p': -- BEGIN PROG LOAD LOG --\n\
+            R1 type=scalar expected=fp\n\
+            processed 7 insns (limit 1000000)\n\
+            -- END PROG LOAD LOG --\n\
+            libbpf: failed to load object 'o'\n";
+
+        assert_eq!(telling_line(said), Some("R1 type=scalar expected=fp"));
+        assert_eq!(telling_line("libbpf: failed to load object 'o'\n"), None);
+    }
+}

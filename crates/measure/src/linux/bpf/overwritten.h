@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * A ring per CPU, always on, overwritten: entry `n` of a CPU lies at index
+ * first + (n mod 2^ring_bits). Written on that CPU only.
+ */
+#ifndef LAGGARD_OVERWRITTEN_H
+#define LAGGARD_OVERWRITTEN_H
+
+#include "kernel.h"
+
+/* Log2 of a ring's entries; set at load. */
+const volatile u32 ring_bits = 6;
+
+struct ring_head {
+	u64 count;    /* entries written */
+	u32 first;    /* index of this CPU's first entry */
+	u32 recorded; /* whether this CPU has a ring at all */
+	u64 line[6];  /* no two CPUs share a cache line */
+};
+_Static_assert(sizeof(struct ring_head) == 64, "no hidden padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ring_head);
+} heads SEC(".maps");
+
+/* Defines the map of entries, as many as are set at load. */
+#define RING_ENTRIES(name, entry)                  \
+	struct {                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);  \
+		__uint(map_flags, BPF_F_MMAPABLE); \
+		__uint(max_entries, 1);            \
+		__type(key, u32);                  \
+		__type(value, entry);              \
+	} name SEC(".maps")
+
+/* This CPU's next entry of `entries`, or NULL: not a recorded CPU. */
+static __always_inline void *next_entry(void *entries)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	u32 index;
+
+	if (!head || !head->recorded)
+		return NULL;
+	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
+	index += head->first;
+	return bpf_map_lookup_elem(entries, &index);
+}
+
+#endif

@@ -1,0 +1,53 @@
+//! How large the board is, and mapping it.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use laggard_model::Nanos;
+
+use super::super::board::{Board, Slot};
+use super::super::programs::{Extent, Programs};
+use super::system;
+use crate::probe::{ProbeError, Request};
+
+/// How much a ring holds: a collector that does not get to run for so long
+/// loses nothing. Normal threads wait for seconds under some loads.
+const RING_TIME: Nanos = Nanos::from_secs(8);
+/// Memory for all rings, besides [`RING_BYTES_PER_CPU`].
+const RING_BYTES: usize = 32 << 20;
+/// More of it for each CPU.
+const RING_BYTES_PER_CPU: usize = 1 << 20;
+/// Bounds on a ring's slots, as powers of two.
+const RING_BITS: (u32, u32) = (8, 16);
+
+/// Slots of a ring, as a power of two: for [`RING_TIME`], as far as the memory
+/// for all rings allows.
+pub(super) fn ring_bits(request: &Request) -> u32 {
+    let slots = RING_TIME.ns() / request.period.ns();
+    let wanted = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
+    let lines = request.cpus.len() * request.services.len() * 2;
+    let bytes = RING_BYTES + RING_BYTES_PER_CPU * request.cpus.len();
+    let most = (bytes / (lines.max(1) * size_of::<Slot>())).max(1).ilog2();
+    wanted.min(most.max(RING_BITS.0))
+}
+
+/// A board over the programs' arrays, or in plain memory.
+pub(crate) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
+    let failed = |err: io::Error| system("map the board", err.to_string());
+    let Some(programs) = programs else {
+        return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
+    };
+    let map = |name| {
+        programs
+            .chain
+            .map(name)
+            .map_err(|refused| system("find a BPF map", refused.reason))
+    };
+    let (cpus, slots) = (map("cpus")?, map("slots")?);
+    Board::new(
+        extent.nr_cpus,
+        extent.nr_slots,
+        Some((cpus.as_fd(), slots.as_fd())),
+    )
+    .map_err(failed)
+}

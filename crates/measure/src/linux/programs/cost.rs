@@ -1,0 +1,61 @@
+//! What the programs and callbacks of a run cost.
+
+use laggard_model::{Nanos, ProgramCost};
+
+use super::super::statistics::{cost_of, scale};
+use super::Programs;
+use super::callback::{deferral, work};
+
+impl Programs {
+    /// Lets the kernel time the programs until [`Programs::end_timing`].
+    pub(crate) fn begin_timing(&mut self, now: Nanos) {
+        self.statistics.begin(now);
+    }
+
+    /// Ends the timing of the programs, and returns when that is done.
+    pub(crate) fn end_timing(&mut self, now: Nanos) {
+        self.statistics.end(now);
+    }
+
+    /// What each program and callback cost in `wall`, the time recorded: the
+    /// programs by what they cost while the kernel timed them just before,
+    /// the callbacks by what they cost in `ran`, the time since they began.
+    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
+        let objects = [
+            Some(&self.chain),
+            self.irq.as_ref(),
+            self.raise.as_ref(),
+            self.arming.as_ref(),
+            self.worker.as_ref(),
+            self.external.as_ref(),
+        ];
+        let mut cost: Vec<ProgramCost> = objects.into_iter().flatten().flat_map(cost_of).collect();
+        let timed = self.statistics.timed();
+        cost.iter_mut().for_each(|one| scale(one, wall, timed));
+        let mut callback = |name: &str, values: Vec<(u64, u64)>| {
+            let runs = values.iter().map(|(runs, _)| runs).sum();
+            if runs > 0 {
+                let run_ns = Nanos::from_ns(values.iter().map(|(_, ns)| ns).sum());
+                let mut one = ProgramCost {
+                    name: name.into(),
+                    runs,
+                    run_ns,
+                };
+                scale(&mut one, wall, ran);
+                cost.push(one);
+            }
+        };
+        if let Some(deferred) = &self.deferred {
+            let each = cpus.iter().filter_map(|&cpu| deferral(deferred, cpu));
+            callback(
+                "on_deferred",
+                each.map(|one| (one.runs, one.run_ns)).collect(),
+            );
+        }
+        if let Some(worker) = &self.worker {
+            let each = cpus.iter().filter_map(|&cpu| work(worker, cpu));
+            callback("on_work", each.map(|one| (one.runs, one.run_ns)).collect());
+        }
+        cost
+    }
+}

@@ -1,0 +1,241 @@
+//! The BPF objects of one run, loaded over one board.
+
+mod callback;
+mod cost;
+
+use std::os::fd::AsFd;
+
+use laggard_bpf::object::{Loaded, Refused, Source, set_inputs};
+use laggard_model::{Cpu, Service};
+use libbpf_rs::OpenObject;
+
+use super::board::{Board, LINES_PER_CPU};
+use super::external::External;
+use super::lines::Deferral as DeferredBy;
+use super::statistics::Statistics;
+use super::{objects, soft};
+pub(crate) use callback::MAX_FOLLOWERS;
+use callback::{Deferral, NO_LINE, prepare_work, set_deferral};
+
+/// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
+const SOURCE_THREADS: usize = 4;
+
+/// In [`Programs::refused`], that timer descriptors give no softirq.
+const SOFT_TIMERS: &str = "soft timers";
+
+/// The objects that this kernel takes. Each that it does not take has left a
+/// reason in [`Programs::refused`].
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) chain: Loaded,
+    pub(crate) irq: Option<Loaded>,
+    pub(crate) raise: Option<Loaded>,
+    pub(crate) deferred: Option<Loaded>,
+    /// Beside `deferred`, where the softirq timer is armed for a delay.
+    arming: Option<Loaded>,
+    /// Whether timer descriptors were seen to expire in softirq context.
+    pub(crate) has_soft_timers: bool,
+    pub(crate) worker: Option<Loaded>,
+    external: Option<Loaded>,
+    pub(crate) refused: Vec<(&'static str, Refused)>,
+    statistics: Statistics,
+}
+
+/// How large the board is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) nr_cpus: usize,
+    pub(crate) nr_slots: usize,
+}
+
+impl Programs {
+    /// Loads what `services` need and the kernel takes; `Err` when even the
+    /// first object is refused.
+    pub(crate) fn load(extent: Extent, services: &[Service]) -> Result<Self, Refused> {
+        let sizes = [("cpus", extent.nr_cpus), ("slots", extent.nr_slots)];
+        let chain = objects::CHAIN.load(&[], &sizes, |_| Ok(()))?;
+        let mut all = Self {
+            chain,
+            irq: None,
+            raise: None,
+            deferred: None,
+            arming: None,
+            has_soft_timers: false,
+            worker: None,
+            external: None,
+            refused: Vec::new(),
+            statistics: Statistics::default(),
+        };
+        all.irq = all.load_optional(objects::IRQ, extent);
+        let wants_worker = services.contains(&Service::Worker);
+        if wants_worker || services.contains(&Service::Softirq) {
+            all.raise = all.load_optional(objects::RAISE, extent);
+            match all.load_deferred(extent) {
+                Ok((deferred, arming)) => (all.deferred, all.arming) = (Some(deferred), arming),
+                Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
+            }
+        }
+        if wants_worker {
+            match all.load_worker(extent) {
+                Ok(worker) => all.worker = Some(worker),
+                Err(refused) => all.refused.push((objects::WORKER.name, refused)),
+            }
+        }
+        Ok(all)
+    }
+
+    fn load_optional(&mut self, source: Source, extent: Extent) -> Option<Loaded> {
+        match self.load_shared(source, extent, |_| Ok(())) {
+            Ok(loaded) => Some(loaded),
+            Err(refused) => {
+                self.refused.push((source.name, refused));
+                None
+            }
+        }
+    }
+
+    fn load_shared(
+        &self,
+        source: Source,
+        extent: Extent,
+        prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+    ) -> Result<Loaded, Refused> {
+        let (cpus, slots) = (self.chain.map("cpus")?, self.chain.map("slots")?);
+        let shared = [("cpus", cpus.as_fd()), ("slots", slots.as_fd())];
+        let sizes = [
+            ("deferrals", extent.nr_cpus),
+            ("rings", extent.nr_cpus * LINES_PER_CPU),
+            ("works", extent.nr_cpus),
+        ];
+        source.load(&shared, &sizes, prepare)
+    }
+
+    /// The work item, by either of the two ways to name its callback, tried
+    /// once without effect. `Err`: why the first way is refused.
+    fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
+        let load = |source: Source| {
+            let loaded = self.load_shared(source, extent, |_| Ok(()))?;
+            prepare_work(&loaded, 0, NO_LINE as usize, false).map(|()| loaded)
+        };
+        load(objects::WORKER)
+            .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
+    }
+
+    /// The softirq timer, absolute and pinned where the kernel can, tried
+    /// once without effect.
+    fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), Refused> {
+        let load = |plain: bool| {
+            let loaded = self.load_shared(objects::DEFERRED, extent, |open| match plain {
+                true => set_inputs(open, &0_u32.to_ne_bytes()),
+                false => Ok(()),
+            })?;
+            set_deferral(&loaded, &Deferral::stopped())?;
+            loaded.call("start_deferral", &mut 0_u32.to_ne_bytes())?;
+            Ok(loaded)
+        };
+        load(false)
+            .map(|loaded| (loaded, None))
+            .or_else(|_: Refused| {
+                let arming = self.load_shared(objects::ARMING, extent, |_| Ok(()))?;
+                Ok((load(true)?, Some(arming)))
+            })
+    }
+
+    /// Whether `service` can be measured with what was loaded.
+    pub(crate) fn gives(&self, service: Service) -> bool {
+        match service {
+            Service::Irq => self.irq.is_some(),
+            Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
+            Service::Worker => self.worker.is_some() && self.gives(Service::Softirq),
+            Service::Fifo(_) | Service::Other | Service::Kthread => true,
+        }
+    }
+
+    /// Why `service` cannot be measured.
+    pub(crate) fn reason_against(&self, service: Service) -> String {
+        let name = match service {
+            Service::Irq => objects::IRQ.name,
+            Service::Worker if self.worker.is_none() => objects::WORKER.name,
+            _ => objects::DEFERRED.name,
+        };
+        let reason = self
+            .refusal_of(name)
+            .map_or("not tried", |refused| &refused.reason);
+        match (service, self.refusal_of(SOFT_TIMERS)) {
+            (Service::Softirq, Some(other)) => format!("{reason}; {}", other.reason),
+            _ => reason.into(),
+        }
+    }
+
+    /// Why an object was refused, if it was.
+    pub(crate) fn refusal_of(&self, name: &str) -> Option<&Refused> {
+        self.refused
+            .iter()
+            .find(|(refused, _)| *refused == name)
+            .map(|(_, refused)| refused)
+    }
+
+    /// Adds what stamps the handler of the device's interrupt and its threads,
+    /// for a thread that waits on `cpu`; instead of what stamps the timer's.
+    pub(crate) fn load_external(&mut self, extent: Extent, external: &External, cpu: Cpu) {
+        self.irq = None;
+        let tids = external.handler_tids();
+        let tids = tids.iter().map(|tid| tid.0).chain(std::iter::repeat(0));
+        let source: Vec<u8> = [external.irq(), cpu.0]
+            .into_iter()
+            .chain(tids.take(SOURCE_THREADS))
+            .flat_map(u32::to_ne_bytes)
+            .collect();
+        let loaded = self.load_shared(objects::EXTERNAL, extent, |open| set_inputs(open, &source));
+        match loaded {
+            Ok(loaded) => self.external = Some(loaded),
+            Err(refused) => self.refused.push((objects::EXTERNAL.name, refused)),
+        }
+    }
+
+    /// Whether stage `irq` is stamped.
+    pub(crate) fn has_irq(&self) -> bool {
+        self.irq.is_some() || self.external.is_some()
+    }
+
+    /// Where the softirq timer is refused, tries on `cpu` whether timer
+    /// descriptors serve instead. The programs must be attached and `board`,
+    /// which is theirs, not in use.
+    pub(crate) fn try_soft_timers(&mut self, cpu: Cpu, board: &Board) {
+        if self.refusal_of(objects::DEFERRED.name).is_none() || self.raise.is_none() {
+            return;
+        }
+        match soft::try_on(cpu, board) {
+            Ok(()) => self.has_soft_timers = true,
+            Err(err) => {
+                let reason = err.to_string();
+                self.refused.push((SOFT_TIMERS, Refused { reason }));
+            }
+        }
+    }
+
+    /// What serves the deferred route here.
+    pub(crate) fn deferral(&self) -> DeferredBy {
+        if self.has_soft_timers {
+            DeferredBy::Descriptor
+        } else {
+            DeferredBy::Callback
+        }
+    }
+
+    /// Hooks the programs to their tracepoints.
+    pub(crate) fn attach(&mut self) -> Result<(), Refused> {
+        self.chain.attach()?;
+        let optional = [
+            &mut self.irq,
+            &mut self.raise,
+            &mut self.arming,
+            &mut self.worker,
+            &mut self.external,
+        ];
+        for object in optional.into_iter().flatten() {
+            object.attach()?;
+        }
+        Ok(())
+    }
+}
