@@ -4,6 +4,7 @@
 //! the collector. Writing it, and looking at the processes in it, may take as
 //! long as a busy disk or a busy process does, and is for a thread.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -24,21 +25,29 @@ const BEFORE: Nanos = Nanos::from_ms(1);
 /// The same after its end.
 const AFTER: Nanos = Nanos::from_us(200);
 
-/// Episodes that may wait to be written; more are not kept. One takes some
-/// ten kB.
-const MOST_WAITING: usize = 256;
-
 /// Watches for late activations.
 #[derive(Debug)]
 pub(super) struct EpisodeWatch {
     flight: FlightRecorder,
     selector: EpisodeSelector,
+    cpus: Vec<Cpu>,
+    kept: Option<Kept>,
+}
+
+/// Episodes that may wait to be written; more are not kept. One takes some
+/// ten kB.
+const MOST_WAITING: usize = 256;
+
+/// The episodes of a recording.
+#[derive(Debug)]
+struct Kept {
     jobs: SyncSender<Job>,
     writer: JoinHandle<Written>,
-    cpus: Vec<Cpu>,
     overwritten: u64,
     /// Late activations that were chosen and found no room.
     refused: u64,
+    /// What was chosen before the recording began.
+    before: EpisodeNotes,
 }
 
 /// What the thread that writes is asked.
@@ -52,11 +61,10 @@ enum Job {
 type Written = Result<(EpisodeWriter, SymbolBook), WriteError>;
 
 impl EpisodeWatch {
-    /// Starts the flight recorder of the probe's CPUs, for the recording in
-    /// `dir`. `None`: nothing to watch with, and a caveat says why.
+    /// Starts the flight recorder of the probe's CPUs. `None`: nothing to
+    /// watch with, and a caveat says why.
     pub(super) fn start(
         args: &RecordArgs,
-        dir: &Path,
         probe: &dyn Probe,
     ) -> anyhow::Result<(Option<Self>, Vec<Caveat>)> {
         let possible = probe.backend() == Backend::Bpf;
@@ -90,54 +98,65 @@ impl EpisodeWatch {
         let threshold = args
             .threshold
             .map_or(Threshold::Automatic, Threshold::Fixed);
-        let (jobs, taken) = sync_channel(MOST_WAITING);
-        let writer = EpisodeWriter::new(dir);
         let watch = Self {
             flight,
             selector: EpisodeSelector::new(cpus.len(), threshold, args.max_episodes_per_minute),
-            jobs,
-            writer: std::thread::Builder::new()
-                .name("laggard/episode".into())
-                .spawn(move || write(writer, &taken))
-                .context("start the thread that writes episodes")?,
             cpus,
-            overwritten: 0,
-            refused: 0,
+            kept: None,
         };
         Ok((Some(watch), caveats))
     }
 
-    /// Keeps what is late in a batch that was just drained. Returns whether
-    /// the thread still writes; [`EpisodeWatch::finish`] says why not.
-    pub(super) fn observe(&mut self, batch: &Batch, now: Nanos) -> bool {
-        self.flight.poll();
-        let mut number = self.selector.kept() - self.refused;
-        for late in self.selector.choose(batch) {
-            let cpu = self.cpus[usize::from(late.activation.line.0)];
-            let mut episode = Episode::new(number + 1, cpu, &late.activation, late.threshold);
-            let from = episode.expiry_ns.saturating_sub(BEFORE);
-            episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
-            let overwritten = episode.evidence.overwritten;
-            match self.jobs.try_send(Job::Keep(Box::new(episode))) {
-                Ok(()) => {
-                    number += 1;
-                    self.overwritten += u64::from(overwritten);
-                }
-                Err(_) => self.refused += 1,
-            }
-        }
-        // Where there is no room for this either, the next one does it.
-        let _ = self.jobs.try_send(Job::Flush(now, self.notes()));
-        !self.writer.is_finished()
+    /// Keeps late activations in the recording in `dir` from now on.
+    pub(super) fn record_into(&mut self, dir: &Path) -> io::Result<()> {
+        let (jobs, taken) = sync_channel(MOST_WAITING);
+        let writer = EpisodeWriter::new(dir);
+        self.kept = Some(Kept {
+            jobs,
+            writer: std::thread::Builder::new()
+                .name("laggard/episode".into())
+                .spawn(move || write(writer, &taken))?,
+            overwritten: 0,
+            refused: 0,
+            before: self.selector.notes(),
+        });
+        Ok(())
     }
 
-    fn notes(&self) -> EpisodeNotes {
-        let chosen = self.selector.notes();
-        EpisodeNotes {
-            overwritten: self.overwritten,
-            kept: chosen.kept - self.refused,
-            surplus: chosen.surplus + self.refused,
-            ..chosen
+    /// What is late in a batch that was just drained, with the evidence.
+    /// Numbers are those of the recording; 0 where there is none.
+    pub(super) fn observe(
+        &mut self,
+        batch: &Batch,
+        now: Nanos,
+    ) -> Result<Vec<Episode>, WriteError> {
+        self.flight.poll();
+        let mut number = self
+            .kept
+            .as_ref()
+            .map_or(0, |kept| kept.count(&self.selector));
+        let mut late = Vec::new();
+        for one in self.selector.choose(batch) {
+            let cpu = self.cpus[usize::from(one.activation.line.0)];
+            let next = self.kept.as_ref().map_or(0, |_| number + 1);
+            let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
+            let from = episode.expiry_ns.saturating_sub(BEFORE);
+            episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
+            if let Some(kept) = &mut self.kept {
+                number += u64::from(kept.keep(&episode));
+            }
+            late.push(episode);
+        }
+        let notes = self.selector.notes();
+        match self.kept.take_if(|kept| kept.writer.is_finished()) {
+            // It ends early for one reason only.
+            Some(kept) => kept.join().map(|_| late),
+            None => {
+                if let Some(kept) = &self.kept {
+                    kept.flush(now, notes);
+                }
+                Ok(late)
+            }
         }
     }
 
@@ -148,17 +167,60 @@ impl EpisodeWatch {
 
     /// Looks up all names and writes what waits.
     pub(super) fn finish(self) -> Result<(), WriteError> {
-        let notes = self.notes();
-        drop(self.jobs);
-        let (writer, book) = match self.writer.join() {
-            Ok(written) => written?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
+        let notes = self.selector.notes();
         drop(self.flight);
+        let Some(kept) = self.kept else {
+            return Ok(());
+        };
+        let notes = kept.notes(notes);
+        let (writer, book) = kept.join()?;
         writer.finish(&EpisodeNotes {
             symbols: book.resolve(),
             ..notes
         })
+    }
+}
+
+impl Kept {
+    /// How many are kept so far: the last one's number.
+    fn count(&self, selector: &EpisodeSelector) -> u64 {
+        selector.kept() - self.before.kept - self.refused
+    }
+
+    /// Has an episode written, and says whether there was room for it.
+    fn keep(&mut self, episode: &Episode) -> bool {
+        let has_room = self
+            .jobs
+            .try_send(Job::Keep(Box::new(episode.clone())))
+            .is_ok();
+        match has_room {
+            true => self.overwritten += u64::from(episode.evidence.overwritten),
+            false => self.refused += 1,
+        }
+        has_room
+    }
+
+    /// Has written what is due. Where there is no room, the next one does it.
+    fn flush(&self, now: Nanos, all: EpisodeNotes) {
+        let _ = self.jobs.try_send(Job::Flush(now, self.notes(all)));
+    }
+
+    fn notes(&self, all: EpisodeNotes) -> EpisodeNotes {
+        EpisodeNotes {
+            kept: all.kept.saturating_sub(self.before.kept + self.refused),
+            surplus: all.surplus.saturating_sub(self.before.surplus) + self.refused,
+            overwritten: self.overwritten,
+            ..all
+        }
+    }
+
+    /// Waits until all that was asked is written.
+    fn join(self) -> Written {
+        drop(self.jobs);
+        match self.writer.join() {
+            Ok(written) => written,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 }
 

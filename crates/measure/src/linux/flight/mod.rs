@@ -3,11 +3,13 @@
 //!
 //! Independent of any probe: it has maps and programs of its own.
 
+mod hurry;
 mod outside;
 mod perf;
 mod record;
 mod ring;
 mod stacks;
+mod steal;
 
 use std::os::fd::AsFd;
 
@@ -22,10 +24,12 @@ use libbpf_rs::btf::types::Typedef;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
+use hurry::Hurry;
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
 use stacks::StackSampler;
+use steal::StealClock;
 
 /// How many records all rings together may have: 128 MiB.
 const ALL_RECORDS: usize = 1 << 22;
@@ -69,7 +73,9 @@ pub struct FlightRecorder {
     loaded: Loaded,
     rings: Rings<RECORD_WORDS>,
     stacks: Option<StackSampler>,
+    steal: Option<StealClock>,
     outside: Outside,
+    hurry: Hurry,
     cpus: CpuList,
 }
 
@@ -121,15 +127,22 @@ impl FlightRecorder {
             loaded,
             rings,
             stacks,
+            // Without it, what `outside` reads has to do, and on a machine
+            // without a hypervisor there is nothing to read.
+            steal: StealClock::new(cpus).ok(),
             outside: Outside::new(cpus),
+            hurry: Hurry::new(),
             cpus: cpus.clone(),
         };
         Ok((recorder, caveats))
     }
 
     /// Reads the counters of hypervisor and firmware. To be called a few
-    /// times a second: their movement between two calls is all that is known.
+    /// times a second, by the thread that asks for evidence: the counters'
+    /// movement between two calls is all that is known, and a thread that
+    /// stays away too long is given a larger share of its CPU for a while.
     pub fn poll(&mut self) {
+        self.hurry.note();
         self.outside.read();
     }
 
@@ -140,25 +153,25 @@ impl FlightRecorder {
     pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
         let mut has_context = false;
         let context = from.saturating_sub(CONTEXT);
-        let read = self.rings.newest(cpu.0, |words| {
+        let mut read = self.rings.newest(cpu.0, to, |words| {
             let time = record::time(words);
             let wanted = time >= from || (!has_context && time >= context);
             has_context |= time < from && record::is_switch(words);
             wanted
         });
-        let mut events: Vec<_> = read
-            .records
-            .iter()
-            .filter_map(record::event)
-            .filter(|event| event.at_ns <= to)
-            .collect();
-        events.sort_by_key(|event| event.at_ns);
+        read.records.sort_by_key(|words| record::time(words));
+        let events: Vec<_> = read.records.iter().filter_map(record::event).collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
             overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
             events,
+            throttles: record::throttles(&read.records),
             stolen: self.outside.stolen(cpu, from, to),
+            steals: self
+                .steal
+                .as_ref()
+                .map(|clock| clock.steals(cpu.0, from, to)),
             smis: self.outside.smis(cpu, from, to),
             ..Evidence::default()
         };
@@ -223,7 +236,9 @@ impl FlightRecorder {
         stacks: &StackSampler,
     ) -> Option<Vec<Nanos>> {
         let to = evidence.to_ns + stacks.period * 2;
-        let events = self.rings.newest(cpu, |words| record::time(words) > from);
+        let events = self
+            .rings
+            .newest(cpu, to, |words| record::time(words) > from);
         let samples = stacks.samples(cpu, from, to);
         let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
         signs.extend(events.records.iter().map(|words| record::time(words)));
@@ -234,8 +249,14 @@ impl FlightRecorder {
     /// warmed up: by what a run cost then, and by the records since.
     pub fn cost(&self) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
-        since_timed(cost_of(&self.loaded), self.rings.written())
-            .into_iter()
+        let mut timed = cost_of(&self.loaded);
+        let runs = timed.iter().map(|one| one.runs).sum();
+        let since = self.rings.written().saturating_sub(runs);
+        // The steal clock is read in the same activities.
+        timed.extend(self.steal.iter().flat_map(StealClock::cost));
+        timed
+            .iter()
+            .map(|one| scaled(one, since, runs))
             .chain(stacks.into_iter().flatten())
             .map(|mut cost| {
                 cost.name.insert_str(0, "flight ");
@@ -243,16 +264,6 @@ impl FlightRecorder {
             })
             .collect()
     }
-}
-
-/// What programs cost that write `written` records in all, one each run, from
-/// what they cost while they were timed.
-fn since_timed(timed: Vec<ProgramCost>, written: u64) -> Vec<ProgramCost> {
-    let runs = timed.iter().map(|one| one.runs).sum();
-    timed
-        .iter()
-        .map(|one| scaled(one, written.saturating_sub(runs), runs))
-        .collect()
 }
 
 fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {

@@ -6,11 +6,11 @@ use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
-use super::super::statistics::cost_of;
+use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
+use super::perf;
 use super::record::{self, SAMPLE_WORDS};
 use super::ring::Rings;
-use super::{perf, since_timed};
 
 /// How long a ring holds at least: longer than a collector stays away.
 const RING_TIME: Nanos = Nanos::from_secs(1);
@@ -68,13 +68,18 @@ impl StackSampler {
 
     /// The samples of a CPU from `from` on.
     pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<StackSample> {
-        let read = self.rings.newest(cpu, |words| record::time(words) >= from);
-        let samples = read.records.iter().map(record::sample);
-        samples.filter(|one| one.at_ns <= to).collect()
+        let read = self
+            .rings
+            .newest(cpu, to, |words| record::time(words) >= from);
+        read.records.iter().map(record::sample).collect()
     }
 
+    /// What it has cost since programs were timed, by the samples since.
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        since_timed(cost_of(&self.loaded), self.rings.written())
+        let timed = cost_of(&self.loaded);
+        let runs = timed.iter().map(|one| one.runs).sum();
+        let since = self.rings.written().saturating_sub(runs);
+        timed.iter().map(|one| scaled(one, since, runs)).collect()
     }
 }
 
