@@ -7,7 +7,7 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build page run test check bench install clean test-kernels compare-kernels static
+.PHONY: build page run test check bench prove install clean test-kernels compare-kernels static loads
 
 build: page
 	@scripts/packages build
@@ -66,9 +66,23 @@ check:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 
+# The programs that the loads of real applications run.
+loads:
+	@scripts/packages loads
+	@echo 'All loads can be run: `$(LAGGARD) load list` shows them.'
+
 bench: build
 	@scripts/packages bench
 	$(AS_ROOT) python3 bench/bench.py $(LAGGARD)
+
+# Whether `why` names the faults of `provoke`; KIND=softirq,irq for some only,
+# which leaves the table in docs/accuracy.md alone.
+DURATION ?= 12s
+
+prove: build
+	@scripts/packages prove
+	$(AS_ROOT) python3 bench/prove.py $(LAGGARD) --duration $(DURATION) \
+		$(if $(KIND),--kinds $(KIND),--page docs/accuracy.md)
 
 install: build
 	install -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard

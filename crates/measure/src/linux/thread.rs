@@ -23,6 +23,9 @@ use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::timeline::Timeline;
 
+/// The kernel keeps this much of a thread's name.
+const NAME_BYTES: usize = 15;
+
 /// What all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -72,7 +75,7 @@ impl MeasuringThread {
         let (start, started) = channel();
         let (ready, is_ready) = channel();
         let handle = std::thread::Builder::new()
-            .name(format!("laggard/{cpu}/{service}"))
+            .name(name(cpu, service, &waking))
             .stack_size(policy::STACK_BYTES)
             .spawn(move || run(&shared, cpu, line, service, waking, &ready, &started))?;
         let tid = is_ready
@@ -90,6 +93,22 @@ impl MeasuringThread {
     /// Whether it has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.handle.is_finished()
+    }
+}
+
+/// What the system calls a measuring thread, as in `lag/1/fifo:90`; one of the
+/// deferred route ends in `d`, one that raises an interrupt in `r`.
+fn name(cpu: Cpu, service: Service, waking: &Waking) -> String {
+    let how = match waking {
+        Waking::Timer | Waking::Interrupt(_) => "",
+        Waking::SoftTimer | Waking::Doorbell(_) => "d",
+        Waking::Raising(_) => "r",
+    };
+    let name = format!("lag/{cpu}/{service}{how}");
+    match name.len() {
+        0..=NAME_BYTES => name,
+        // Cut, `fifo:90` and `fifo:9` would look alike.
+        _ => name.replace("fifo:", "f"),
     }
 }
 
