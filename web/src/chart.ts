@@ -1,6 +1,6 @@
 // The parts of ECharts that the page uses, and what all charts have in common.
 
-import { BarChart, LineChart, ScatterChart } from "echarts/charts";
+import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   DataZoomComponent,
   GridComponent,
@@ -12,7 +12,7 @@ import {
 import * as echarts from "echarts/core";
 import { CanvasRenderer, SVGRenderer } from "echarts/renderers";
 import type { ComposeOption } from "echarts/core";
-import type { BarSeriesOption, LineSeriesOption, ScatterSeriesOption } from "echarts/charts";
+import type { BarSeriesOption, CustomSeriesOption, LineSeriesOption, ScatterSeriesOption } from "echarts/charts";
 import type {
   DataZoomComponentOption,
   GridComponentOption,
@@ -25,6 +25,7 @@ import { isPrinting, palette } from "./theme";
 
 echarts.use([
   BarChart,
+  CustomChart,
   LineChart,
   ScatterChart,
   DataZoomComponent,
@@ -39,6 +40,7 @@ echarts.use([
 
 export type Option = ComposeOption<
   | BarSeriesOption
+  | CustomSeriesOption
   | LineSeriesOption
   | ScatterSeriesOption
   | DataZoomComponentOption

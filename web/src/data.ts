@@ -4,6 +4,11 @@ export interface PageData {
   report: Report;
   /** One entry per recording of the report. */
   charts: Charts[];
+  /** What `laggard forecast --json` says. */
+  forecast: Forecast | null;
+  buffers: Buffers | null;
+  /** What `laggard sched --json` says, one entry per load. */
+  sched: Sched[];
 }
 
 /** What `laggard show --json` says. */
@@ -117,6 +122,7 @@ export interface Charts {
   by_cpu: ServiceRow[];
   by_cpu_histograms: Histogram[];
   courses: Course[];
+  causes: Causes | null;
 }
 
 export interface Course {
@@ -125,7 +131,7 @@ export interface Course {
   is_whole: boolean;
   interval_ns: number;
   intervals: { number: number[]; median_ns: (number | null)[]; largest_ns: number[] };
-  points: { after_ns: number[]; cpu: number[]; latency_ns: number[]; missed: number[] };
+  points: { after_ns: number[]; cpu: number[]; latency_ns: number[]; missed: number[]; by_cause: Record<string, number[]> };
   typical: Example | null;
   worst: Example | null;
 }
@@ -135,6 +141,189 @@ export interface Example {
   cpu: number;
   latency_ns: number;
   parts: { stage: string; name: string; ns: number }[];
+}
+
+export interface Causes {
+  /** What `laggard why --json` says. */
+  why: Why;
+  classes: { class: string; words: string; total_ns: number }[];
+  flame: FlameNode;
+  /** What the episodes name by number. */
+  texts: string[];
+  episodes: Episode[];
+  left_out: number;
+}
+
+export interface Why {
+  episodes: number;
+  surplus: number;
+  overwritten: number;
+  total_ns: number;
+  largest_ns: number;
+  causes: Cause[];
+  more_causes: number;
+  sentences: string[];
+  shortfalls: Caveat[];
+}
+
+export interface Cause {
+  class: string;
+  who: string | null;
+  cpus: number[];
+  episodes: number;
+  first_in: number;
+  per_hour: number;
+  total_ns: number;
+  share: number;
+  largest_ns: number;
+  largest_episode: number;
+  largest_without_ns: number;
+  rhythm: { period_ns: number; period_error_ns: number | null; hits: number; due: number; p: number } | null;
+}
+
+export interface FlameNode {
+  name: string;
+  ns: number;
+  within?: FlameNode[];
+}
+
+export interface Episode {
+  number: number;
+  name: string;
+  cpu: number;
+  at_ns: number;
+  latency_ns: number;
+  class: string | null;
+  main: string;
+  stages_ns: Record<string, number>;
+  /** Without a gap, from the expiry on. */
+  slices: Slice[];
+  samples: { after_ns: number; frames: number[] }[];
+  samples_left_out: number;
+}
+
+export interface Slice {
+  ns: number;
+  /** How much of that went to others, each too short to be seen. */
+  others_ns?: number;
+  /** Absent for several short parts together. */
+  class: string | null;
+  who?: number;
+  layers: number[];
+}
+
+export interface Forecast {
+  loads: LoadForecast[];
+}
+
+export interface LoadForecast {
+  load: string;
+  recordings: string[];
+  observed_ns: number;
+  usage: { hours_per_day: number; days_per_week: number; compression: number };
+  usage_from: string;
+  services: ServiceForecast[];
+  notes: string[];
+}
+
+export interface ServiceForecast extends Key {
+  largest_ns: number | null;
+  periodic: { period_ns: number; hits: number; p: number }[];
+  cells: Cell[];
+}
+
+export interface Cell {
+  horizon: "hour" | "day" | "week";
+  method: string;
+  level_ns?: number;
+  low_ns?: number;
+  high_ns?: number;
+  doubts?: string[];
+  reasons?: string[];
+  at_most_ns?: number | null;
+  record_for_model_ns?: number | null;
+  record_without_model_ns?: number;
+}
+
+export interface Buffers {
+  applications: Application[];
+  loads: LoadBuffers[];
+}
+
+export interface Application {
+  name: string;
+  buffers: number;
+  buffer_ns: number;
+  compute_ns: number;
+  source: string;
+}
+
+export interface LoadBuffers {
+  load: string;
+  recordings: string[];
+  services: ServiceBuffers[];
+  notes: string[];
+}
+
+export interface ServiceBuffers {
+  name: string;
+  cpus: number;
+  base_ns: number;
+  period_ns: number;
+  /** Latencies up to this are unknown to the recordings. */
+  floor_ns: number;
+  /** Latencies up to this are not in the page. */
+  cut_ns: number | null;
+  buckets: [number, number][];
+  streams: StreamColumns[];
+}
+
+export interface StreamColumns {
+  duration_ns: number;
+  after_ns: number[];
+  latency_ns: number[];
+  free_ns: number[];
+}
+
+export interface Sched {
+  load: string;
+  observed_ns: number;
+  tasks: TaskVerdict[];
+  set: {
+    utilization: number;
+    utilization_bound: number;
+    hyperbolic_product: number;
+    bounds_apply: boolean;
+    edf_ideal: boolean | null;
+    edf: boolean | null;
+    breakdown_ideal: number;
+    breakdown: number;
+  };
+  notes: string[];
+}
+
+export interface TaskVerdict {
+  name: string;
+  compute_ns: number;
+  period_ns: number;
+  deadline_ns: number;
+  service: string;
+  buffers: number | null;
+  ideal_ns: number | null;
+  jitter_ns: number | null;
+  least_ns: number | null;
+  most_ns: number | null;
+  slack_ns: number | null;
+  verdict: "meets" | "misses" | "unclear";
+  limit: string;
+  pseudo: {
+    rare_ns: number;
+    rare_from: string;
+    ordinary_ns: number;
+    pseudo_worst_case_ns: number;
+    amortised_passes: boolean;
+    exact_passes: boolean;
+  } | null;
 }
 
 /** The name of a service reached by a route; a work item is always deferred. */

@@ -3,7 +3,7 @@
 
 import type { ECharts } from "echarts/core";
 import { draw, toSvg, type Option } from "./chart";
-import { h, tableElement, type Table } from "./dom";
+import { h, prose, tableElement, type Table } from "./dom";
 import { count } from "./format";
 import { isPrinting, onPalette } from "./theme";
 
@@ -11,7 +11,11 @@ import { isPrinting, onPalette } from "./theme";
 export interface View {
   /** What can be seen, in words, for those who cannot see it. */
   words: string;
-  option: Option;
+  /** A chart, or an image of our own. */
+  option?: Option;
+  image?: (width: number) => SVGSVGElement;
+  /** Pixels, where it is not always the same. */
+  height?: number;
   table: Table;
 }
 
@@ -41,23 +45,33 @@ export interface Figure {
 export function figure({ id, title, reading, choices = [], height = 380, view }: Parts): Figure {
   let chart: ECharts | null = null;
   let now = view();
-  const canvas = h("div", { class: "chart", role: "img", "aria-label": now.words });
-  canvas.style.height = `${height}px`;
-  const words = h("p", { class: "words" }, now.words);
+  const canvas = h("div", { class: "chart" });
+  // An image of our own can be walked through, so it says itself what it is.
+  if (now.option) canvas.setAttribute("role", "img");
+  const words = h("p", { class: "words", "aria-live": "polite" });
   const data = h("details", { class: "data" }, h("summary", {}, "Data as a table"));
   const fillTable = () => {
     if (data.open) data.replaceChildren(data.firstElementChild!, dataTable(title, now.table));
   };
   data.addEventListener("toggle", fillTable);
+  const width = () => (isPrinting() ? PAPER_WIDTH : canvas.clientWidth);
+  const tall = () => now.height ?? height;
+  const tell = () => {
+    if (now.option) canvas.style.height = `${tall()}px`;
+    if (now.option) canvas.setAttribute("aria-label", now.words);
+    if (words.textContent !== now.words) words.textContent = now.words;
+  };
 
   const redraw = () => {
     now = view();
-    canvas.setAttribute("aria-label", now.words);
-    words.textContent = now.words;
-    chart?.resize({ width: isPrinting() ? PAPER_WIDTH : "auto" });
-    chart?.setOption(now.option, { notMerge: true });
+    tell();
+    if (now.image && width() > 0) canvas.replaceChildren(now.image(width()));
+    chart?.resize({ width: isPrinting() ? PAPER_WIDTH : "auto", height: tall() });
+    if (now.option) chart?.setOption(now.option, { notMerge: true });
     fillTable();
   };
+  const svg = () => (now.image ? imageText(now.image(width())) : toSvg(now.option!, canvas.clientWidth, tall()));
+  const png = () => (now.image ? rastered(svg()) : Promise.resolve(chart!.getDataURL({ type: "png", pixelRatio: 2 })));
   const save = (name: string, action: () => void) => h("button", { type: "button", onclick: action, "aria-label": `${name} of ${title}` }, name);
   const element = h(
     "figure",
@@ -70,22 +84,48 @@ export function figure({ id, title, reading, choices = [], height = 380, view }:
       h(
         "span",
         { class: "files" },
-        save("PNG", () => download(`${id}.png`, chart!.getDataURL({ type: "png", pixelRatio: 2 }))),
-        save("SVG", () => downloadText(`${id}.svg`, "image/svg+xml", toSvg(now.option, canvas.clientWidth, height))),
+        save("PNG", () => void png().then((address) => download(`${id}.png`, address))),
+        save("SVG", () => downloadText(`${id}.svg`, "image/svg+xml", svg())),
         save("CSV", () => downloadText(`${id}.csv`, "text/csv", toCsv(now.table))),
       ),
     ),
     canvas,
     words,
-    h("figcaption", {}, h("strong", {}, "How to read it. "), reading.join(" ")),
+    h("figcaption", {}, h("strong", {}, "How to read it. "), prose(reading.join(" "))),
     data,
   );
+  tell();
   whenInPage(canvas, () => {
-    chart = draw(canvas, now.option);
+    if (now.option) chart = draw(canvas, now.option);
+    else followWidth(canvas, redraw);
     if (!performance.getEntriesByName("first-chart").length) performance.mark("first-chart");
   });
   onPalette(redraw);
   return { element, redraw };
+}
+
+/** Draws an image again when its room has another width. */
+function followWidth(canvas: HTMLElement, redraw: () => void): void {
+  let drawn = 0;
+  new ResizeObserver(() => {
+    if (canvas.clientWidth === drawn) return;
+    drawn = canvas.clientWidth;
+    redraw();
+  }).observe(canvas);
+}
+
+function imageText(image: SVGSVGElement): string {
+  return new XMLSerializer().serializeToString(image);
+}
+
+/** An SVG text as the address of a PNG, twice as large. */
+async function rastered(svg: string): Promise<string> {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = h("canvas", { width: image.width * 2, height: image.height * 2 });
+  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL("image/png");
 }
 
 /** ECharts needs the size of its element, which it has once it is in the page. */

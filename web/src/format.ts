@@ -41,6 +41,43 @@ export function span(ns: number): string {
   return (hours > 0 ? `${hours} h ` : "") + `${minutes % 60} min`;
 }
 
+/** A mean time of any length: `850 us`, `12 min`, `3.2 days`. */
+export function meanTime(ns: number): string {
+  const seconds = ns / 1e9;
+  if (!Number.isFinite(seconds)) return "no end";
+  if (seconds < 60) return time(ns);
+  const [value, unit] =
+    seconds < 3_600
+      ? [seconds / 60, "min"]
+      : seconds < 172_800
+        ? [seconds / 3_600, "h"]
+        : seconds < 86_400 * 730
+          ? [seconds / 86_400, "days"]
+          : [seconds / (86_400 * 365.25), "years"];
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
+}
+
+const MINUTE = 60e9;
+const DAY = 24 * 60 * MINUTE;
+
+/** Where the axis of a mean time has its labels. */
+export const MEAN_TIMES: [number, string][] = [
+  [1e5, "100 us"],
+  [1e6, "1 ms"],
+  [1e7, "10 ms"],
+  [1e8, "100 ms"],
+  [1e9, "1 s"],
+  [1e10, "10 s"],
+  [MINUTE, "1 min"],
+  [10 * MINUTE, "10 min"],
+  [60 * MINUTE, "1 h"],
+  [600 * MINUTE, "10 h"],
+  [7 * DAY, "1 week"],
+  [70 * DAY, "10 weeks"],
+  [730.5 * DAY, "2 years"],
+  [7305 * DAY, "20 years"],
+];
+
 /** When, since the recording began: `12.345 s`. */
 export function instant(ns: number): string {
   return `${(ns / 1e9).toFixed(3)} s`;

@@ -4,10 +4,14 @@ import "./style.css";
 import { readData, type PageData } from "./data";
 import { h } from "./dom";
 import { followTheme, toggleTheme } from "./theme";
+import { buffers } from "./sections/buffers";
+import { causes } from "./sections/causes";
 import { distributions } from "./sections/distributions";
 import { doubts } from "./sections/doubts";
+import { forecast } from "./sections/forecast";
 import { machine } from "./sections/machine";
 import { overTime } from "./sections/overtime";
+import { schedulability } from "./sections/schedulability";
 import { services } from "./sections/services";
 import { stages } from "./sections/stages";
 import { verdict } from "./sections/verdict";
@@ -15,6 +19,10 @@ import { verdict } from "./sections/verdict";
 const SECTIONS: ((data: PageData) => HTMLElement | null)[] = [
   verdict,
   services,
+  causes,
+  forecast,
+  buffers,
+  schedulability,
   distributions,
   stages,
   overTime,

@@ -49,6 +49,15 @@ export function palette(): Palette {
   return current() === "dark" ? DARK : LIGHT;
 }
 
+/** Shapes of marks, in the order of the colours. */
+export const SHAPES = ["circle", "rect", "triangle", "diamond", "pin", "arrow", "roundRect", "circle"] as const;
+
+/** The nth colour; beyond the last, all are grey. */
+export function seriesColor(nth: number): string {
+  const { series, faint } = palette();
+  return series[nth] ?? faint;
+}
+
 /** Calls `redraw` whenever the colours change. */
 export function onPalette(redraw: () => void): void {
   listeners.push(redraw);

@@ -23,3 +23,37 @@ steps = [[["irq", 2100], ["raise", 300], ["softirq", 900]], [["irq", 2300], ["ra
 at_ns = 5000000000
 length_ns = 8000000
 `;
+
+/** Stalls of many lengths, alone and in bursts, as (start, length) in ms. */
+const STALLS = Array.from({ length: 60 }, (_, index) => {
+  const random = (index * 7919 + 13) % 97;
+  const burst = index % 10 === 9;
+  return [700 * index + (burst ? 60 : random * 4) + 0.3, 1 + ((index * 31) % 45) * (burst ? 0.3 : 1) + 0.137];
+});
+
+/** What makes an application miss: for `qos`. */
+export const STALLED = `
+period_ns = 1000000
+dither = true
+seed = 11
+
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [${STAGES}]
+${STALLS.map(([at, length]) => `\n[[stall]]\nat_ns = ${Math.round(at * 1e6)}\nlength_ns = ${Math.round(length * 1e6)}\n`).join("")}`;
+
+/** Two tasks: one that is easily met, one that a stall of 8 ms makes miss. */
+export const TASKS = `
+service = "fifo:90"
+
+[[task]]
+name = "slow"
+period = "100ms"
+compute = "10ms"
+
+[[task]]
+name = "<b>fast</b>"
+period = "4ms"
+compute = "500us"
+`;

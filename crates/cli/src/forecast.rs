@@ -19,17 +19,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
         })
         .collect();
     let seen = evidence::read(&args.recordings)?;
-    let loads = seen
-        .iter()
-        .map(|one| {
-            let (pattern, from) = used(args, one);
-            Ok(predict(&one.seen, pattern, from.into(), &horizons)?)
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let report = ForecastReport {
-        schema: FORECAST_SCHEMA,
-        loads,
-    };
+    let report = forecasts(&seen, args.usage.as_ref(), &horizons)?;
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
@@ -38,9 +28,29 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
     Ok(evidence::outcome(&seen))
 }
 
+/// The forecasts of each load; `usage` where the user gave one.
+pub(crate) fn forecasts(
+    seen: &[Evidence],
+    usage: Option<&usage::Usage>,
+    horizons: &[Horizon],
+) -> anyhow::Result<ForecastReport> {
+    let loads = seen
+        .iter()
+        .map(|one| {
+            let (pattern, from) = used(usage, one);
+            let known = evidence::causes(one)?;
+            Ok(predict(&one.seen, &known, pattern, from.into(), horizons)?)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(ForecastReport {
+        schema: FORECAST_SCHEMA,
+        loads,
+    })
+}
+
 /// The usage pattern, and where it comes from.
-fn used(args: &ForecastArgs, evidence: &Evidence) -> (UsagePattern, &'static str) {
-    match (args.usage, evidence.usage) {
+fn used(given: Option<&usage::Usage>, evidence: &Evidence) -> (UsagePattern, &'static str) {
+    match (given, evidence.usage) {
         (Some(usage), _) => (usage.0, "as given"),
         (None, Some(usage)) => (usage, "the load's own"),
         (None, None) => (usage::ALWAYS, "not given: in use all the time"),

@@ -7,15 +7,19 @@ mod doctor;
 mod document;
 mod evidence;
 mod exit;
+mod file;
 mod forecast;
 mod load;
 mod pipe;
+mod plot;
 mod provoke;
 mod qos;
 mod record;
+mod rehearse;
 mod report;
 mod sched;
 mod show;
+mod top;
 mod usage;
 mod why;
 
@@ -28,13 +32,16 @@ use crate::args::{Args, Command};
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.command {
-        Command::Record(args) => record::record(args),
+        Command::Record(args) => record::record(&args),
+        Command::Top(args) => top::top(*args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
+        Command::Plot(args) => plot::plot(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Sched(args) => sched::sched(&args),
+        Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

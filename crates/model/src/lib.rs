@@ -19,6 +19,7 @@ mod nanos;
 mod service;
 mod stage;
 mod symbols;
+mod task;
 mod throughput;
 mod usage;
 
@@ -41,6 +42,7 @@ pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
 pub use symbols::{EpisodeNotes, Symbol, Symbols};
+pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
 pub use usage::UsagePattern;
 

@@ -7,7 +7,9 @@ use serde::Serialize;
 use crate::Trust;
 use crate::duration::count;
 use crate::figures::RecordingReport;
+use crate::remedy::remedy;
 use crate::text::percent;
+use crate::why::{self, WhyReport};
 
 /// Something to do.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -21,9 +23,9 @@ pub struct Advice {
 }
 
 /// What to do about a recording: first what makes its figures untrue, then
-/// what is missing from them, then what made the system late, then what would
-/// make them sharper.
-pub fn advice(report: &RecordingReport) -> Vec<Advice> {
+/// what made the system late (`why`, where its episodes are known) and what is
+/// missing, then what would make the figures sharper.
+pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     if report.backend == Backend::Fake {
         all.push(Advice {
@@ -44,11 +46,30 @@ pub fn advice(report: &RecordingReport) -> Vec<Advice> {
             }
         }));
     }
+    all.extend(why.map(of_causes).unwrap_or_default());
     all.extend(report.shortfalls.iter().map(of_caveat));
-    let mut caveats: Vec<&Caveat> = report.caveats.iter().collect();
-    caveats.sort_by_key(|caveat| caveat.kind.severity());
-    all.extend(caveats.into_iter().map(of_caveat));
+    all.extend(report.caveats.iter().map(of_caveat));
+    all.sort_by_key(|one| one.severity);
     all.extend(record_longer(report));
+    all
+}
+
+/// The leading causes, with what helps against each; what helps against two
+/// is said once.
+fn of_causes(why: &WhyReport) -> Vec<Advice> {
+    let mut all: Vec<Advice> = Vec::new();
+    for row in why::leading(&why.causes) {
+        let Some(what) = remedy(row.class) else {
+            continue;
+        };
+        if all.iter().all(|known| known.what != what) {
+            all.push(Advice {
+                severity: Severity::Matters,
+                why: why::sentence(row, why.episodes),
+                what: what.into(),
+            });
+        }
+    }
     all
 }
 
@@ -90,4 +111,62 @@ fn sentence(text: &str) -> String {
         sentence.push('.');
     }
     sentence
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{CauseClass, Nanos};
+
+    use super::*;
+    use crate::why::CauseRow;
+
+    fn row(class: CauseClass, who: &str, share: f64) -> CauseRow {
+        CauseRow {
+            class,
+            who: Some(who.into()),
+            cpus: Vec::new(),
+            episodes: 3,
+            first_in: 2,
+            per_hour: 1.0,
+            total_ns: Nanos::from_ms(9),
+            share,
+            largest_ns: Nanos::from_ms(4),
+            largest_episode: 1,
+            largest_without_ns: Nanos::from_us(80),
+            rhythm: None,
+            worth: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_remedy_for_two_leading_causes_is_given_once_and_small_causes_get_none() {
+        let why = WhyReport {
+            schema: 1,
+            path: String::new(),
+            duration_ns: Nanos::from_secs(1),
+            service: None,
+            episodes: 3,
+            surplus: 0,
+            overwritten: 0,
+            total_ns: Nanos::from_ms(20),
+            largest_ns: Nanos::from_ms(9),
+            causes: vec![
+                row(CauseClass::Equal, "rustc", 0.5),
+                row(CauseClass::Equal, "cc1", 0.3),
+                row(CauseClass::Stolen, "-", 0.15),
+                row(CauseClass::Softirq, "NET_RX", 0.05),
+            ],
+            more_causes: 0,
+            thresholds: Vec::new(),
+            largest: Vec::new(),
+            sentences: Vec::new(),
+            shortfalls: Vec::new(),
+        };
+
+        let all = of_causes(&why);
+
+        assert_eq!(all.len(), 2);
+        assert!(all[0].why.contains("rustc"), "{}", all[0].why);
+        assert!(all[1].what.contains("virtual machine"), "{}", all[1].what);
+    }
 }

@@ -131,7 +131,7 @@ fn figures(figures: &Figures) -> Vec<String> {
 }
 
 fn to_do(report: &RecordingReport) -> String {
-    let all = advice(report);
+    let all = advice(report, None);
     if all.is_empty() {
         return "\nNothing was found that casts doubt on these figures.\n".into();
     }

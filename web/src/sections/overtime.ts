@@ -6,12 +6,15 @@ import { section, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { count, time } from "../format";
 import { palette } from "../theme";
+import { classesOf, type Class } from "./classes";
 
 interface Late {
   at: number;
   cpu: number;
   latency: number;
   missed: boolean;
+  /** The class that took most of it, where it is an episode. */
+  cause: Class | null;
 }
 
 interface Shown {
@@ -22,7 +25,9 @@ interface Shown {
   duration: number;
 }
 
-export function overTime({ report, charts }: PageData): HTMLElement | null {
+export function overTime(data: PageData): HTMLElement | null {
+  const { report, charts } = data;
+  const classes = classesOf(data);
   const several = report.recordings.length > 1;
   const all = charts.flatMap(({ courses }, recording) =>
     courses
@@ -32,7 +37,7 @@ export function overTime({ report, charts }: PageData): HTMLElement | null {
         return {
           label: several ? `${course.name} [${recording + 1}]` : course.name,
           course,
-          late: lateOf(course),
+          late: lateOf(course, classes),
           threshold: plan.threshold_ns,
           duration,
         };
@@ -45,7 +50,7 @@ export function overTime({ report, charts }: PageData): HTMLElement | null {
   );
   const shown = figure({
     id: "over-time",
-    title: "Latency over time",
+    title: "Every late activation",
     height: 420,
     choices: [
       select("Service", all.map(({ label }) => label), chosen, (index) => {
@@ -54,7 +59,10 @@ export function overTime({ report, charts }: PageData): HTMLElement | null {
       }),
     ],
     reading: [
-      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; a triangle is one that was missed.",
+      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; an empty triangle is one that was missed.",
+      classes.length > 0
+        ? "Where a late activation was recorded as an episode, colour and shape tell which class of causes took most of it."
+        : "The recording has no episodes, so the marks do not tell what made them late.",
       "Marks at equal distances have a periodic cause. A block of them belongs to something that happened then. Drag the bar below the chart to look closer.",
     ],
     view: () => view(all[chosen]!),
@@ -62,12 +70,14 @@ export function overTime({ report, charts }: PageData): HTMLElement | null {
   return section("time", "Latency over time", shown.element);
 }
 
-function lateOf({ points }: Course): Late[] {
+function lateOf({ points }: Course, classes: Class[]): Late[] {
   const missed = new Set(points.missed);
+  const causes = new Map<number, Class>();
+  for (const one of classes) for (const index of points.by_cause[one.class] ?? []) causes.set(index, one);
   let at = 0;
   return points.latency_ns.map((latency, index) => {
     at += points.after_ns[index]!;
-    return { at, cpu: points.cpu[index]!, latency, missed: missed.has(index) };
+    return { at, cpu: points.cpu[index]!, latency, missed: missed.has(index), cause: causes.get(index) ?? null };
   });
 }
 
@@ -82,7 +92,14 @@ function words({ course, late, threshold }: Shown): string {
       ? "Every activation is marked"
       : `Every activation later than ${time(course.limit_ns)} is marked`
     : "The recording kept only the tail; what it kept is marked";
-  return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.`;
+  return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.${causesInWords(late)}`;
+}
+
+function causesInWords(late: Late[]): string {
+  const counts = new Map<string, number>();
+  for (const { cause } of late) if (cause) counts.set(cause.words, (counts.get(cause.words) ?? 0) + 1);
+  const said = [...counts].sort(([, a], [, b]) => b - a).map(([words, number]) => `${words} ${count(number)}`);
+  return said.length > 0 ? ` Of ${count(late.filter(({ cause }) => cause).length)} that were recorded as episodes, most was due to: ${said.join(", ")}.` : "";
 }
 
 function option({ course, late, threshold, duration }: Shown): Option {
@@ -93,17 +110,20 @@ function option({ course, late, threshold, duration }: Shown): Option {
   const medians = intervals.median_ns.flatMap((ns, index) => (ns === null ? [] : [[begin(index), ns]]));
   const all = [...intervals.largest_ns, ...medians.map(([, ns]) => ns!)];
   const extreme = (pick: (a: number, b: number) => number) => all.reduce((a, b) => pick(a, b));
+  const known = [...new Set(late.flatMap(({ cause }) => cause ?? []))];
   const axis = axisLook("since the recording began (s)", 28);
-  const marks = (name: string, symbol: string, color: string, points: Late[]) => ({
+  const marks = (name: string, symbol: string, color: string, points: Late[], symbolSize = 6) => ({
     type: "scatter" as const,
     name,
     symbol,
-    symbolSize: 6,
+    symbolSize,
     color,
+    itemStyle: { opacity: color === faint ? 0.5 : 1 },
     data: points.map(({ at, latency, cpu }) => [at / 1e9, latency, cpu]),
   });
   return {
     ...base(),
+    legend: { ...base().legend, itemWidth: 16, itemHeight: 10 },
     grid: { left: 84, right: 24, top: legendRoom(), bottom: 96 },
     xAxis: {
       ...axis,
@@ -132,8 +152,9 @@ function option({ course, late, threshold, duration }: Shown): Option {
         },
       },
       { type: "line", name: "median", data: medians, symbol: "none", step: "end", color: colors[2]!, lineStyle: { width: 2 } },
-      marks("late", "circle", colors[1]!, late.filter(({ missed }) => !missed)),
-      marks("missed", "triangle", colors[3]!, late.filter(({ missed }) => missed)),
+      marks("late", "circle", known.length > 0 ? faint : colors[1]!, late.filter(({ missed, cause }) => !missed && !cause), known.length > 0 ? 4 : 6),
+      marks("missed", "emptyTriangle", known.length > 0 ? faint : colors[3]!, late.filter(({ missed, cause }) => missed && !cause)),
+      ...known.map((one) => marks(one.words, one.shape, one.color(), late.filter(({ cause }) => cause === one), 8)),
     ],
     tooltip: {
       ...base().tooltip,
@@ -151,9 +172,9 @@ function option({ course, late, threshold, duration }: Shown): Option {
 /** The latest first: that is what one looks for. */
 function table({ late }: Shown): Table {
   return {
-    head: ["late activation at (ns)", "CPU", "latency (ns)", "missed"],
+    head: ["late activation at (ns)", "CPU", "latency (ns)", "missed", "most of it"],
     rows: late
       .toSorted((a, b) => b.latency - a.latency)
-      .map(({ at, cpu, latency, missed }) => [at, cpu, latency, missed ? "yes" : "no"]),
+      .map(({ at, cpu, latency, missed, cause }) => [at, cpu, latency, missed ? "yes" : "no", cause?.words ?? ""]),
   };
 }

@@ -7,21 +7,27 @@
 //! net: an interrupt within a thread's time is the interrupt's.
 
 mod classify;
+mod composition;
 mod context;
 mod fault;
 mod rank;
 mod rhythm;
+mod samples;
 mod silence;
 mod steal;
+mod timeline;
 
 use laggard_model::{
     Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
 };
 
 use classify::Judge;
+pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
 pub use rhythm::{Rhythm, rhythm};
+pub use samples::samples_by_part;
+pub use timeline::{Timeline, timelines};
 
 /// A slice of an episode and to whom it was counted.
 #[derive(Clone, Debug, Eq, PartialEq)]

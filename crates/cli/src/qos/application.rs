@@ -44,15 +44,34 @@ pub(crate) fn catalogue() -> anyhow::Result<Vec<Entry>> {
 
 /// The application that the user asks about.
 pub(crate) fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
-    let entry = match (&args.app, args.buffers, args.buffer, args.compute) {
-        (Some(name), ..) => named(name)?,
+    match (&args.app, args.buffers, args.buffer, args.compute) {
+        (Some(name), ..) => by_name(name),
         (None, Some(buffers), Some(buffer), Some(compute)) => {
-            return application("application", buffers, buffer, compute, "the command line");
+            application("application", buffers, buffer, compute, "the command line")
         }
         _ => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
-    };
+    }
+}
+
+/// An application of the catalogue, or of a file.
+pub(crate) fn by_name(name: &str) -> anyhow::Result<Application> {
+    of_entry(&named(name)?)
+}
+
+/// The catalogue to choose from, `first` (a name or a file) before all others.
+pub(crate) fn choices(first: Option<&str>) -> anyhow::Result<Vec<Application>> {
+    let mut all: Vec<Application> = first.map(by_name).transpose()?.into_iter().collect();
+    for entry in catalogue()? {
+        if !all.iter().any(|known| known.name == entry.name) {
+            all.push(of_entry(&entry)?);
+        }
+    }
+    Ok(all)
+}
+
+fn of_entry(entry: &Entry) -> anyhow::Result<Application> {
     let time = |text: &str| -> anyhow::Result<Nanos> {
         text.parse()
             .with_context(|| format!("application `{}`", entry.name))

@@ -10,6 +10,8 @@ use crate::args::QosArgs;
 use crate::exit::Outcome;
 use crate::{evidence, pipe};
 
+pub(crate) use application::{by_name as named_application, choices};
+
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Outcome> {
     if args.list {
         pipe::print(&list()?)?;

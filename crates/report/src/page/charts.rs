@@ -1,14 +1,18 @@
 //! What the page draws besides the figures. Columns instead of rows: a page
 //! with many points stays small.
 
+use std::collections::BTreeMap;
+
 use laggard_analyze::distribution::Course;
-use laggard_model::{Activation, Cpu, Line, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, Route, STAGES, Service, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::causes::{Blamed, CausesView, causes};
 use crate::advice::{Advice, advice};
 use crate::build::part_name;
 use crate::figures::{HistogramView, RecordingReport, ServiceRow, line_name};
+use crate::why::Late;
 
 /// What the page draws of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -21,6 +25,8 @@ pub struct Charts {
     pub by_cpu_histograms: Vec<HistogramView>,
     /// Latency over time, by service.
     pub courses: Vec<CourseView>,
+    /// Who made activations late, where the recording has episodes.
+    pub causes: Option<CausesView>,
 }
 
 /// Latency over time of one service.
@@ -67,6 +73,8 @@ pub struct PointColumns {
     pub latency_ns: Vec<Nanos>,
     /// Which of them (by index) were missed.
     pub missed: Vec<usize>,
+    /// Which of them are episodes, by the class that took most of each.
+    pub by_cause: BTreeMap<CauseClass, Vec<usize>>,
 }
 
 /// One activation, part by part.
@@ -94,26 +102,30 @@ pub struct PartView {
 }
 
 /// What the page draws of a recording: `report` has its CPUs together,
-/// `by_cpu` apart. `start` and `lines` are the manifest's.
+/// `by_cpu` apart. `start` and `lines` are the manifest's; `late` is what is
+/// known of its episodes.
 pub fn charts(
     report: &RecordingReport,
     by_cpu: RecordingReport,
     courses: &[Course],
-    lines: &[Line],
-    start: Nanos,
+    (lines, start): (&[Line], Nanos),
+    late: Option<&Late<'_>>,
 ) -> Charts {
+    let (causes, blamed) = late.map(causes).unzip();
+    let blamed = blamed.unwrap_or_default();
     Charts {
-        advice: advice(report),
+        advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
         by_cpu: by_cpu.services,
         by_cpu_histograms: by_cpu.histograms,
         courses: courses
             .iter()
-            .map(|course| course_view(course, lines, start))
+            .map(|course| course_view(course, lines, start, &blamed))
             .collect(),
+        causes,
     }
 }
 
-fn course_view(course: &Course, lines: &[Line], start: Nanos) -> CourseView {
+fn course_view(course: &Course, lines: &[Line], start: Nanos, blamed: &Blamed) -> CourseView {
     let focus = course.focus();
     let mut intervals = IntervalColumns::default();
     for interval in course.intervals() {
@@ -130,6 +142,10 @@ fn course_view(course: &Course, lines: &[Line], start: Nanos) -> CourseView {
         points.latency_ns.push(point.latency);
         if point.missed {
             points.missed.push(index);
+        }
+        let key = (focus.service, focus.route, point.cpu, point.expiry);
+        if let Some(&class) = blamed.get(&key) {
+            points.by_cause.entry(class).or_default().push(index);
         }
     }
     let example = |one: Option<&Activation>| {

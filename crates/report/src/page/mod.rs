@@ -3,15 +3,23 @@
 //! The page (`web/`) is built beforehand and is in the program. Here the data
 //! is put into it, as JSON in an element that is not executed.
 
+mod buffers;
+mod causes;
 mod charts;
+mod flame;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Report;
+use crate::forecast::ForecastReport;
+use crate::sched::SchedReport;
+pub use buffers::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
+pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
 pub use charts::{
     Charts, CourseView, ExampleView, IntervalColumns, PartView, PointColumns, charts,
 };
+pub use flame::FlameNode;
 
 /// The built page; empty where it was not built.
 const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.html"));
@@ -26,6 +34,14 @@ pub struct PageData {
     pub report: Report,
     /// What the page draws besides, one entry per recording.
     pub charts: Vec<Charts>,
+    /// What `laggard forecast --json` says of them; absent where they hold no
+    /// activation, like the next.
+    pub forecast: Option<ForecastReport>,
+    /// What `laggard qos` would start from.
+    pub buffers: Option<BuffersView>,
+    /// What `laggard sched --json` says of the task set that was given, one
+    /// entry per load.
+    pub sched: Vec<SchedReport>,
 }
 
 /// Why there is no page.
@@ -46,6 +62,18 @@ pub enum PageError {
 /// When the program was built without the page.
 pub fn html(data: &PageData) -> Result<String, PageError> {
     fill(TEMPLATE, data)
+}
+
+/// Whether the program was built with the page: to be asked before reading
+/// recordings for it, which can take long.
+///
+/// # Errors
+/// When it was not.
+pub fn check() -> Result<(), PageError> {
+    match TEMPLATE.contains(PLACE) {
+        true => Ok(()),
+        false => Err(PageError::NotBuilt),
+    }
 }
 
 fn fill(template: &str, data: &PageData) -> Result<String, PageError> {
@@ -69,6 +97,9 @@ mod tests {
                 recordings: Vec::new(),
             },
             charts: Vec::new(),
+            forecast: None,
+            buffers: None,
+            sched: Vec::new(),
         }
     }
 

@@ -68,7 +68,7 @@ pub fn episode_text(episode: &Episode, line: Line, symbols: &Symbols) -> String 
 
 /// Neighbours with the same cause and thread as one: a tick in between is
 /// still seen, as it has another.
-fn merged(parts: &[Part]) -> Vec<Part> {
+pub(crate) fn merged(parts: &[Part]) -> Vec<Part> {
     let mut merged: Vec<Part> = Vec::new();
     for part in parts {
         match merged.last_mut() {
@@ -95,6 +95,11 @@ fn samples_of<'a>(part: &Part, episode: &'a Episode) -> impl Iterator<Item = &'a
 }
 
 fn context(context: &Context, symbols: &Symbols) -> String {
+    layers(context, symbols).join(" > ")
+}
+
+/// The thread and what it is in the midst of, from the outside in.
+pub(crate) fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
     let thread = match &context.thread {
         Some(thread) if thread.tid.0 == 0 => "idle".to_owned(),
         Some(thread) => format!("{} ({})", thread.name, priority(thread.priority)),
@@ -104,10 +109,7 @@ fn context(context: &Context, symbols: &Symbols) -> String {
         .activities
         .iter()
         .map(|open| words::activity(open.activity, symbols));
-    std::iter::once(thread)
-        .chain(activities)
-        .collect::<Vec<_>>()
-        .join(" > ")
+    std::iter::once(thread).chain(activities).collect()
 }
 
 /// A priority as its owner set it.
@@ -119,14 +121,19 @@ fn priority(kernel: i16) -> String {
     }
 }
 
-fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols) -> String {
-    let at = sample.at_ns.saturating_sub(episode.expiry_ns);
+/// The call chain of a sample in words, innermost first.
+pub(crate) fn frames(sample: &StackSample, symbols: &Symbols) -> Vec<String> {
     let kernel = sample.kernel.iter().map(|&at| symbols.kernel_name(at));
     let user = sample
         .user
         .iter()
         .map(|&at| symbols.user_name(sample.process, at));
-    let frames: Vec<String> = kernel.chain(user).collect();
+    kernel.chain(user).collect()
+}
+
+fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols) -> String {
+    let at = sample.at_ns.saturating_sub(episode.expiry_ns);
+    let frames = frames(sample, symbols);
     let cut = if frames.len() > FRAMES { " < ..." } else { "" };
     let shown = frames
         .into_iter()

@@ -1,9 +1,12 @@
 //! `laggard why`: who made activations late.
 
-mod episode;
+pub(crate) mod episode;
+mod flame;
+mod perfetto;
 mod table4;
 mod text;
-mod words;
+pub(crate) mod words;
+mod worth;
 
 use std::collections::BTreeMap;
 
@@ -20,8 +23,12 @@ use crate::duration::count;
 use crate::figures::line_name;
 
 pub use episode::episode_text;
+pub use flame::{FlameError, flame};
+pub use perfetto::perfetto;
 pub use table4::table4;
 pub use text::why_text;
+pub(crate) use words::who;
+pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.
 pub const WHY_SCHEMA: u32 = 1;
@@ -110,6 +117,8 @@ pub struct CauseRow {
     /// How it comes again and again, where chance does not explain that.
     /// Looked for in the causes with most time.
     pub rhythm: Option<RhythmRow>,
+    /// Levels with it and without it, for the leading causes.
+    pub worth: Vec<Worth>,
 }
 
 /// How a cause comes again and again.
@@ -159,19 +168,7 @@ pub struct EpisodeRow {
 /// causes; the first `top` are listed.
 pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let symbols = &late.notes.symbols;
-    let explained: Vec<(&Episode, Line, Explanation)> = late
-        .episodes
-        .iter()
-        .filter_map(|episode| {
-            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
-            service
-                .is_none_or(|wanted| wanted == line.service)
-                .then(|| {
-                    let explanation = explain_named(episode, line.service, line.route, symbols);
-                    (episode, line, explanation)
-                })
-        })
-        .collect();
+    let explained = explained(late, service);
     let ranking = rank(
         explained.iter().map(|(episode, _, all)| (*episode, all)),
         |culprit| words::who(culprit, symbols),
@@ -222,6 +219,25 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     }
 }
 
+/// Explains every episode, of `service` only if one is given.
+fn explained<'a>(
+    late: &Late<'a>,
+    service: Option<Service>,
+) -> Vec<(&'a Episode, Line, Explanation)> {
+    late.episodes
+        .iter()
+        .filter_map(|episode| {
+            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
+            service
+                .is_none_or(|wanted| wanted == line.service)
+                .then(|| {
+                    let explanation = explain_named(episode, line.service, line.route, &late.notes.symbols);
+                    (episode, line, explanation)
+                })
+        })
+        .collect()
+}
+
 #[allow(clippy::cast_precision_loss)]
 fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
@@ -239,6 +255,7 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         largest_episode: cause.largest_episode,
         largest_without_ns: cause.largest_without,
         rhythm: None,
+        worth: Vec::new(),
     }
 }
 
@@ -270,17 +287,22 @@ fn episode_row(
         main: all
             .causes
             .first()
-            .map(|cause| name(cause.class, words::who(&cause.culprit, symbols).as_deref()))
+            .map(|cause| cause_words(cause, symbols))
             .unwrap_or_default(),
         causes: all.causes.clone(),
     }
 }
 
-fn name(class: CauseClass, who: Option<&str>) -> String {
+pub(crate) fn name(class: CauseClass, who: Option<&str>) -> String {
     match who {
         Some(who) => format!("{class}: {who}"),
         None => class.to_string(),
     }
+}
+
+/// A cause in words: its class, and who.
+pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
+    name(cause.class, words::who(&cause.culprit, symbols).as_deref())
 }
 
 /// How long was recorded; of a recording without an end, nothing is known.
@@ -301,29 +323,36 @@ fn sentences(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> 
         if episodes == 1 { "" } else { "s" },
         write(largest)
     )];
-    for row in rows
-        .iter()
+    sentences.extend(leading(rows).map(|row| sentence(row, episodes)));
+    sentences
+}
+
+/// The causes that matter: the first three with a tenth of the time or more.
+pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
+    rows.iter()
         .filter(|row| row.share >= WORTH_A_SENTENCE)
         .take(3)
-    {
-        let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
-        sentences.push(format!(
-            "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
-            capital(&name(row.class, row.who.as_deref())),
-            cpus.join(", "),
-            row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
-                ", every {} ({} of {} seen)",
-                write(rhythm.period_ns),
-                rhythm.hits,
-                rhythm.due
-            )),
-            row.first_in,
-            episodes,
-            write(row.largest_ns),
-            write(row.largest_without_ns)
-        ));
-    }
-    sentences
+}
+
+/// A cause of some of these `episodes` in a sentence.
+pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
+    let write = |ns| Unit::Auto.write_nanos(ns);
+    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+    format!(
+        "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
+        capital(&name(row.class, row.who.as_deref())),
+        cpus.join(", "),
+        row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
+            ", every {} ({} of {} seen)",
+            write(rhythm.period_ns),
+            rhythm.hits,
+            rhythm.due
+        )),
+        row.first_in,
+        episodes,
+        write(row.largest_ns),
+        write(row.largest_without_ns)
+    )
 }
 
 fn capital(text: &str) -> String {

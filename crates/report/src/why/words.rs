@@ -8,7 +8,7 @@ const SOFTIRQS: [&str; 10] = [
 ];
 
 /// An activity in words.
-pub(super) fn activity(activity: Activity, symbols: &Symbols) -> String {
+pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Irq(number) => match symbols.interrupts.get(&number) {
             Some(devices) => format!("irq {number} ({devices})"),
@@ -36,7 +36,7 @@ pub(super) fn activity(activity: Activity, symbols: &Symbols) -> String {
 }
 
 /// A culprit in words; `None` where its class says it all.
-pub(super) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
+pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
     words.extend(culprit.activity.map(|one| activity(one, symbols)));
     words.extend(culprit.function.map(|one| activity(one, symbols)));

@@ -7,8 +7,8 @@ use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::hog::ABOVE_ALL;
-use super::watchdog::Watchdog;
 use super::{DisturbError, Hit, Site, clock};
+use crate::watchdog::Watchdog;
 
 /// Small enough to be had on any machine; touched again when all is touched.
 const AREA: NonZeroUsize = NonZeroUsize::new(4 << 20).expect("not zero");

@@ -4,9 +4,9 @@ use std::thread;
 
 use laggard_model::Nanos;
 
-use super::watchdog::Watchdog;
 use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
+use crate::watchdog::Watchdog;
 
 /// Above the measured `fifo:90`, below the kernel's own at 99.
 pub(super) const ABOVE_ALL: Policy = Policy::Fifo(95);

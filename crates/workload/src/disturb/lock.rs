@@ -23,9 +23,9 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 
 use super::hog::compute_for;
-use super::watchdog::Watchdog;
 use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
+use crate::watchdog::Watchdog;
 
 const LOW: Policy = Policy::Fifo(60);
 const MIDDLE: Policy = Policy::Fifo(70);

@@ -1,0 +1,417 @@
+//! Who made activations late, as the page draws it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use laggard_analyze::causes::{Part, explain_named};
+use laggard_model::{CauseClass, Cpu, Episode, Line, Nanos, Route, Service, Stage, Symbols};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::flame::{Flame, FlameNode};
+use crate::figures::line_name;
+use crate::why::episode::{frames, layers, merged};
+use crate::why::{Late, WhyReport, name, why, words};
+
+/// Causes and episodes that `laggard why` lists unless asked otherwise.
+const TOP: usize = 20;
+/// Episodes of each service that the page has a timeline of.
+const DRAWN: usize = 10;
+/// Parts of one timeline; of more, those too short to be seen are drawn with
+/// their neighbours.
+const MOST_SLICES: usize = 250;
+/// Call chains of one timeline, and frames of one chain.
+const MOST_SAMPLES: usize = 100;
+const MOST_FRAMES: usize = 24;
+
+/// What the page draws of a recording's episodes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct CausesView {
+    /// What `laggard why --json` says.
+    pub why: WhyReport,
+    /// Every class that occurs, in plain words; that with most time first.
+    pub classes: Vec<ClassView>,
+    /// Where the time of all episodes went.
+    pub flame: FlameNode,
+    /// Texts that the episodes name by number.
+    pub texts: Vec<String>,
+    /// The latest episodes of each service, the latest of all first.
+    pub episodes: Vec<EpisodeView>,
+    /// How many more there are.
+    pub left_out: usize,
+}
+
+/// A class of causes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ClassView {
+    /// Which.
+    pub class: CauseClass,
+    /// In plain words.
+    pub words: String,
+    /// Its time in all episodes.
+    pub total_ns: Nanos,
+}
+
+/// An episode's timeline.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EpisodeView {
+    /// Its number.
+    pub number: u64,
+    /// Its service and route, in one name.
+    pub name: String,
+    /// Where.
+    pub cpu: Cpu,
+    /// The programmed time, since the recording began.
+    pub at_ns: Nanos,
+    /// How late.
+    pub latency_ns: Nanos,
+    /// The class that took most of it.
+    pub class: Option<CauseClass>,
+    /// The cause that took most of it, in words.
+    pub main: String,
+    /// Stages after the expiry.
+    pub stages_ns: BTreeMap<Stage, Nanos>,
+    /// What went on, from the expiry to the service, without a gap.
+    pub slices: Vec<SliceView>,
+    /// Call chains seen meanwhile.
+    pub samples: Vec<SampleView>,
+    /// How many more there are.
+    pub samples_left_out: usize,
+}
+
+/// A part of an episode.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SliceView {
+    /// How long.
+    pub ns: Nanos,
+    /// How much of that went to other things, each too short to be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_ns: Option<Nanos>,
+    /// Why it counts; absent for several short parts together.
+    pub class: Option<CauseClass>,
+    /// Who, as a text's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<usize>,
+    /// The thread and what it was in the midst of, from the outside in, as
+    /// texts' numbers.
+    pub layers: Vec<usize>,
+}
+
+/// A call chain.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SampleView {
+    /// When, after the expiry.
+    pub after_ns: Nanos,
+    /// Its functions, innermost first, as texts' numbers.
+    pub frames: Vec<usize>,
+}
+
+/// The class that took most of a late activation, by service, route, CPU and
+/// programmed time.
+pub(super) type Blamed = HashMap<(Service, Route, Cpu, Nanos), CauseClass>;
+
+/// Explains the episodes for the page, and says which class each was due to.
+pub(super) fn causes(late: &Late<'_>) -> (CausesView, Blamed) {
+    let symbols = &late.notes.symbols;
+    let mut blamed = Blamed::new();
+    let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
+    let mut flame = Flame::default();
+    let mut known: Vec<(&Episode, Line)> = Vec::new();
+    for episode in late.episodes {
+        let Some(&line) = late.manifest.lines.get(usize::from(episode.line.0)) else {
+            continue;
+        };
+        let explained = explain_named(episode, line.service, line.route, symbols);
+        if let Some(first) = explained.causes.first() {
+            let key = (line.service, line.route, line.cpu, episode.expiry_ns);
+            blamed.insert(key, first.class);
+        }
+        for cause in &explained.causes {
+            *totals.entry(cause.class).or_default() += cause.time_ns;
+        }
+        flame.add(&explained.parts, episode, symbols);
+        known.push((episode, line));
+    }
+    let drawn = worst(&known);
+    let mut texts = Texts::default();
+    let start = late.manifest.clock.start_ns;
+    let episodes: Vec<EpisodeView> = drawn
+        .into_iter()
+        .map(|(episode, line)| timeline(episode, line, start, symbols, &mut texts))
+        .collect();
+    let mut classes: Vec<ClassView> = totals
+        .into_iter()
+        .map(|(class, total_ns)| ClassView {
+            class,
+            words: class.words().into(),
+            total_ns,
+        })
+        .collect();
+    classes.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
+    let view = CausesView {
+        why: why(late, None, TOP),
+        classes,
+        flame: flame.into_node(),
+        texts: texts.all,
+        left_out: known.len() - episodes.len(),
+        episodes,
+    };
+    (view, blamed)
+}
+
+/// The latest of each service, the latest of all first.
+fn worst<'a>(known: &[(&'a Episode, Line)]) -> Vec<(&'a Episode, Line)> {
+    let mut all = known.to_vec();
+    all.sort_by_key(|(episode, _)| std::cmp::Reverse(episode.latency()));
+    let mut of_service: HashMap<(Service, Route), usize> = HashMap::new();
+    all.retain(|(_, line)| {
+        let drawn = of_service.entry((line.service, line.route)).or_default();
+        *drawn += 1;
+        *drawn <= DRAWN
+    });
+    all
+}
+
+/// Texts by number, each once.
+#[derive(Default)]
+struct Texts {
+    all: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Texts {
+    fn number(&mut self, text: String) -> usize {
+        *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.all.push(text.clone());
+            self.all.len() - 1
+        })
+    }
+}
+
+fn timeline(
+    episode: &Episode,
+    line: Line,
+    start: Nanos,
+    symbols: &Symbols,
+    texts: &mut Texts,
+) -> EpisodeView {
+    let explained = explain_named(episode, line.service, line.route, symbols);
+    let first = explained.causes.first();
+    let within: Vec<_> = episode
+        .evidence
+        .samples
+        .iter()
+        .filter(|one| one.at_ns >= episode.expiry_ns && one.at_ns < episode.end())
+        .collect();
+    let samples: Vec<SampleView> = within
+        .iter()
+        .take(MOST_SAMPLES)
+        .map(|one| SampleView {
+            after_ns: one.at_ns.saturating_sub(episode.expiry_ns),
+            frames: frames(one, symbols)
+                .into_iter()
+                .take(MOST_FRAMES)
+                .map(|frame| texts.number(frame))
+                .collect(),
+        })
+        .collect();
+    EpisodeView {
+        number: episode.number,
+        name: line_name(line.service, line.route),
+        cpu: line.cpu,
+        at_ns: episode.expiry_ns.saturating_sub(start),
+        latency_ns: episode.latency(),
+        class: first.map(|cause| cause.class),
+        main: first
+            .map(|cause| name(cause.class, words::who(&cause.culprit, symbols).as_deref()))
+            .unwrap_or_default(),
+        stages_ns: episode.stages.clone(),
+        slices: slices(&merged(&explained.parts), symbols, texts),
+        samples_left_out: within.len() - samples.len(),
+        samples,
+    }
+}
+
+/// A part with what is too short to be seen in it.
+struct Run<'a> {
+    /// `None`: only what is too short.
+    part: Option<&'a Part>,
+    time: Nanos,
+    others: Nanos,
+}
+
+fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView> {
+    runs(parts)
+        .into_iter()
+        .map(|run| SliceView {
+            ns: run.time,
+            others_ns: (run.part.is_some() && run.others > Nanos::ZERO).then_some(run.others),
+            class: run.part.map(|part| part.class),
+            who: run
+                .part
+                .and_then(|part| words::who(&part.culprit, symbols))
+                .map(|who| texts.number(who)),
+            layers: run.part.map_or_else(Vec::new, |part| {
+                layers(&part.slice.context, symbols)
+                    .into_iter()
+                    .map(|layer| texts.number(layer))
+                    .collect()
+            }),
+        })
+        .collect()
+}
+
+/// At most [`MOST_SLICES`] runs. What is too short grows from one round to the
+/// next, so that a thread that many ticks interrupt is one run before its own
+/// stretches between two ticks are too short.
+fn runs(parts: &[Part]) -> Vec<Run<'_>> {
+    let mut runs: Vec<Run<'_>> = parts
+        .iter()
+        .map(|part| Run {
+            part: Some(part),
+            time: part.time(),
+            others: Nanos::ZERO,
+        })
+        .collect();
+    let mut shortest = Nanos::from_us(1);
+    while runs.len() > MOST_SLICES {
+        runs = collapsed(runs, shortest);
+        shortest += Nanos::from_ns(shortest.ns() / 4);
+    }
+    runs
+}
+
+/// Runs shorter than `shortest` become one with what they interrupt, or with
+/// each other.
+fn collapsed(runs: Vec<Run<'_>>, shortest: Nanos) -> Vec<Run<'_>> {
+    let mut all: Vec<Run<'_>> = Vec::new();
+    for run in runs {
+        let is_short = run.time < shortest;
+        match all.as_mut_slice() {
+            [.., last] if last.part.is_none() && (is_short || run.part.is_none()) => {
+                last.time += run.time;
+                last.others += run.time;
+            }
+            [.., before, short]
+                if !is_short
+                    && short.part.is_none()
+                    && short.time < shortest
+                    && run.goes_on(before) =>
+            {
+                before.time += short.time + run.time;
+                before.others += short.time + run.others;
+                all.pop();
+            }
+            _ if is_short => all.push(Run {
+                part: None,
+                time: run.time,
+                others: run.time,
+            }),
+            _ => all.push(run),
+        }
+    }
+    all
+}
+
+impl Run<'_> {
+    /// Whether this is what ran `before`, too.
+    fn goes_on(&self, before: &Self) -> bool {
+        let (Some(one), Some(other)) = (self.part, before.part) else {
+            return false;
+        };
+        one.class == other.class
+            && one.culprit == other.culprit
+            && one.slice.context == other.slice.context
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_analyze::causes::{Context, Slice};
+    use laggard_model::Culprit;
+
+    use super::*;
+
+    /// Parts of these classes and lengths, one after the other.
+    fn parts(all: impl IntoIterator<Item = (CauseClass, u64)>) -> Vec<Part> {
+        let mut at = Nanos::ZERO;
+        all.into_iter()
+            .map(|(class, us)| {
+                let from = at;
+                at += Nanos::from_us(us);
+                Part {
+                    slice: Slice {
+                        from,
+                        to: at,
+                        context: Context::default(),
+                    },
+                    class,
+                    culprit: Culprit::default(),
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_short_interruption_is_drawn_as_part_of_what_it_interrupts() {
+        let parts = parts([
+            (CauseClass::Equal, 250),
+            (CauseClass::Interrupt, 3),
+            (CauseClass::Equal, 250),
+            (CauseClass::Stolen, 400),
+        ]);
+
+        let alone = |part| Run {
+            part: Some(part),
+            time: Part::time(part),
+            others: Nanos::ZERO,
+        };
+        let runs = collapsed(parts.iter().map(alone).collect(), Nanos::from_us(10));
+
+        let said: Vec<_> = runs
+            .iter()
+            .map(|run| (run.part.map(|part| part.class), run.time, run.others))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (
+                    Some(CauseClass::Equal),
+                    Nanos::from_us(503),
+                    Nanos::from_us(3)
+                ),
+                (Some(CauseClass::Stolen), Nanos::from_us(400), Nanos::ZERO),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thread_that_ticks_interrupt_a_thousand_times_is_one_run() {
+        let classes = [(CauseClass::Equal, 250), (CauseClass::Interrupt, 4)];
+        let ticks = parts((0..2_000).map(|n| classes[n % 2]));
+
+        let runs = runs(&ticks);
+
+        assert_eq!(runs.len(), 2);
+        assert_eq!(runs[0].time, Nanos::from_us(254 * 1_000 - 4));
+        assert_eq!(runs[0].others, Nanos::from_us(4 * 999));
+    }
+
+    #[test]
+    fn a_timeline_of_any_length_has_few_slices_and_all_of_the_time() {
+        let classes = [
+            CauseClass::Equal,
+            CauseClass::Interrupt,
+            CauseClass::Softirq,
+        ];
+        let many = parts((0..20_000).map(|n| (classes[n % 3], 1 + n as u64 * 7_919 % 1_000)));
+
+        let runs = runs(&many);
+
+        let time = |all: &[Run<'_>]| all.iter().map(|run| run.time.ns()).sum::<u64>();
+        assert!(runs.len() <= MOST_SLICES, "{}", runs.len());
+        assert_eq!(
+            time(&runs),
+            many.iter().map(|part| part.time().ns()).sum::<u64>()
+        );
+    }
+}

@@ -1,0 +1,289 @@
+// How often buffers run dry (OSDI'99 Fig. 6, 7), with sliders.
+
+import type { LineSeriesOption } from "echarts/charts";
+import { axisLook, base, legendRoom, type Option } from "../chart";
+import type { Buffers, LoadBuffers, PageData, ServiceBuffers } from "../data";
+import { h, prose, section, select, tableElement, type Table } from "../dom";
+import { figure, type View } from "../figure";
+import { MEAN_TIMES, meanTime, time } from "../format";
+import { coarse, curve, figures, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
+import { slack, tolerance, type Buffering } from "../qos/replay";
+import { DASHES, palette, seriesColor } from "../theme";
+import { controls } from "./controls";
+
+/** After the first charts are drawn, ms. */
+const SOON = 50;
+
+/** One service under the application of the moment. */
+interface Answer {
+  service: ServiceBuffers;
+  points: Point[];
+  /** With the application's own buffers, or why there is nothing to say. */
+  own: Figures | string;
+}
+
+export function buffers({ buffers }: PageData): HTMLElement | null {
+  if (!buffers || !buffers.loads.some(({ services }) => services.length > 0)) return null;
+  const state = { load: 0, service: 0, now: bufferingOf(buffers, 0) };
+  const isThread = ({ name }: ServiceBuffers) => name.startsWith("fifo");
+  state.service = Math.max(buffers.loads[0]!.services.findIndex(isThread), 0);
+  let answers: Answer[] = [];
+  // Replaying takes a moment; the page is readable meanwhile.
+  const outcome = h("div", { class: "outcome" }, h("p", {}, "Replaying ..."));
+  const picked = h("span", { class: "choice" });
+  const tell = () => {
+    shown.redraw();
+    outcome.replaceChildren(...tables(buffers.loads[state.load]!, answers, state.now));
+  };
+  const compute = () => {
+    answers = answer(buffers.loads[state.load]!, state.now);
+    tell();
+  };
+  const chooseService = () => {
+    const names = buffers.loads[state.load]!.services.map(({ name }) => name);
+    state.service = Math.min(state.service, names.length);
+    picked.replaceChildren(
+      select("Service", [...names, "every service"], state.service, (index) => {
+        state.service = index;
+        tell();
+      }),
+    );
+  };
+  chooseService();
+  const set = controls(buffers.applications, (now) => {
+    state.now = now;
+    compute();
+  });
+  const loads = buffers.loads.map(({ load }) => load);
+  const shown = figure({
+    id: "mttf",
+    title: "Mean time to failure over total buffering",
+    height: 400,
+    choices: [
+      ...(loads.length > 1
+        ? [
+            select("Load", loads, 0, (index) => {
+              state.load = index;
+              chooseService();
+              compute();
+            }),
+          ]
+        : []),
+      picked,
+    ],
+    reading: [
+      "Each dot is a number of buffers of the chosen length. The higher, the rarer does the application run dry; the large mark is the application as it is set above.",
+      "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: nothing failed in the time that was recorded.",
+      "The dotted line is the papers' own rule, (n - 1) t / P(latency > slack): mostly optimistic, shown for comparison.",
+      "Computed here by replaying the blackouts that were seen, as laggard qos does. Valid for the recorded load only.",
+    ],
+    view: () => view(answers, state.service, state.now),
+  });
+  setTimeout(compute, SOON);
+  return section("buffers", "How often buffers run dry", set, shown.element, outcome);
+}
+
+function bufferingOf({ applications }: Buffers, index: number): Buffering {
+  const { buffers, buffer_ns: period, compute_ns: compute } = applications[index]!;
+  return { buffers, period, compute };
+}
+
+function answer({ services }: LoadBuffers, now: Buffering): Answer[] {
+  return services.map((service) => {
+    const points = curve(service, now);
+    const own = points.find(({ buffers }) => buffers === now.buffers)?.figures;
+    return { service, points, own: own ?? refusal(service, now) ?? figures(service, now) };
+  });
+}
+
+/** The estimate with its interval, as `laggard qos` writes it. */
+function mttf({ mttf, low, high }: Figures): string {
+  if (mttf === null) return `> ${meanTime(low)}`;
+  return `${meanTime(mttf)} [${meanTime(low)}, ${Number.isFinite(high) ? meanTime(high) : "-"}]`;
+}
+
+function view(answers: Answer[], chosen: number, now: Buffering): View {
+  const picked = answers.filter((_, index) => chosen >= answers.length || index === chosen);
+  return { words: words(picked, now), option: option(picked, now), table: table(picked) };
+}
+
+function words(picked: Answer[], now: Buffering): string {
+  const head = `${now.buffers} buffers of ${time(now.period)}, ${time(now.compute)} of work each: latency tolerance ${time(tolerance(now))}, slack ${time(slack(now))}.`;
+  const said = picked.map(({ service, own }) => {
+    if (typeof own === "string") return `${service.name}: no answer; the remark below says why.`;
+    return own.mttf === null
+      ? `${service.name}: nothing failed in ${meanTime(own.exposure)}; on average it takes more than ${meanTime(own.low)}.`
+      : `${service.name}: a failure every ${mttf(own)} on average.`;
+  });
+  return [head, ...said].join(" ");
+}
+
+const oneA = (goal: string) => `one ${goal === "hour" ? "an" : "a"} ${goal}`;
+
+/** The curve of the estimate; where nothing failed, its lower limit. */
+const height = ({ figures }: Point) => figures.mttf ?? figures.low;
+
+function option(picked: Answer[], now: Buffering): Option {
+  const { text, faint } = palette();
+  const one = picked.length === 1 ? picked[0]! : null;
+  const ms = (point: Point) => point.total / 1e6;
+  const dots = (points: Point[]) => points.map((point) => [ms(point), height(point)]);
+  const lines = picked.map(({ service, points }, nth): LineSeriesOption => ({
+    type: "line",
+    name: service.name,
+    color: seriesColor(nth),
+    symbol: "circle",
+    symbolSize: 6,
+    lineStyle: { width: 2, type: DASHES[Math.floor(nth / 3) % DASHES.length]! },
+    data: dots(points.filter(({ figures }) => figures.mttf !== null)),
+  }));
+  const atLeast = picked.map(({ points }, nth) => ({
+    type: "scatter" as const,
+    name: "more than this: nothing failed",
+    symbol: "emptyTriangle",
+    symbolSize: 9,
+    color: one ? seriesColor(0) : faint,
+    itemStyle: { color: seriesColor(nth) },
+    data: dots(points.filter(({ figures }) => figures.mttf === null)),
+  }));
+  const limit = (name: string, pick: (figures: Figures) => number): LineSeriesOption => ({
+    type: "line",
+    name,
+    color: seriesColor(0),
+    symbol: "none",
+    lineStyle: { width: 1, type: "dashed" },
+    data: one!.points.filter(({ figures }) => Number.isFinite(pick(figures))).map((point) => [ms(point), pick(point.figures)]),
+  });
+  const paper: LineSeriesOption = {
+    type: "line",
+    name: "the papers' rule",
+    color: faint,
+    symbol: "none",
+    lineStyle: { width: 2, type: "dotted" },
+    data: (one?.points ?? []).filter(({ figures }) => Number.isFinite(figures.paper)).map((point) => [ms(point), point.figures.paper]),
+  };
+  const marked = picked.flatMap(({ own, service }, nth) =>
+    typeof own === "string"
+      ? []
+      : [{ value: [(now.period * now.buffers) / 1e6, own.mttf ?? own.low, `${service.name}: ${mttf(own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
+  );
+  const heights = picked.flatMap(({ points }) => points.flatMap((point) => (one ? [height(point), point.figures.low] : height(point))));
+  const hour = GOALS[0]![1];
+  // The goal of an hour is always in sight, with some room above.
+  const [lowest, highest] = [Math.min(...heights, hour), Math.max(...heights, 1.5 * hour)];
+  const [bottom, top] = [MEAN_TIMES.findLast(([ns]) => ns <= lowest) ?? MEAN_TIMES[0]!, MEAN_TIMES.find(([ns]) => ns >= highest) ?? MEAN_TIMES.at(-1)!];
+  const labels = MEAN_TIMES.filter(([ns]) => ns >= bottom[0] && ns <= top[0]);
+  const x = axisLook("total buffering (ms)", 30);
+  const y = axisLook("mean time to failure", 62);
+  return {
+    ...base(),
+    grid: { left: 92, right: 84, top: legendRoom(), bottom: 52 },
+    xAxis: { ...x, type: "value", min: 0 },
+    yAxis: {
+      ...y,
+      type: "log",
+      min: bottom[0],
+      max: top[0],
+      axisTick: { customValues: labels.map(([ns]) => ns) },
+      splitLine: { show: false },
+      axisLabel: {
+        ...y.axisLabel,
+        customValues: labels.map(([ns]) => ns),
+        formatter: (ns: number) => labels.find(([label]) => Math.abs(label / ns - 1) < 1e-6)?.[1] ?? "",
+      },
+    },
+    series: [
+      ...lines,
+      ...atLeast.filter(({ data }) => data.length > 0),
+      ...(one ? [limit("95 % interval", ({ low }) => low), limit("95 % interval", ({ high }) => high), paper] : []),
+      {
+        type: "scatter",
+        name: "the application",
+        symbol: "diamond",
+        symbolSize: 18,
+        color: text,
+        data: marked,
+        markLine: {
+          silent: true,
+          symbol: "none",
+          lineStyle: { color: faint, type: "solid", width: 1 },
+          label: { color: faint, formatter: ({ name }: { name: string }) => name },
+          data: GOALS.filter(([, ns]) => ns <= top[0]).map(([name, yAxis]) => ({ name: oneA(name), yAxis })),
+        },
+        z: 5,
+      },
+    ],
+    tooltip: {
+      ...base().tooltip,
+      trigger: "item",
+      formatter: (item) => {
+        const { seriesName, value } = Array.isArray(item) ? item[0]! : item;
+        const [total, ns, said] = value as [number, number, string?];
+        return said ?? `${seriesName}: ${meanTime(ns)} with ${total.toFixed(2)} ms`;
+      },
+    },
+  };
+}
+
+function table(picked: Answer[]): Table {
+  const finite = (ns: number) => (Number.isFinite(ns) ? ns : "");
+  return {
+    head: ["service", "buffers", "total (ns)", "MTTF (ns)", "at least (ns)", "at most (ns)", "failures", "late buffers an hour", "the papers' rule (ns)"],
+    rows: picked.flatMap(({ service, points }) =>
+      points.map(({ buffers, total, figures: { mttf, low, high, failures, latePerHour, paper } }) => [
+        service.name,
+        buffers,
+        total,
+        mttf ?? "",
+        low,
+        finite(high),
+        failures,
+        latePerHour,
+        finite(paper),
+      ]),
+    ),
+  };
+}
+
+function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering): HTMLElement[] {
+  const hourly = (rate: number) => (rate >= 100 ? rate.toFixed(0) : rate > 0 ? rate.toFixed(2) : "0 seen");
+  const rows = answers.map(({ service, points, own }) => {
+    const goals = GOALS.map(([, goal]) => needed(points, goal));
+    if (typeof own === "string") return [service.name, "-", "-", "see below", "-", "-", ...goals];
+    return [
+      service.name,
+      `${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"})`,
+      own.failures.toFixed(1),
+      mttf(own),
+      hourly(own.latePerHour),
+      Number.isFinite(own.paper) ? meanTime(own.paper) : "no failure",
+      ...goals,
+    ];
+  });
+  const head = ["service", "observed", "failures", "MTTF", "late buffers/h", "papers' rule", ...GOALS.map(([name], nth) => (nth === 0 ? `buffers for ${oneA(name)}` : oneA(name)))];
+  const remarks = remarksOn(answers, now);
+  return [
+    tableElement({ head, rows }, { caption: `Load: ${load}` }),
+    h("ul", { class: "remarks" }, ...[...remarks, ...notes].map((text) => h("li", {}, prose(text)))),
+  ];
+}
+
+function remarksOn(answers: Answer[], now: Buffering): string[] {
+  const remarks: string[] = [];
+  const names = (pick: (answer: Answer) => boolean) => answers.filter(pick).map(({ service }) => service.name);
+  const bursts = answers.flatMap(({ service, own }) => (typeof own !== "string" && own.dispersion !== null ? [`${service.name} (${own.dispersion.toFixed(1)})`] : []));
+  if (bursts.length > 0) {
+    remarks.push(`Failures come in bursts, so intervals are widened (variance over a Poisson process's): ${bursts.join(", ")}.`);
+  }
+  const refused = new Map<string, string[]>();
+  for (const { service, own } of answers) if (typeof own === "string") refused.set(own, [...(refused.get(own) ?? []), service.name]);
+  for (const [why, of] of refused) remarks.push(`${of.join(", ")}: ${why}.`);
+  const unknown = names(({ service }) => coarse(service, now) === "floor");
+  if (unknown.length > 0) remarks.push(`${unknown.join(", ")}: the recording did not keep latencies as small as a tenth of the slack; such stalls are not in the estimate.`);
+  const wide = names(({ service }) => coarse(service, now) === "period");
+  if (wide.length > 0) remarks.push(`${wide.join(", ")}: the probe's period is more than a twentieth of the slack, so the interval is wide; record with a shorter \`--period\`.`);
+  if (answers.some(({ points }) => GOALS.some(([, goal]) => needed(points, goal) === "?"))) {
+    remarks.push("A question mark: too short a recording to tell; it takes three times the goal without a failure.");
+  }
+  return remarks;
+}

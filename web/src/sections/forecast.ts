@@ -1,0 +1,95 @@
+// How bad it will get (OSDI'99 Table 3), as `laggard forecast` gives it.
+
+import { lineName, type Cell, type LoadForecast, type PageData } from "../data";
+import { h, prose, section, tableElement } from "../dom";
+import { count, meanTime, time, timeOrDash } from "../format";
+
+/** What stands behind a level, by its method in the data. */
+const METHODS: Record<string, string> = {
+  order_statistics: "ranks of the peaks, no model",
+  peaks_over_threshold: "a model of the tail, an extrapolation",
+  by_cause: "cause by cause: periodic ones as often as they come, a model of each other tail",
+};
+
+export function forecast({ forecast }: PageData): HTMLElement | null {
+  if (!forecast || forecast.loads.length === 0) return null;
+  const several = forecast.loads.length > 1;
+  return section(
+    "forecast",
+    "How bad it will get",
+    ...forecast.loads.map((load) => h("article", {}, several && h("h3", {}, `Load: ${load.load}`), ofLoad(load))),
+    h(
+      "p",
+      { class: "reading" },
+      h("strong", {}, "How to read it. "),
+      "A level is the latency that is exceeded once per horizon of use on average, on the worst of the CPUs measured; in brackets its 95 % interval. ",
+      "Where the recordings do not support a level there is none, and the remark says why. The largest seen is a measurement, not a forecast, and nothing here is a bound. ",
+      "Valid for the recorded load only.",
+    ),
+  );
+}
+
+function ofLoad(load: LoadForecast): HTMLElement {
+  const remarks: string[] = [];
+  const mark = (texts: string[]) =>
+    texts
+      .map((text) => {
+        if (!remarks.includes(text)) remarks.push(text);
+        return letter(remarks.indexOf(text));
+      })
+      .sort()
+      .join(", ");
+  const { usage, services } = load;
+  const horizons = services[0]?.cells ?? [];
+  const hours = { hour: 1, day: usage.hours_per_day, week: usage.hours_per_day * usage.days_per_week };
+  const table = {
+    head: ["service", "largest seen", ...horizons.map(({ horizon }) => `${horizon} (${Number(hours[horizon].toFixed(1))} h)`)],
+    rows: services.map((service) => [lineName(service), timeOrDash(service.largest_ns), ...service.cells.map((cell) => inCell(cell, mark))]),
+  };
+  const periodic = services.flatMap((service) =>
+    service.periodic.map(
+      ({ period_ns, hits, p }) => `${lineName(service)}: something comes every ${meanTime(period_ns)}, seen ${count(hits)} times (p ${p.toFixed(3)} by chance).`,
+    ),
+  );
+  const use = `${usage.hours_per_day} hours a day, ${usage.days_per_week} days a week, one measured hour for ${usage.compression} of it (${load.usage_from})`;
+  return h(
+    "div",
+    {},
+    tableElement(table, { caption: `${load.load}: ${meanTime(load.observed_ns)} observed; use: ${use}` }),
+    remarks.length > 0 && h("ul", { class: "remarks" }, ...remarks.map((text, index) => h("li", {}, `${letter(index)}: `, prose(text)))),
+    howLong(load),
+    periodic.length > 0 && h("ul", {}, ...periodic.map((text) => h("li", {}, text))),
+    load.notes.length > 0 && h("ul", {}, ...load.notes.map((note) => h("li", {}, prose(note)))),
+  );
+}
+
+function inCell(cell: Cell, mark: (texts: string[]) => string): string {
+  if (cell.level_ns === undefined) {
+    const why = mark((cell.reasons ?? []).map(withoutFigures));
+    return cell.at_most_ns == null ? `refused (${why})` : `at most ${time(cell.at_most_ns)} (${why})`;
+  }
+  const told = [METHODS[cell.method] ?? cell.method.replaceAll("_", " "), ...(cell.doubts ?? []).map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
+  return `${time(cell.level_ns)} [${time(cell.low_ns!)}, ${time(cell.high_ns!)}] (${mark(told)})`;
+}
+
+/** A reason without its test's figures, so that the same reason reads the same for every service. */
+function withoutFigures(reason: string): string {
+  return reason.replace(/ \((p|KPSS|shape) [^)]*\)/, "");
+}
+
+/** How long to record for each horizon, where something is refused. */
+function howLong({ services }: LoadForecast): HTMLElement | null {
+  const without = new Map<string, number>();
+  for (const { horizon, record_without_model_ns: ns } of services.flatMap(({ cells }) => cells)) {
+    if (ns !== undefined) without.set(horizon, ns);
+  }
+  if (without.size === 0) return null;
+  const parts = [...without].map(([horizon, ns]) => `${meanTime(ns)} in all for the ${horizon}`);
+  return h("p", {}, `Without a model it takes recordings of ${parts.join(", ")}.`);
+}
+
+/** a to z, then a1, b1 ... */
+function letter(index: number): string {
+  const round = Math.floor(index / 26);
+  return String.fromCharCode(97 + (index % 26)) + (round > 0 ? round : "");
+}

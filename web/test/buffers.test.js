@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dataOf, full, near, rowsOf } from "./answers.js";
+import { laggard, open, play, report, scratch, skip } from "./browser.js";
+import { STALLED } from "./scripts.js";
+
+/** Buffers, length and work in ms: short and long, tight and loose, with much and no work. */
+const SETTINGS = [
+  [2, 4, 1],
+  [3, 6, 1.5],
+  [4, 3, 0.75],
+  [2, 16, 4],
+  [5, 8, 7.5],
+  [3, 2.9, 0],
+  [8, 1, 0.25],
+  [2, 33, 8],
+  [14, 2.667, 0.5],
+  [2, 0.5, 0.1],
+  [6, 10, 9.9],
+  [3, 100, 20],
+];
+
+async function set(page, id, value) {
+  await page.locator(`#${id}-field`).fill(String(value));
+  await page.locator(`#${id}-field`).dispatchEvent("change");
+}
+
+const numbers = (rows) => rows.map((row) => row.slice(1).map((text) => (text === "" ? null : Number(text))));
+
+function agree(found, wanted, what) {
+  if (wanted === null || wanted === undefined) return assert.equal(found, null, what);
+  assert.ok(Math.abs(found - wanted) <= 1e-6 * Math.abs(wanted) + 1e-9, `${what}: ${found} is not ${wanted}`);
+}
+
+test("the sliders give what laggard qos gives", { skip }, async (t) => {
+  const dir = scratch(t);
+  const recording = play(dir, "stalled", STALLED, "--duration", "45s");
+  const { page, seen } = await open(t, report(dir, recording));
+  await page.locator("#mttf summary").click();
+
+  for (const [buffers, length, work] of SETTINGS) {
+    // The order keeps the work shorter than the buffer throughout.
+    await set(page, "compute", 0);
+    await set(page, "buffer", length);
+    await set(page, "compute", work);
+    await set(page, "buffers", buffers);
+    const head = `${buffers} buffers of `;
+    await page.waitForFunction((head) => document.querySelector("#mttf .words").textContent.startsWith(head), head);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+
+    const asked = ["--buffers", buffers, "--buffer", `${Math.round(length * 1e6)}ns`, "--compute", `${Math.round(work * 1e6)}ns`];
+    const { services } = JSON.parse(laggard("qos", recording, ...asked.map(String), "--json")).loads[0];
+    const { curve, outlook } = services.find(({ service }) => service === "fifo:90");
+    const rows = numbers(await rowsOf(page, "#mttf .data tbody tr"));
+    assert.equal(rows.length, curve.length, `${asked}`);
+    for (const [index, { buffers, total_ns, figures }] of curve.entries()) {
+      const what = `${asked}, curve at ${buffers}`;
+      const [foundBuffers, total, mttf, low, high, failures, late, paper] = rows[index];
+      assert.deepEqual([foundBuffers, total], [buffers, total_ns], what);
+      agree(mttf, figures.mttf_ns, what);
+      agree(low, figures.mttf_low_ns, what);
+      agree(high, figures.mttf_high_ns, what);
+      agree(failures, figures.failures, what);
+      agree(late, figures.late_per_hour, what);
+      agree(paper, figures.paper_mttf_ns, what);
+    }
+    const own = (await rowsOf(page, ".outcome tbody tr")).find(([name]) => name === "fifo:90");
+    assert.equal(own[2], outlook.failures.toFixed(1));
+  }
+  assert.deepEqual(seen.errors, []);
+});
+
+test("an application of the catalogue can be chosen, and the user's own comes first", { skip }, async (t) => {
+  const dir = scratch(t);
+  const recording = play(dir, "stalled", STALLED, "--duration", "5s");
+  const file = report(dir, recording, "--app", "modem");
+  const { page } = await open(t, file);
+  const words = page.locator("#mttf .words");
+
+  assert.equal(dataOf(file).buffers.applications[0].name, "modem");
+  assert.match(await words.innerText(), /^3 buffers of 6.00 ms, 1.50 ms of work each/);
+  await page.locator(".controls select").selectOption("adsl");
+  await page.waitForFunction(() => document.querySelector("#mttf .words").textContent.startsWith("4 buffers of 3.00 ms"));
+
+  await page.locator("#buffers-slider").press("ArrowRight");
+  await page.waitForFunction(() => document.querySelector("#mttf .words").textContent.startsWith("5 buffers of 3.00 ms"));
+});
+
+test("what the page holds too little of is refused, not guessed", { skip }, async (t) => {
+  const dir = scratch(t);
+  const { page } = await open(t, report(dir, play(dir, "stalled", STALLED, "--duration", "20s")));
+
+  await set(page, "compute", 0.01);
+  await set(page, "buffer", 0.05);
+  await set(page, "buffers", 2);
+
+  await page.waitForFunction(() => document.querySelector(".outcome").textContent.includes("enough for a slack of"));
+  const fifo = (await rowsOf(page, ".outcome tbody tr")).find(([name]) => name === "fifo:90");
+  assert.equal(fifo[3], "see below");
+});
+
+test("values that make no buffers are refused with the reason", { skip }, async (t) => {
+  const dir = scratch(t);
+  const { page } = await open(t, report(dir, play(dir, "stalled", STALLED, "--duration", "5s")));
+
+  await set(page, "compute", 5000);
+
+  assert.match(await page.locator(".controls .error").innerText(), /shorter than the buffer/);
+});
+
+test("the forecast on the page is that of forecast --json", { skip }, async (t) => {
+  const { recording, file } = full(t);
+  const forecast = JSON.parse(laggard("forecast", recording, "--json"));
+  const { page } = await open(t, file);
+
+  assert.deepEqual(dataOf(file).forecast, forecast);
+  const rows = await rowsOf(page, "#forecast tbody tr");
+  assert.equal(rows.length, forecast.loads[0].services.length);
+  for (const [index, { largest_ns, cells }] of forecast.loads[0].services.entries()) {
+    near(rows[index][1], largest_ns);
+    for (const [nth, cell] of cells.entries()) {
+      const text = rows[index][2 + nth];
+      if (cell.method === "refused") assert.match(text, /^(refused|at most .*) \([a-z]/);
+      else near(text.split(" [")[0], cell.level_ns);
+    }
+  }
+  const reasons = forecast.loads[0].services.flatMap(({ cells }) => cells.flatMap(({ reasons = [] }) => reasons));
+  const said = await page.locator("#forecast").innerText();
+  for (const reason of reasons) assert.ok(said.includes(reason.split(" (")[0]), reason);
+});
+
+test("the task set's verdicts are those of sched --json", { skip }, async (t) => {
+  const { recording, tasks, file } = full(t);
+  // Exit code 1 says that a task misses.
+  const sched = dataOf(file).sched[0];
+  const { page } = await open(t, file);
+
+  assert.deepEqual(sched, JSON.parse(laggard("sched", recording, ...tasks, "--json")));
+  const rows = await rowsOf(page, "#schedulability tbody tr");
+  assert.deepEqual(
+    rows.map(([name, , , , , , , , , verdict]) => [name, verdict.toLowerCase()]),
+    sched.tasks.map(({ name, verdict }) => [name, verdict]),
+  );
+  for (const [index, { ideal_ns, period_ns }] of sched.tasks.entries()) {
+    near(rows[index][3], period_ns);
+    near(rows[index][5], ideal_ns);
+  }
+});
