@@ -107,7 +107,8 @@ KINDS = {
     ),
     # Its hits are the pauses; who is delayed is so in between.
     "rt-throttle": Kind(
-        by("higher_priority", thread("rt-throttle")), NORMAL, length="", every="", between=True
+        by("higher_priority", thread("rt-throttle")), NORMAL, length="", every="", between=True,
+        computes_elsewhere=True,
     ),
 }
 SKIPPED = {
