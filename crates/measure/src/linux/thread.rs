@@ -319,3 +319,24 @@ pub(crate) fn unserved_for(
     Nanos::between(Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed)), now)
         .filter(|time| *time > Nanos::ZERO)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_one_machine_differ_within_what_the_kernel_keeps_of_a_name() {
+        for (cpu, service, waking, called) in [
+            (1, Service::Fifo(90), Waking::Timer, "lag/1/fifo:90"),
+            (1, Service::Fifo(50), Waking::SoftTimer, "lag/1/fifo:50d"),
+            (255, Service::Other, Waking::SoftTimer, "lag/255/otherd"),
+            (255, Service::Fifo(90), Waking::Timer, "lag/255/fifo:90"),
+            (255, Service::Fifo(90), Waking::SoftTimer, "lag/255/f90d"),
+        ] {
+            let name = name(Cpu(cpu), service, &waking);
+
+            assert_eq!(name, called);
+            assert!(name.len() <= NAME_BYTES, "{name}");
+        }
+    }
+}

@@ -266,6 +266,11 @@ impl FlightRecorder {
     }
 }
 
+/// Whether time that the hypervisor takes can be told to the nanosecond.
+pub(super) fn try_steal_clock() -> Result<(), Refused> {
+    StealClock::new(&super::online_cpus()).map(|_| ())
+}
+
 fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {
     match StackSampler::new(cpus, rate) {
         Ok(stacks) => {
