@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [answers]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [answers] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 
 SECONDS = 10
@@ -259,6 +264,49 @@ def reading(folder):
     print(f"reading: peak memory, laggard / DuckDB: {spread(sizes)}")
 
 
+def on_a_terminal(command):
+    """Runs a command on a terminal of 120 x 40; CPU seconds."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    drawn = []
+
+    def read():
+        try:
+            while some := os.read(ours, 65536):
+                drawn.append(len(some))
+        except OSError:  # the terminal closes with its last user
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    reader.join()
+    os.close(ours)
+    if child.returncode not in (0, 3) or sum(drawn) < 10_000:
+        sys.exit(f"{' '.join(command)} ended with {child.returncode} and drew {sum(drawn)} bytes")
+    return usage.ru_utime + usage.ru_stime
+
+
+def top(folder):
+    """CPU time of the live view against record's, same lines, 20 s each, alternating."""
+    path = os.path.join(folder, "top.laggard")
+    plain, keeping = [], []
+    for _ in range(3):
+        _, recording = record(folder, seconds=20, episodes="auto")
+        watching = on_a_terminal([LAGGARD, "top", "--duration", "20s"])
+        shutil.rmtree(path, ignore_errors=True)
+        both = on_a_terminal([LAGGARD, "top", "--duration", "20s", "-o", path])
+        print(f"  record {recording:.2f} s, top {watching:.2f} s, top -o {both:.2f} s of CPU")
+        plain.append(watching / recording)
+        keeping.append(both / recording)
+    print(f"top: CPU, top / record: {spread(plain)}")
+    print(f"top: CPU, top that records too / record: {spread(keeping)}")
+
+
 def measured(command):
     """Wall seconds and peak MB of a command."""
     start = time.monotonic()
@@ -277,7 +325,7 @@ def main():
     LAGGARD = os.path.abspath(sys.argv[1])
     parts = {
         part.__name__: part
-        for part in (agreement, cost, observer, rate, memory, size, reading, answers)
+        for part in (agreement, cost, observer, rate, memory, size, reading, answers, top)
     }
     wanted = sys.argv[2:] or list(parts)
     with tempfile.TemporaryDirectory() as folder:

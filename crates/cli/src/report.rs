@@ -129,7 +129,7 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Evidence]) -> anyhow::R
 }
 
 /// A recording's figures, and what the page draws of them.
-fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts, Option<Single>)> {
+pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts, Option<Single>)> {
     let recording = Recording::open(dir)?;
     let measured = show::measured(&recording, None)?;
     let (courses, seen) = courses(&recording, &measured)?;

@@ -47,9 +47,11 @@ impl<'a> Judge<'a> {
         at_end: Option<&Context>,
     ) -> Self {
         let first = |stages: &[Stage]| stages.iter().find_map(|&stage| episode.at(stage));
-        let has_thread = service.is_thread() || service == Service::Worker;
+        let has_thread =
+            service.is_thread() || matches!(service, Service::Worker | Service::Kthread);
         let interrupted = first(&[
             Stage::Irq,
+            Stage::IrqThread,
             Stage::Expire,
             Stage::Raise,
             Stage::Softirq,
@@ -68,7 +70,9 @@ impl<'a> Judge<'a> {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Fifo(_) | Service::Other, Route::Direct) => interrupted,
+            (Service::Kthread, _) | (Service::Fifo(_) | Service::Other, Route::Direct) => {
+                interrupted
+            }
             (Service::Fifo(_) | Service::Other, Route::Deferred) => {
                 first(&[Stage::Waking, Stage::Running])
             }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod live;
 mod rehearsal;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
 
 use crate::exit::CODES;
@@ -32,12 +34,24 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measure this machine and keep what was seen
     Record(RecordArgs),
+    /// Measure this machine and watch it live
+    ///
+    /// Measures as `record` does and shows what comes. Nothing is kept unless
+    /// asked: with --output from the start, with the key s from then on.
+    #[command(mut_arg("output", |arg| arg.help("Record everything from the start into this folder, which must not exist")))]
+    #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
+    #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
+    Top(Box<TopArgs>),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late
     Why(WhyArgs),
     /// Write a page that shows recordings, for a browser or an issue tracker
     Report(ReportArgs),
+    /// Draw one figure as SVG or PNG
+    ///
+    /// The numbers are those of `show --json`, and of `qos --json` for mttf.
+    Plot(PlotArgs),
     /// Say how often an application's buffers will run dry
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use

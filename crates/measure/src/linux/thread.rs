@@ -15,6 +15,7 @@ use laggard_model::{Cpu, Nanos, Service, Tid};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::board::{Board, CpuBoard, Slot};
+use super::carrier;
 use super::doorbell::Doorbell;
 use super::external::External;
 use super::lines::Turn;
@@ -48,6 +49,8 @@ pub(crate) enum Waking {
     Interrupt(Arc<External>),
     /// By nothing: it raises the interrupt of this device, on this timeline.
     Raising(Arc<External>),
+    /// By nothing: its timer descriptor leads to a work item, on this timeline.
+    Carrier,
     /// By the softirq's callback, through this ring buffer.
     Doorbell(OwnedFd),
 }
@@ -161,6 +164,9 @@ fn run(
             let wait = |time| timer.wait_until(time);
             measure_timer(shared, cpu_board, line, ring, timeline, turn, wait);
         }
+        (Waiting::Carrier(timer), Some((timeline, turn))) => {
+            carrier::carry(shared, cpu_board, line, ring, timeline, turn, &timer);
+        }
         (Waiting::Interrupt(device), _) => device.wait(shared, cpu_board, line, ring),
         (Waiting::Raising(device), Some((timeline, _))) => {
             device.raise(shared, cpu_board, line, ring, timeline);
@@ -178,6 +184,7 @@ fn run(
 enum Waiting {
     Timer,
     SoftTimer(SoftTimer),
+    Carrier(SoftTimer),
     Doorbell(Doorbell, Epoll),
     Interrupt(Arc<External>),
     Raising(Arc<External>),
@@ -190,6 +197,7 @@ impl Waiting {
             Waking::Interrupt(device) => Self::Interrupt(device),
             Waking::Raising(device) => Self::Raising(device),
             Waking::SoftTimer => Self::SoftTimer(SoftTimer::new()?),
+            Waking::Carrier => Self::Carrier(SoftTimer::new()?),
             Waking::Doorbell(ring) => {
                 let doorbell = Doorbell::new(ring)?;
                 let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -251,7 +259,7 @@ fn measure_timer(
     }
 }
 
-fn advance(timeline: &mut Timeline, expiries: u64) {
+pub(super) fn advance(timeline: &mut Timeline, expiries: u64) {
     for _ in 0..expiries {
         timeline.advance();
     }

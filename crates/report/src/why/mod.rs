@@ -288,7 +288,7 @@ fn episode_row(
         main: all
             .causes
             .first()
-            .map(|cause| name(cause.class, words::who(&cause.culprit, symbols).as_deref()))
+            .map(|cause| cause_words(cause, symbols))
             .unwrap_or_default(),
         causes: all.causes.clone(),
     }
@@ -299,6 +299,11 @@ pub(crate) fn name(class: CauseClass, who: Option<&str>) -> String {
         Some(who) => format!("{class}: {who}"),
         None => class.to_string(),
     }
+}
+
+/// A cause in words: its class, and who.
+pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
+    name(cause.class, words::who(&cause.culprit, symbols).as_deref())
 }
 
 /// How long was recorded; of a recording without an end, nothing is known.
