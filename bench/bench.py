@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [answers] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 
 SECONDS = 10
@@ -218,6 +223,28 @@ duckdb.sql(f"SELECT service, route, {figures(latency)}, {columns} "
 ROWS = 100_000_000
 
 
+def big_recording(folder):
+    """A recording of 100 million samples; made when it is not there."""
+    big = os.environ.get("LAGGARD_BENCH_FOLDER") or os.path.join(folder, "big")
+    path = os.path.join(big, "all")
+    if not os.path.isdir(path):
+        command = ["cargo", "bench", "-q", "-p", "laggard-record", "--bench", "throughput"]
+        run([*command, "--", str(ROWS), big], cwd=os.path.dirname(os.path.dirname(LAGGARD)) or ".")
+    return path
+
+
+def answers(folder):
+    """forecast and qos of 100 million samples, and of a recording of ten seconds: time and memory."""
+    small, _ = record(folder)
+    for path, name in ((small, "10 s"), (big_recording(folder), f"{ROWS} samples")):
+        for command in (["forecast"], ["qos", "--app", "jack-256"]):
+            runs = [measured([LAGGARD, *command, "--json", path]) for _ in range(3)]
+            print(
+                f"answers: {command[0]} of {name}: seconds {spread([run[0] for run in runs])};"
+                f" peak MB {spread([run[1] for run in runs])}"
+            )
+
+
 def reading(folder):
     """show of 100 million samples against DuckDB: the same figures, by service and by stage."""
     try:
@@ -225,11 +252,7 @@ def reading(folder):
     except ImportError:
         print("reading: skipped: no DuckDB; pip install duckdb")
         return
-    big = os.environ.get("LAGGARD_BENCH_FOLDER") or os.path.join(folder, "big")
-    path = os.path.join(big, "all")
-    if not os.path.isdir(path):
-        command = ["cargo", "bench", "-q", "-p", "laggard-record", "--bench", "throughput"]
-        run([*command, "--", str(ROWS), big], cwd=os.path.dirname(os.path.dirname(LAGGARD)) or ".")
+    path = big_recording(folder)
     ratios, sizes = [], []
     for _ in range(3):
         ours, ours_mb = measured([LAGGARD, "show", "--json", path])
@@ -239,6 +262,49 @@ def reading(folder):
         print(f"  laggard {ours:.1f} s, {ours_mb:.0f} MB; DuckDB {theirs:.1f} s, {theirs_mb:.0f} MB")
     print(f"reading: wall time, laggard / DuckDB: {spread(ratios)}")
     print(f"reading: peak memory, laggard / DuckDB: {spread(sizes)}")
+
+
+def on_a_terminal(command):
+    """Runs a command on a terminal of 120 x 40; CPU seconds."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    drawn = []
+
+    def read():
+        try:
+            while some := os.read(ours, 65536):
+                drawn.append(len(some))
+        except OSError:  # the terminal closes with its last user
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    reader.join()
+    os.close(ours)
+    if child.returncode not in (0, 3) or sum(drawn) < 10_000:
+        sys.exit(f"{' '.join(command)} ended with {child.returncode} and drew {sum(drawn)} bytes")
+    return usage.ru_utime + usage.ru_stime
+
+
+def top(folder):
+    """CPU time of the live view against record's, same lines, 20 s each, alternating."""
+    path = os.path.join(folder, "top.laggard")
+    plain, keeping = [], []
+    for _ in range(3):
+        _, recording = record(folder, seconds=20, episodes="auto")
+        watching = on_a_terminal([LAGGARD, "top", "--duration", "20s"])
+        shutil.rmtree(path, ignore_errors=True)
+        both = on_a_terminal([LAGGARD, "top", "--duration", "20s", "-o", path])
+        print(f"  record {recording:.2f} s, top {watching:.2f} s, top -o {both:.2f} s of CPU")
+        plain.append(watching / recording)
+        keeping.append(both / recording)
+    print(f"top: CPU, top / record: {spread(plain)}")
+    print(f"top: CPU, top that records too / record: {spread(keeping)}")
 
 
 def measured(command):
@@ -258,7 +324,8 @@ def main():
         sys.exit(__doc__)
     LAGGARD = os.path.abspath(sys.argv[1])
     parts = {
-        part.__name__: part for part in (agreement, cost, observer, rate, memory, size, reading)
+        part.__name__: part
+        for part in (agreement, cost, observer, rate, memory, size, reading, answers, top)
     }
     wanted = sys.argv[2:] or list(parts)
     with tempfile.TemporaryDirectory() as folder:

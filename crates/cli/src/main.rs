@@ -7,9 +7,11 @@ mod doctor;
 mod document;
 mod evidence;
 mod exit;
+mod file;
 mod forecast;
 mod load;
 mod pipe;
+mod plot;
 mod provoke;
 mod qos;
 mod record;
@@ -17,6 +19,7 @@ mod rehearse;
 mod report;
 mod sched;
 mod show;
+mod top;
 mod usage;
 mod why;
 
@@ -30,9 +33,11 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.command {
         Command::Record(args) => record::record(&args),
+        Command::Top(args) => top::top(*args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
+        Command::Plot(args) => plot::plot(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Sched(args) => sched::sched(&args),

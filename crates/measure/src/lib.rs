@@ -7,10 +7,12 @@
 pub mod fake;
 pub mod host;
 pub mod linux;
+mod names;
 mod probe;
 mod symbols;
 mod timeline;
 
+pub use names::LiveNames;
 pub use probe::{Probe, ProbeError, Request, Source};
 pub use symbols::SymbolBook;
 pub use timeline::Timeline;

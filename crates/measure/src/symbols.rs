@@ -131,12 +131,7 @@ impl SymbolBook {
 
     fn resolve_kernel(&self, symbolizer: &Symbolizer) -> BTreeMap<Address, Symbol> {
         let addresses: Vec<u64> = self.kernel.iter().map(|address| address.0).collect();
-        // An image on disk need not be the kernel that runs.
-        let source = Source::Kernel(Kernel {
-            vmlinux: MaybeDefault::None,
-            debug_syms: false,
-            ..Kernel::default()
-        });
+        let source = running_kernel();
         let symbols: Vec<Symbol> = match symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) {
             Ok(found) => found.iter().map(|one| symbol(one, None)).collect(),
             Err(err) => {
@@ -149,13 +144,28 @@ impl SymbolBook {
 
     /// The devices of the interrupts that were seen.
     fn name_interrupts(&self) -> BTreeMap<u32, String> {
-        let named = self.interrupts.iter().filter_map(|&number| {
-            let devices = fs::read_to_string(format!("/sys/kernel/irq/{number}/actions")).ok()?;
-            let devices = devices.trim();
-            (!devices.is_empty()).then(|| (number, devices.to_owned()))
-        });
+        let named = self
+            .interrupts
+            .iter()
+            .filter_map(|&number| Some((number, devices_of(number)?)));
         named.collect()
     }
+}
+
+/// The symbols of the kernel that runs; an image on disk need not be its.
+pub(crate) fn running_kernel() -> Source<'static> {
+    Source::Kernel(Kernel {
+        vmlinux: MaybeDefault::None,
+        debug_syms: false,
+        ..Kernel::default()
+    })
+}
+
+/// The devices of an interrupt, where it has any.
+pub(crate) fn devices_of(interrupt: u32) -> Option<String> {
+    let devices = fs::read_to_string(format!("/sys/kernel/irq/{interrupt}/actions")).ok()?;
+    let devices = devices.trim();
+    (!devices.is_empty()).then(|| devices.to_owned())
 }
 
 fn resolve_user(symbolizer: &Symbolizer, place: &Place) -> Symbol {
@@ -173,7 +183,7 @@ fn resolve_user(symbolizer: &Symbolizer, place: &Place) -> Symbol {
     }
 }
 
-fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
+pub(crate) fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
     match found {
         Symbolized::Sym(sym) => Symbol {
             name: Some(sym.name.to_string()),
@@ -188,7 +198,7 @@ fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
     }
 }
 
-fn unknown(reason: String, module: Option<String>) -> Symbol {
+pub(crate) fn unknown(reason: String, module: Option<String>) -> Symbol {
     Symbol {
         name: None,
         module,

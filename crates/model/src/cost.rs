@@ -44,4 +44,61 @@ impl OwnCost {
             .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
         self.measuring_cpu_ns + self.other_cpu_ns + bpf
     }
+
+    /// What it cost since `earlier`, of the same run, was read. The largest
+    /// resident size stays: it has no beginning.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |name: &str| earlier.programs.iter().find(|one| one.name == name);
+        Self {
+            wall_ns: self.wall_ns.saturating_sub(earlier.wall_ns),
+            measuring_cpu_ns: self
+                .measuring_cpu_ns
+                .saturating_sub(earlier.measuring_cpu_ns),
+            other_cpu_ns: self.other_cpu_ns.saturating_sub(earlier.other_cpu_ns),
+            programs: self
+                .programs
+                .iter()
+                .map(|one| {
+                    let before = before(&one.name).cloned().unwrap_or_default();
+                    ProgramCost {
+                        name: one.name.clone(),
+                        runs: one.runs.saturating_sub(before.runs),
+                        run_ns: one.run_ns.saturating_sub(before.run_ns),
+                    }
+                })
+                .collect(),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            resident_bytes: self.resident_bytes,
+            measuring_faults: self
+                .measuring_faults
+                .saturating_sub(earlier.measuring_faults),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(times: u64) -> OwnCost {
+        OwnCost {
+            wall_ns: Nanos::from_secs(times),
+            other_cpu_ns: Nanos::from_ms(3 * times),
+            programs: vec![ProgramCost {
+                name: "on_sched_switch".into(),
+                runs: 7 * times,
+                run_ns: Nanos::from_us(times),
+            }],
+            resident_bytes: 11,
+            ..OwnCost::default()
+        }
+    }
+
+    #[test]
+    fn what_was_spent_before_is_not_in_the_cost_since() {
+        let since = cost(5).since(&cost(3));
+
+        assert_eq!(since, cost(2));
+        assert_eq!(since.total(), cost(2).total());
+    }
 }

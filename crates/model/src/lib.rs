@@ -30,7 +30,7 @@ pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
 pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
-    Stolen, Vector,
+    Steal, Stolen, Throttle, Vector,
 };
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};

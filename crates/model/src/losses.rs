@@ -75,6 +75,15 @@ impl Losses {
         self.ring_full + self.signal_failed + self.unserved + self.foreign + self.not_written
     }
 
+    /// What was lost since `earlier`, of the same run, was read.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = Self::default();
+        for ((reason, now), (_, before)) in self.iter().zip(earlier.iter()) {
+            since.add(reason, now.saturating_sub(before));
+        }
+        since
+    }
+
     fn slot(&mut self, reason: LossReason) -> &mut u64 {
         match reason {
             LossReason::RingFull => &mut self.ring_full,

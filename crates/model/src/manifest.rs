@@ -34,6 +34,8 @@ pub enum Backend {
     Bpf,
     /// No BPF: expiry and user stage only.
     User,
+    /// The kernel's timerlat tracer alone: its two stages.
+    Tracer,
     /// A script: no real measurement.
     Fake,
 }

@@ -75,8 +75,46 @@ impl Unit {
     }
 }
 
+/// A time in at most five characters, for narrow columns: `9.9us`, `16us`,
+/// `1.2ms`, `3.4s`, `999s`; minutes (`17m`) and hours beyond.
+#[allow(clippy::cast_precision_loss)]
+pub fn brief(time: Nanos) -> String {
+    let ns = time.ns() as f64;
+    let units = [
+        (1.0, "ns"),
+        (1e3, "us"),
+        (1e6, "ms"),
+        (1e9, "s"),
+        (6e10, "m"),
+    ];
+    // What rounds to 1000 belongs to the next unit.
+    let (factor, unit) = units
+        .iter()
+        .find(|(factor, _)| (ns / factor).round() < 1_000.0)
+        .copied()
+        .unwrap_or((3.6e12, "h"));
+    let value = ns / factor;
+    let digits = usize::from(unit != "ns" && (value * 10.0).round() < 100.0);
+    format!("{value:.digits$}{unit}")
+}
+
+/// A count in at most five characters: `999`, `9.9k`, `297k`, `1.2M`.
+#[allow(clippy::cast_precision_loss)]
+pub fn brief_count(number: u64) -> String {
+    let whole = number as f64;
+    let units = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
+    let (factor, unit) = units
+        .iter()
+        .find(|(factor, _)| (whole / factor).round() < 1_000.0)
+        .copied()
+        .unwrap_or((1e12, "T"));
+    let value = whole / factor;
+    let digits = usize::from(!unit.is_empty() && (value * 10.0).round() < 100.0);
+    format!("{value:.digits$}{unit}")
+}
+
 /// A count with its thousands apart: `1,234,567`.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -89,7 +127,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// A length of time for people: `30 s`, `2 h 5 min`.
-pub(crate) fn span(time: Nanos) -> String {
+pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 120.0 {
         let text = format!("{seconds:.1}");
@@ -127,6 +165,39 @@ pub(crate) fn mean_time(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_brief_time_never_takes_more_than_five_characters_and_names_its_unit() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_000, "1.0us"),
+            (9_949, "9.9us"),
+            (9_960, "10us"),
+            (999_600, "1.0ms"),
+            (94_100_000, "94ms"),
+            (3_400_000_000, "3.4s"),
+            (1_000_000_000_000, "17m"),
+            (360_000_000_000_000, "100h"),
+        ] {
+            assert_eq!(brief(Nanos::from_ns(ns)), text, "for {ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_brief_count_keeps_two_digits_at_least() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.0k"),
+            (9_960, "10k"),
+            (297_147, "297k"),
+            (999_600, "1.0M"),
+            (12_000_000_000, "12G"),
+        ] {
+            assert_eq!(brief_count(number), text, "for {number}");
+        }
+    }
 
     #[test]
     fn a_time_is_written_with_three_digits_and_its_unit() {

@@ -196,7 +196,7 @@ impl ServiceRow {
 }
 
 /// A service and its route, as one name. A work item is always deferred.
-pub(crate) fn line_name(service: Service, route: Route) -> String {
+pub fn line_name(service: Service, route: Route) -> String {
     match (service.is_thread(), route) {
         (true, Route::Deferred) => format!("{service} deferred"),
         _ => service.to_string(),
@@ -204,7 +204,7 @@ pub(crate) fn line_name(service: Service, route: Route) -> String {
 }
 
 /// Losses with their names, in the order in which they are shown.
-pub(crate) fn named_losses(losses: &Losses) -> impl Iterator<Item = (&'static str, u64)> {
+pub fn named_losses(losses: &Losses) -> impl Iterator<Item = (&'static str, u64)> {
     losses
         .iter()
         .map(|(reason, count): (LossReason, u64)| (reason.words(), count))

@@ -13,6 +13,7 @@ mod figures;
 pub mod forecast;
 mod markdown;
 pub mod page;
+pub mod picture;
 mod plot;
 pub mod qos;
 pub mod rehearsal;
@@ -25,9 +26,10 @@ pub mod why;
 
 pub use advice::{Advice, advice};
 pub use build::{Measured, recording};
-pub use duration::Unit;
+pub use duration::{Unit, brief, brief_count, count, span};
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
+    line_name, named_losses,
 };
 pub use markdown::markdown;
 pub use trust::{Trust, trust};

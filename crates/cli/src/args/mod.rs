@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod live;
 mod rehearsal;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
 
 use crate::exit::CODES;
@@ -32,12 +34,24 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measure this machine and keep what was seen
     Record(RecordArgs),
+    /// Measure this machine and watch it live
+    ///
+    /// Measures as `record` does and shows what comes. Nothing is kept unless
+    /// asked: with --output from the start, with the key s from then on.
+    #[command(mut_arg("output", |arg| arg.help("Record everything from the start into this folder, which must not exist")))]
+    #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
+    #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
+    Top(Box<TopArgs>),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late
     Why(WhyArgs),
     /// Write a page that shows recordings, for a browser or an issue tracker
     Report(ReportArgs),
+    /// Draw one figure as SVG or PNG
+    ///
+    /// The numbers are those of `show --json`, and of `qos --json` for mttf.
+    Plot(PlotArgs),
     /// Say how often an application's buffers will run dry
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use
@@ -256,7 +270,10 @@ Examples:
   laggard why busy.laggard                      causes over all late activations
   laggard why busy.laggard --service fifo:90
   laggard why busy.laggard --episode 17         who ran when, with call chains
-  laggard why busy.laggard --table4             samples by module and function")]
+  laggard why busy.laggard --table4             samples by module and function
+  laggard why busy.laggard --flame late.svg     as a flame graph, for a browser
+  laggard why busy.laggard --perfetto late.pftrace
+                                                as a trace, for https://ui.perfetto.dev")]
 pub(crate) struct WhyArgs {
     /// Recording
     #[arg(value_name = "DIR")]
@@ -270,12 +287,23 @@ pub(crate) struct WhyArgs {
     /// How many causes and late activations to list
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) top: usize,
+    /// Who uses the machine how, for what causes are worth: as for `forecast`
+    #[arg(short, long, value_name = "PATTERN")]
+    pub(crate) usage: Option<crate::usage::Usage>,
     /// Write JSON; `laggard schema why` describes it
     #[arg(long, conflicts_with_all = ["episode", "table4"])]
     pub(crate) json: bool,
     /// Count stack samples by module and function, as OSDI'99 Table 4 does
     #[arg(long)]
     pub(crate) table4: bool,
+    /// Write a flame graph (SVG) to this file: the late activations' time by
+    /// class of cause, who, and call chain
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    pub(crate) flame: Option<PathBuf>,
+    /// Write a trace for Perfetto's viewer to this file: each late activation
+    /// with its stages and causes, and who ran when
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    pub(crate) perfetto: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

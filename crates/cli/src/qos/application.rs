@@ -45,7 +45,7 @@ pub(crate) fn catalogue() -> anyhow::Result<Vec<Entry>> {
 /// The application that the user asks about.
 pub(crate) fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
     match (&args.app, args.buffers, args.buffer, args.compute) {
-        (Some(name), ..) => of_entry(&named(name)?),
+        (Some(name), ..) => by_name(name),
         (None, Some(buffers), Some(buffer), Some(compute)) => {
             application("application", buffers, buffer, compute, "the command line")
         }
@@ -55,13 +55,14 @@ pub(crate) fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
     }
 }
 
+/// An application of the catalogue, or of a file.
+pub(crate) fn by_name(name: &str) -> anyhow::Result<Application> {
+    of_entry(&named(name)?)
+}
+
 /// The catalogue to choose from, `first` (a name or a file) before all others.
 pub(crate) fn choices(first: Option<&str>) -> anyhow::Result<Vec<Application>> {
-    let mut all: Vec<Application> = first
-        .map(|name| of_entry(&named(name)?))
-        .transpose()?
-        .into_iter()
-        .collect();
+    let mut all: Vec<Application> = first.map(by_name).transpose()?.into_iter().collect();
     for entry in catalogue()? {
         if !all.iter().any(|known| known.name == entry.name) {
             all.push(of_entry(&entry)?);

@@ -10,7 +10,7 @@ use crate::args::QosArgs;
 use crate::exit::Outcome;
 use crate::{evidence, pipe};
 
-pub(crate) use application::choices;
+pub(crate) use application::{by_name as named_application, choices};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Outcome> {
     if args.list {

@@ -45,9 +45,7 @@ pub(super) fn manifest(
             name: "CLOCK_MONOTONIC".into(),
             start_ns: probe.now(),
             end_ns: None,
-            start_wall: jiff::Zoned::now()
-                .strftime("%Y-%m-%dT%H:%M:%S%.3f%:z")
-                .to_string(),
+            start_wall: wall_clock(),
         },
         lines: probe.lines().to_vec(),
         counts: vec![LineCount::default(); probe.lines().len()],
@@ -58,6 +56,18 @@ pub(super) fn manifest(
         cost: OwnCost::default(),
         segments: Vec::new(),
     }
+}
+
+/// Makes `manifest` one of a recording that begins at `now`.
+pub(super) fn begin_at(manifest: &mut Manifest, now: Nanos) {
+    manifest.clock.start_ns = now;
+    manifest.clock.start_wall = wall_clock();
+}
+
+fn wall_clock() -> String {
+    jiff::Zoned::now()
+        .strftime("%Y-%m-%dT%H:%M:%S%.3f%:z")
+        .to_string()
 }
 
 /// The machine, and what of it spoils latency. A script has no machine.

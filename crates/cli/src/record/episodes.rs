@@ -23,18 +23,25 @@ const AFTER: Nanos = Nanos::from_us(200);
 pub(super) struct EpisodeWatch {
     flight: FlightRecorder,
     selector: EpisodeSelector,
+    cpus: Vec<Cpu>,
+    kept: Option<Kept>,
+}
+
+/// The episodes of a recording.
+#[derive(Debug)]
+struct Kept {
     writer: EpisodeWriter,
     book: SymbolBook,
-    cpus: Vec<Cpu>,
     overwritten: u64,
+    /// What was chosen before the recording began.
+    before: EpisodeNotes,
 }
 
 impl EpisodeWatch {
-    /// Starts the flight recorder of the probe's CPUs, for the recording in
-    /// `dir`. `None`: nothing to watch with, and a caveat says why.
+    /// Starts the flight recorder of the probe's CPUs. `None`: nothing to
+    /// watch with, and a caveat says why.
     pub(super) fn start(
         args: &RecordArgs,
-        dir: &Path,
         probe: &dyn Probe,
     ) -> anyhow::Result<(Option<Self>, Vec<Caveat>)> {
         let possible = probe.backend() == Backend::Bpf;
@@ -71,37 +78,50 @@ impl EpisodeWatch {
         let watch = Self {
             flight,
             selector: EpisodeSelector::new(cpus.len(), threshold, args.max_episodes_per_minute),
-            writer: EpisodeWriter::new(dir),
-            book: SymbolBook::default(),
             cpus,
-            overwritten: 0,
+            kept: None,
         };
         Ok((Some(watch), caveats))
     }
 
-    /// Keeps what is late in a batch that was just drained.
-    pub(super) fn observe(&mut self, batch: &Batch, now: Nanos) -> Result<(), WriteError> {
-        self.flight.poll();
-        let mut number = self.selector.kept();
-        for late in self.selector.choose(batch) {
-            number += 1;
-            let cpu = self.cpus[usize::from(late.activation.line.0)];
-            let mut episode = Episode::new(number, cpu, &late.activation, late.threshold);
-            let from = episode.expiry_ns.saturating_sub(BEFORE);
-            episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
-            self.overwritten += u64::from(episode.evidence.overwritten);
-            self.book.note(&episode.evidence);
-            self.writer.append(&episode)?;
-        }
-        let notes = self.notes();
-        self.writer.flush(now, &notes)
+    /// Keeps late activations in the recording in `dir` from now on.
+    pub(super) fn record_into(&mut self, dir: &Path) {
+        self.kept = Some(Kept {
+            writer: EpisodeWriter::new(dir),
+            book: SymbolBook::default(),
+            overwritten: 0,
+            before: self.selector.notes(),
+        });
     }
 
-    fn notes(&self) -> EpisodeNotes {
-        EpisodeNotes {
-            overwritten: self.overwritten,
-            ..self.selector.notes()
+    /// What is late in a batch that was just drained, with the evidence.
+    /// Numbers are those of the recording; 0 where there is none.
+    pub(super) fn observe(
+        &mut self,
+        batch: &Batch,
+        now: Nanos,
+    ) -> Result<Vec<Episode>, WriteError> {
+        self.flight.poll();
+        let mut number = self.selector.kept();
+        let mut late = Vec::new();
+        for one in self.selector.choose(batch) {
+            number += 1;
+            let before = self.kept.as_ref().map_or(number, |kept| kept.before.kept);
+            let cpu = self.cpus[usize::from(one.activation.line.0)];
+            let mut episode = Episode::new(number - before, cpu, &one.activation, one.threshold);
+            let from = episode.expiry_ns.saturating_sub(BEFORE);
+            episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
+            if let Some(kept) = &mut self.kept {
+                kept.keep(&episode)?;
+            }
+            late.push(episode);
         }
+        let notes = self.selector.notes();
+        if let Some(kept) = &mut self.kept {
+            let notes = kept.notes(notes);
+            kept.writer.flush(now, &notes)?;
+        }
+        Ok(late)
     }
 
     /// What the flight recorder cost so far.
@@ -111,11 +131,32 @@ impl EpisodeWatch {
 
     /// Looks up all names and writes what waits.
     pub(super) fn finish(self) -> Result<(), WriteError> {
-        let notes = EpisodeNotes {
-            symbols: self.book.resolve(),
-            ..self.notes()
-        };
+        let notes = self.selector.notes();
         drop(self.flight);
-        self.writer.finish(&notes)
+        let Some(kept) = self.kept else {
+            return Ok(());
+        };
+        let notes = EpisodeNotes {
+            symbols: kept.book.resolve(),
+            ..kept.notes(notes)
+        };
+        kept.writer.finish(&notes)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, episode: &Episode) -> Result<(), WriteError> {
+        self.overwritten += u64::from(episode.evidence.overwritten);
+        self.book.note(&episode.evidence);
+        self.writer.append(episode)
+    }
+
+    fn notes(&self, all: EpisodeNotes) -> EpisodeNotes {
+        EpisodeNotes {
+            kept: all.kept.saturating_sub(self.before.kept),
+            surplus: all.surplus.saturating_sub(self.before.surplus),
+            overwritten: self.overwritten,
+            ..all
+        }
     }
 }

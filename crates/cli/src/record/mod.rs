@@ -2,9 +2,12 @@
 
 mod beginning;
 mod episodes;
+mod keeper;
 mod meanwhile;
+mod onlooker;
 mod progress;
 mod session;
+mod setup;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -12,21 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_measure::fake::{FakeProbe, Script};
-use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
-use laggard_measure::{Probe, Request};
 use laggard_model::{Nanos, Service};
-use laggard_record::Recorder;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::{BackendArg, RecordArgs};
+pub(crate) use onlooker::{News, Onlooker, POLL, Wish};
+pub(crate) use setup::Setup;
+
+use crate::args::RecordArgs;
 use crate::exit::Outcome;
 use crate::{pipe, show};
-use episodes::EpisodeWatch;
-use meanwhile::Meanwhile;
 use progress::Progress;
-use session::Session;
-use writer::Writer;
 
 /// What is measured unless asked otherwise.
 pub(crate) const DEFAULT_SERVICES: [Service; 6] = [
@@ -68,77 +66,10 @@ pub(crate) fn run(
         (None, true) => Some(DEFAULT_DURATION),
         (duration, _) => duration,
     };
-    let seed = laggard_measure::linux::now().ns();
-    let awake = match args.hold_cpu_awake {
-        true => {
-            Some(Awake::hold().context("keep CPUs awake (needs root and /dev/cpu_dma_latency)")?)
-        }
-        false => None,
-    };
-    let mut probe = probe(args, seed)?;
-    let (watch, caveats) = EpisodeWatch::start(args, &dir, probe.as_ref())?;
-    let mut meanwhile = Meanwhile::launch(args, interrupted)?;
-    let mut manifest = beginning::manifest(args, probe.as_ref(), meanwhile.run(), duration, seed);
-    for caveat in caveats {
-        if !manifest
-            .caveats
-            .iter()
-            .any(|known| known.kind == caveat.kind)
-        {
-            manifest.caveats.push(caveat);
-        }
-    }
-    let mut recorder = Recorder::create(&dir, manifest)?;
-    let progress = Progress::new(args.quiet, duration, probe.lines());
-    let start = probe.start()?;
-    // The load works when the first activation can be late by it, not before.
-    while probe.now() < start {
-        let left = start.saturating_sub(probe.now());
-        probe.pause(left.into());
-    }
-    meanwhile.begin(probe.now());
-    begun();
-    recorder.update(|manifest| {
-        manifest.clock.start_ns = start;
-        manifest.load = meanwhile.run();
-    });
-    let session = Session {
-        probe: probe.as_mut(),
-        start,
-        writer: Writer::start(recorder).context("start the thread that writes")?,
-        watch,
-        meanwhile: &mut meanwhile,
-        progress,
-    };
-    session.run(duration, interrupted)?;
-    drop(awake);
+    let setup = Setup::new(args, duration, interrupted)?;
+    let mut progress = Progress::new(args.quiet, duration, &setup.manifest().lines);
+    setup.run(Some(&dir), &mut progress, begun)?;
     Ok(dir)
-}
-
-fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
-    let wanted = match &args.backend {
-        BackendArg::Fake(script) => {
-            let text = std::fs::read_to_string(script)
-                .with_context(|| format!("read the script `{}`", script.display()))?;
-            return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
-        }
-        BackendArg::Best => Wanted::Best,
-        BackendArg::Bpf => Wanted::Bpf,
-        BackendArg::User => Wanted::User,
-    };
-    let request = Request {
-        cpus: args.cpus.clone().unwrap_or_else(linux::online_cpus),
-        services: args
-            .services
-            .clone()
-            .unwrap_or_else(|| DEFAULT_SERVICES.to_vec()),
-        optional: args.services.is_none(),
-        period: args.period,
-        dither: !args.no_dither,
-        seed,
-        source: args.source.0.clone(),
-    };
-    Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }
 
 /// A name that no other run has: the local time, and `what` it is.

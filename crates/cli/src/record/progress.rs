@@ -1,11 +1,12 @@
 //! A progress bar: time left, and the largest latency so far per service.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use laggard_model::{Batch, Line, Nanos, Route};
+use laggard_model::{Line, Nanos, Route};
 use laggard_report::Unit;
+
+use super::onlooker::{News, Onlooker, Wish};
 
 /// What a person sees while recording. Nothing where output is no terminal.
 #[derive(Debug)]
@@ -40,13 +41,14 @@ impl Progress {
             largest: BTreeMap::new(),
         }
     }
+}
 
-    /// Takes in what has come; `elapsed` since the start.
-    pub(super) fn observe(&mut self, batch: &Batch, elapsed: Nanos) {
+impl Onlooker for Progress {
+    fn observe(&mut self, news: &News<'_>) -> anyhow::Result<Wish> {
         if self.bar.is_hidden() {
-            return;
+            return Ok(Wish::GoOn);
         }
-        for activation in batch.iter() {
+        for activation in news.batch.iter() {
             let Some(line) = self.lines.get(usize::from(activation.line.0)) else {
                 continue;
             };
@@ -64,23 +66,19 @@ impl Progress {
             .filter(|((route, _), _)| *route == Route::Direct)
             .map(|(_, (name, latency))| format!("{name} {}", Unit::Auto.write_nanos(*latency)))
             .collect();
+        let elapsed = news.now.saturating_sub(news.start);
         self.bar.set_position(elapsed.ns() / 1_000_000);
         self.bar.set_message(text.join(", "));
+        Ok(Wish::GoOn)
     }
 
-    /// Something for the person, above the bar.
-    pub(super) fn say(&self, text: &str) {
+    /// Above the bar.
+    fn say(&mut self, text: &str) {
         self.bar.println(text);
     }
 
-    /// Leaves the terminal as it was.
-    pub(super) fn end(&self) {
+    fn end(&mut self) {
         self.bar.finish_and_clear();
-    }
-
-    /// How long to wait between looks at the probe.
-    pub(super) const fn poll(&self) -> Duration {
-        Duration::from_millis(200)
     }
 }
 
@@ -89,7 +87,9 @@ const fn rank(line: &Line) -> u8 {
     match line.service {
         laggard_model::Service::Irq => 0,
         laggard_model::Service::Softirq => 1,
-        laggard_model::Service::Fifo(priority) => 102 - priority,
+        laggard_model::Service::Kthread => 7,
+        laggard_model::Service::Fifo(priority) if priority > 95 => 102 - priority,
+        laggard_model::Service::Fifo(priority) => 103 - priority,
         laggard_model::Service::Other => 103,
         laggard_model::Service::Worker => 104,
     }

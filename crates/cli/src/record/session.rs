@@ -1,26 +1,31 @@
-//! One run: from the first activation to the end of the recording.
+//! One run: from the first activation to the end of measuring.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_measure::Probe;
-use laggard_model::{Batch, Caveat, CaveatKind, Nanos, ProgramCost, State};
-use laggard_record::{Recorder, WriteError};
+use laggard_model::{Batch, Caveat, CaveatKind, Manifest, Nanos, OwnCost, ProgramCost, State};
+use laggard_record::Recorder;
 
+use super::beginning;
 use super::episodes::EpisodeWatch;
+use super::keeper::{Keeper, Outcome};
 use super::meanwhile::Meanwhile;
-use super::progress::Progress;
-use super::writer::{Writer, with_unwritten};
+use super::onlooker::{News, Onlooker, Wish};
 
 /// All that takes part in a run.
 pub(super) struct Session<'a> {
     pub(super) probe: &'a mut dyn Probe,
-    pub(super) writer: Writer,
+    /// What a recording that begins now would say of itself.
+    pub(super) manifest: Manifest,
+    /// The recording, if one is written.
+    pub(super) keeper: Option<Keeper>,
     /// When the probe began to measure.
     pub(super) start: Nanos,
     pub(super) watch: Option<EpisodeWatch>,
     pub(super) meanwhile: &'a mut Meanwhile,
-    pub(super) progress: Progress,
+    pub(super) onlooker: &'a mut dyn Onlooker,
 }
 
 /// Why measuring ended.
@@ -33,52 +38,71 @@ enum End {
 }
 
 impl Session<'_> {
-    /// Records until `duration` is over, the user's command has ended, or
-    /// `interrupted` is set. Whatever happens, what was measured is kept and
-    /// the probe and load are ended.
+    /// Measures until `duration` is over, the user's command has ended, or
+    /// `interrupted` is set. Whatever happens, what was to be kept is kept and
+    /// the probe and load are ended. Returns the recording, if there is one.
     pub(super) fn run(
         mut self,
         duration: Option<Nanos>,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<()> {
-        let start = self.start;
-        let mut batch = Batch::default();
-        let end = self.collect(start, duration, interrupted);
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let end = self.collect(duration, interrupted);
         let end_ns = self.probe.now();
         self.probe.stop();
-        let stopped = self.meanwhile.stop();
-        self.progress.end();
-        self.probe.drain(&mut batch);
         let last = match &end {
             // The disk has refused already; a second refusal says no more.
-            End::Failed(_) | End::NotWritten => Ok(true),
-            _ => self.keep(batch, end_ns),
+            End::Failed(_) | End::NotWritten => Ok(()),
+            _ => self.look(end_ns).map(|_| ()),
         };
-        let (last, watched) = self.end_watch(last.map(|_| ()));
-        let (probe, run) = (&self.probe, self.meanwhile.run());
-        let mut caveats: Vec<Caveat> = probe.caveats();
-        let (losses, mut cost) = (probe.losses(), probe.cost());
+        self.onlooker.end();
+        let stopped = self.meanwhile.stop();
+        let (last, watched) = self.end_watch(last);
+        let mut caveats: Vec<Caveat> = self.probe.caveats();
+        let (losses, mut cost) = (self.probe.losses(), self.probe.cost());
         cost.programs.extend(watched);
         let failed = self.note_load(stopped, &mut caveats);
-        let (mut recorder, written) = self.writer.finish();
-        recorder.update(|manifest| {
-            manifest.clock.end_ns = Some(end_ns);
-            manifest.losses = with_unwritten(losses, manifest.losses);
-            manifest.cost = cost;
-            manifest.load = run;
-            add_news(&mut manifest.caveats, caveats);
+        self.manifest.load = self.meanwhile.run();
+        add_news(&mut self.manifest.caveats, caveats);
+        let written = self.keeper.take().map(|keeper| {
+            let dir = keeper.dir().to_owned();
+            let outcome = Outcome {
+                end_ns,
+                losses,
+                cost,
+                manifest: self.manifest,
+            };
+            (dir, keeper.finish(outcome))
         });
-        let end = match (end, written.and(last), failed) {
-            (end @ End::Failed(_), ..) => end,
-            (_, Err(err), _) => End::Failed(err.into()),
-            (_, _, Some(err)) => End::Failed(err),
-            (end, Ok(()), None) => end,
+        let (kept, refused) = match written {
+            Some((dir, (recorder, result))) => (Some((dir, recorder)), result),
+            None => (None, Ok(())),
         };
-        close(recorder, end)
+        let end = match (end, refused, last, failed) {
+            (end @ End::Failed(_), ..) => end,
+            (_, Err(err), ..) => End::Failed(err.into()),
+            (_, _, Err(err), _) | (_, _, _, Some(err)) => End::Failed(err),
+            (end, Ok(()), Ok(()), None) => end,
+        };
+        let (state, failure) = state_of(end);
+        let (dir, closed) = match kept {
+            Some((dir, recorder)) => {
+                let finished = recorder.finish(state);
+                (
+                    Some(dir),
+                    finished.map(|_| ()).context("close the recording"),
+                )
+            }
+            None => (None, Ok(())),
+        };
+        match failure {
+            Some(err) if dir.is_some() => Err(err.context("the recording ended early")),
+            Some(err) => Err(err.context("measuring ended early")),
+            None => closed.map(|()| dir),
+        }
     }
 
-    fn collect(&mut self, start: Nanos, duration: Option<Nanos>, interrupted: &AtomicBool) -> End {
-        let until = duration.map(|duration| start + duration);
+    fn collect(&mut self, duration: Option<Nanos>, interrupted: &AtomicBool) -> End {
+        let until = duration.map(|duration| self.start + duration);
         loop {
             let now = self.probe.now();
             if until.is_some_and(|until| now >= until) {
@@ -93,50 +117,92 @@ impl Session<'_> {
                 Err(err) => return End::Failed(err),
             }
             let left = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
-            self.probe.pause(self.progress.poll().min(left.into()));
-            let mut batch = Batch::default();
-            self.probe.drain(&mut batch);
-            let now = self.probe.now();
-            self.progress.observe(&batch, now.saturating_sub(start));
-            match self.keep(batch, now) {
-                Ok(true) => {}
-                Ok(false) => return End::NotWritten,
-                Err(err) => return End::Failed(err.into()),
+            if let Err(err) = self.onlooker.wait(self.probe, left.into()) {
+                return End::Failed(err);
+            }
+            if let Some(end) = self.listen() {
+                return end;
             }
         }
     }
 
-    /// Whether the writer still takes what is to be kept.
-    fn keep(&mut self, batch: Batch, now: Nanos) -> Result<bool, WriteError> {
-        if let Some(watch) = &mut self.watch {
-            watch.observe(&batch, now)?;
+    /// Takes in what has come; how the run ends, if it does.
+    fn listen(&mut self) -> Option<End> {
+        let now = self.probe.now();
+        match self.look(now) {
+            Err(err) => Some(End::Failed(err)),
+            Ok((false, _)) => Some(End::NotWritten),
+            Ok((true, Wish::GoOn)) => None,
+            Ok((true, Wish::End)) => Some(End::Interrupted),
+            Ok((true, Wish::Record(dir))) => {
+                let begun = self.record(&dir, now);
+                let begun = begun.map(|()| dir).map_err(|err| format!("{err:#}"));
+                self.onlooker.recording(begun);
+                None
+            }
         }
-        Ok(self.writer.keep(batch, self.probe.losses(), now))
+    }
+
+    /// Takes in what has come, at `now`: whether the writer still takes what
+    /// is to be kept, and what the onlooker wants.
+    fn look(&mut self, now: Nanos) -> anyhow::Result<(bool, Wish)> {
+        let mut batch = Batch::default();
+        self.probe.drain(&mut batch);
+        let late = match &mut self.watch {
+            Some(watch) => watch.observe(&batch, now)?,
+            None => Vec::new(),
+        };
+        let losses = self.probe.losses();
+        let wish = self.onlooker.observe(&News {
+            batch: &batch,
+            late: &late,
+            start: self.start,
+            now,
+            losses,
+            cost: &|| cost(self.probe, self.watch.as_ref()),
+        })?;
+        let goes_on = match &mut self.keeper {
+            Some(keeper) => keeper.keep(batch, losses, now),
+            None => true,
+        };
+        Ok((goes_on, wish))
+    }
+
+    /// Keeps from `now` on what comes.
+    fn record(&mut self, dir: &Path, now: Nanos) -> anyhow::Result<()> {
+        let mut manifest = self.manifest.clone();
+        beginning::begin_at(&mut manifest, now);
+        manifest.plan.duration_ns = None;
+        manifest.load = self.meanwhile.run();
+        let before = (self.probe.losses(), cost(self.probe, self.watch.as_ref()));
+        let recorder = Recorder::create(dir, manifest)?;
+        self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
+        if let Some(watch) = &mut self.watch {
+            watch.record_into(dir);
+        }
+        Ok(())
     }
 
     /// Ends the watch for late activations, whatever happened; what its
     /// programs cost.
-    fn end_watch(
-        &mut self,
-        last: Result<(), WriteError>,
-    ) -> (Result<(), WriteError>, Vec<ProgramCost>) {
+    fn end_watch(&mut self, last: anyhow::Result<()>) -> (anyhow::Result<()>, Vec<ProgramCost>) {
         let Some(watch) = self.watch.take() else {
             return (last, Vec::new());
         };
         let cost = watch.cost(self.probe.cost().wall_ns);
         let finished = watch.finish();
-        (last.and(finished), cost)
+        (last.and(finished.map_err(Into::into)), cost)
     }
 
     fn note_load(
-        &self,
+        &mut self,
         stopped: anyhow::Result<Vec<Caveat>>,
         caveats: &mut Vec<Caveat>,
     ) -> Option<anyhow::Error> {
         match stopped {
             Ok(about_load) => {
                 for caveat in &about_load {
-                    self.progress.say(&caveat.what);
+                    self.onlooker.say(&caveat.what);
                 }
                 caveats.extend(about_load);
                 None
@@ -146,9 +212,17 @@ impl Session<'_> {
     }
 }
 
-/// Writes the last manifest; an error that ended the run stays the error.
-fn close(recorder: Recorder, end: End) -> anyhow::Result<()> {
-    let (state, failure) = match end {
+/// What measuring cost so far.
+fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
+    let mut cost = probe.cost();
+    if let Some(watch) = watch {
+        cost.programs.extend(watch.cost(cost.wall_ns));
+    }
+    cost
+}
+
+fn state_of(end: End) -> (State, Option<anyhow::Error>) {
+    match end {
         End::Complete => (State::Complete, None),
         End::Interrupted => (State::Interrupted, None),
         End::NotWritten => (
@@ -163,11 +237,6 @@ fn close(recorder: Recorder, end: End) -> anyhow::Result<()> {
             },
             Some(err),
         ),
-    };
-    let finished = recorder.finish(state);
-    match failure {
-        Some(err) => Err(err.context("the recording ended early")),
-        None => finished.map(|_| ()).context("close the recording"),
     }
 }
 

@@ -58,6 +58,8 @@ pub struct SchedReport {
     pub observed_ns: f64,
     /// The tasks with their verdicts, highest priority first.
     pub tasks: Vec<TaskVerdict>,
+    /// One failure is permitted per so long.
+    pub permitted_ns: Nanos,
     /// What holds of the set as a whole.
     pub set: SetVerdict,
     /// What is missing from the recording, or spoils the answer.
@@ -91,6 +93,12 @@ pub struct TaskVerdict {
     pub least_ns: Option<f64>,
     /// Worst response with the blackouts seen, never too short.
     pub most_ns: Option<f64>,
+    /// Worst response with the blackouts that are exceeded once per permitted
+    /// time between failures, at the upper limit of that.
+    pub rated_ns: Option<f64>,
+    /// For this share of the windows, 0 to 1, the recording is too short to
+    /// tell that, and the largest seen stands in.
+    pub rated_as_seen: f64,
     /// Deadline less the worst response; negative when missed.
     pub slack_ns: Option<f64>,
     /// By the blackouts.

@@ -1,0 +1,110 @@
+//! Arguments of the live view and of single pictures.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use laggard_model::{Nanos, Service};
+
+use super::RecordArgs;
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  laggard top                                   this machine as it is; q ends it
+  laggard top --load fileio                     under a built-in load
+  laggard top -o live.laggard                   and record everything from the start
+  laggard top --services fifo:90 --threshold 100us
+  laggard top --batch --every 5s --duration 1min | tee latencies.txt
+  laggard top -- make -j8                       while a command of yours runs
+
+Keys are explained on the screen; ? shows them all. The key s begins a recording.";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = TOP_EXAMPLES)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+    /// Print lines of text instead of drawing, as when standard output is no
+    /// terminal
+    #[arg(short, long)]
+    pub(crate) batch: bool,
+    /// With --batch: how often to print
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) every: Nanos,
+}
+
+const PLOT_EXAMPLES: &str = "\
+Examples:
+  laggard plot busy.laggard distribution -o busy.svg
+  laggard plot idle.laggard busy.laggard distribution --service fifo:90 -o both.png
+  laggard plot busy.laggard distribution --exceedance --dark -o tail.svg
+  laggard plot busy.laggard stages --service fifo:90 -o stages.png
+  laggard plot busy.laggard time -o time.svg
+  laggard plot busy.laggard mttf --app modem -o mttf.svg";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = PLOT_EXAMPLES)]
+pub(crate) struct PlotArgs {
+    /// Recordings; distribution and mttf take several
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// What to draw
+    #[arg(required = true, value_name = "FIGURE")]
+    pub(crate) figure: FigureArg,
+    /// File to write, .svg or .png; what it held before is replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Only this service [default: all; stages, time and cpus: the most
+    /// urgent thread]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) service: Option<Service>,
+    /// Draw the share of samples that exceed each latency, instead of counts
+    #[arg(long)]
+    pub(crate) exceedance: bool,
+    /// Light letters on a dark ground
+    #[arg(long)]
+    pub(crate) dark: bool,
+    /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "modem")]
+    pub(crate) app: String,
+    /// Width and height
+    #[arg(long, value_name = "WxH", default_value = "960x600")]
+    pub(crate) size: SizeArg,
+}
+
+/// What can be drawn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum FigureArg {
+    /// How often each latency was seen
+    Distribution,
+    /// Where a median and the latest activation spent their time
+    Stages,
+    /// Latency over time, with every exceedance
+    Time,
+    /// The distribution of a service, CPU by CPU
+    Cpus,
+    /// How often buffers run dry, over total buffering
+    Mttf,
+}
+
+/// A picture's size.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SizeArg {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+}
+
+impl std::str::FromStr for SizeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no size from 480x300 to 4000x4000, such as 960x600");
+        let (width, height) = text.split_once('x').ok_or_else(wrong)?;
+        let width: u32 = width.parse().map_err(|_| wrong())?;
+        let height: u32 = height.parse().map_err(|_| wrong())?;
+        if (480..=4000).contains(&width) && (300..=4000).contains(&height) {
+            Ok(Self { width, height })
+        } else {
+            Err(wrong())
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `laggard plot`: one figure as a file.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use laggard_model::Service;
+use laggard_report::page::{Charts, CourseView};
+use laggard_report::picture::{Picture, Style, png, svg};
+use laggard_report::qos::{QOS_SCHEMA, QosReport, assess};
+use laggard_report::{RecordingReport, Trust, line_name};
+
+use crate::args::{FigureArg, PlotArgs};
+use crate::exit::Outcome;
+use crate::{evidence, pipe, qos, report};
+
+pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
+    let format = Format::of(&args.output)?;
+    let style = Style {
+        width: args.size.width,
+        height: args.size.height,
+        dark: args.dark,
+    };
+    if args.figure == FigureArg::Mttf {
+        return mttf(args, format, style);
+    }
+    let drawn: Vec<(RecordingReport, Charts)> = args
+        .recordings
+        .iter()
+        .map(|dir| report::drawn(dir).map(|(report, charts, _)| (report, charts)))
+        .collect::<anyhow::Result<_>>()?;
+    let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
+    match (args.figure, drawn.as_slice()) {
+        (FigureArg::Distribution, all) => {
+            let reports: Vec<RecordingReport> =
+                all.iter().map(|(one, _)| only(one, args.service)).collect();
+            let picture = Picture::Distribution {
+                reports: &reports,
+                exceedance: args.exceedance,
+            };
+            write(picture, style, format, &args.output)?;
+        }
+        (figure, [(report, charts)]) => {
+            let course = course(charts, report, args.service)?;
+            let picture = match figure {
+                FigureArg::Stages => Picture::Stages { report, course },
+                FigureArg::Time => Picture::Time { report, course },
+                _ => Picture::Cpus {
+                    report,
+                    charts,
+                    name: &course.name,
+                    exceedance: args.exceedance,
+                },
+            };
+            write(picture, style, format, &args.output)?;
+        }
+        _ => anyhow::bail!(
+            "stages, time and cpus are drawn of one recording; {} were given",
+            args.recordings.len()
+        ),
+    }
+    Ok(if is_good {
+        Outcome::Ok
+    } else {
+        Outcome::Untrustworthy
+    })
+}
+
+/// The report with this service's distributions alone.
+fn only(report: &RecordingReport, service: Option<Service>) -> RecordingReport {
+    let mut report = report.clone();
+    report
+        .histograms
+        .retain(|view| service.is_none_or(|wanted| wanted == view.service));
+    report
+}
+
+/// The service to draw: the one asked for, else the most urgent thread, else
+/// the first. Of two ways to it the direct one.
+fn course<'a>(
+    charts: &'a Charts,
+    report: &RecordingReport,
+    service: Option<Service>,
+) -> anyhow::Result<&'a CourseView> {
+    let wanted = report.services.iter().find(|row| match service {
+        Some(wanted) => row.service == wanted,
+        None => row.service.is_thread(),
+    });
+    let row = match (wanted, service) {
+        (None, Some(wanted)) => anyhow::bail!(
+            "`{}` has no service `{wanted}`; `laggard show` lists those it has",
+            report.path
+        ),
+        (row, _) => row.or(report.services.first()),
+    };
+    let name = row.map(|row| line_name(row.service, row.route));
+    charts
+        .courses
+        .iter()
+        .find(|course| Some(&course.name) == name.as_ref())
+        .with_context(|| format!("`{}` holds no activation; record again", report.path))
+}
+
+fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Outcome> {
+    let application = qos::named_application(&args.app)?;
+    let seen = evidence::read(&args.recordings)?;
+    let loads = seen
+        .iter()
+        .map(|one| Ok(assess(&one.seen, &application, args.service)?))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let report = QosReport {
+        schema: QOS_SCHEMA,
+        application,
+        loads,
+    };
+    let picture = Picture::Mttf { report: &report };
+    write(picture, style, format, &args.output)?;
+    Ok(evidence::outcome(&seen))
+}
+
+/// How a picture is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    fn of(file: &Path) -> anyhow::Result<Self> {
+        let extension = file
+            .extension()
+            .map(|one| one.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            _ => anyhow::bail!(
+                "`{}` ends neither in .svg nor in .png, which says how to draw",
+                file.display()
+            ),
+        }
+    }
+}
+
+/// Writes a picture and says where.
+fn write(picture: Picture<'_>, style: Style, format: Format, file: &Path) -> anyhow::Result<()> {
+    let bytes = match format {
+        Format::Svg => svg(picture, style)?.into_bytes(),
+        Format::Png => png(picture, style)?,
+    };
+    // Under another name first, so that a reader never sees half a picture.
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let written = fs::write(part, bytes).and_then(|()| fs::rename(part, file));
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(part);
+    }
+    written.with_context(|| format!("write the picture `{}`", file.display()))?;
+    pipe::print(&format!("Wrote {}\n", file.display()))
+}

@@ -1,0 +1,108 @@
+//! The recording that a run writes, from its start or from a later moment.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use laggard_model::{Batch, Losses, Manifest, Nanos, OwnCost};
+use laggard_record::{Recorder, WriteError};
+
+use super::writer::{Writer, with_unwritten};
+
+/// A recording that is being written.
+pub(super) struct Keeper {
+    dir: PathBuf,
+    writer: Writer,
+    start: Nanos,
+    /// What belongs to the time before the recording.
+    before: (Losses, OwnCost),
+}
+
+/// What is only known when measuring has ended.
+pub(super) struct Outcome {
+    pub(super) end_ns: Nanos,
+    pub(super) losses: Losses,
+    pub(super) cost: OwnCost,
+    /// The rest of what the manifest says at last.
+    pub(super) manifest: Manifest,
+}
+
+impl Keeper {
+    /// Has `recorder` write what comes from `start` on.
+    pub(super) fn start(
+        dir: &Path,
+        mut recorder: Recorder,
+        start: Nanos,
+        before: (Losses, OwnCost),
+    ) -> anyhow::Result<Self> {
+        recorder.update(|manifest| manifest.clock.start_ns = start);
+        Ok(Self {
+            dir: dir.to_owned(),
+            writer: Writer::start(recorder).context("start the thread that writes")?,
+            start,
+            before,
+        })
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Has a batch and the losses so far written; see [`Writer::keep`].
+    pub(super) fn keep(&mut self, batch: Batch, losses: Losses, now: Nanos) -> bool {
+        let batch = from(batch, self.start);
+        let losses = losses.since(&self.before.0);
+        self.writer.keep(batch, losses, now)
+    }
+
+    /// Waits until all is written. The recorder's last manifest is not, yet.
+    pub(super) fn finish(self, outcome: Outcome) -> (Recorder, Result<(), WriteError>) {
+        let (losses, cost) = (&self.before.0, &self.before.1);
+        let (mut recorder, result) = self.writer.finish();
+        recorder.update(|manifest| {
+            manifest.clock.end_ns = Some(outcome.end_ns);
+            manifest.losses = with_unwritten(outcome.losses.since(losses), manifest.losses);
+            manifest.cost = outcome.cost.since(cost);
+            manifest.load = outcome.manifest.load;
+            manifest.caveats = outcome.manifest.caveats;
+        });
+        (recorder, result)
+    }
+}
+
+/// The activations of `batch` that were due at `start` or later.
+fn from(batch: Batch, start: Nanos) -> Batch {
+    if batch.expiry_ns.iter().all(|&expiry| expiry >= start.ns()) {
+        return batch;
+    }
+    let mut rest = Batch::default();
+    batch
+        .iter()
+        .filter(|activation| activation.expiry >= start)
+        .for_each(|activation| rest.push(&activation));
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Activation, LineId, STAGES};
+
+    use super::*;
+
+    #[test]
+    fn what_was_due_before_a_recording_began_is_not_in_it() {
+        let mut batch = Batch::default();
+        for seq in 0..5 {
+            batch.push(&Activation {
+                line: LineId(0),
+                seq,
+                expiry: Nanos::from_ms(seq),
+                missed: false,
+                steps: [None; STAGES.len()],
+            });
+        }
+
+        let rest = from(batch, Nanos::from_ms(3));
+
+        assert_eq!(rest.seq, [3, 4]);
+    }
+}

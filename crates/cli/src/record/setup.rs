@@ -1,0 +1,154 @@
+//! What a run needs before it begins.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use laggard_measure::fake::{FakeProbe, Script};
+use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
+use laggard_measure::{Probe, Request};
+use laggard_model::{Losses, Manifest, Nanos, OwnCost};
+use laggard_record::Recorder;
+
+use super::DEFAULT_SERVICES;
+use super::beginning;
+use super::episodes::EpisodeWatch;
+use super::keeper::Keeper;
+use super::meanwhile::Meanwhile;
+use super::onlooker::Onlooker;
+use super::session::Session;
+use crate::args::{BackendArg, RecordArgs};
+
+/// A run that is ready to begin.
+pub(crate) struct Setup<'a> {
+    interrupted: &'a AtomicBool,
+    duration: Option<Nanos>,
+    probe: Box<dyn Probe>,
+    watch: Option<EpisodeWatch>,
+    meanwhile: Meanwhile,
+    manifest: Manifest,
+    /// Held until the run has ended.
+    _awake: Option<Awake>,
+}
+
+impl<'a> Setup<'a> {
+    /// Loads the probe and launches the load. The run will end after `duration`, or
+    /// when `interrupted` is set.
+    pub(crate) fn new(
+        args: &RecordArgs,
+        duration: Option<Nanos>,
+        interrupted: &'a AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let seed = linux::now().ns();
+        let awake = match args.hold_cpu_awake {
+            true => Some(
+                Awake::hold().context("keep CPUs awake (needs root and /dev/cpu_dma_latency)")?,
+            ),
+            false => None,
+        };
+        let probe = probe(args, seed)?;
+        let (watch, caveats) = EpisodeWatch::start(args, probe.as_ref())?;
+        let meanwhile = Meanwhile::launch(args, interrupted)?;
+        let mut manifest =
+            beginning::manifest(args, probe.as_ref(), meanwhile.run(), duration, seed);
+        for caveat in caveats {
+            if !manifest
+                .caveats
+                .iter()
+                .any(|known| known.kind == caveat.kind)
+            {
+                manifest.caveats.push(caveat);
+            }
+        }
+        Ok(Self {
+            interrupted,
+            duration,
+            probe,
+            watch,
+            meanwhile,
+            manifest,
+            _awake: awake,
+        })
+    }
+
+    /// What a recording would say of this run.
+    pub(crate) const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether late activations come with evidence of who caused them.
+    pub(crate) const fn explains(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Measures while `onlooker` watches, and records from the start into
+    /// `dir` if there is one. Calls `begun` once measuring has begun. Returns
+    /// the recording, if one was made.
+    pub(crate) fn run(
+        mut self,
+        dir: Option<&Path>,
+        onlooker: &mut dyn Onlooker,
+        begun: impl FnOnce(),
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let recorder = dir
+            .map(|dir| Recorder::create(dir, self.manifest.clone()))
+            .transpose()?;
+        if let (Some(watch), Some(dir)) = (&mut self.watch, dir) {
+            watch.record_into(dir);
+        }
+        let start = self.probe.start()?;
+        // The load works when the first activation can be late by it, not before.
+        while self.probe.now() < start {
+            let left = start.saturating_sub(self.probe.now());
+            self.probe.pause(left.into());
+        }
+        self.meanwhile.begin(self.probe.now());
+        begun();
+        self.manifest.clock.start_ns = start;
+        self.manifest.load = self.meanwhile.run();
+        let keeper = match (dir, recorder) {
+            (Some(dir), Some(mut recorder)) => {
+                recorder.update(|manifest| manifest.load.clone_from(&self.manifest.load));
+                let nothing = (Losses::default(), OwnCost::default());
+                Some(Keeper::start(dir, recorder, start, nothing)?)
+            }
+            _ => None,
+        };
+        let session = Session {
+            probe: self.probe.as_mut(),
+            manifest: self.manifest,
+            keeper,
+            start,
+            watch: self.watch,
+            meanwhile: &mut self.meanwhile,
+            onlooker,
+        };
+        session.run(self.duration, self.interrupted)
+    }
+}
+
+fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
+    let wanted = match &args.backend {
+        BackendArg::Fake(script) => {
+            let text = std::fs::read_to_string(script)
+                .with_context(|| format!("read the script `{}`", script.display()))?;
+            return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
+        }
+        BackendArg::Best => Wanted::Best,
+        BackendArg::Bpf => Wanted::Bpf,
+        BackendArg::User => Wanted::User,
+    };
+    let request = Request {
+        cpus: args.cpus.clone().unwrap_or_else(linux::online_cpus),
+        services: args
+            .services
+            .clone()
+            .unwrap_or_else(|| DEFAULT_SERVICES.to_vec()),
+        optional: args.services.is_none(),
+        period: args.period,
+        dither: !args.no_dither,
+        seed,
+        source: args.source.0.clone(),
+    };
+    Ok(Box::new(LinuxProbe::new(request, wanted)?))
+}

@@ -1,0 +1,207 @@
+//! Late activations as they come, with their causes.
+
+use std::collections::VecDeque;
+
+use laggard_analyze::causes::explain;
+use laggard_measure::LiveNames;
+use laggard_model::{Batch, Cpu, Episode, Line, Nanos};
+use laggard_record::{EpisodeSelector, Threshold};
+use laggard_report::{line_name, why::cause_words};
+
+/// How many are kept to scroll through.
+const MOST: usize = 1_000;
+/// Late activations in a minute that are listed where nothing explains them.
+const PER_MINUTE: u64 = 600;
+
+/// One late activation.
+#[derive(Clone, Debug)]
+pub(super) struct Late {
+    /// The programmed time, since measuring began.
+    pub(super) at: Nanos,
+    /// The service, with its route.
+    pub(super) name: String,
+    pub(super) cpu: Cpu,
+    pub(super) latency: Nanos,
+    /// Its number in the recording, where it is in one.
+    pub(super) number: Option<u64>,
+    /// Who took how much of it, most first; empty: nobody watched.
+    pub(super) causes: Vec<(Nanos, String)>,
+}
+
+impl Late {
+    /// The causes in words, those that took more first.
+    pub(super) fn why(&self, write: impl Fn(Nanos) -> String) -> String {
+        if self.causes.is_empty() {
+            return "not explained".into();
+        }
+        let parts: Vec<String> = self
+            .causes
+            .iter()
+            .map(|(time, words)| format!("{} {words}", write(*time)))
+            .collect();
+        parts.join("; ")
+    }
+}
+
+/// Finds late activations in what comes.
+#[derive(Debug)]
+pub(super) struct LateFinder {
+    lines: Vec<Line>,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    /// The flight recorder's episodes, explained.
+    Episodes(Box<LiveNames>),
+    /// The latency alone.
+    Latency(EpisodeSelector),
+}
+
+impl LateFinder {
+    /// `explains`: whether episodes will come with evidence. Reads the names
+    /// that it will need, so call it before measuring.
+    pub(super) fn new(lines: &[Line], explains: bool, threshold: Option<Nanos>) -> Self {
+        let by = if explains {
+            By::Episodes(Box::new(LiveNames::read()))
+        } else {
+            let threshold = threshold.map_or(Threshold::Automatic, Threshold::Fixed);
+            By::Latency(EpisodeSelector::new(lines.len(), threshold, PER_MINUTE))
+        };
+        Self {
+            lines: lines.to_vec(),
+            by,
+        }
+    }
+
+    /// What is late of `batch`, or of the `episodes` found in it, in the order
+    /// of time.
+    pub(super) fn find(&mut self, batch: &Batch, episodes: &[Episode], start: Nanos) -> Vec<Late> {
+        let lines = &self.lines;
+        let late = |line: Line, at: Nanos, latency: Nanos| Late {
+            at: at.saturating_sub(start),
+            name: line_name(line.service, line.route),
+            cpu: line.cpu,
+            latency,
+            number: None,
+            causes: Vec::new(),
+        };
+        let mut found: Vec<Late> = match &mut self.by {
+            By::Episodes(names) => episodes
+                .iter()
+                .filter_map(|episode| {
+                    let line = *lines.get(usize::from(episode.line.0))?;
+                    Some(Late {
+                        number: (episode.number > 0).then_some(episode.number),
+                        causes: causes(episode, line, names),
+                        ..late(line, episode.expiry_ns, episode.latency())
+                    })
+                })
+                .collect(),
+            By::Latency(selector) => selector
+                .choose(batch)
+                .into_iter()
+                .filter_map(|one| {
+                    let line = *lines.get(usize::from(one.activation.line.0))?;
+                    Some(late(line, one.activation.expiry, one.activation.latency()))
+                })
+                .collect(),
+        };
+        // They came line by line.
+        found.sort_by_key(|one| one.at);
+        found
+    }
+}
+
+fn causes(episode: &Episode, line: Line, names: &mut LiveNames) -> Vec<(Nanos, String)> {
+    let explained = explain(episode, line.service, line.route);
+    explained
+        .causes
+        .iter()
+        .map(|cause| {
+            names.learn(&cause.culprit);
+            (cause.time_ns, cause_words(cause, names.symbols()))
+        })
+        .collect()
+}
+
+/// The newest late activations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LateList {
+    newest: VecDeque<Late>,
+    /// How many came, those that are no longer listed included.
+    pub(super) count: u64,
+}
+
+impl LateList {
+    pub(super) fn push(&mut self, late: Late) {
+        self.newest.push_back(late);
+        self.count += 1;
+        if self.newest.len() > MOST {
+            self.newest.pop_front();
+        }
+    }
+
+    /// Oldest first.
+    pub(super) const fn listed(&self) -> &VecDeque<Late> {
+        &self.newest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Activation, LineId, Route, STAGES, Service, Stage};
+
+    use super::*;
+
+    fn batch(latency: Nanos) -> Batch {
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::User.index()] = Some(latency);
+        let mut batch = Batch::default();
+        batch.push(&Activation {
+            line: LineId(0),
+            seq: 0,
+            expiry: Nanos::from_secs(12),
+            missed: false,
+            steps,
+        });
+        batch
+    }
+
+    const LINE: Line = Line {
+        cpu: Cpu(3),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    };
+
+    #[test]
+    fn without_evidence_a_late_activation_is_listed_as_not_explained() {
+        let mut finder = LateFinder::new(&[LINE], false, Some(Nanos::from_us(100)));
+        let start = Nanos::from_secs(10);
+
+        assert!(
+            finder
+                .find(&batch(Nanos::from_us(99)), &[], start)
+                .is_empty()
+        );
+        let late = finder.find(&batch(Nanos::from_us(101)), &[], start);
+
+        assert_eq!(late.len(), 1);
+        assert_eq!(late[0].at, Nanos::from_secs(2));
+        assert_eq!(late[0].cpu, Cpu(3));
+        assert_eq!(late[0].why(|time| time.to_string()), "not explained");
+    }
+
+    #[test]
+    fn the_list_keeps_the_newest_and_counts_all() {
+        let mut list = LateList::default();
+        let mut finder = LateFinder::new(&[LINE], false, Some(Nanos::ZERO));
+        let one = finder.find(&batch(Nanos::from_us(5)), &[], Nanos::ZERO);
+        for _ in 0..MOST + 7 {
+            list.push(one[0].clone());
+        }
+
+        assert_eq!(list.listed().len(), MOST);
+        assert_eq!(list.count, MOST as u64 + 7);
+    }
+}

@@ -1,0 +1,228 @@
+//! What the person looks at, and how keys change it.
+
+use std::path::PathBuf;
+
+use laggard_model::{Cpu, Nanos};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::series::Window;
+
+/// What is shown below the table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Panel {
+    Late,
+    Histogram,
+    Heat,
+    Info,
+}
+
+impl Panel {
+    const ALL: [Self; 4] = [Self::Late, Self::Histogram, Self::Heat, Self::Info];
+
+    fn next(self, step: usize) -> Self {
+        let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
+        Self::ALL[(at + step) % Self::ALL.len()]
+    }
+}
+
+/// The recording of what is watched.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Kept {
+    pub(super) dir: PathBuf,
+    /// From when on, since measuring began.
+    pub(super) from: Nanos,
+}
+
+/// What the person looks at.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) panel: Panel,
+    /// Of the histogram.
+    pub(super) window: Window,
+    /// Row of the table.
+    pub(super) selected: usize,
+    /// `None`: all of them together.
+    pub(super) cpu: Option<Cpu>,
+    /// Lines that the panel is scrolled back.
+    pub(super) scroll: usize,
+    pub(super) is_paused: bool,
+    pub(super) shows_help: bool,
+    pub(super) kept: Option<Kept>,
+    /// Something to tell, until the next key.
+    pub(super) message: Option<String>,
+}
+
+/// What a key asks for that is not a matter of looking.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ask {
+    Nothing,
+    Quit,
+    Pause,
+    Reset,
+    Record,
+}
+
+/// The keys, as the help shows them.
+pub(super) const KEYS: [(&str, &str); 10] = [
+    ("q, Ctrl-C", "quit; what was measured is printed"),
+    ("p, space", "hold the picture still; measuring goes on"),
+    ("r", "reset: forget all figures shown, not what is recorded"),
+    (
+        "s",
+        "save: record from now on into a new folder, until quit",
+    ),
+    ("up, down", "choose a service for the histogram and the map"),
+    ("left, right", "choose a CPU, or all of them together"),
+    (
+        "Tab, 1 2 3 4",
+        "show late activations, histogram, map, information",
+    ),
+    ("w", "histogram of now, the last minute, or since the start"),
+    ("PgUp, PgDn", "scroll; End returns to the newest"),
+    ("?", "this help"),
+];
+
+const PAGE: usize = 5;
+
+impl Look {
+    pub(super) const fn new(kept: Option<Kept>) -> Self {
+        Self {
+            panel: Panel::Late,
+            window: Window::Start,
+            selected: 0,
+            cpu: None,
+            scroll: 0,
+            is_paused: false,
+            shows_help: false,
+            kept,
+            message: None,
+        }
+    }
+
+    /// Changes what is looked at; `rows` and `cpus` are what there is to
+    /// choose from.
+    pub(super) fn press(&mut self, key: KeyEvent, rows: usize, cpus: &[Cpu]) -> Ask {
+        self.message = None;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Ask::Quit,
+            KeyCode::Char(_) if control => {}
+            KeyCode::Char('q') => return Ask::Quit,
+            KeyCode::Char('p' | ' ') => return Ask::Pause,
+            KeyCode::Char('r') => return Ask::Reset,
+            KeyCode::Char('s') => return Ask::Record,
+            KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
+            KeyCode::Esc => self.shows_help = false,
+            KeyCode::Tab => self.show(self.panel.next(1)),
+            KeyCode::BackTab => self.show(self.panel.next(Panel::ALL.len() - 1)),
+            KeyCode::Char('1') => self.show(Panel::Late),
+            KeyCode::Char('2') => self.show(Panel::Histogram),
+            KeyCode::Char('3') => self.show(Panel::Heat),
+            KeyCode::Char('4' | 'i') => self.show(Panel::Info),
+            KeyCode::Char('w') => self.window = next_window(self.window),
+            KeyCode::Down | KeyCode::Char('j') => {
+                self.selected = (self.selected + 1).min(rows.saturating_sub(1));
+            }
+            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Right => self.cpu = beside(self.cpu, cpus, 1),
+            KeyCode::Left => self.cpu = beside(self.cpu, cpus, cpus.len()),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_add(PAGE),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_sub(PAGE),
+            KeyCode::Home => self.scroll = usize::MAX,
+            KeyCode::End => self.scroll = 0,
+            _ => {}
+        }
+        Ask::Nothing
+    }
+
+    fn show(&mut self, panel: Panel) {
+        self.panel = panel;
+        self.scroll = 0;
+    }
+}
+
+fn next_window(window: Window) -> Window {
+    match window {
+        Window::Now => Window::Minute,
+        Window::Minute => Window::Start,
+        Window::Start => Window::Now,
+    }
+}
+
+/// The choice `step` places after `cpu` among all CPUs together and each.
+fn beside(cpu: Option<Cpu>, cpus: &[Cpu], step: usize) -> Option<Cpu> {
+    let all = std::iter::once(None).chain(cpus.iter().copied().map(Some));
+    let choices: Vec<Option<Cpu>> = all.collect();
+    let at = choices.iter().position(|one| *one == cpu).unwrap_or(0);
+    choices[(at + step) % choices.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(look: &mut Look, code: KeyCode) -> Ask {
+        look.press(KeyEvent::from(code), 3, &[Cpu(0), Cpu(4)])
+    }
+
+    #[test]
+    fn left_and_right_walk_round_all_cpus_and_each() {
+        let mut look = Look::new(None);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            press(&mut look, KeyCode::Right);
+            seen.push(look.cpu);
+        }
+        assert_eq!(seen, [Some(Cpu(0)), Some(Cpu(4)), None, Some(Cpu(0))]);
+
+        press(&mut look, KeyCode::Left);
+        press(&mut look, KeyCode::Left);
+        assert_eq!(look.cpu, Some(Cpu(4)));
+    }
+
+    #[test]
+    fn the_chosen_service_stays_within_the_table() {
+        let mut look = Look::new(None);
+        for _ in 0..9 {
+            press(&mut look, KeyCode::Down);
+        }
+        assert_eq!(look.selected, 2);
+        for _ in 0..9 {
+            press(&mut look, KeyCode::Up);
+        }
+        assert_eq!(look.selected, 0);
+    }
+
+    #[test]
+    fn tab_goes_round_every_panel_and_back() {
+        let mut look = Look::new(None);
+        let mut seen = vec![look.panel];
+        for _ in 1..Panel::ALL.len() {
+            press(&mut look, KeyCode::Tab);
+            seen.push(look.panel);
+        }
+        assert_eq!(seen, Panel::ALL);
+        press(&mut look, KeyCode::Tab);
+        press(&mut look, KeyCode::BackTab);
+        assert_eq!(look.panel, Panel::Info);
+    }
+
+    #[test]
+    fn control_c_quits_and_other_control_keys_do_nothing() {
+        let mut look = Look::new(None);
+        let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+
+        assert_eq!(look.press(control('c'), 1, &[]), Ask::Quit);
+        assert_eq!(look.press(control('s'), 1, &[]), Ask::Nothing);
+        assert_eq!(press(&mut look, KeyCode::Char('q')), Ask::Quit);
+    }
+
+    #[test]
+    fn a_message_goes_with_the_next_key() {
+        let mut look = Look::new(None);
+        look.message = Some("hello".into());
+        press(&mut look, KeyCode::Null);
+
+        assert_eq!(look.message, None);
+    }
+}

@@ -1,0 +1,92 @@
+//! `laggard top`: measure, and show what comes as it comes.
+
+mod batch;
+mod late;
+mod look;
+mod screen;
+mod series;
+mod state;
+mod view;
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use laggard_model::Nanos;
+use laggard_report::Trust;
+
+use crate::args::TopArgs;
+use crate::exit::Outcome;
+use crate::pipe;
+use crate::record::{self, POLL, Setup};
+use late::LateFinder;
+use look::Kept;
+use state::State;
+
+/// What the figures `now` are of, on the screen.
+const SECOND: Nanos = Nanos::from_secs(1);
+
+pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
+    let shortest = Nanos::from(POLL);
+    if args.every < shortest {
+        anyhow::bail!(
+            "--every {} is too often; what comes is collected every {shortest}",
+            args.every
+        );
+    }
+    let is_batch = args.batch || !io::stdout().is_terminal();
+    let interrupted = record::interruption()?;
+    let setup = Setup::new(&args.record, args.record.duration, &interrupted)?;
+    let manifest = setup.manifest();
+    let finder = LateFinder::new(&manifest.lines, setup.explains(), args.record.threshold);
+    let dir = args.record.output.clone();
+    let (state, told, kept) = if is_batch {
+        let mut lines = batch::Lines::new(State::new(manifest, args.every), finder);
+        let kept = setup.run(dir.as_deref(), &mut lines, || ())?;
+        (lines.into_seen(), Vec::new(), kept)
+    } else {
+        let from_start = dir.clone().map(|dir| Kept {
+            dir,
+            from: Nanos::ZERO,
+        });
+        let state = State::new(manifest, SECOND);
+        let mut screen = screen::Screen::open(state, finder, from_start)?;
+        let kept = setup.run(dir.as_deref(), &mut screen, || ());
+        let (state, told) = screen.into_seen();
+        (state, told, kept?)
+    };
+    finish(&state, &told, kept, args.record.quiet)
+}
+
+/// Says what was seen, and where it is kept.
+fn finish(
+    state: &State,
+    told: &[String],
+    kept: Option<PathBuf>,
+    quiet: bool,
+) -> anyhow::Result<Outcome> {
+    let samples = state
+        .rows(None)
+        .iter()
+        .map(|row| row.windows[2].count)
+        .sum();
+    let trust = laggard_report::trust(&state.losses(), samples);
+    let mut text = String::new();
+    for one in told {
+        text += &format!("{one}\n");
+    }
+    if !quiet {
+        text += &batch::summary(state);
+    }
+    if let Trust::None(reasons) = &trust {
+        text += &format!("NOT TRUSTWORTHY: {}\n", reasons.join("; "));
+    }
+    if let Some(dir) = kept {
+        let dir = dir.display();
+        text += &format!("Recorded in {dir}; see it with `laggard show {dir}`\n");
+    }
+    pipe::print(&text)?;
+    Ok(match trust {
+        Trust::Good => Outcome::Ok,
+        Trust::None(_) => Outcome::Untrustworthy,
+    })
+}

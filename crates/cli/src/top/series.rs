@@ -1,0 +1,161 @@
+//! One line's latencies: now, in the last minute, and since the start.
+
+use std::collections::VecDeque;
+
+use laggard_model::{Histogram, Nanos};
+
+/// The last minute is kept in parts of this length, so it is 50 to 60 s.
+const PART: Nanos = Nanos::from_secs(10);
+const PARTS: usize = 6;
+/// Steps whose largest is kept: more than any terminal has columns.
+const STEPS: usize = 1_000;
+
+/// Which part of the time figures are of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Window {
+    /// The last whole step, a second unless asked otherwise.
+    Now,
+    /// The last 50 to 60 seconds.
+    Minute,
+    /// Since the start, or the reset.
+    Start,
+}
+
+impl Window {
+    pub(super) const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Minute => "last minute",
+            Self::Start => "since start",
+        }
+    }
+}
+
+/// What is known of one line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series {
+    /// The step that is under way; in no window yet.
+    open: Histogram,
+    now: Histogram,
+    parts: VecDeque<(u64, Histogram)>,
+    start: Histogram,
+    largest: VecDeque<Option<Nanos>>,
+    pub(super) missed: u64,
+    pub(super) lost: u64,
+    next: Option<u64>,
+    /// Whether anything was ever counted.
+    pub(super) is_known: bool,
+}
+
+impl Series {
+    /// Counts one latency.
+    pub(super) fn add(&mut self, latency: Nanos) {
+        self.open.add(latency);
+        self.is_known = true;
+    }
+
+    /// Takes note of an activation's number, to find gaps.
+    pub(super) fn number(&mut self, seq: u64) {
+        if let Some(next) = self.next {
+            self.lost += seq.saturating_sub(next);
+        }
+        self.next = Some(seq + 1);
+    }
+
+    /// Ends a step at `now`.
+    pub(super) fn close(&mut self, now: Nanos) {
+        let part = now.ns() / PART.ns();
+        if self.parts.back().is_none_or(|(last, _)| *last != part) {
+            self.parts.push_back((part, Histogram::default()));
+        }
+        while self.parts.len() > PARTS {
+            self.parts.pop_front();
+        }
+        if let Some((_, newest)) = self.parts.back_mut() {
+            newest.merge(&self.open);
+        }
+        self.start.merge(&self.open);
+        self.largest.push_back(self.open.max());
+        if self.largest.len() > STEPS {
+            self.largest.pop_front();
+        }
+        self.now = std::mem::take(&mut self.open);
+    }
+
+    /// Adds what was counted in `window` to `all`.
+    pub(super) fn add_to(&self, all: &mut Histogram, window: Window) {
+        match window {
+            Window::Now => all.merge(&self.now),
+            Window::Minute => self.parts.iter().for_each(|(_, part)| all.merge(part)),
+            Window::Start => all.merge(&self.start),
+        }
+    }
+
+    /// The largest of each step, newest first.
+    pub(super) fn largest(&self) -> impl Iterator<Item = Option<Nanos>> + '_ {
+        self.largest.iter().rev().copied()
+    }
+
+    /// Forgets all figures, not where the numbers are.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            next: self.next,
+            is_known: self.is_known,
+            ..Self::default()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(series: &Series, window: Window) -> u64 {
+        let mut all = Histogram::default();
+        series.add_to(&mut all, window);
+        all.count()
+    }
+
+    #[test]
+    fn a_minute_forgets_what_is_older_and_the_start_does_not() {
+        let mut series = Series::default();
+        for second in 1..=300 {
+            series.add(Nanos::from_us(second));
+            series.close(Nanos::from_secs(second));
+        }
+
+        assert_eq!(count(&series, Window::Now), 1);
+        let minute = count(&series, Window::Minute);
+        assert!((50..=60).contains(&minute), "{minute}");
+        assert_eq!(count(&series, Window::Start), 300);
+        assert_eq!(series.largest().next(), Some(Some(Nanos::from_us(300))));
+    }
+
+    #[test]
+    fn a_gap_in_the_numbers_is_a_loss_also_across_a_reset() {
+        let mut series = Series::default();
+        series.number(100);
+        series.number(101);
+        series.number(105);
+        let before = series.lost;
+        series.reset();
+        series.number(107);
+
+        assert_eq!((before, series.lost), (3, 1));
+    }
+
+    #[test]
+    fn a_reset_forgets_every_window() {
+        let mut series = Series::default();
+        series.add(Nanos::from_us(7));
+        series.close(Nanos::from_secs(1));
+        series.reset();
+
+        for window in Window::ALL {
+            assert_eq!(count(&series, window), 0, "{}", window.words());
+        }
+        assert_eq!(series.largest().count(), 0);
+    }
+}

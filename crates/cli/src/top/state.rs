@@ -1,0 +1,271 @@
+//! What the live view shows: figures by service, CPU and window.
+
+use std::collections::BTreeMap;
+
+use laggard_analyze::distribution::{Key, Quantile, quantile};
+use laggard_model::{
+    Batch, Cpu, Histogram, Line, Losses, Manifest, Nanos, OwnCost, Route, STAGES, Service, Stage,
+};
+
+use super::late::{Late, LateList};
+use super::series::{Series, Window};
+
+/// How often what measuring costs is read.
+const COST_EVERY: Nanos = Nanos::from_secs(2);
+
+/// A service and how it is reached.
+pub(super) type Way = (Service, Route);
+
+/// What is shown of one service in one window.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Figures {
+    pub(super) count: u64,
+    /// `None`: the sample does not support it.
+    pub(super) p50: Option<Nanos>,
+    pub(super) p99: Option<Nanos>,
+    pub(super) max: Option<Nanos>,
+}
+
+impl Figures {
+    pub(super) fn of(histogram: &Histogram) -> Self {
+        let supported = |q| match quantile(histogram, q) {
+            Quantile::Is(time) => Some(time),
+            Quantile::Needs(_) => None,
+        };
+        Self {
+            count: histogram.count(),
+            p50: supported(0.5),
+            p99: supported(0.99),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// One service, on one CPU or all.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Row {
+    pub(super) way: Way,
+    /// By [`Window::ALL`].
+    pub(super) windows: [Figures; 3],
+    pub(super) missed: u64,
+    /// Gaps in its numbers; the interrupts' are their lines'.
+    pub(super) lost: Option<u64>,
+}
+
+/// All that was seen.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// What a recording would say of the run.
+    pub(super) manifest: Manifest,
+    /// How long `now` is.
+    step: Nanos,
+    /// By line.
+    lines: Vec<Series>,
+    /// Of the interrupts, by CPU.
+    irqs: BTreeMap<Cpu, Series>,
+    start: Option<Nanos>,
+    pub(super) now: Nanos,
+    /// When the figures begin, since the start; after a reset not zero.
+    pub(super) since: Nanos,
+    step_ends: Nanos,
+    losses: Losses,
+    losses_before: Losses,
+    /// Unknown until it was first read.
+    pub(super) cost: Option<OwnCost>,
+    cost_due: Nanos,
+    pub(super) late: LateList,
+    /// Grows with every change of the figures.
+    pub(super) version: u64,
+}
+
+impl State {
+    /// Nothing seen yet of a run that `manifest` describes; `now` is `step`
+    /// long.
+    pub(super) fn new(manifest: &Manifest, step: Nanos) -> Self {
+        let cpus = manifest.lines.iter().map(|line| line.cpu);
+        Self {
+            manifest: manifest.clone(),
+            step: step.max(Nanos::from_ms(1)),
+            lines: vec![Series::default(); manifest.lines.len()],
+            irqs: cpus.map(|cpu| (cpu, Series::default())).collect(),
+            start: None,
+            now: Nanos::ZERO,
+            since: Nanos::ZERO,
+            step_ends: Nanos::ZERO,
+            losses: Losses::default(),
+            losses_before: Losses::default(),
+            cost: None,
+            cost_due: Nanos::ZERO,
+            late: LateList::default(),
+            version: 0,
+        }
+    }
+
+    /// Takes in what has come. Returns whether a step has ended.
+    pub(super) fn observe(
+        &mut self,
+        batch: &Batch,
+        late: Vec<Late>,
+        losses: Losses,
+        (start, now): (Nanos, Nanos),
+    ) -> bool {
+        if self.start.is_none() {
+            self.start = Some(start);
+            self.step_ends = self.step;
+        }
+        self.now = now.saturating_sub(start);
+        self.losses = losses;
+        for row in 0..batch.len() {
+            self.count(batch, row);
+        }
+        late.into_iter().for_each(|one| self.late.push(one));
+        if self.now < self.step_ends {
+            return false;
+        }
+        while self.step_ends <= self.now {
+            self.step_ends += self.step;
+        }
+        self.close();
+        true
+    }
+
+    fn count(&mut self, batch: &Batch, row: usize) {
+        let index = usize::from(batch.line[row].0);
+        let (Some(series), Some(line)) =
+            (self.lines.get_mut(index), self.manifest.lines.get(index))
+        else {
+            return;
+        };
+        let step = |stage: Stage| {
+            let column = &batch.step_ns[stage.index()];
+            column.get(row).copied().filter(|&ns| ns != Batch::ABSENT)
+        };
+        let latency = STAGES.into_iter().filter_map(step).sum();
+        series.number(batch.seq[row]);
+        series.add(Nanos::from_ns(latency));
+        if batch.missed[row] {
+            series.missed += 1;
+        } else if let Some(irq) = step(Stage::Irq)
+            && let Some(series) = self.irqs.get_mut(&line.cpu)
+        {
+            series.add(Nanos::from_ns(irq));
+        }
+    }
+
+    /// Ends the step that is under way, as at the end of a run.
+    pub(super) fn close(&mut self) {
+        let now = self.now;
+        self.lines
+            .iter_mut()
+            .chain(self.irqs.values_mut())
+            .for_each(|series| series.close(now));
+        self.version += 1;
+    }
+
+    /// Whether it is time to read what measuring costs.
+    pub(super) fn wants_cost(&mut self) -> bool {
+        let is_due = self.now >= self.cost_due;
+        if is_due {
+            self.cost_due = self.now + COST_EVERY;
+        }
+        is_due
+    }
+
+    /// Forgets the figures; the run goes on.
+    pub(super) fn reset(&mut self) {
+        self.lines
+            .iter_mut()
+            .chain(self.irqs.values_mut())
+            .for_each(Series::reset);
+        self.late = LateList::default();
+        self.losses_before = self.losses;
+        self.since = self.now;
+        self.version += 1;
+    }
+
+    /// What was lost since the start or the reset.
+    pub(super) fn losses(&self) -> Losses {
+        self.losses.since(&self.losses_before)
+    }
+
+    /// CPUs that are measured, ascending.
+    pub(super) fn cpus(&self) -> Vec<Cpu> {
+        self.irqs.keys().copied().collect()
+    }
+
+    /// The services, most direct first, on `cpu` or all.
+    pub(super) fn rows(&self, cpu: Option<Cpu>) -> Vec<Row> {
+        self.ways()
+            .into_iter()
+            .map(|way| {
+                let all = |window| Figures::of(&self.histogram(way, cpu, window));
+                let of_way = || self.of(way, cpu);
+                Row {
+                    way,
+                    windows: Window::ALL.map(all),
+                    missed: of_way().map(|series| series.missed).sum(),
+                    lost: (way.0 != Service::Irq).then(|| of_way().map(|series| series.lost).sum()),
+                }
+            })
+            .collect()
+    }
+
+    /// How often each latency of a service was seen in a window.
+    pub(super) fn histogram(&self, way: Way, cpu: Option<Cpu>, window: Window) -> Histogram {
+        let mut all = Histogram::default();
+        self.of(way, cpu)
+            .for_each(|series| series.add_to(&mut all, window));
+        all
+    }
+
+    /// The largest latency of each step on a CPU, newest first.
+    pub(super) fn largest(&self, way: Way, cpu: Cpu) -> Vec<Option<Nanos>> {
+        let mut all: Vec<Option<Nanos>> = Vec::new();
+        for series in self.of(way, Some(cpu)) {
+            for (index, largest) in series.largest().enumerate() {
+                match all.get_mut(index) {
+                    Some(one) => *one = (*one).max(largest),
+                    None => all.push(largest),
+                }
+            }
+        }
+        all
+    }
+
+    /// In the order in which every view shows them.
+    fn ways(&self) -> Vec<Way> {
+        let key = |service, route| Key {
+            part: None,
+            cpu: None,
+            service,
+            route,
+        };
+        let mut keys: Vec<Key> = self
+            .manifest
+            .lines
+            .iter()
+            .map(|line: &Line| key(line.service, line.route))
+            .collect();
+        let has_irqs = self.irqs.values().any(|series| series.is_known);
+        keys.extend(has_irqs.then(|| key(Service::Irq, Route::Direct)));
+        keys.sort();
+        keys.dedup();
+        keys.iter().map(|key| (key.service, key.route)).collect()
+    }
+
+    fn of(&self, way: Way, cpu: Option<Cpu>) -> impl Iterator<Item = &Series> {
+        let is_wanted = move |other: Cpu| cpu.is_none_or(|cpu| cpu == other);
+        let irqs = self
+            .irqs
+            .iter()
+            .filter(move |(cpu, _)| way.0 == Service::Irq && is_wanted(**cpu))
+            .map(|(_, series)| series);
+        self.manifest
+            .lines
+            .iter()
+            .zip(&self.lines)
+            .filter(move |(line, _)| (line.service, line.route) == way && is_wanted(line.cpu))
+            .map(|(_, series)| series)
+            .chain(irqs)
+    }
+}

@@ -1,0 +1,119 @@
+//! The first lines: what runs, where, and what speaks against it.
+
+use laggard_model::{Backend, Manifest, Nanos};
+use laggard_report::{brief_count, span};
+use ratatui::text::{Line, Span};
+
+use super::Shown;
+
+/// Lines that it takes.
+pub(super) const HEIGHT: u16 = 3;
+
+pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
+    vec![title(shown, width), machine(shown), doubts(shown)]
+}
+
+fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
+    let manifest = &shown.state.manifest;
+    let left = format!(
+        " laggard top  {}  {}, {} CPUs, every {}, {}",
+        clock(shown.state.now),
+        load(manifest),
+        shown.state.cpus().len(),
+        manifest.plan.period_ns,
+        backend(manifest.backend),
+    );
+    let mut right = String::new();
+    if shown.look.is_paused {
+        right += " PAUSED";
+    }
+    if let Some(kept) = &shown.look.kept {
+        right += &format!(" REC {}", kept.dir.display());
+    }
+    right.push(' ');
+    let room = width.saturating_sub(right.chars().count());
+    let left: String = left.chars().take(room).collect();
+    Line::styled(format!("{left:room$}{right}"), shown.palette.bar())
+}
+
+fn machine(shown: &Shown<'_>) -> Line<'static> {
+    let host = &shown.state.manifest.host;
+    let mut parts = Vec::new();
+    if !host.node.is_empty() {
+        parts.push(host.node.clone());
+    }
+    if !host.kernel.is_empty() {
+        let model = host.preemption.as_deref().unwrap_or("not known");
+        parts.push(format!("Linux {} (preemption: {model})", host.kernel));
+    }
+    if !host.processor.model.is_empty() {
+        parts.push(host.processor.model.clone());
+    }
+    parts.extend(host.hypervisor.clone());
+    Line::from(format!(" {}", parts.join(", ")))
+}
+
+fn doubts(shown: &Shown<'_>) -> Line<'static> {
+    let (state, palette) = (shown.state, shown.palette);
+    let losses = state.losses();
+    let lost = losses.activations();
+    let partly: u64 = losses.iter().map(|(_, count)| count).sum::<u64>() - lost;
+    let mut spans = vec![Span::from(" lost ")];
+    let style = if lost > 0 {
+        palette.warning()
+    } else {
+        palette.chosen()
+    };
+    spans.push(Span::styled(brief_count(lost), style));
+    spans.push(format!(", without a stage {}; ", brief_count(partly)).into());
+    spans.push(format!("own cost {}; ", cost(shown)).into());
+    let caveats = state.manifest.caveats.len();
+    let style = if caveats > 0 {
+        palette.warning()
+    } else {
+        palette.chosen()
+    };
+    let plural = if caveats == 1 { "" } else { "s" };
+    spans.push(Span::styled(format!("{caveats} caveat{plural}"), style));
+    spans.push(" (key 4)".into());
+    if state.since > Nanos::ZERO {
+        spans.push(format!("; reset at {}", clock(state.since)).into());
+    }
+    Line::from(spans)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn cost(shown: &Shown<'_>) -> String {
+    match &shown.state.cost {
+        Some(cost) if cost.wall_ns > Nanos::ZERO => format!(
+            "{:.1} % of a CPU",
+            100.0 * cost.total().ns() as f64 / cost.wall_ns.ns() as f64
+        ),
+        _ => "not known yet".into(),
+    }
+}
+
+/// What else runs.
+pub(in crate::top) fn load(manifest: &Manifest) -> String {
+    manifest.load.as_ref().map_or_else(
+        || "no load of ours".into(),
+        |load| format!("load {}", load.name),
+    )
+}
+
+pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Bpf => "eBPF",
+        Backend::User => "no BPF",
+        Backend::Fake => "a script, NOT a measurement",
+    }
+}
+
+/// Minutes and seconds, or hours.
+pub(in crate::top) fn clock(time: Nanos) -> String {
+    let seconds = time.ns() / 1_000_000_000;
+    if seconds >= 3_600 {
+        return span(time);
+    }
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}

@@ -1,0 +1,103 @@
+//! CPU x time: the largest latency of each second.
+
+use laggard_model::Cpu;
+use ratatui::text::{Line, Span};
+
+use super::Shown;
+use crate::top::state::Way;
+
+const MARGIN: usize = 8;
+
+pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
+    format!(
+        "{}: the largest of each second",
+        laggard_report::line_name(way.0, way.1)
+    ) + if shown.state.cpus().len() > 1 {
+        ", CPU by CPU"
+    } else {
+        ""
+    }
+}
+
+/// As many lines as `height` at most: CPUs around the chosen one, the newest
+/// second at the right, and what the signs mean.
+pub(super) fn lines(
+    shown: &Shown<'_>,
+    way: Way,
+    (width, height): (usize, usize),
+) -> Vec<Line<'static>> {
+    let cpus = shown.state.cpus();
+    let columns = width.saturating_sub(MARGIN);
+    let room = height.saturating_sub(2).max(1);
+    let chosen = cpus.iter().position(|cpu| Some(*cpu) == shown.look.cpu);
+    let first = chosen
+        .unwrap_or(0)
+        .saturating_sub(room / 2)
+        .min(cpus.len().saturating_sub(room));
+    let shown_cpus = cpus.iter().skip(first).take(room);
+    // What room there is makes each CPU easier to see.
+    let thick = (room / cpus.len().max(1)).clamp(1, 3);
+    let mut lines = Vec::new();
+    for &cpu in shown_cpus {
+        let row = row(shown, way, cpu, columns);
+        lines.extend(std::iter::repeat_n(row, thick));
+    }
+    lines.push(scale(shown, columns));
+    lines.push(legend(shown));
+    lines
+}
+
+fn row(shown: &Shown<'_>, way: Way, cpu: Cpu, columns: usize) -> Line<'static> {
+    let mark = if shown.look.cpu == Some(cpu) {
+        '>'
+    } else {
+        ' '
+    };
+    let mut spans = vec![Span::from(format!(
+        "{:<MARGIN$}",
+        format!("{mark}CPU {cpu}")
+    ))];
+    let largest = shown.state.largest(way, cpu);
+    let seen = largest.len().min(columns);
+    spans.push(Span::from(" ".repeat(columns - seen)));
+    for latency in largest[..seen].iter().rev() {
+        let (sign, style) = match latency {
+            Some(latency) => shown.palette.cell(*latency),
+            None => (' ', shown.palette.faint()),
+        };
+        spans.push(Span::styled(sign.to_string(), style));
+    }
+    Line::from(spans)
+}
+
+/// Seconds before now, a mark every ten.
+fn scale(shown: &Shown<'_>, columns: usize) -> Line<'static> {
+    let mut text = vec![' '; MARGIN + columns];
+    for ago in (0..columns).step_by(10) {
+        let label = if ago == 0 {
+            "now".into()
+        } else {
+            format!("-{ago}s")
+        };
+        let end = MARGIN + columns - ago;
+        let Some(start) = end
+            .checked_sub(label.len())
+            .filter(|start| *start >= MARGIN)
+        else {
+            continue;
+        };
+        for (place, letter) in text[start..end].iter_mut().zip(label.chars()) {
+            *place = letter;
+        }
+    }
+    Line::styled(text.into_iter().collect::<String>(), shown.palette.faint())
+}
+
+fn legend(shown: &Shown<'_>) -> Line<'static> {
+    let mut spans = vec![Span::from(format!("{:MARGIN$}", ""))];
+    for (sign, name, style) in shown.palette.legend() {
+        spans.push(Span::styled(sign.to_string(), style));
+        spans.push(Span::styled(format!(" {name}   "), shown.palette.faint()));
+    }
+    Line::from(spans)
+}

@@ -1,0 +1,89 @@
+//! Host, losses, caveats and own cost, in full.
+
+use laggard_model::Nanos;
+use laggard_report::{count, named_losses};
+use ratatui::text::Line;
+
+use super::Shown;
+
+/// As many lines as `height`, from where the person has scrolled to.
+pub(super) fn lines(shown: &Shown<'_>, (width, height): (usize, usize)) -> Vec<Line<'static>> {
+    let mut text = Vec::new();
+    for part in parts(shown) {
+        text.extend(wrapped(&part, width.saturating_sub(1)));
+    }
+    // Scrolling back means down here: the first line is the start.
+    let first = shown.look.scroll.min(text.len().saturating_sub(height));
+    text.into_iter()
+        .skip(first)
+        .take(height)
+        .map(|line| Line::from(format!(" {line}")))
+        .collect()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn parts(shown: &Shown<'_>) -> Vec<String> {
+    let state = shown.state;
+    let losses: Vec<String> = named_losses(&state.losses())
+        .map(|(name, number)| format!("{name} {}", count(number)))
+        .collect();
+    let mut parts = vec![format!("Losses: {}", losses.join(", "))];
+    if let Some(cost) = state
+        .cost
+        .as_ref()
+        .filter(|cost| cost.wall_ns > Nanos::ZERO)
+    {
+        let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns() as f64;
+        // Which thread took how much is known only at the end.
+        let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
+        let bpf = cost.total().saturating_sub(threads);
+        parts.push(format!(
+            "Own cost: {:.2} % of one CPU (threads {:.2} %, BPF {:.2} %), {:.1} MB resident",
+            share(cost.total()),
+            share(threads),
+            share(bpf),
+            cost.resident_bytes as f64 / 1e6,
+        ));
+    }
+    let caveats = &state.manifest.caveats;
+    parts.extend(
+        caveats
+            .iter()
+            .map(|caveat| format!("Caveat: {}; {}", caveat.what, caveat.advice)),
+    );
+    parts
+}
+
+/// `text` in lines of at most `width`, the later ones indented.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if !line.trim().is_empty() && line.chars().count() + word.chars().count() + 1 > width {
+            lines.push(format!("  {word}"));
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_is_lost_when_text_is_wrapped() {
+        let text = "real-time threads are throttled; write -1 to the file";
+
+        let lines = wrapped(text, 20);
+
+        assert!(lines.iter().all(|line| line.len() <= 20), "{lines:?}");
+        let joined: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+        assert_eq!(joined.join(" "), text);
+    }
+}

@@ -1,0 +1,59 @@
+//! Late activations, scrolling by.
+
+use laggard_report::brief;
+use ratatui::text::{Line, Span};
+
+use super::{Shown, cut};
+use crate::top::late::Late;
+
+pub(super) fn title(shown: &Shown<'_>, height: usize) -> String {
+    let count = shown.state.late.count;
+    let newer = scrolled(shown, height);
+    let mut title = format!(
+        "{} late activations, and who took their time",
+        laggard_report::count(count)
+    );
+    if newer > 0 {
+        title += &format!(" ({newer} newer below: PgDn, End)");
+    }
+    title
+}
+
+/// As many lines as `height` at most, the newest last.
+pub(super) fn lines(shown: &Shown<'_>, (width, height): (usize, usize)) -> Vec<Line<'static>> {
+    let listed = shown.state.late.listed();
+    if listed.is_empty() {
+        return vec![Line::styled(" none so far", shown.palette.faint())];
+    }
+    let end = listed.len() - scrolled(shown, height);
+    listed
+        .range(end.saturating_sub(height)..end)
+        .map(|late| line(shown, late, width))
+        .collect()
+}
+
+/// How many newer ones are out of sight.
+fn scrolled(shown: &Shown<'_>, height: usize) -> usize {
+    let most = shown.state.late.listed().len().saturating_sub(height);
+    shown.look.scroll.min(most)
+}
+
+fn line(shown: &Shown<'_>, late: &Late, width: usize) -> Line<'static> {
+    let number = late
+        .number
+        .map_or_else(String::new, |number| format!("#{number} "));
+    let before = format!(
+        " {:>8.3}s {:<16} cpu{:<2}",
+        late.at.as_secs_f64(),
+        late.name,
+        late.cpu,
+    );
+    let latency = format!("{:>6}", brief(late.latency));
+    let room = width.saturating_sub(before.chars().count() + latency.len() + 1);
+    let why = cut(&format!("{number}{}", late.why(brief)), room);
+    Line::from(vec![
+        Span::from(before),
+        Span::styled(latency, shown.palette.latency(Some(late.latency))),
+        Span::from(format!(" {why}")),
+    ])
+}

@@ -1,0 +1,122 @@
+//! Services x windows.
+
+use laggard_model::{Nanos, Service};
+use laggard_report::{Unit, brief, brief_count, count, line_name};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::Shown;
+use crate::top::series::Window;
+use crate::top::state::{Figures, Row};
+
+/// From this width on times have three digits, and misses are shown.
+const WIDE: usize = 118;
+/// From this width on the window `now` is shown.
+const MEDIUM: usize = 80;
+const NAME: usize = 17;
+
+/// How the table is laid out in the width that there is.
+#[derive(Clone, Copy)]
+struct Layout {
+    is_wide: bool,
+    /// Index into [`Window::ALL`] of the first window shown.
+    first: usize,
+    time: usize,
+}
+
+impl Layout {
+    fn of(width: usize) -> Self {
+        let is_wide = width >= WIDE;
+        Self {
+            is_wide,
+            first: usize::from(width < MEDIUM),
+            time: if is_wide { 8 } else { 6 },
+        }
+    }
+
+    fn write(self, time: Option<Nanos>) -> String {
+        let width = self.time;
+        let text = match time {
+            None => "-".into(),
+            Some(time) if self.is_wide => Unit::Auto.write_nanos(time),
+            Some(time) => brief(time),
+        };
+        format!("{text:>width$}")
+    }
+}
+
+/// Lines that a table of `rows` takes.
+pub(super) const fn height(rows: usize) -> usize {
+    rows + 2
+}
+
+pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
+    let layout = Layout::of(width);
+    let mut lines = header(shown, layout);
+    for (index, row) in shown.rows.iter().enumerate() {
+        lines.push(line(shown, layout, row, index == shown.look.selected));
+    }
+    lines
+}
+
+fn header(shown: &Shown<'_>, layout: Layout) -> Vec<Line<'static>> {
+    let place = match shown.look.cpu {
+        None => "all CPUs".to_owned(),
+        Some(cpu) => format!("CPU {cpu}"),
+    };
+    let span = layout.time * 3;
+    let mut windows = format!(" {place:<0$}", NAME - 1);
+    let mut names = format!(" {:<1$}", "service", NAME - 1);
+    for window in &Window::ALL[layout.first..] {
+        let title = match (window, shown.state.since > Nanos::ZERO) {
+            (Window::Start, true) => "since reset",
+            _ => window.words(),
+        };
+        windows += &format!("{:>span$}", format!("{title:─^0$}", span - 2));
+        for name in ["p50", "p99", "max"] {
+            names += &format!("{name:>0$}", layout.time);
+        }
+    }
+    names += &if layout.is_wide {
+        format!("{:>12}{:>9}{:>7}", "samples", "missed", "lost")
+    } else {
+        format!("{:>4}{:>5}", "n", "lost")
+    };
+    vec![
+        Line::styled(windows, shown.palette.title()),
+        Line::styled(names, shown.palette.faint()),
+    ]
+}
+
+fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'static> {
+    let (service, route) = row.way;
+    let mark = if is_chosen { '>' } else { ' ' };
+    let style = if is_chosen {
+        shown.palette.chosen()
+    } else {
+        Style::new()
+    };
+    let name = format!("{mark}{:<1$}", line_name(service, route), NAME - 1);
+    let mut spans = vec![Span::styled(name, style)];
+    for Figures { p50, p99, max, .. } in &row.windows[layout.first..] {
+        for time in [p50, p99, max] {
+            let style = shown.palette.latency(*time).patch(style);
+            spans.push(Span::styled(layout.write(*time), style));
+        }
+    }
+    let samples = row.windows[2].count;
+    let lost = row.lost;
+    let text = if layout.is_wide {
+        let lost = lost.map_or_else(|| "-".into(), count);
+        let missed = match service {
+            Service::Irq => "-".into(),
+            _ => count(row.missed),
+        };
+        format!("{:>12}{missed:>9}{lost:>7}", count(samples))
+    } else {
+        let lost = lost.map_or_else(|| "-".into(), brief_count);
+        format!("{:>5}{lost:>4}", brief_count(samples))
+    };
+    spans.push(Span::styled(text, style));
+    Line::from(spans)
+}

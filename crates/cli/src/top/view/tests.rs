@@ -1,0 +1,221 @@
+use laggard_model::{
+    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Keep, LineId, Losses,
+    Manifest, Nanos, OwnCost, Plan, Processor, Route, SCHEMA_VERSION, STAGES, Service, Stage,
+    State as Ending,
+};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::top::late::Late;
+use crate::top::look::Kept;
+
+const START: Nanos = Nanos::from_secs(1_000);
+
+fn manifest() -> Manifest {
+    let services = [Service::Fifo(90), Service::Other];
+    let lines = services.into_iter().flat_map(|service| {
+        [Cpu(0), Cpu(1)].map(|cpu| laggard_model::Line {
+            cpu,
+            service,
+            route: Route::Direct,
+        })
+    });
+    Manifest {
+        schema: SCHEMA_VERSION,
+        version: "0.1.0".into(),
+        state: Ending::Running,
+        command: Vec::new(),
+        backend: Backend::Bpf,
+        plan: Plan {
+            period_ns: Nanos::from_ms(1),
+            dither: true,
+            seed: 1,
+            duration_ns: None,
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+        },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns: START,
+            end_ns: None,
+            start_wall: "2026-01-01T00:00:00Z".into(),
+        },
+        lines: lines.collect(),
+        counts: Vec::new(),
+        load: None,
+        host: Host {
+            node: "robot".into(),
+            kernel: "6.12.9-rt".into(),
+            preemption: Some("rt".into()),
+            processor: Processor {
+                model: "Some Processor".into(),
+                ..Processor::default()
+            },
+            ..Host::default()
+        },
+        losses: Losses::default(),
+        caveats: vec![Caveat::new(
+            CaveatKind::Governor,
+            "the governor of CPU 0 is powersave",
+            "write performance to scaling_governor",
+        )],
+        cost: OwnCost::default(),
+        segments: Vec::new(),
+    }
+}
+
+/// Latencies that follow from the number, with a late one now and then.
+fn latency(line: u16, second: u64, number: u64) -> Nanos {
+    let ordinary = 12_000 + u64::from(line) * 4_000 + (number * 37 % 100) * 60;
+    let late = match (line, second % 12, number) {
+        (0, 3, 50) => 7_000_000,
+        (1, 7, 20) => 24_000_000,
+        (3, _, 90) => 300_000,
+        _ => 0,
+    };
+    Nanos::from_ns(ordinary + late)
+}
+
+/// A run of `seconds`, 100 activations a second and line.
+fn state(seconds: u64) -> State {
+    let mut state = State::new(&manifest(), Nanos::from_secs(1));
+    for second in 0..seconds {
+        let mut batch = Batch::default();
+        for line in 0..4_u16 {
+            for number in 0..100 {
+                let mut steps = [None; STAGES.len()];
+                steps[Stage::Irq.index()] = Some(Nanos::from_us(7));
+                steps[Stage::User.index()] = Some(latency(line, second, number));
+                batch.push(&Activation {
+                    line: LineId(line),
+                    seq: second * 100 + number,
+                    expiry: START + Nanos::from_ms(second * 1_000 + number * 10),
+                    missed: false,
+                    steps,
+                });
+            }
+        }
+        let late = (second % 12 == 7).then(|| Late {
+            at: Nanos::from_ms(second * 1_000 + 200),
+            name: "fifo:90".into(),
+            cpu: Cpu(1),
+            latency: Nanos::from_us(24_024),
+            number: Some(second / 12 + 1),
+            causes: vec![
+                (Nanos::from_us(21_000), "stolen by the hypervisor".into()),
+                (Nanos::from_us(3_024), "softirq: NET_RX".into()),
+            ],
+        });
+        let losses = Losses {
+            irq_shared: second,
+            ..Losses::default()
+        };
+        let now = START + Nanos::from_secs(second + 1);
+        state.observe(&batch, late.into_iter().collect(), losses, (START, now));
+    }
+    state.cost = Some(OwnCost {
+        wall_ns: Nanos::from_secs(10),
+        measuring_cpu_ns: Nanos::from_ms(300),
+        ..OwnCost::default()
+    });
+    state
+}
+
+fn screen((width, height): (u16, u16), state: &State, look: &Look) -> String {
+    let rows = state.rows(look.cpu);
+    let shown = Shown {
+        state,
+        look,
+        rows: &rows,
+        palette: Palette::plain(),
+    };
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, &shown)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn a_small_terminal_shows_the_table_and_one_panel() {
+    insta::assert_snapshot!(screen((80, 24), &state(70), &Look::new(None)));
+}
+
+#[test]
+fn a_large_terminal_shows_three_panels_and_more_figures() {
+    let mut look = Look::new(Some(Kept {
+        dir: "robot.laggard".into(),
+        from: Nanos::ZERO,
+    }));
+    look.selected = 1;
+    insta::assert_snapshot!(screen((140, 40), &state(70), &look));
+}
+
+#[test]
+fn every_panel_fits_a_small_terminal() {
+    let state = state(30);
+    let mut look = Look::new(None);
+    look.cpu = Some(Cpu(1));
+    for (panel, words) in [
+        (Panel::Late, "late activations"),
+        (Panel::Histogram, "fifo:90, CPU 1, since start: how often"),
+        (Panel::Heat, "the largest of each second, CPU by CPU"),
+        (Panel::Info, "Caveat: the governor of CPU 0 is powersave"),
+    ] {
+        look.panel = panel;
+        look.selected = 1;
+        let text = screen((80, 24), &state, &look);
+
+        assert!(text.contains(words), "{words} is not in\n{text}");
+        assert!(text.contains("q quit"), "{text}");
+    }
+}
+
+#[test]
+fn the_map_marks_the_seconds_that_were_late() {
+    let state = state(30);
+    let mut look = Look::new(None);
+    (look.panel, look.selected) = (Panel::Heat, 1);
+
+    let text = screen((80, 24), &state, &look);
+
+    let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    let count = |name, sign| row(name).matches(sign).count();
+    // Seconds 3, 15 and 27 on CPU 0: 7 ms; 7 and 19 on CPU 1: 24 ms.
+    assert_eq!(count("CPU 0", '▓'), 3, "{text}");
+    assert_eq!(count("CPU 1", '█'), 2, "{text}");
+}
+
+#[test]
+fn too_small_a_terminal_says_how_large_it_must_be() {
+    let text = screen((40, 10), &state(1), &Look::new(None));
+
+    assert!(text.contains("needs 60 columns and 18"), "{text}");
+    assert!(text.contains("has 40 and 10"), "{text}");
+}
+
+#[test]
+fn nothing_seen_yet_is_no_error_at_any_size() {
+    let state = State::new(&manifest(), Nanos::from_secs(1));
+    for size in [(1, 1), (60, 18), (80, 24), (110, 30), (300, 100)] {
+        for panel in [Panel::Late, Panel::Histogram, Panel::Heat, Panel::Info] {
+            let mut look = Look::new(None);
+            (look.panel, look.shows_help) = (panel, true);
+            let text = screen(size, &state, &look);
+
+            assert!(!text.is_empty(), "for {size:?}");
+        }
+    }
+}
+
+#[test]
+fn the_help_names_every_key() {
+    let mut look = Look::new(None);
+    look.shows_help = true;
+
+    let text = screen((80, 24), &state(2), &look);
+
+    for (key, _) in KEYS {
+        assert!(text.contains(key), "{key} is not in\n{text}");
+    }
+}

@@ -1,0 +1,144 @@
+//! `laggard plot`: single figures as files.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+fn laggard() -> Command {
+    Command::cargo_bin("laggard").unwrap()
+}
+
+/// A recording of a script with a stall.
+fn recording(dir: &TempDir) -> PathBuf {
+    let file = dir.path().join("script.toml");
+    fs::write(
+        &file,
+        r#"
+period_ns = 1000000
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
+[[stall]]
+at_ns = 2000000000
+length_ns = 30000000
+"#,
+    )
+    .unwrap();
+    let recording = dir.path().join("r.laggard");
+    laggard()
+        .args(["record", "--quiet", "--duration=5s", "--output"])
+        .arg(&recording)
+        .arg(format!("--backend=fake:{}", file.display()))
+        .assert()
+        .success();
+    recording
+}
+
+fn plot(dir: &TempDir, words: &[&str], file: &str) -> Output {
+    laggard()
+        .arg("plot")
+        .arg(recording(dir))
+        .args(words)
+        .arg("-o")
+        .arg(dir.path().join(file))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
+    for (figure, words) in [
+        // Missed activations are among the samples.
+        ("distribution", "fifo:90 (4,999)"),
+        ("cpus", "CPU 0 (4,999)"),
+        ("stages", "interrupt latency (expiry to irq)"),
+        ("time", "every activation later than"),
+        ("mttf", "How often the buffers of modem run dry"),
+    ] {
+        let dir = TempDir::new().unwrap();
+
+        let output = plot(&dir, &[figure], "out.svg");
+
+        assert_eq!(output.status.code(), Some(0), "{figure}: {output:?}");
+        let svg = fs::read_to_string(dir.path().join("out.svg")).unwrap();
+        assert!(svg.contains(words), "{words} is not in {figure}");
+        assert!(
+            svg.contains("NOT a measurement") || figure == "mttf",
+            "{figure}"
+        );
+    }
+}
+
+#[test]
+fn the_stages_of_a_typical_activation_are_those_of_the_script() {
+    let dir = TempDir::new().unwrap();
+
+    plot(&dir, &["stages"], "out.svg");
+
+    let svg = fs::read_to_string(dir.path().join("out.svg")).unwrap();
+    for time in [
+        "14.0 us  (74 %)",
+        "400 ns  (2 %)",
+        "3.01 us  (16 %)",
+        "1.20 us  (6 %)",
+    ] {
+        assert!(svg.contains(time), "{time}");
+    }
+}
+
+#[test]
+fn a_png_is_written_for_its_extension() {
+    let dir = TempDir::new().unwrap();
+
+    let output = plot(&dir, &["time", "--dark", "--size=640x400"], "out.PNG");
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let bytes = fs::read(dir.path().join("out.PNG")).unwrap();
+    assert_eq!(&bytes[1..4], b"PNG");
+    // Width and height of the header: twice those asked for.
+    assert_eq!(&bytes[16..24], &[0, 0, 5, 0, 0, 0, 3, 32]);
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error_that_says_what_to_do() {
+    let dir = TempDir::new().unwrap();
+    for (words, file, says) in [
+        (
+            &["distribution"][..],
+            "out.pdf",
+            "neither in .svg nor in .png",
+        ),
+        (
+            &["stages", "--service=fifo:7"],
+            "out.svg",
+            "has no service `fifo:7`",
+        ),
+        (
+            &["distribution", "--service=worker"],
+            "out.svg",
+            "nothing to draw",
+        ),
+        (
+            &["mttf", "--app=nonsense"],
+            "out.svg",
+            "is not in the catalogue",
+        ),
+        (
+            &["time", "--size=10x10"],
+            "out.svg",
+            "is no size from 480x300",
+        ),
+    ] {
+        let dir = TempDir::new_in(dir.path()).unwrap();
+        let output = plot(&dir, words, file);
+
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(says), "{words:?}: {text}");
+        assert!(!dir.path().join(file).exists(), "{words:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Names that can be told while measuring.
+//!
+//! Reading symbol tables takes CPU time, so it is done once, before measuring
+//! begins; later each new address costs a search in memory. User code stays
+//! unnamed: its tables are read when a recording ends.
+
+use std::fs;
+
+use blazesym::symbolize::{Input, Symbolizer};
+use laggard_model::{Activity, Address, Culprit, Symbols};
+
+use crate::symbols::{devices_of, running_kernel, symbol, unknown};
+
+/// Names of kernel functions and interrupts.
+#[derive(Debug)]
+pub struct LiveNames {
+    symbolizer: Symbolizer,
+    symbols: Symbols,
+}
+
+impl LiveNames {
+    /// Reads the kernel's symbols and the interrupts' devices. What cannot be
+    /// read stays a bare address or number.
+    pub fn read() -> Self {
+        let mut names = Self {
+            symbolizer: Symbolizer::builder().enable_code_info(false).build(),
+            symbols: Symbols::default(),
+        };
+        // The first look-up reads the tables.
+        names.look_up(Address(u64::MAX));
+        names.symbols.kernel.clear();
+        let numbers = fs::read_dir("/sys/kernel/irq").into_iter().flatten();
+        for entry in numbers.flatten() {
+            let number = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            if let Some(number) = number
+                && let Some(devices) = devices_of(number)
+            {
+                names.symbols.interrupts.insert(number, devices);
+            }
+        }
+        names
+    }
+
+    /// Looks up what a culprit needs to be named.
+    pub fn learn(&mut self, culprit: &Culprit) {
+        let function = |activity: &Option<Activity>| match activity {
+            Some(
+                Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function),
+            ) => Some(*function),
+            _ => None,
+        };
+        let addresses = [
+            function(&culprit.activity),
+            function(&culprit.function),
+            culprit.frame,
+        ];
+        for address in addresses.into_iter().flatten() {
+            if !self.symbols.kernel.contains_key(&address) {
+                self.look_up(address);
+            }
+        }
+    }
+
+    /// All names known so far.
+    pub const fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    fn look_up(&mut self, address: Address) {
+        let found = self
+            .symbolizer
+            .symbolize_single(&running_kernel(), Input::AbsAddr(address.0));
+        let symbol = match found {
+            Ok(found) => symbol(&found, None),
+            Err(err) => unknown(format!("the kernel's symbols cannot be read: {err}"), None),
+        };
+        self.symbols.kernel.insert(address, symbol);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_function_stays_a_bare_address() {
+        let mut names = LiveNames::read();
+        names.learn(&Culprit {
+            frame: Some(Address(16)),
+            ..Culprit::default()
+        });
+
+        assert_eq!(names.symbols().kernel_name(Address(16)), "0x10");
+    }
+
+    /// Without root, /proc/kallsyms shows no addresses.
+    #[test]
+    fn a_function_of_the_kernel_is_named_where_its_symbols_can_be_read() {
+        let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let of_schedule = symbols.lines().find_map(|line| {
+            let (address, rest) = line.split_once(' ')?;
+            let address = u64::from_str_radix(address, 16).ok()?;
+            (rest == "T schedule" && address != 0).then_some(Address(address))
+        });
+        let Some(address) = of_schedule else {
+            eprintln!("skipped: /proc/kallsyms shows no addresses");
+            return;
+        };
+        let mut names = LiveNames::read();
+        names.learn(&Culprit {
+            function: Some(Activity::Work(address)),
+            ..Culprit::default()
+        });
+
+        assert_eq!(names.symbols().kernel_name(address), "schedule");
+    }
+}

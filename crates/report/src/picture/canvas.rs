@@ -1,0 +1,276 @@
+//! Lines, boxes and letters in pixels of the size that was asked for.
+
+use plotters::backend::DrawingBackend;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color as _, FontTransform, IntoFont as _, RGBColor, ShapeStyle, TextStyle};
+
+use super::PictureError;
+use super::theme::Theme;
+
+/// Letters, pixels high.
+pub(super) const TITLE: f64 = 19.0;
+pub(super) const TEXT: f64 = 13.0;
+pub(super) const SMALL: f64 = 11.5;
+
+/// Where a text's given point lies in it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Anchor {
+    Left,
+    Centre,
+    Right,
+    /// Centred, and read from below upwards.
+    Upwards,
+}
+
+/// A part of a picture: left, top, right, bottom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) bottom: f64,
+}
+
+/// Something to draw on.
+pub(super) struct Canvas<'a, B: DrawingBackend> {
+    backend: &'a mut B,
+    pub(super) theme: Theme,
+    size: (f64, f64),
+    scale: f64,
+}
+
+type Drawn = Result<(), PictureError>;
+
+impl<'a, B: DrawingBackend> Canvas<'a, B> {
+    /// A canvas of one colour; `scale` points of the backend are a pixel.
+    pub(super) fn new(
+        backend: &'a mut B,
+        theme: Theme,
+        (width, height): (u32, u32),
+        scale: u32,
+    ) -> Result<Self, PictureError> {
+        let mut canvas = Self {
+            backend,
+            theme,
+            size: (width.into(), height.into()),
+            scale: scale.into(),
+        };
+        let (width, height) = canvas.size;
+        canvas.fill(
+            &[(0.0, 0.0), (width, 0.0), (width, height), (0.0, height)],
+            theme.ground,
+            1.0,
+        )?;
+        Ok(canvas)
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn at(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        let whole = |value: f64| (value * self.scale).round() as i32;
+        (whole(x), whole(y))
+    }
+
+    /// A line through `points`, `width` pixels thick.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(super) fn line(&mut self, points: &[(f64, f64)], colour: RGBColor, width: f64) -> Drawn {
+        let style = ShapeStyle {
+            color: colour.to_rgba(),
+            filled: false,
+            stroke_width: (width * self.scale).round().max(1.0) as u32,
+        };
+        let path: Vec<(i32, i32)> = points.iter().map(|&point| self.at(point)).collect();
+        drawn(self.backend.draw_path(path, &style))
+    }
+
+    /// The same, in dashes.
+    pub(super) fn dashes(&mut self, points: &[(f64, f64)], colour: RGBColor, width: f64) -> Drawn {
+        const DASH: f64 = 6.0;
+        const GAP: f64 = 4.0;
+        let mut dash = Vec::new();
+        // How far the current dash or gap still goes.
+        let (mut left, mut is_on) = (DASH, true);
+        for two in points.windows(2) {
+            let (mut from, to) = (two[0], two[1]);
+            if is_on && dash.is_empty() {
+                dash.push(from);
+            }
+            loop {
+                let length = (to.0 - from.0).hypot(to.1 - from.1);
+                if length < left {
+                    left -= length;
+                    if is_on {
+                        dash.push(to);
+                    }
+                    break;
+                }
+                let share = left / length.max(1e-9);
+                from = (
+                    from.0 + (to.0 - from.0) * share,
+                    from.1 + (to.1 - from.1) * share,
+                );
+                dash.push(from);
+                if is_on {
+                    self.line(&dash, colour, width)?;
+                    dash.clear();
+                } else {
+                    dash = vec![from];
+                }
+                is_on = !is_on;
+                left = if is_on { DASH } else { GAP };
+            }
+        }
+        if is_on && dash.len() > 1 {
+            self.line(&dash, colour, width)?;
+        }
+        Ok(())
+    }
+
+    /// A filled shape; `strength` from 0 (not seen) to 1.
+    pub(super) fn fill(
+        &mut self,
+        corners: &[(f64, f64)],
+        colour: RGBColor,
+        strength: f64,
+    ) -> Drawn {
+        let style = ShapeStyle {
+            color: colour.mix(strength),
+            filled: true,
+            stroke_width: 0,
+        };
+        let path: Vec<(i32, i32)> = corners.iter().map(|&point| self.at(point)).collect();
+        drawn(self.backend.fill_polygon(path, &style))
+    }
+
+    /// A dot, filled or a ring.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(super) fn dot(
+        &mut self,
+        at: (f64, f64),
+        radius: f64,
+        colour: RGBColor,
+        filled: bool,
+    ) -> Drawn {
+        let style = ShapeStyle {
+            color: colour.to_rgba(),
+            filled,
+            stroke_width: self.scale as u32,
+        };
+        let radius = (radius * self.scale).round() as u32;
+        let at = self.at(at);
+        drawn(self.backend.draw_circle(at, radius, &style, filled))
+    }
+
+    /// Letters at `at`, which is in the middle of their height.
+    pub(super) fn text(
+        &mut self,
+        text: &str,
+        at: (f64, f64),
+        anchor: Anchor,
+        size: f64,
+        colour: RGBColor,
+    ) -> Drawn {
+        let mut font = ("sans-serif", size * self.scale).into_font();
+        if anchor == Anchor::Upwards {
+            font = font.transform(FontTransform::Rotate270);
+        }
+        let place = match anchor {
+            Anchor::Left => HPos::Left,
+            Anchor::Right => HPos::Right,
+            Anchor::Centre | Anchor::Upwards => HPos::Center,
+        };
+        let style = TextStyle::from(font)
+            .color(&colour)
+            .pos(Pos::new(place, VPos::Center));
+        let at = self.at(at);
+        drawn(self.backend.draw_text(text, &style, at))
+    }
+
+    /// How wide letters are.
+    pub(super) fn width_of(&self, text: &str, size: f64) -> f64 {
+        let font = ("sans-serif", size * self.scale).into_font();
+        let size = font.box_size(text);
+        size.map_or(0.0, |(width, _)| f64::from(width) / self.scale)
+    }
+
+    /// `text` cut to `room` pixels.
+    pub(super) fn cut(&self, text: &str, size: f64, room: f64) -> String {
+        if self.width_of(text, size) <= room {
+            return text.into();
+        }
+        let mut kept: Vec<char> = text.chars().collect();
+        while kept.pop().is_some() {
+            let shorter: String = kept.iter().chain(&['…']).collect();
+            if self.width_of(&shorter, size) <= room {
+                return shorter;
+            }
+        }
+        String::new()
+    }
+
+    /// Writes title, subtitle and captions; what is left between them.
+    pub(super) fn head_and_foot(
+        &mut self,
+        title: &str,
+        subtitle: &str,
+        captions: &[String],
+    ) -> Result<Frame, PictureError> {
+        const EDGE: f64 = 18.0;
+        const LINE: f64 = 16.0;
+        let (width, height) = self.size;
+        let room = width - 2.0 * EDGE;
+        let Theme { ink, faint, .. } = self.theme;
+        let title = self.cut(title, TITLE, room);
+        self.text(&title, (EDGE, 24.0), Anchor::Left, TITLE, ink)?;
+        let subtitle = self.cut(subtitle, SMALL, room);
+        self.text(&subtitle, (EDGE, 45.0), Anchor::Left, SMALL, faint)?;
+        let mut bottom = height - 12.0;
+        for caption in captions.iter().rev() {
+            let caption = self.cut(caption, SMALL, room);
+            self.text(&caption, (EDGE, bottom), Anchor::Left, SMALL, faint)?;
+            bottom -= LINE;
+        }
+        Ok(Frame {
+            left: EDGE,
+            top: 60.0,
+            right: width - EDGE,
+            bottom: bottom - 2.0,
+        })
+    }
+
+    /// Writes what each colour stands for, in as many lines as it takes; the
+    /// frame below.
+    pub(super) fn legend(
+        &mut self,
+        entries: &[(String, RGBColor, bool)],
+        frame: Frame,
+    ) -> Result<Frame, PictureError> {
+        const SIGN: f64 = 22.0;
+        const GAP: f64 = 16.0;
+        const LINE: f64 = 19.0;
+        let (mut x, mut y) = (frame.left, frame.top + 6.0);
+        for (name, colour, is_dashed) in entries {
+            let width = SIGN + 6.0 + self.width_of(name, SMALL);
+            if x > frame.left && x + width > frame.right {
+                (x, y) = (frame.left, y + LINE);
+            }
+            let sign = [(x, y), (x + SIGN, y)];
+            if *is_dashed {
+                self.dashes(&sign, *colour, 2.0)?;
+            } else {
+                self.line(&sign, *colour, 2.0)?;
+            }
+            let at = (x + SIGN + 6.0, y);
+            let ink = self.theme.ink;
+            self.text(name, at, Anchor::Left, SMALL, ink)?;
+            x += width + GAP;
+        }
+        Ok(Frame {
+            top: y + 14.0,
+            ..frame
+        })
+    }
+}
+
+fn drawn<E: std::fmt::Display>(result: Result<(), E>) -> Drawn {
+    result.map_err(|err| PictureError::Draw(err.to_string()))
+}

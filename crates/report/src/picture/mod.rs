@@ -1,0 +1,241 @@
+//! `laggard plot`: single figures as SVG or PNG.
+//!
+//! Everything is drawn once, on a [`canvas`], and written by one of two
+//! backends. Letters come from a font that is part of the program, so that a
+//! PNG needs none from the machine; an SVG names the family `sans-serif`.
+
+mod axes;
+mod canvas;
+mod distribution;
+mod mttf;
+mod stages;
+mod theme;
+mod time;
+
+use std::sync::OnceLock;
+
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::style::{FontStyle, register_font};
+
+use crate::RecordingReport;
+use crate::page::{Charts, CourseView};
+use crate::qos::QosReport;
+use canvas::Canvas;
+use distribution::Curve;
+use theme::Theme;
+
+/// See `fonts/LICENSE-DejaVu`.
+const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans-Latin.ttf");
+/// Points of an SVG's drawing in one of its pixels: positions are whole.
+const SVG_POINTS: u32 = 4;
+/// Pixels of a PNG in one of the size asked for: sharp on today's screens.
+const PNG_PIXELS: u32 = 2;
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub enum Picture<'a> {
+    /// How often each latency was seen; with `exceedance` the share of
+    /// samples that were later.
+    Distribution {
+        /// The recordings.
+        reports: &'a [RecordingReport],
+        /// Shares instead of counts.
+        exceedance: bool,
+    },
+    /// The same for one service, CPU by CPU.
+    Cpus {
+        /// The recording.
+        report: &'a RecordingReport,
+        /// Its parts by CPU.
+        charts: &'a Charts,
+        /// The service, as [`crate::line_name`] writes it.
+        name: &'a str,
+        /// Shares instead of counts.
+        exceedance: bool,
+    },
+    /// Where a median and the latest activation spent their time.
+    Stages {
+        /// The recording.
+        report: &'a RecordingReport,
+        /// The service over time.
+        course: &'a CourseView,
+    },
+    /// Latency over time, with every exceedance.
+    Time {
+        /// The recording.
+        report: &'a RecordingReport,
+        /// The service over time.
+        course: &'a CourseView,
+    },
+    /// How often buffers run dry, over total buffering.
+    Mttf {
+        /// What `laggard qos` says.
+        report: &'a QosReport,
+    },
+}
+
+/// How it looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Light letters on a dark ground.
+    pub dark: bool,
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PictureError {
+    /// There is nothing to draw.
+    #[error("nothing to draw: {0}")]
+    Nothing(String),
+    /// The library refused.
+    #[error("draw the picture: {0}")]
+    Draw(String),
+    /// The pixels have no PNG.
+    #[error("write the picture as PNG")]
+    Png(#[from] png::EncodingError),
+}
+
+/// The picture as SVG.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn svg(picture: Picture<'_>, style: Style) -> Result<String, PictureError> {
+    let mut text = String::new();
+    let size = (style.width * SVG_POINTS, style.height * SVG_POINTS);
+    draw(
+        SVGBackend::with_string(&mut text, size),
+        picture,
+        style,
+        SVG_POINTS,
+    )?;
+    let drawn = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
+    let shown = format!("width=\"{}\" height=\"{}\"", style.width, style.height);
+    Ok(text.replacen(&drawn, &shown, 1))
+}
+
+/// The picture as PNG, with twice the pixels in each direction.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn png(picture: Picture<'_>, style: Style) -> Result<Vec<u8>, PictureError> {
+    let (width, height) = (style.width * PNG_PIXELS, style.height * PNG_PIXELS);
+    let mut pixels = vec![0; width as usize * height as usize * 3];
+    draw(
+        BitMapBackend::with_buffer(&mut pixels, (width, height)),
+        picture,
+        style,
+        PNG_PIXELS,
+    )?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&pixels)?;
+    writer.finish()?;
+    Ok(file)
+}
+
+fn draw<B: DrawingBackend>(
+    mut backend: B,
+    picture: Picture<'_>,
+    style: Style,
+    scale: u32,
+) -> Result<(), PictureError> {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let is_known =
+        KNOWN.get_or_init(|| register_font("sans-serif", FontStyle::Normal, FONT).is_ok());
+    if !is_known {
+        return Err(PictureError::Draw("the font cannot be read".into()));
+    }
+    let failed = |what: String| PictureError::Draw(what);
+    backend
+        .ensure_prepared()
+        .map_err(|err| failed(err.to_string()))?;
+    let mut canvas = Canvas::new(
+        &mut backend,
+        Theme::new(style.dark),
+        (style.width, style.height),
+        scale,
+    )?;
+    match picture {
+        Picture::Distribution {
+            reports,
+            exceedance,
+        } => distribution::draw(
+            &mut canvas,
+            &Curve::of_services(reports),
+            reports,
+            (None, exceedance),
+        ),
+        Picture::Cpus {
+            report,
+            charts,
+            name,
+            exceedance,
+        } => {
+            let curves = Curve::of_cpus(charts, name);
+            distribution::draw(
+                &mut canvas,
+                &curves,
+                std::slice::from_ref(report),
+                (Some(name), exceedance),
+            )
+        }
+        Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
+        Picture::Time { report, course } => time::draw(&mut canvas, report, course),
+        Picture::Mttf { report } => mttf::draw(&mut canvas, report),
+    }?;
+    backend.present().map_err(|err| failed(err.to_string()))
+}
+
+/// What runs besides, in a few words.
+fn load(report: &RecordingReport) -> String {
+    report.load.as_ref().map_or_else(
+        || "no load".into(),
+        |load| {
+            let words = if load.command.is_empty() {
+                load.name.clone()
+            } else {
+                load.command.join(" ")
+            };
+            format!("load {words}")
+        },
+    )
+}
+
+/// Where and how long was measured.
+fn place(report: &RecordingReport) -> String {
+    let host = &report.host;
+    let mut parts = vec![
+        load(report),
+        crate::span(report.duration_ns),
+        format!("every {}", report.plan.period_ns),
+    ];
+    if !host.kernel.is_empty() {
+        parts.push(format!("Linux {}", host.kernel));
+        parts.push(host.processor.model.clone());
+    }
+    parts.join(", ")
+}
+
+/// What was lost, and whether the figures can be trusted.
+fn doubts(report: &RecordingReport) -> String {
+    let lost = crate::count(report.losses.activations());
+    let mut text = format!("{}: {lost} activations lost", report.path);
+    if let crate::Trust::None(reasons) = &report.trust {
+        text += &format!(" - NOT TRUSTWORTHY: {}", reasons.join("; "));
+    }
+    if report.backend == laggard_model::Backend::Fake {
+        text += " - from a script, NOT a measurement";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7).
+
+use plotters::backend::DrawingBackend;
+use plotters::style::RGBColor;
+
+use super::PictureError;
+use super::axes::{Axes, Axis, Scale, write_time};
+use super::canvas::{Anchor, Canvas, SMALL};
+use crate::Unit;
+use crate::duration::mean_time;
+use crate::figures::line_name;
+use crate::qos::{CurvePoint, QosReport};
+
+/// Mean times that people have a feeling for, ns.
+const MARKS: [f64; 8] = [1e9, 1e10, 6e10, 6e11, 3.6e12, 8.64e13, 6.048e14, 3.156e16];
+
+/// How far apart the whiskers of two curves are, pixels.
+const SIDE: f64 = 4.0;
+
+struct Curve<'a> {
+    name: String,
+    points: &'a [CurvePoint],
+    is_dashed: bool,
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn draw<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    report: &QosReport,
+) -> Result<(), PictureError> {
+    let curves: Vec<Curve<'_>> = report
+        .loads
+        .iter()
+        .flat_map(|load| {
+            load.services.iter().map(move |one| Curve {
+                name: format!("{}, {}", line_name(one.service, one.route), load.load),
+                points: &one.curve,
+                is_dashed: one.route == laggard_model::Route::Deferred,
+            })
+        })
+        .filter(|curve| !curve.points.is_empty())
+        .collect();
+    let points = || curves.iter().flat_map(|curve| curve.points);
+    let known = || {
+        points()
+            .flat_map(|point| [point.figures.mttf_ns, Some(point.figures.mttf_low_ns)])
+            .flatten()
+            .filter(|ns| *ns > 0.0)
+    };
+    let (least, most) = (
+        known().fold(f64::INFINITY, f64::min),
+        known().fold(0.0, f64::max),
+    );
+    if most <= 0.0 {
+        return Err(PictureError::Nothing("no service was recorded".into()));
+    }
+    let (title, subtitle, captions) = words(report);
+    let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;
+    let entries: Vec<_> = curves
+        .iter()
+        .enumerate()
+        .map(|(number, curve)| {
+            (
+                curve.name.clone(),
+                canvas.theme.series(number),
+                curve.is_dashed,
+            )
+        })
+        .collect();
+    let frame = canvas.legend(&entries, frame)?;
+    let totals = || points().map(|point| ns(point.total_ns));
+    let from = totals().fold(f64::INFINITY, f64::min);
+    let to = totals().fold(0.0, f64::max);
+    let edge = (to - from).max(1.0) * 0.04;
+    let y = Scale::decades(least, most * 1.2);
+    let Scale::Log {
+        from: bottom,
+        to: top,
+    } = y
+    else {
+        return Err(PictureError::Draw("decades are logarithmic".into()));
+    };
+    let axes = Axes::draw(
+        canvas,
+        frame,
+        &Axis {
+            scale: Scale::Linear {
+                from: (from - edge).max(0.0),
+                to: to + edge,
+            },
+            name: "length of all buffers together",
+            write: &write_time,
+            marks: Vec::new(),
+        },
+        &Axis {
+            scale: y,
+            name: "mean time to failure",
+            write: &write_mean,
+            marks: MARKS
+                .into_iter()
+                .filter(|mark| (bottom..=top).contains(mark))
+                .collect(),
+        },
+    )?;
+    own(canvas, &axes, report)?;
+    // Side by side, so that whiskers do not hide each other.
+    let mut aside = -SIDE * (curves.len() as f64 - 1.0) / 2.0;
+    for (curve, (_, colour, _)) in curves.iter().zip(&entries) {
+        draw_curve(canvas, &axes, curve, (*colour, aside))?;
+        aside += SIDE;
+    }
+    Ok(())
+}
+
+fn words(report: &QosReport) -> (String, String, Vec<String>) {
+    let application = &report.application;
+    let title = format!("How often the buffers of {} run dry", application.name);
+    let subtitle = format!(
+        "buffers of {}, {} of work each; {}",
+        application.buffer_ns, application.compute_ns, application.source
+    );
+    let mut captions: Vec<String> = report
+        .loads
+        .iter()
+        .flat_map(|load| load.notes.iter().cloned())
+        .take(2)
+        .collect();
+    captions.push(
+        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: nothing failed while recorded; the mean time is at least that.".into(),
+    );
+    (title, subtitle, captions)
+}
+
+/// Where the application's own buffers lie.
+fn own<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    axes: &Axes,
+    report: &QosReport,
+) -> Result<(), PictureError> {
+    let application = &report.application;
+    let total = application.buffer_ns * u64::from(application.buffers);
+    let (x, _) = axes.at(ns(total), 0.0);
+    let faint = canvas.theme.faint;
+    canvas.dashes(&[(x, axes.frame.top), (x, axes.frame.bottom)], faint, 1.0)?;
+    let name = format!(
+        "{} buffers, {}",
+        application.buffers,
+        Unit::Auto.write_nanos(total)
+    );
+    let at = (x + 5.0, axes.frame.bottom - 10.0);
+    canvas.text(&name, at, Anchor::Left, SMALL, faint)
+}
+
+fn draw_curve<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    axes: &Axes,
+    curve: &Curve<'_>,
+    (colour, aside): (RGBColor, f64),
+) -> Result<(), PictureError> {
+    let mut path = Vec::new();
+    for point in curve.points {
+        let x = ns(point.total_ns);
+        let figures = &point.figures;
+        let at = |time: f64| {
+            let (x, y) = axes.at(x, time);
+            (x + aside, y)
+        };
+        let low = at(figures.mttf_low_ns);
+        let Some(mttf) = figures.mttf_ns else {
+            canvas.dot(low, 4.0, colour, false)?;
+            continue;
+        };
+        let high = figures.mttf_high_ns.map_or((low.0, axes.frame.top), at);
+        canvas.line(&[low, high], colour, 1.0)?;
+        canvas.dot(at(mttf), 3.0, colour, true)?;
+        path.push(at(mttf));
+    }
+    if path.len() < 2 {
+        return Ok(());
+    }
+    if curve.is_dashed {
+        canvas.dashes(&path, colour, 1.8)
+    } else {
+        canvas.line(&path, colour, 1.8)
+    }
+}
+
+fn write_mean(time: f64) -> String {
+    let text = mean_time(time);
+    text.replace(".0 ", " ").replace(".00 ", " ")
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ns(time: laggard_model::Nanos) -> f64 {
+    time.ns() as f64
+}

@@ -1,0 +1,162 @@
+use laggard_analyze::distribution::{Fold, Split};
+use laggard_model::{
+    Activation, Backend, Batch, Clock, Cpu, Host, Keep, Line, LineId, Losses, Manifest, Nanos,
+    OwnCost, Plan, Route, SCHEMA_VERSION, STAGES, Service, Stage, State,
+};
+
+use super::*;
+use crate::Measured;
+
+const STYLE: Style = Style {
+    width: 960,
+    height: 600,
+    dark: false,
+};
+
+fn report(latencies_us: &[u64]) -> RecordingReport {
+    let lines = vec![Line {
+        cpu: Cpu(0),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    }];
+    let mut batch = Batch::default();
+    for (seq, &us) in (0..).zip(latencies_us) {
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::User.index()] = Some(Nanos::from_us(us));
+        batch.push(&Activation {
+            line: LineId(0),
+            seq,
+            expiry: Nanos::from_ms(seq),
+            missed: false,
+            steps,
+        });
+    }
+    let mut fold = Fold::new(1, Split::Whole);
+    fold.add(&batch);
+    let measured = Measured {
+        path: "<hostile> & \"quoted\".laggard".into(),
+        manifest: manifest(lines),
+        shortfalls: Vec::new(),
+        fold,
+        last: None,
+    };
+    crate::recording(measured, false)
+}
+
+fn manifest(lines: Vec<Line>) -> Manifest {
+    Manifest {
+        schema: SCHEMA_VERSION,
+        version: "0.1.0".into(),
+        state: State::Complete,
+        command: Vec::new(),
+        backend: Backend::User,
+        plan: Plan {
+            period_ns: Nanos::from_ms(1),
+            dither: true,
+            seed: 1,
+            duration_ns: None,
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+        },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns: Nanos::ZERO,
+            end_ns: Some(Nanos::from_secs(1)),
+            start_wall: "2026-01-01T00:00:00Z".into(),
+        },
+        counts: Vec::new(),
+        lines,
+        load: None,
+        host: Host::default(),
+        losses: Losses {
+            ring_full: 7,
+            ..Losses::default()
+        },
+        caveats: Vec::new(),
+        cost: OwnCost::default(),
+        segments: Vec::new(),
+    }
+}
+
+fn distribution(reports: &[RecordingReport]) -> Picture<'_> {
+    Picture::Distribution {
+        reports,
+        exceedance: false,
+    }
+}
+
+#[test]
+fn an_svg_has_the_size_asked_for_and_names_what_it_shows() {
+    let reports = [report(&[10, 12, 15, 900])];
+
+    let text = svg(distribution(&reports), STYLE).unwrap();
+
+    assert!(
+        text.starts_with("<svg width=\"960\" height=\"600\""),
+        "{}",
+        &text[..80]
+    );
+    assert!(text.contains("viewBox=\"0 0 3840 2400\""));
+    for words in [
+        "how often each latency was seen",
+        "fifo:90 (4)",
+        "7 activations lost",
+        "100 us",
+    ] {
+        assert!(text.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn text_from_a_recording_cannot_break_out_of_an_svg() {
+    let reports = [report(&[10, 12])];
+
+    let text = svg(distribution(&reports), STYLE).unwrap();
+
+    assert!(!text.contains("<hostile>"));
+    assert!(text.contains("&lt;hostile&gt;"));
+}
+
+#[test]
+fn a_png_has_twice_the_pixels_and_is_not_of_one_colour() {
+    let reports = [report(&[10, 12, 15, 900])];
+
+    let file = png(distribution(&reports), STYLE).unwrap();
+
+    let decoder = png::Decoder::new(std::io::Cursor::new(file));
+    let mut reader = decoder.read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height), (1920, 1200));
+    let ground = &pixels[..3];
+    let drawn = pixels.chunks(3).filter(|pixel| *pixel != ground).count();
+    assert!(drawn > 5_000, "{drawn} pixels");
+}
+
+#[test]
+fn a_dark_picture_differs_in_its_ground() {
+    let reports = [report(&[10, 12])];
+    let dark = Style {
+        dark: true,
+        ..STYLE
+    };
+
+    let (light, dark) = (
+        svg(distribution(&reports), STYLE).unwrap(),
+        svg(distribution(&reports), dark).unwrap(),
+    );
+
+    assert!(
+        light.contains("#FFFFFF") && dark.contains("#181B1F"),
+        "{}",
+        &dark[..400]
+    );
+}
+
+#[test]
+fn a_recording_without_samples_is_an_error_and_no_empty_picture() {
+    let err = svg(distribution(&[report(&[])]), STYLE).unwrap_err();
+
+    assert!(matches!(err, PictureError::Nothing(_)), "{err}");
+}
