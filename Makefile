@@ -7,7 +7,7 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build page run test check bench install clean test-kernels static
+.PHONY: build page run test check bench prove install clean test-kernels compare-kernels static loads
 
 build: page
 	@scripts/packages build
@@ -30,8 +30,11 @@ run: build
 
 test: page
 	@scripts/packages build test
-	$(CARGO) test --workspace
+	@scripts/packages hosts || echo 'skipped: tests on test hosts, for which packages are missing'
 	$(CARGO) build -p laggard
+	mkdir -p target/hosts
+	strip -o target/hosts/laggard target/debug/laggard
+	LAGGARD_PROGRAM=$(CURDIR)/target/hosts/laggard $(CARGO) test --workspace
 	@if [ -f web/dist/index.html ]; then cd web && npm test; else echo 'skipped: tests of the page, which is not built'; fi
 
 # The program in one file, for test hosts: no library of theirs is needed.
@@ -49,15 +52,37 @@ test-kernels: static
 	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(STATIC) \
 		$(CARGO) test -p laggard-testkit --test kernels -- --ignored --nocapture --test-threads=1
 
+# Stock against real-time kernels under four loads: prints the tables of
+# docs/kernels-compared.md. `make compare-kernels SERIES=6.12`.
+SERIES ?= 6.12,7.2
+
+compare-kernels: static
+	$(CARGO) run --release -p laggard-testkit --bin compare-kernels -- --program $(STATIC) \
+		--series $(SERIES) --results target/compare-kernels-$(shell date +%Y-%m-%d-%H%M%S)
+
 check:
 	@scripts/packages build test
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 
+# The programs that the loads of real applications run.
+loads:
+	@scripts/packages loads
+	@echo 'All loads can be run: `$(LAGGARD) load list` shows them.'
+
 bench: build
 	@scripts/packages bench
 	$(AS_ROOT) python3 bench/bench.py $(LAGGARD)
+
+# Whether `why` names the faults of `provoke`; KIND=softirq,irq for some only,
+# which leaves the table in docs/accuracy.md alone.
+DURATION ?= 12s
+
+prove: build
+	@scripts/packages prove
+	$(AS_ROOT) python3 bench/prove.py $(LAGGARD) --duration $(DURATION) \
+		$(if $(KIND),--kinds $(KIND),--page docs/accuracy.md)
 
 install: build
 	install -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard

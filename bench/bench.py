@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [top]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [answers] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
@@ -223,6 +223,28 @@ duckdb.sql(f"SELECT service, route, {figures(latency)}, {columns} "
 ROWS = 100_000_000
 
 
+def big_recording(folder):
+    """A recording of 100 million samples; made when it is not there."""
+    big = os.environ.get("LAGGARD_BENCH_FOLDER") or os.path.join(folder, "big")
+    path = os.path.join(big, "all")
+    if not os.path.isdir(path):
+        command = ["cargo", "bench", "-q", "-p", "laggard-record", "--bench", "throughput"]
+        run([*command, "--", str(ROWS), big], cwd=os.path.dirname(os.path.dirname(LAGGARD)) or ".")
+    return path
+
+
+def answers(folder):
+    """forecast and qos of 100 million samples, and of a recording of ten seconds: time and memory."""
+    small, _ = record(folder)
+    for path, name in ((small, "10 s"), (big_recording(folder), f"{ROWS} samples")):
+        for command in (["forecast"], ["qos", "--app", "jack-256"]):
+            runs = [measured([LAGGARD, *command, "--json", path]) for _ in range(3)]
+            print(
+                f"answers: {command[0]} of {name}: seconds {spread([run[0] for run in runs])};"
+                f" peak MB {spread([run[1] for run in runs])}"
+            )
+
+
 def reading(folder):
     """show of 100 million samples against DuckDB: the same figures, by service and by stage."""
     try:
@@ -230,11 +252,7 @@ def reading(folder):
     except ImportError:
         print("reading: skipped: no DuckDB; pip install duckdb")
         return
-    big = os.environ.get("LAGGARD_BENCH_FOLDER") or os.path.join(folder, "big")
-    path = os.path.join(big, "all")
-    if not os.path.isdir(path):
-        command = ["cargo", "bench", "-q", "-p", "laggard-record", "--bench", "throughput"]
-        run([*command, "--", str(ROWS), big], cwd=os.path.dirname(os.path.dirname(LAGGARD)) or ".")
+    path = big_recording(folder)
     ratios, sizes = [], []
     for _ in range(3):
         ours, ours_mb = measured([LAGGARD, "show", "--json", path])
@@ -306,7 +324,8 @@ def main():
         sys.exit(__doc__)
     LAGGARD = os.path.abspath(sys.argv[1])
     parts = {
-        part.__name__: part for part in (agreement, cost, observer, rate, memory, size, reading, top)
+        part.__name__: part
+        for part in (agreement, cost, observer, rate, memory, size, reading, answers, top)
     }
     wanted = sys.argv[2:] or list(parts)
     with tempfile.TemporaryDirectory() as folder:

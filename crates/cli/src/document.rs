@@ -49,6 +49,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
         SchemaOf::Qos => schema_for!(laggard_report::qos::QosReport),
         SchemaOf::Forecast => schema_for!(laggard_report::forecast::ForecastReport),
         SchemaOf::Sched => schema_for!(laggard_report::sched::SchedReport),
+        SchemaOf::Rehearse => schema_for!(laggard_report::rehearsal::RehearsalReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Counted, Fold, Group, Split, Tally};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
 use laggard_record::{Figure, Recording, Wanted};
 use laggard_report::Trust;
+use laggard_report::forecast::KnownCauses;
 use laggard_report::qos::{LoadSeen, Seen};
 
 use crate::exit::Outcome;
@@ -19,34 +20,89 @@ const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 /// With `keep: tail`, samples are complete above about this quantile.
 const TAIL_QUANTILE: f64 = 0.9999;
 
+/// The name of a load that there was none of.
+pub(crate) const NO_LOAD: &str = "no load";
+
 /// One load's recordings, and who uses it how.
 pub(crate) struct Evidence {
     pub(crate) seen: LoadSeen,
     pub(crate) usage: Option<UsagePattern>,
+    /// Its folders, in the order of the recordings.
+    dirs: Vec<PathBuf>,
     /// Whether a recording lost too much to be trusted.
     pub(crate) is_untrustworthy: bool,
 }
 
+/// What one recording saw.
+pub(crate) struct Single {
+    dir: PathBuf,
+    load: Option<LoadRun>,
+    seen: Seen,
+    trust: Trust,
+}
+
+/// A recording's samples, counted and searched for late ones.
+pub(crate) struct Searched {
+    /// Distributions, CPUs together.
+    pub(crate) groups: Vec<Group>,
+    pub(crate) late: Collector,
+    /// The latest expiry.
+    pub(crate) last: Option<Nanos>,
+    /// What is missing.
+    pub(crate) shortfalls: Vec<Caveat>,
+}
+
 /// Reads the recordings in `dirs` and puts those of the same load together.
 pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
+    let singles = dirs.iter().map(|dir| {
+        let recording = Recording::open(dir)?;
+        let searched = search(&recording);
+        single(&recording, searched)
+    });
+    Ok(gather(singles.collect::<anyhow::Result<_>>()?))
+}
+
+/// Puts recordings of the same load together.
+pub(crate) fn gather(singles: Vec<Single>) -> Vec<Evidence> {
     let mut loads: BTreeMap<String, Evidence> = BTreeMap::new();
-    for dir in dirs {
-        let (load, seen, trust) = read_one(dir)?;
-        let name = load.as_ref().map_or_else(|| "no load".into(), name_of);
-        let usage = load.and_then(|load| load.usage);
+    for one in singles {
+        let name = one.load.as_ref().map_or_else(|| NO_LOAD.into(), name_of);
+        let usage = one.load.and_then(|load| load.usage);
         let evidence = loads.entry(name.clone()).or_insert_with(|| Evidence {
             seen: LoadSeen {
                 load: name,
                 recordings: Vec::new(),
             },
             usage,
+            dirs: Vec::new(),
             is_untrustworthy: false,
         });
-        evidence.is_untrustworthy |= trust != Trust::Good;
+        evidence.is_untrustworthy |= one.trust != Trust::Good;
         evidence.usage = evidence.usage.or(usage);
-        evidence.seen.recordings.push(seen);
+        evidence.seen.recordings.push(one.seen);
+        evidence.dirs.push(one.dir);
     }
-    Ok(loads.into_values().collect())
+    loads.into_values().collect()
+}
+
+/// The causes of a load's late activations, as far as they were kept.
+pub(crate) fn causes(evidence: &Evidence) -> anyhow::Result<KnownCauses> {
+    let mut known = KnownCauses::default();
+    for dir in &evidence.dirs {
+        let recording = Recording::open(dir)?;
+        let lines = &recording.manifest().lines;
+        known.next_recording();
+        let read = recording.each_episode(|episode, notes| {
+            let line = lines.get(usize::from(episode.line.0));
+            if let (Some(&line), Some(notes)) = (line, notes) {
+                known.add(&episode, line, &notes.symbols);
+            }
+        })?;
+        if let Some(notes) = read.notes {
+            known.name_by(&notes.symbols);
+        }
+    }
+    Ok(known)
 }
 
 fn name_of(load: &LoadRun) -> String {
@@ -57,13 +113,21 @@ fn name_of(load: &LoadRun) -> String {
     }
 }
 
-fn read_one(dir: &Path) -> anyhow::Result<(Option<LoadRun>, Seen, Trust)> {
-    let recording = Recording::open(dir)?;
+/// What a recording saw, from its samples.
+///
+/// # Errors
+/// When it holds no activation.
+pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Result<Single> {
     let manifest = recording.manifest();
-    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
-    let (mut groups, mut streams, last) = scan(&recording, &mut shortfalls);
+    let dir = recording.dir();
+    let Searched {
+        groups,
+        late,
+        last,
+        shortfalls,
+    } = searched;
+    let mut streams = late.streams(&manifest.lines);
     if manifest.plan.keep == Keep::Tail {
-        groups = stored(&recording, &mut shortfalls);
         raise_floors(&mut streams, &groups);
     }
     let start = manifest.clock.start_ns;
@@ -95,7 +159,12 @@ fn read_one(dir: &Path) -> anyhow::Result<(Option<LoadRun>, Seen, Trust)> {
         streams,
         notes,
     };
-    Ok((manifest.load.clone(), seen, trust))
+    Ok(Single {
+        dir: dir.into(),
+        load: manifest.load.clone(),
+        seen,
+        trust,
+    })
 }
 
 /// How a command ends that answered from `all`.
@@ -130,18 +199,21 @@ fn notes(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<String> {
     notes
 }
 
-/// Every sample that was kept, and the latest expiry.
-fn scan(
-    recording: &Recording,
-    shortfalls: &mut Vec<Caveat>,
-) -> (Vec<Group>, Vec<Stream>, Option<Nanos>) {
-    let manifest = recording.manifest();
-    let lines = manifest.lines.len();
+/// For the late activations of a recording.
+pub(crate) fn collector(manifest: &Manifest) -> Collector {
     let gap = manifest.plan.period_ns * if manifest.plan.dither { 2 } else { 1 };
+    Collector::new(manifest.lines.len(), gap)
+}
+
+/// Reads every sample that was kept.
+fn search(recording: &Recording) -> Searched {
+    let manifest = recording.manifest();
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let lines = manifest.lines.len();
     let new = || {
         (
             Fold::new(lines, Split::Whole),
-            Collector::new(lines, gap),
+            collector(manifest),
             None::<u64>,
         )
     };
@@ -161,12 +233,16 @@ fn scan(
         late.merge(part_late);
         last = last.max(part_last);
     }
-    let groups = fold.groups(&manifest.lines, false);
-    (
+    let groups = match manifest.plan.keep {
+        Keep::All => fold.groups(&manifest.lines, false),
+        Keep::Tail => stored(recording, &mut shortfalls),
+    };
+    Searched {
         groups,
-        late.streams(&manifest.lines),
-        last.map(Nanos::from_ns),
-    )
+        late,
+        last: last.map(Nanos::from_ns),
+        shortfalls,
+    }
 }
 
 /// The distributions of a recording that kept the tail.

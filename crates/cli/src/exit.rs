@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use laggard_measure::ProbeError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::RecipeError;
+use laggard_workload::task::TaskError;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,7 +22,7 @@ pub(crate) enum Outcome {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
-  1  a requirement is not met (doctor; sched; a service, load or fault that cannot be had here)
+  1  a requirement is not met (doctor; sched; rehearse; a service, load or fault that cannot be had here)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost)";
 
@@ -43,7 +44,11 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
                         | DisturbError::Needs { .. }
                         | DisturbError::Unseen { .. }
                 )
-            ) || matches!(err.downcast_ref(), Some(RecipeError::Missing { .. }));
+            ) || matches!(err.downcast_ref(), Some(RecipeError::Missing { .. }))
+                || matches!(
+                    err.downcast_ref(),
+                    Some(TaskError::Placement { .. } | TaskError::Needs { .. })
+                );
             ExitCode::from(if unmet { 1 } else { 2 })
         }
     }

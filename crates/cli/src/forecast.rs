@@ -38,7 +38,8 @@ pub(crate) fn forecasts(
         .iter()
         .map(|one| {
             let (pattern, from) = used(usage, one);
-            Ok(predict(&one.seen, pattern, from.into(), horizons)?)
+            let known = evidence::causes(one)?;
+            Ok(predict(&one.seen, &known, pattern, from.into(), horizons)?)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(ForecastReport {

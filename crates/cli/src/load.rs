@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use laggard_model::UsagePattern;
-use laggard_workload::load::{self, Builtin, Recipe, RecipeError};
+use laggard_workload::load::{self, Builtin, LoadProcess, Recipe, RecipeError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
@@ -54,21 +55,51 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Outcome> {
     match args.command {
         LoadCommand::List => pipe::print(&list()?)?,
         LoadCommand::Show { name } => pipe::print(&text_of(&name)?)?,
-        LoadCommand::Run { name } => {
+        LoadCommand::Run { name, hold } => {
             let load = Load::find(&name)?;
             let stop = Arc::new(AtomicBool::new(false));
             for signal in [SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, stop.clone())
                     .context("watch for the signal that ends the load")?;
             }
+            let gate = || {
+                if hold {
+                    wait_for_word();
+                }
+            };
             let throughput = match &load {
-                Load::Builtin(builtin) => load::run(*builtin, &stop)?,
-                Load::Recipe(recipe) => load::run_recipe(recipe, &stop)?,
+                Load::Builtin(builtin) => load::run(*builtin, &stop, &gate)?,
+                Load::Recipe(recipe) => load::run_recipe(recipe, &stop, &gate)?,
             };
             pipe::print(&format!("{}\n", serde_json::to_string(&throughput)?))?;
         }
     }
     Ok(Outcome::Ok)
+}
+
+/// Says that all is set up, and returns once somebody says to begin, or is gone.
+pub(crate) fn wait_for_word() {
+    println!("{}", load::READY);
+    // Whatever comes, there is nothing more to wait for.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+/// Waits until a held load is set up; `false` when interrupted meanwhile.
+pub(crate) fn wait_until_ready(
+    process: &mut LoadProcess,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<bool> {
+    const POLL: Duration = Duration::from_millis(10);
+    while !interrupted.load(Ordering::Relaxed) {
+        if process.is_ready()? {
+            return Ok(true);
+        }
+        if let Some(ended) = process.poll()? {
+            anyhow::bail!("the load ended before it began to work: {ended}");
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(false)
 }
 
 fn list() -> anyhow::Result<String> {

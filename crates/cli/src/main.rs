@@ -7,6 +7,7 @@ mod doctor;
 mod document;
 mod evidence;
 mod exit;
+mod file;
 mod forecast;
 mod load;
 mod pipe;
@@ -14,6 +15,7 @@ mod plot;
 mod provoke;
 mod qos;
 mod record;
+mod rehearse;
 mod report;
 mod sched;
 mod show;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Sched(args) => sched::sched(&args),
+        Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

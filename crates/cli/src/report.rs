@@ -1,13 +1,10 @@
 //! `laggard report`: recordings for others to look at.
 
-use std::fs;
-use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context as _;
 use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
-use laggard_model::{Caveat, Keep, Manifest, Nanos};
+use laggard_model::{Caveat, Keep, Manifest};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
@@ -16,23 +13,29 @@ use laggard_report::why::Late;
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 
 use crate::args::ReportArgs;
+use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
-use crate::{evidence, forecast, pipe, qos, sched, show};
+use crate::{evidence, file, forecast, pipe, qos, sched, show};
 
 /// Threads that follow the courses: each has its own intervals, and more
 /// would not read faster from one disk.
 const THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("eight is not zero");
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
+    if !args.markdown {
+        laggard_report::page::check()?;
+    }
     let mut reports = Vec::new();
     let mut charts = Vec::new();
+    let mut singles = Vec::new();
     for dir in &args.recordings {
         if args.markdown {
             reports.push(show::report_of(dir, None)?);
         } else {
-            let (report, drawn) = drawn(dir)?;
+            let (report, drawn, seen) = drawn(dir)?;
             reports.push(report);
             charts.push(drawn);
+            singles.extend(seen);
         }
     }
     let is_good = reports.iter().all(|report| report.trust == Trust::Good);
@@ -40,7 +43,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         let text = laggard_report::markdown(&reports);
         match &args.output {
             None => pipe::print(&text)?,
-            Some(file) => write(file, &text)?,
+            Some(file) => file::write(file, "report", text.as_bytes())?,
         }
     } else {
         let data = answered(
@@ -51,9 +54,11 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
                 recordings: reports,
             },
             charts,
+            &evidence::gather(singles),
         )?;
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
-        write(file, &laggard_report::page::html(&data)?)?;
+        let page = laggard_report::page::html(&data)?;
+        file::write(file, "report", page.as_bytes())?;
         pipe::print(&format!("Wrote {}; open it in a browser\n", file.display()))?;
     }
     Ok(if is_good {
@@ -65,28 +70,22 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
 
 /// The page's data with what the recordings answer: forecasts, buffers, and
 /// the user's task set. One without any activation answers nothing.
-fn answered(args: &ReportArgs, report: Report, charts: Vec<Charts>) -> anyhow::Result<PageData> {
-    let holds_some = |one: &RecordingReport| {
-        one.duration_ns > Nanos::ZERO && one.services.iter().any(|row| row.latency.samples > 0)
-    };
-    let dirs: Vec<PathBuf> = args
-        .recordings
-        .iter()
-        .zip(&report.recordings)
-        .filter(|(_, one)| holds_some(one))
-        .map(|(dir, _)| dir.clone())
-        .collect();
-    let seen = evidence::read(&dirs)?;
+fn answered(
+    args: &ReportArgs,
+    report: Report,
+    charts: Vec<Charts>,
+    seen: &[Evidence],
+) -> anyhow::Result<PageData> {
     let loads: Vec<&LoadSeen> = seen.iter().map(|one| &one.seen).collect();
     let applications = qos::choices(args.app.as_deref())?;
     Ok(PageData {
         forecast: match loads.is_empty() {
             true => None,
-            false => Some(forecast::forecasts(&seen, None, &Horizon::ALL)?),
+            false => Some(forecast::forecasts(seen, None, &Horizon::ALL)?),
         },
         buffers: (!loads.is_empty()).then(|| laggard_report::page::buffers(&loads, applications)),
         sched: match &args.tasks {
-            Some(file) => sched::answers(file, &seen)?,
+            Some(file) => sched::answers(file, seen)?,
             None => Vec::new(),
         },
         report,
@@ -94,31 +93,11 @@ fn answered(args: &ReportArgs, report: Report, charts: Vec<Charts>) -> anyhow::R
     })
 }
 
-/// Under another name first, so that a reader never sees half a report.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let context = || format!("write the report `{}`", file.display());
-    let mut name = file
-        .file_name()
-        .ok_or_else(|| anyhow::anyhow!("give the name of a file after --output"))
-        .with_context(context)?
-        .to_owned();
-    name.push(".part");
-    let part = file.with_file_name(name);
-    let written = fs::File::create(&part)
-        .and_then(|mut part| part.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&part);
-    }
-    written.with_context(context)
-}
-
 /// A recording's figures, and what the page draws of them.
-pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
+pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts, Option<Single>)> {
     let recording = Recording::open(dir)?;
     let measured = show::measured(&recording, None)?;
-    let courses = courses(&recording, &measured);
+    let (courses, seen) = courses(&recording, &measured)?;
     let Manifest { lines, clock, .. } = measured.manifest.clone();
     let by_cpu = laggard_report::recording(measured.clone(), true);
     let report = laggard_report::recording(measured, false);
@@ -138,12 +117,16 @@ pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts)> {
         (&lines, clock.start_ns),
         late.as_ref(),
     );
-    Ok((report, charts))
+    Ok((report, charts, seen))
 }
 
-/// Every service over time. What cannot be read was found when the
-/// activations were counted, and is among the shortfalls already.
-fn courses(recording: &Recording, measured: &Measured) -> Vec<Course> {
+/// Every service over time, and what forecasts start from, in one pass; the
+/// second is absent where there is no activation. What cannot be read was found
+/// when the activations were counted, and is among the shortfalls already.
+fn courses(
+    recording: &Recording,
+    measured: &Measured,
+) -> anyhow::Result<(Vec<Course>, Option<Single>)> {
     let manifest = &measured.manifest;
     let is_partly = manifest.plan.keep == Keep::Tail;
     let groups = measured.fold.groups(&manifest.lines, false);
@@ -151,15 +134,43 @@ fn courses(recording: &Recording, measured: &Measured) -> Vec<Course> {
     let start = manifest.clock.start_ns;
     let end = manifest.clock.end_ns.or(measured.last).unwrap_or(start);
     let cut = Cut::new(start, end);
-    let make = || Courses::new(&manifest.lines, &focuses, cut);
+    let make = || {
+        (
+            Courses::new(&manifest.lines, &focuses, cut),
+            evidence::collector(manifest),
+        )
+    };
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let scanned = recording.scan_parallel(threads.min(THREADS), Wanted::all(), make, Courses::add);
-    let mut all = make();
-    scanned.states.into_iter().for_each(|part| all.merge(part));
+    let scanned = recording.scan_parallel(
+        threads.min(THREADS),
+        Wanted::all(),
+        make,
+        |(all, late), batch| {
+            all.add(batch);
+            late.add(batch);
+        },
+    );
+    let (mut all, mut late) = make();
+    for (part, part_late) in scanned.states {
+        all.merge(part);
+        late.merge(part_late);
+    }
     if is_partly {
         for one in recording.summaries().largest {
             all.add_largest(one.line, one.expiry, one.latency, one.missed);
         }
     }
-    all.into_courses()
+    let some = groups
+        .iter()
+        .any(|group| group.latency.histogram().count() > 0);
+    let seen = (some && end > start).then(|| {
+        let searched = Searched {
+            groups,
+            late,
+            last: measured.last,
+            shortfalls: measured.shortfalls.clone(),
+        };
+        evidence::single(recording, searched)
+    });
+    Ok((all.into_courses(), seen.transpose()?))
 }

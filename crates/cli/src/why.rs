@@ -2,11 +2,11 @@
 
 use laggard_model::Caveat;
 use laggard_record::Recording;
-use laggard_report::why::{self, Late};
+use laggard_report::why::{self, Late, WhyReport};
 
 use crate::args::WhyArgs;
 use crate::exit::Outcome;
-use crate::pipe;
+use crate::{evidence, file, pipe, usage};
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
     let dir = args.recording.display().to_string();
@@ -18,45 +18,86 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
              without `--episodes off`"
         );
     };
+    let mut episodes = read.episodes.as_slice();
     if let Some(number) = args.episode {
-        let Some(episode) = read.episodes.iter().find(|one| one.number == number) else {
+        let Some(episode) = episodes.iter().find(|one| one.number == number) else {
             anyhow::bail!(
                 "`{dir}` has no episode {number}; `laggard why {dir}` lists the largest of its {}",
                 read.episodes.len()
             );
         };
-        let text = if args.table4 {
-            why::table4([episode], &notes.symbols)
-        } else {
-            let line = recording
-                .manifest()
-                .lines
-                .get(usize::from(episode.line.0))
-                .ok_or_else(|| {
-                    anyhow::anyhow!("episode {number} is of a line that `{dir}` lacks")
-                })?;
-            why::episode_text(episode, *line, &notes.symbols)
-        };
-        pipe::print(&text)?;
-        return Ok(Outcome::Ok);
-    }
-    if args.table4 {
-        pipe::print(&why::table4(&read.episodes, &notes.symbols))?;
-        return Ok(Outcome::Ok);
+        episodes = std::slice::from_ref(episode);
     }
     let shortfalls = recording.shortfalls().iter().chain(&read.shortfalls);
     let late = Late {
         path: dir,
         manifest: recording.manifest(),
-        episodes: &read.episodes,
+        episodes,
         notes: &notes,
         shortfalls: shortfalls.map(Caveat::from).collect(),
     };
-    let report = why::why(&late, args.service, args.top);
-    if args.json {
-        pipe::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    if args.flame.is_some() || args.perfetto.is_some() {
+        return draw(args, &late);
+    }
+    pipe::print(&said(args, &late)?)?;
+    Ok(Outcome::Ok)
+}
+
+/// What is printed.
+fn said(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<String> {
+    let symbols = &late.notes.symbols;
+    if args.table4 {
+        return Ok(why::table4(late.episodes, symbols));
+    }
+    if let (Some(number), [episode]) = (args.episode, late.episodes) {
+        let lines = &late.manifest.lines;
+        let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
+            anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
+        })?;
+        return Ok(why::episode_text(episode, *line, symbols));
+    }
+    let mut report = why::why(late, args.service, args.top);
+    weigh(args, &mut report);
+    Ok(if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
-        pipe::print(&why::why_text(&report))?;
+        why::why_text(&report)
+    })
+}
+
+/// Adds what causes are worth, which takes all samples.
+fn weigh(args: &WhyArgs, report: &mut WhyReport) {
+    let weighed = || -> anyhow::Result<WhyReport> {
+        let mut weighed = report.clone();
+        for one in evidence::read(std::slice::from_ref(&args.recording))? {
+            let known = evidence::causes(&one)?;
+            let given = args.usage.map(|usage| usage.0);
+            let usage = given.or(one.usage).unwrap_or(usage::ALWAYS);
+            why::weigh(&mut weighed, &one.seen, &known, usage)?;
+        }
+        Ok(weighed)
+    };
+    match weighed() {
+        Ok(weighed) => *report = weighed,
+        Err(error) => report.sentences.push(format!(
+            "What the causes are worth cannot be told: {error:#}."
+        )),
+    }
+}
+
+/// Writes the files that were asked for.
+fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
+    if let Some(path) = &args.flame {
+        let svg = why::flame(late, args.service)?;
+        file::write(path, "flame graph", svg.as_bytes())?;
+        pipe::print(&format!("Wrote {}; open it in a browser\n", path.display()))?;
+    }
+    if let Some(path) = &args.perfetto {
+        file::write(path, "trace", &why::perfetto(late, args.service))?;
+        pipe::print(&format!(
+            "Wrote {}; open it in https://ui.perfetto.dev, which reads it without sending it anywhere\n",
+            path.display()
+        ))?;
     }
     Ok(Outcome::Ok)
 }

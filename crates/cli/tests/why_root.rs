@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// What a fault's thread is called, and so what `why` is to name.
-const CULPRIT: &str = "known-hog";
+const CULPRIT: &str = "lag/thread";
 const LENGTH: Nanos = Nanos::from_ms(3);
 
 fn laggard() -> Command {
@@ -37,10 +37,7 @@ fn disturb() -> Result<Vec<Hit>, disturb::DisturbError> {
 fn a_thread_that_is_more_urgent_is_named_with_its_cpu_and_length() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
-    let fault = thread::Builder::new()
-        .name(CULPRIT.into())
-        .spawn(disturb)
-        .unwrap();
+    let fault = thread::spawn(disturb);
     let recorded = laggard()
         .args(["record", "--quiet", "--cpus=0", "--services=fifo:90"])
         .args(["--duration=4s", "--threshold=1ms", "--episodes=on", "-o"])

@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_batch_gives_back_what_was_pushed(rows in proptest::collection::vec(any::<[Option<u32>; 9]>(), 0..20)) {
+        fn a_batch_gives_back_what_was_pushed(rows in proptest::collection::vec(any::<[Option<u32>; STAGES.len()]>(), 0..20)) {
             let pushed: Vec<Activation> = rows
                 .iter()
                 .zip(0..)

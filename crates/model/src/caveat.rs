@@ -84,6 +84,8 @@ pub enum CaveatKind {
     ExternalSource,
     /// Softirqs run in a thread, which waits for every thread above it.
     SoftirqThread,
+    /// A tracer of the kernel runs for a service, which costs every interrupt.
+    Tracer,
     /// The recording did not end properly.
     Unfinished,
 }
@@ -130,6 +132,7 @@ impl CaveatKind {
             | Self::CpuIsolated
             | Self::Clocksource
             | Self::PageFaults
+            | Self::Tracer
             | Self::Unfinished => Severity::Matters,
             Self::Lockdown
             | Self::AbilityAbsent

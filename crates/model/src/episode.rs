@@ -70,6 +70,8 @@ pub enum Activity {
     Work(Address),
     /// An idle state.
     Idle(u32),
+    /// Page faults, of the thread that runs.
+    PageFault,
 }
 
 /// Interrupts of the CPU itself, which have no number.
@@ -167,6 +169,27 @@ pub struct Stolen {
     pub step_ns: Nanos,
 }
 
+/// Time that the hypervisor ran something else on this CPU, by its own clock
+/// and to the nanosecond.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Steal {
+    /// The reading before.
+    pub since_ns: Nanos,
+    /// The reading that shows it, soon after the CPU went on.
+    pub at_ns: Nanos,
+    /// How much in between.
+    pub time_ns: Nanos,
+}
+
+/// A thread could have gone on, but its control group's CPU quota was used up.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Throttle {
+    /// When it was taken off the CPU.
+    pub at_ns: Nanos,
+    /// Which.
+    pub tid: Tid,
+}
+
 /// What the flight recorder knew of a window of time on one CPU.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Evidence {
@@ -178,12 +201,19 @@ pub struct Evidence {
     pub overwritten: bool,
     /// In order of time.
     pub events: Vec<FlightEvent>,
+    /// Threads that were stopped with their control group, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttles: Vec<Throttle>,
     /// In order of time; a little before and after the window too.
     pub samples: Vec<StackSample>,
     /// What took the samples, and how far apart; `None`: nothing did.
     pub sampler: Option<(Sampler, Nanos)>,
     /// `None`: no hypervisor's counter could be read.
     pub stolen: Option<Stolen>,
+    /// What was stolen, in order of time; `None`: the hypervisor's clock could
+    /// not be read, and only `stolen` tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steals: Option<Vec<Steal>>,
     /// System management interrupts around the window, where counted.
     pub smis: Option<u32>,
     /// Spans in which no recorded CPU, and there are several, did anything.

@@ -19,6 +19,7 @@ mod nanos;
 mod service;
 mod stage;
 mod symbols;
+mod task;
 mod throughput;
 mod usage;
 
@@ -29,7 +30,7 @@ pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
 pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
-    Stolen, Vector,
+    Steal, Stolen, Throttle, Vector,
 };
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
@@ -41,6 +42,7 @@ pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, Stage};
 pub use symbols::{EpisodeNotes, Symbol, Symbols};
+pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
 pub use usage::UsagePattern;
 

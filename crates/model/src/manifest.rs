@@ -34,6 +34,8 @@ pub enum Backend {
     Bpf,
     /// No BPF: expiry and user stage only.
     User,
+    /// The kernel's timerlat tracer alone: its two stages.
+    Tracer,
     /// A script: no real measurement.
     Fake,
 }
@@ -93,6 +95,11 @@ pub struct LoadRun {
     pub usage: Option<UsagePattern>,
     /// How it ended, where it ended before the recording.
     pub ended: Option<String>,
+    /// When it was told to begin to work, `CLOCK_MONOTONIC`: launched and set
+    /// up before measuring began, and begun after, as OSDI'99 2.2 does. Absent:
+    /// it worked already when measuring began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_ns: Option<Nanos>,
     /// How much work it did, where it counted that.
     #[serde(default)]
     pub throughput: Option<Throughput>,

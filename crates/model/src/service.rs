@@ -22,6 +22,8 @@ pub enum Service {
     Fifo(u8),
     /// A normal thread (`SCHED_OTHER`, nice 0).
     Other,
+    /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
+    Kthread,
 }
 
 impl Service {
@@ -31,6 +33,7 @@ impl Service {
             Self::Irq => Stage::Irq,
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
+            Self::Kthread => Stage::Kthread,
             Self::Fifo(_) | Self::Other => Stage::User,
         }
     }
@@ -47,6 +50,7 @@ impl fmt::Display for Service {
             Self::Irq => f.write_str("irq"),
             Self::Softirq => f.write_str("softirq"),
             Self::Worker => f.write_str("worker"),
+            Self::Kthread => f.write_str("kthread"),
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Other => f.write_str("other"),
         }
@@ -58,7 +62,9 @@ impl fmt::Display for Service {
 #[non_exhaustive]
 pub enum ParseServiceError {
     /// No service has this name.
-    #[error("`{0}` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, or other")]
+    #[error(
+        "`{0}` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, other, or kthread"
+    )]
     Unknown(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
@@ -73,6 +79,7 @@ impl FromStr for Service {
             "irq" => Ok(Self::Irq),
             "softirq" => Ok(Self::Softirq),
             "worker" => Ok(Self::Worker),
+            "kthread" => Ok(Self::Kthread),
             "other" => Ok(Self::Other),
             other => match other.split_once(':') {
                 Some(("fifo", priority)) => match priority.parse() {
@@ -108,7 +115,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "A level at which an application can get its code run.",
-            "pattern": "^(irq|softirq|worker|other|fifo:[1-9][0-9]?)$"
+            "pattern": "^(irq|softirq|worker|other|kthread|fifo:[1-9][0-9]?)$"
         })
     }
 }
@@ -168,6 +175,7 @@ mod tests {
             Service::Worker,
             Service::Fifo(90),
             Service::Other,
+            Service::Kthread,
         ] {
             assert_eq!(service.to_string().parse(), Ok(service));
         }

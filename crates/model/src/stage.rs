@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// The first instruction of the timer interrupt's handler.
     Irq,
+    /// A thread that handles the interrupt was switched in (devices whose
+    /// handlers run in threads).
+    #[serde(rename = "irq_thread")]
+    IrqThread,
     /// The kernel begins to run our timer's callback (direct route).
     Expire,
     /// The timer softirq was raised (deferred route).
@@ -30,11 +34,14 @@ pub enum Stage {
     User,
     /// The first instruction of our work item.
     Worker,
+    /// The first instruction after the wait of a kernel thread.
+    Kthread,
 }
 
 /// Every stage, in order.
-pub const STAGES: [Stage; 9] = [
+pub const STAGES: [Stage; 11] = [
     Stage::Irq,
+    Stage::IrqThread,
     Stage::Expire,
     Stage::Raise,
     Stage::Softirq,
@@ -43,6 +50,7 @@ pub const STAGES: [Stage; 9] = [
     Stage::Running,
     Stage::User,
     Stage::Worker,
+    Stage::Kthread,
 ];
 
 impl Stage {
@@ -55,6 +63,7 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Irq => "irq",
+            Self::IrqThread => "irq_thread",
             Self::Expire => "expire",
             Self::Raise => "raise",
             Self::Softirq => "softirq",
@@ -63,6 +72,7 @@ impl Stage {
             Self::Running => "running",
             Self::User => "user",
             Self::Worker => "worker",
+            Self::Kthread => "kthread",
         }
     }
 }

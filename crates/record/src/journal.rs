@@ -4,7 +4,8 @@
 //! `LGJ1`, the payload's length and its CRC-32 (both u32, little endian), then
 //! the payload. A payload is rows, one after the other, all numbers in LEB128:
 //!
-//! - flags: bit 0 to 8 for each stage that the row has, bit 9 for `missed`
+//! - flags: a bit for each stage that the row has ([`bit_of`]), bit 9 for
+//!   `missed`
 //! - line, seq
 //! - expiry, ns, less that of the row before in this frame (the first: less
 //!   zero), zigzag coded
@@ -17,7 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Activation, Batch, LineId, Nanos, STAGES};
+use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, Stage};
 
 use crate::WriteError;
 
@@ -25,7 +26,27 @@ const MAGIC: &[u8; 4] = b"LGJ1";
 const HEADER_BYTES: usize = 12;
 /// No frame that we write comes near this; a length above it is damage.
 const LARGEST_PAYLOAD: usize = 16 << 20;
-const MISSED: u64 = 1 << STAGES.len();
+const MISSED: u64 = 1 << 9;
+/// One more than any flags: a bit for each stage, and one for `missed`.
+const FLAGS_END: u64 = 1 << (STAGES.len() + 1);
+
+/// The bit of a stage, in the order in which stages came to be: a bit never
+/// changes its meaning.
+const fn bit_of(stage: Stage) -> u32 {
+    match stage {
+        Stage::Irq => 0,
+        Stage::Expire => 1,
+        Stage::Raise => 2,
+        Stage::Softirq => 3,
+        Stage::Signal => 4,
+        Stage::Waking => 5,
+        Stage::Running => 6,
+        Stage::User => 7,
+        Stage::Worker => 8,
+        Stage::IrqThread => 10,
+        Stage::Kthread => 11,
+    }
+}
 
 /// A journal that is being written.
 #[derive(Debug)]
@@ -152,8 +173,8 @@ fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>) -> Option<usize> {
 
 fn put_row(out: &mut Vec<u8>, row: &Activation, expiry_before: u64) {
     let mut flags = if row.missed { MISSED } else { 0 };
-    for (index, step) in row.steps.iter().enumerate() {
-        flags |= u64::from(step.is_some()) << index;
+    for (stage, step) in STAGES.into_iter().zip(row.steps) {
+        flags |= u64::from(step.is_some()) << bit_of(stage);
     }
     put_number(out, flags);
     put_number(out, row.line.0.into());
@@ -167,7 +188,7 @@ fn put_row(out: &mut Vec<u8>, row: &Activation, expiry_before: u64) {
 
 fn take_row(bytes: &mut &[u8], expiry_before: u64) -> Option<Activation> {
     let flags = take_number(bytes)?;
-    if flags >= MISSED << 1 {
+    if flags >= FLAGS_END {
         return None;
     }
     let line = LineId(u16::try_from(take_number(bytes)?).ok()?);
@@ -175,8 +196,8 @@ fn take_row(bytes: &mut &[u8], expiry_before: u64) -> Option<Activation> {
     let zigzag = take_number(bytes)?;
     let ahead = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
     let mut steps = [None; STAGES.len()];
-    for (index, step) in steps.iter_mut().enumerate() {
-        if flags >> index & 1 == 1 {
+    for (stage, step) in STAGES.into_iter().zip(&mut steps) {
+        if flags >> bit_of(stage) & 1 == 1 {
             *step = Some(Nanos::from_ns(take_number(bytes)?)).filter(|ns| ns.ns() != Batch::ABSENT);
         }
     }

@@ -69,6 +69,9 @@ impl Wanted {
     }
 }
 
+/// Stages that came after the first recordings, which have no column for them.
+const LATER_STAGES: [Stage; 2] = [Stage::IrqThread, Stage::Kthread];
+
 /// The rows, sorted by line and sequence number, as a Parquet file. Every
 /// row's line must be in `lines`.
 pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
@@ -220,9 +223,14 @@ impl Columns {
         };
         let mut steps = [const { None }; STAGES.len()];
         for (step, stage) in steps.iter_mut().zip(STAGES) {
-            if wanted.steps[stage.index()] {
-                *step = Some(long(&format!("{stage}_ns"))?);
+            if !wanted.steps[stage.index()] {
+                continue;
             }
+            *step = match long(&format!("{stage}_ns")) {
+                // Written before there was this stage.
+                Err(Damage::NoColumn(_)) if LATER_STAGES.contains(&stage) => None,
+                column => Some(column?),
+            };
         }
         let rows = group.metadata().num_rows();
         Ok(Self {

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{
-    Activation, Batch, Keep, LineId, LossReason, Nanos, SegmentEntry, Stage, State,
+    Activation, Batch, Keep, LineId, LossReason, Nanos, STAGES, SegmentEntry, Stage, State,
 };
 use laggard_record::{CreateError, Recorder, Recording, Shortfall, Wanted, WriteError};
 use proptest::prelude::{any, prop, proptest};
@@ -219,7 +219,7 @@ proptest! {
     #[test]
     fn any_rows_come_back_from_journal_and_segment(
         rows in prop::collection::vec(
-            (0_u16..4, 0..=i64::MAX as u64, any::<bool>(), any::<[Option<u32>; 9]>(), 0_u32..22),
+            (0_u16..4, 0..=i64::MAX as u64, any::<bool>(), any::<[Option<u32>; STAGES.len()]>(), 0_u32..22),
             0..200,
         ),
     ) {

@@ -134,6 +134,7 @@ mod tests {
             largest_episode: 1,
             largest_without_ns: Nanos::from_us(80),
             rhythm: None,
+            worth: Vec::new(),
         }
     }
 

@@ -96,6 +96,8 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
 /// the thread latency, which spans two of them.
 fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
+    // The timerlat tracer does not tell it.
+    let has_irq = group.steps[Stage::Irq.index()].histogram().count() > 0;
     let mut rows: Vec<StageRow> = STAGES
         .into_iter()
         .filter(|_| key.service != Service::Irq)
@@ -104,7 +106,10 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             service: key.service,
             route: key.route,
             stage,
-            name: part_name(stage, before_waking(group)).into(),
+            name: match stage {
+                Stage::Expire if !has_irq => "timer handling (expiry to expire)".into(),
+                _ => part_name(stage, before_waking(group)).into(),
+            },
             time: Figures::of(&group.steps[stage.index()], start),
         })
         .collect();
@@ -127,26 +132,34 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
 /// The stage that most wakeups came from.
 fn before_waking(group: &Group) -> Stage {
     let count = |stage: Stage| group.steps[stage.index()].histogram().count();
-    [Stage::Signal, Stage::Softirq, Stage::Expire]
-        .into_iter()
-        .find(|&stage| count(stage) * 2 > count(Stage::Waking))
-        .unwrap_or(Stage::Irq)
+    [
+        Stage::Signal,
+        Stage::Softirq,
+        Stage::Expire,
+        Stage::IrqThread,
+    ]
+    .into_iter()
+    .find(|&stage| count(stage) * 2 > count(Stage::Waking))
+    .unwrap_or(Stage::Irq)
 }
 
 /// The name in the field of the part that ends at `stage`.
 pub(crate) const fn part_name(stage: Stage, before_waking: Stage) -> &'static str {
     match (stage, before_waking) {
         (Stage::Irq, _) => "interrupt latency (expiry to irq)",
+        (Stage::IrqThread, _) => "interrupt thread (irq to irq_thread)",
         (Stage::Expire, _) => "timer handling (irq to expire)",
         (Stage::Raise, _) => "softirq raise (irq to raise)",
         (Stage::Softirq, _) => "softirq latency (raise to softirq)",
         (Stage::Signal, _) => "softirq to signal",
         (Stage::Waking, Stage::Signal) => "irq_work hop (signal to waking)",
         (Stage::Waking, Stage::Softirq) => "wakeup (softirq to waking)",
+        (Stage::Waking, Stage::IrqThread) => "wakeup (irq_thread to waking)",
         (Stage::Waking, Stage::Expire) => "wakeup (expire to waking)",
         (Stage::Waking, _) => "wakeup (irq to waking)",
         (Stage::Running, _) => "scheduling (waking to running)",
         (Stage::User, _) => "context switch (running to user)",
         (Stage::Worker, _) => "work queue (signal to worker)",
+        (Stage::Kthread, _) => "kernel thread (expire to kthread)",
     }
 }

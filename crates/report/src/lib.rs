@@ -16,6 +16,7 @@ pub mod page;
 pub mod picture;
 mod plot;
 pub mod qos;
+pub mod rehearsal;
 mod remedy;
 pub mod sched;
 mod sentences;

@@ -102,6 +102,7 @@ fn manifest() -> Manifest {
             command: Vec::new(),
             usage: None,
             ended: None,
+            begun_ns: None,
             throughput: None,
         }),
         host: Host {

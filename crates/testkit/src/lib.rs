@@ -1,5 +1,6 @@
-//! What the tests of several crates share: scripted recordings, test hosts.
+//! What the tests of several crates share: test hosts, and kernels compared on them.
 
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod versus;

@@ -2,5 +2,8 @@
 
 pub mod disturb;
 pub mod load;
+pub mod task;
 
+mod clock;
 mod scheduling;
+mod watchdog;

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use laggard_model::CpuList;
-use nix::sched::{CpuSet, sched_setaffinity};
+use laggard_model::{Cpu, CpuList};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// A thread's scheduling policy.
@@ -37,4 +37,21 @@ pub(crate) fn pin(cpus: &CpuList) -> io::Result<()> {
         set.set(usize::try_from(cpu.0).map_err(io::Error::other)?)?;
     }
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}
+
+/// Does `work` with the calling thread on `cpu`, and lets it go back to where
+/// it could run before.
+pub(crate) fn on_cpu<T>(cpu: Cpu, work: impl FnOnce() -> T) -> io::Result<T> {
+    let own = Pid::from_raw(0);
+    let before = sched_getaffinity(own)?;
+    pin(&CpuList::from_iter([cpu]))?;
+    let done = work();
+    sched_setaffinity(own, &before)?;
+    Ok(done)
+}
+
+/// Lets timers of the calling thread expire when they were programmed to. The
+/// kernel otherwise delays a normal thread's by up to 50 us to save wakeups.
+pub(crate) fn refuse_timer_slack() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_timerslack(1)?)
 }

@@ -229,6 +229,55 @@ fn a_parent_that_waits() {
     thread::sleep(DEADLINE);
 }
 
+/// A load that works, which is to make `marker`, only after the word.
+fn held(marker: &Path) -> LoadProcess {
+    let script = format!(
+        "echo ready; read -r word && echo $word > {}; sleep 1000",
+        marker.display()
+    );
+    Launch::new(sh(&script)).held().start().unwrap()
+}
+
+#[test]
+fn a_held_load_is_ready_first_and_works_after_the_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("marker");
+    let mut load = held(&marker);
+    eventually("readiness", || load.is_ready().unwrap().then_some(()));
+    thread::sleep(Duration::from_millis(100));
+    assert!(!marker.exists());
+
+    load.begin();
+
+    eventually("work", || marker.exists().then_some(()));
+    load.stop().unwrap();
+}
+
+#[test]
+fn a_held_load_that_is_stopped_never_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("marker");
+    let load = held(&marker);
+    eventually("readiness", || load.is_ready().unwrap().then_some(()));
+
+    load.stop().unwrap();
+
+    assert!(!marker.exists());
+}
+
+#[test]
+fn a_load_that_ends_before_it_is_ready_is_not_ready() {
+    let mut load = Launch::new(sh("echo no display >&2; exit 3"))
+        .held()
+        .start()
+        .unwrap();
+
+    let ended = eventually("the end", || load.poll().unwrap());
+
+    assert!(!load.is_ready().unwrap());
+    assert_eq!(ended.to_string(), "exit status 3: no display");
+}
+
 #[test]
 fn a_built_in_load_reports_its_throughput_when_it_is_stopped() {
     let script = tempfile::NamedTempFile::new().unwrap();
@@ -264,7 +313,7 @@ fn a_program_that_runs_a_load() {
     };
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop)).unwrap();
-    let done = load::run(name.parse().unwrap(), &stop).unwrap();
+    let done = load::run(name.parse().unwrap(), &stop, &|| ()).unwrap();
     println!("{}", serde_json::to_string(&done).unwrap());
     std::process::exit(0);
 }

@@ -168,7 +168,9 @@ function option(picked: Answer[], now: Buffering): Option {
       : [{ value: [(now.period * now.buffers) / 1e6, own.mttf ?? own.low, `${service.name}: ${mttf(own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
   );
   const heights = picked.flatMap(({ points }) => points.flatMap((point) => (one ? [height(point), point.figures.low] : height(point))));
-  const [lowest, highest] = [Math.min(...heights, 1e9), Math.max(...heights, GOALS[0]![1])];
+  const hour = GOALS[0]![1];
+  // The goal of an hour is always in sight, with some room above.
+  const [lowest, highest] = [Math.min(...heights, hour), Math.max(...heights, 1.5 * hour)];
   const [bottom, top] = [MEAN_TIMES.findLast(([ns]) => ns <= lowest) ?? MEAN_TIMES[0]!, MEAN_TIMES.find(([ns]) => ns >= highest) ?? MEAN_TIMES.at(-1)!];
   const labels = MEAN_TIMES.filter(([ns]) => ns >= bottom[0] && ns <= top[0]);
   const x = axisLook("total buffering (ms)", 30);
@@ -250,7 +252,7 @@ function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering)
     if (typeof own === "string") return [service.name, "-", "-", "see below", "-", "-", ...goals];
     return [
       service.name,
-      `${meanTime(own.exposure)} (${service.cpus} CPUs)`,
+      `${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"})`,
       own.failures.toFixed(1),
       mttf(own),
       hourly(own.latePerHour),

@@ -8,6 +8,7 @@ import { count, meanTime, time, timeOrDash } from "../format";
 const METHODS: Record<string, string> = {
   order_statistics: "ranks of the peaks, no model",
   peaks_over_threshold: "a model of the tail, an extrapolation",
+  by_cause: "cause by cause: periodic ones as often as they come, a model of each other tail",
 };
 
 export function forecast({ forecast }: PageData): HTMLElement | null {

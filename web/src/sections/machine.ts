@@ -7,6 +7,7 @@ import { bytes, count, span, time } from "../format";
 const BACKENDS = {
   bpf: "eBPF: every stage",
   user: "no BPF: expiry and user stage only",
+  tracer: "the timerlat tracer: expire and kthread stage",
   fake: "a script, not a measurement",
 } as const;
 

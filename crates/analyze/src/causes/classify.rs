@@ -10,7 +10,7 @@ use super::context::{Context, Slice, Thread};
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
 const HRTIMER_SOFTIRQ: u32 = 8;
 /// Two programs on one tracepoint stamp it within this time.
-const SAME_INSTANT: Nanos = Nanos::from_us(10);
+pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
 /// A timer's interrupt that comes within this time was delivered as fast as
 /// machines do, also virtual ones.
 const DELIVERY: Nanos = Nanos::from_us(20);
@@ -47,9 +47,11 @@ impl<'a> Judge<'a> {
         at_end: Option<&Context>,
     ) -> Self {
         let first = |stages: &[Stage]| stages.iter().find_map(|&stage| episode.at(stage));
-        let has_thread = service.is_thread() || service == Service::Worker;
+        let has_thread =
+            service.is_thread() || matches!(service, Service::Worker | Service::Kthread);
         let interrupted = first(&[
             Stage::Irq,
+            Stage::IrqThread,
             Stage::Expire,
             Stage::Raise,
             Stage::Softirq,
@@ -68,7 +70,9 @@ impl<'a> Judge<'a> {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Fifo(_) | Service::Other, Route::Direct) => interrupted,
+            (Service::Kthread, _) | (Service::Fifo(_) | Service::Other, Route::Direct) => {
+                interrupted
+            }
             (Service::Fifo(_) | Service::Other, Route::Deferred) => {
                 first(&[Stage::Waking, Stage::Running])
             }
@@ -229,6 +233,9 @@ impl<'a> Judge<'a> {
         let Some(ours) = &self.ours else {
             return self.judge_deferred(slice, thread);
         };
+        if self.is_throttled(slice, ours) {
+            return (CauseClass::Throttled, None);
+        }
         if thread.tid == ours.tid {
             let runs = self.episode.at(Stage::Running);
             return match runs.is_some_and(|runs| slice.from >= runs) {
@@ -265,6 +272,27 @@ impl<'a> Judge<'a> {
                 sample.and_then(|(frame, _)| frame),
             ),
         }
+    }
+
+    /// Whether the service's thread, which is not the one that runs, was
+    /// stopped with its control group and has not come back.
+    fn is_throttled(&self, slice: &Slice, ours: &Thread) -> bool {
+        let runs = slice.context.thread.as_ref();
+        runs.is_some_and(|thread| thread.tid != ours.tid)
+            && self.episode.evidence.throttles.iter().any(|throttle| {
+                throttle.tid == ours.tid
+                    && throttle.at_ns <= slice.from
+                    && !self.came_back(ours, throttle.at_ns, slice.from)
+            })
+    }
+
+    /// Whether `thread` was switched in after `from` and up to `to`.
+    fn came_back(&self, thread: &Thread, from: Nanos, to: Nanos) -> bool {
+        self.episode.evidence.events.iter().any(|event| {
+            let is_thread =
+                matches!(&event.what, Happening::Switch { tid, .. } if *tid == thread.tid);
+            is_thread && event.at_ns > from && event.at_ns <= to
+        })
     }
 
     /// The innermost kernel address of a sample in the slice, and whether it

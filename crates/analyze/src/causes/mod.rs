@@ -7,17 +7,27 @@
 //! net: an interrupt within a thread's time is the interrupt's.
 
 mod classify;
+mod composition;
 mod context;
+mod fault;
 mod rank;
 mod rhythm;
+mod samples;
 mod silence;
+mod steal;
+mod timeline;
 
-use laggard_model::{Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span};
+use laggard_model::{
+    Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
+};
 
 use classify::Judge;
+pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
 pub use rhythm::{Rhythm, rhythm};
+pub use samples::samples_by_part;
+pub use timeline::{Timeline, timelines};
 
 /// A slice of an episode and to whom it was counted.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,7 +66,8 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
             causes: Vec::new(),
         };
     }
-    let silences = silence::silences(evidence);
+    let stolen = steal::stolen(evidence);
+    let silences = silence::silences(evidence, stolen.as_deref().unwrap_or_default());
     let mut cuts: Vec<Nanos> = episode
         .stages
         .values()
@@ -65,7 +76,8 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
     cuts.extend(
         silences
             .iter()
-            .flat_map(|silence| [silence.from_ns, silence.to_ns]),
+            .chain(stolen.iter().flatten())
+            .flat_map(|span| [span.from_ns, span.to_ns]),
     );
     let slices = context::slices(evidence, from, to, &cuts);
     let judge = Judge::new(
@@ -80,8 +92,11 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         .enumerate()
         .map(|(index, slice)| {
             let known = first_known.is_some_and(|first| slice.from >= first);
-            let silent = silence_at(&silences, slice);
-            let (class, culprit) = if !known && evidence.overwritten {
+            let silent = span_at(&silences, slice);
+            let stolen = span_at(stolen.as_deref().unwrap_or_default(), slice);
+            let (class, culprit) = if stolen.is_some() {
+                (CauseClass::Stolen, Culprit::default())
+            } else if !known && evidence.overwritten {
                 classify::unexplained("the flight recorder had been overwritten")
             } else if !known {
                 classify::unexplained("nothing is known of what ran")
@@ -102,10 +117,23 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
     Explanation { parts, causes }
 }
 
-fn silence_at<'a>(silences: &'a [Span], slice: &Slice) -> Option<&'a Span> {
-    silences
+/// As [`explain`], and says what the names of functions tell of a culprit.
+pub fn explain_named(
+    episode: &Episode,
+    service: Service,
+    route: Route,
+    symbols: &Symbols,
+) -> Explanation {
+    let mut found = explain(episode, service, route);
+    fault::name_page_faults(&mut found, episode, symbols);
+    found
+}
+
+/// The span in which the whole slice lies.
+fn span_at<'a>(spans: &'a [Span], slice: &Slice) -> Option<&'a Span> {
+    spans
         .iter()
-        .find(|silence| silence.from_ns <= slice.from && slice.to <= silence.to_ns)
+        .find(|span| span.from_ns <= slice.from && slice.to <= span.to_ns)
 }
 
 /// Interrupts cut the stay of a thread that cannot be preempted into many

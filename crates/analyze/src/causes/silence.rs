@@ -14,23 +14,32 @@ use super::context::Context;
 /// A busy CPU without a sampler leaves a record at least at each tick.
 const WITHOUT_SAMPLER: Nanos = Nanos::from_ms(11);
 
-/// The silent stretches that touch the window, in order.
-pub(super) fn silences(evidence: &Evidence) -> Vec<Span> {
-    let longest = match evidence.sampler {
-        Some((_, period)) => Nanos::from_ns(period.ns().saturating_mul(5) / 2),
-        None => WITHOUT_SAMPLER,
-    };
+/// Every instant at which the CPU left a record, in order.
+pub(super) fn signs(evidence: &Evidence) -> Vec<Nanos> {
     let events = evidence.events.iter().map(|event| event.at_ns);
     let samples = evidence.samples.iter().map(|sample| sample.at_ns);
     let mut signs: Vec<Nanos> = events.chain(samples).collect();
     signs.sort_unstable();
     signs
+}
+
+/// The silent stretches that touch the window, in order. What is known to be
+/// stolen, at their ends, is not part of them.
+pub(super) fn silences(evidence: &Evidence, stolen: &[Span]) -> Vec<Span> {
+    let longest = match evidence.sampler {
+        Some((_, period)) => Nanos::from_ns(period.ns().saturating_mul(5) / 2),
+        None => WITHOUT_SAMPLER,
+    };
+    let left = |from_ns: Nanos, to_ns: Nanos| {
+        let stolen = stolen.iter().find(|span| span.to_ns == to_ns);
+        let to_ns = stolen.map_or(to_ns, |span| span.from_ns.max(from_ns));
+        Span { from_ns, to_ns }
+    };
+    signs(evidence)
         .windows(2)
-        .filter(|two| two[1] > two[0] + longest && two[1] > evidence.from_ns)
-        .map(|two| Span {
-            from_ns: two[0],
-            to_ns: two[1],
-        })
+        .filter(|two| two[1] > evidence.from_ns)
+        .map(|two| left(two[0], two[1]))
+        .filter(|span| span.to_ns > span.from_ns + longest)
         .collect()
 }
 
@@ -73,11 +82,12 @@ pub(super) fn explain(
 /// What the counters of hypervisor and firmware, and the other CPUs, say.
 fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)> {
     let length = silence.to_ns.saturating_sub(silence.from_ns);
-    // The counter moves in steps, and at the next tick only.
+    // The counter moves in steps, and at the next tick only. Where the
+    // hypervisor's clock can be read, that one tells, and this one nothing more.
     let stolen = evidence.stolen.is_some_and(|stolen| {
         stolen.time_ns > Nanos::ZERO && length <= stolen.time_ns + stolen.step_ns * 2
     });
-    if stolen {
+    if stolen && evidence.steals.is_none() {
         return Some((CauseClass::Stolen, Culprit::default()));
     }
     let middle = Nanos::from_ns(silence.from_ns.ns().midpoint(silence.to_ns.ns()));
@@ -101,7 +111,11 @@ fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)>
 /// delayed, so its silence says nothing of interrupts.
 fn first_after<'a>(silence: &Span, evidence: &'a Evidence) -> Option<&'a StackSample> {
     let (sampler, period) = evidence.sampler?;
-    let soon = silence.to_ns + period;
+    // What was stolen at its end comes before the next record.
+    let sign = signs(evidence)
+        .into_iter()
+        .find(|&at| at >= silence.to_ns)?;
+    let soon = sign + period;
     evidence
         .samples
         .iter()

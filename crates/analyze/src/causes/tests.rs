@@ -64,7 +64,7 @@ impl Scene {
     }
 
     fn ours(self, at: i64) -> Self {
-        self.switch(at, OURS, "laggard/1/fifo:", 9)
+        self.switch(at, OURS, "lag/1/fifo:90", 9)
     }
 
     fn during(self, from: i64, to: i64, activity: Activity) -> Self {

@@ -8,11 +8,13 @@ mod binomial;
 mod dispersion;
 mod order;
 mod power;
+mod prediction;
 mod rate;
 mod ratio;
 
 pub use dispersion::{Dispersion, dispersion_index};
 pub use order::{QuantileBounds, quantile_interval, quantile_interval_of_sorted};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};
+pub use prediction::predicted_count;
 pub use rate::{mean_time_interval, rate_interval, rate_upper_limit, widened};
 pub use ratio::{RateRatio, Tails, rate_ratio};

@@ -25,7 +25,10 @@ const fn rank(service: Service) -> u8 {
     match service {
         Service::Irq => 0,
         Service::Softirq => 1,
-        Service::Fifo(priority) => 102 - priority,
+        // A FIFO thread of priority 95, before the user's of that priority.
+        Service::Kthread => 7,
+        Service::Fifo(priority) if priority > 95 => 102 - priority,
+        Service::Fifo(priority) => 103 - priority,
         Service::Other => 103,
         Service::Worker => 104,
     }

@@ -54,6 +54,13 @@ pub enum Method {
         /// How many peaks were above it.
         peaks: usize,
     },
+    /// From a mixture of causes, each periodic or with a Pareto tail.
+    ByCause {
+        /// How many.
+        sources: usize,
+        /// How many of them are periodic.
+        periodic: usize,
+    },
 }
 
 /// A return level.
@@ -138,7 +145,7 @@ fn by_order(
 }
 
 /// Limits of what a model may extrapolate from.
-fn limits(peaks: &Peaks, horizon: f64, settings: &Settings) -> Vec<Reason> {
+pub(super) fn limits(peaks: &Peaks, horizon: f64, settings: &Settings) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let (count, needed) = (peaks.sizes().len(), settings.fewest_peaks);
     if count < needed {
@@ -158,7 +165,7 @@ fn limits(peaks: &Peaks, horizon: f64, settings: &Settings) -> Vec<Reason> {
 
 /// What speaks against independent peaks of a steady process; nothing can with
 /// fewer than 20 of them.
-fn doubts(peaks: &Peaks) -> Vec<Reason> {
+pub(super) fn doubts(peaks: &Peaks) -> Vec<Reason> {
     let sizes = peaks.sizes();
     let mut doubts = Vec::new();
     if sizes.len() < 20 {
@@ -235,7 +242,9 @@ fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
     candidates.into_iter().nth(rejected).ok_or(Reason::NoFit)
 }
 
-fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Reason> {
+/// The tail above the lowest threshold that fits, and how many peaks are
+/// above it.
+pub(super) fn tail_of(peaks: &Peaks, settings: &Settings) -> Result<(Tail, usize), Reason> {
     let chosen = chosen(peaks.sizes())?;
     let shape = chosen.likely.shape;
     if shape >= settings.heavy_shape {
@@ -250,6 +259,20 @@ fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate
         rate: count as f64 / peaks.exposure(),
         excess: fit_quasi_bayes(&chosen.excesses)?,
     };
+    Ok((tail, count))
+}
+
+/// Refuses an interval whose upper limit is of no use.
+pub(super) fn useful(value: f64, interval: Interval) -> Result<Interval, Reason> {
+    let high = interval.high;
+    if !high.is_finite() || high > 3.0 * value {
+        return Err(Reason::Uncertain { value, high });
+    }
+    Ok(interval)
+}
+
+fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Reason> {
+    let (tail, count) = tail_of(peaks, settings)?;
     let value = tail.return_level(horizon)?;
     let interval = bootstrap_interval(
         tail,
@@ -258,13 +281,9 @@ fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate
         settings.confidence,
         settings.bootstrap,
     )?;
-    let high = interval.high;
-    if !high.is_finite() || high > 3.0 * value {
-        return Err(Reason::Uncertain { value, high });
-    }
     Ok(Estimate {
         value,
-        interval,
+        interval: useful(value, interval)?,
         method: Method::PeaksOverThreshold { tail, peaks: count },
         doubts: Vec::new(),
     })

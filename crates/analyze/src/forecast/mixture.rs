@@ -110,7 +110,12 @@ impl Mixture {
                     *tail = redrawn(*tail, *exposure, &mut random)?;
                 }
             }
-            levels.push(drawn.return_level(horizon)?);
+            // A level below the threshold is known no better than that.
+            levels.push(
+                drawn
+                    .return_level(horizon)
+                    .unwrap_or_else(|_| drawn.floor()),
+            );
         }
         at_least("bootstrap rounds", &levels, 2)?;
         let levels = sorted(&levels);
@@ -160,7 +165,7 @@ impl Mixture {
     }
 
     /// The level from which on every random source is known.
-    fn floor(&self) -> f64 {
+    pub(super) fn floor(&self) -> f64 {
         self.sources
             .iter()
             .fold(0.0, |floor: f64, source| match source {

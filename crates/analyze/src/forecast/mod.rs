@@ -6,10 +6,12 @@
 //! an interval, or refuses and says why. The rest are its parts.
 
 mod bootstrap;
+mod by_cause;
 mod clusters;
 mod empirical;
 mod extremal;
 mod fit;
+mod labels;
 mod level;
 mod maxima;
 mod mixture;
@@ -22,16 +24,18 @@ mod stationarity;
 mod threshold;
 
 pub use bootstrap::{Bootstrap, bootstrap_interval};
+pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
 pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
 pub use extremal::{GapsEstimate, extremal_index, extremal_index_by_gaps, extremal_index_by_runs};
 pub use fit::{
     FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile, cramer_von_mises,
 };
+pub use labels::{Explained, Labels};
 pub use level::{Estimate, Method, Settings, return_level};
 pub use maxima::{ExtremeValue, fit_maxima, fit_maxima_by_moments};
 pub use mixture::{Mixture, Source};
-pub use observed::{Observation, peaks_of, periodic_share};
+pub use observed::{Observation, Observed, PeakSpan, observe, peaks_of, periodic_share};
 pub use pareto::{Fitted, Pareto, Tail, fit_bins, fit_likelihood, fit_moments, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use profile::{RateUncertainty, profile_interval};

@@ -30,6 +30,26 @@ pub struct Observation<'a> {
     pub streams: Vec<&'a Stream>,
 }
 
+/// The peaks of observations, and where each came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The peaks, one observation after the other.
+    pub peaks: Peaks,
+    /// By peak: from when to when its cluster was late.
+    pub spans: Vec<PeakSpan>,
+}
+
+/// When the exceedances of a peak's cluster expired.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PeakSpan {
+    /// Which observation, counted from 0.
+    pub observation: usize,
+    /// The first expiry, `CLOCK_MONOTONIC`.
+    pub from: Nanos,
+    /// The last one.
+    pub to: Nanos,
+}
+
 /// The largest peaks of `observations`, one after the other, in ns: what is
 /// late on several CPUs at once is one peak, so that levels are those of the
 /// worst CPU. At least twice as many are kept as `horizon` fits into the
@@ -38,25 +58,42 @@ pub struct Observation<'a> {
 /// # Errors
 /// When there is no observation, or one has no length.
 pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks, InputError> {
+    Ok(observe(observations, horizon)?.peaks)
+}
+
+/// The peaks of [`peaks_of`], and where each came from.
+///
+/// # Errors
+/// As [`peaks_of`].
+pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observed, InputError> {
     let exposure: f64 = observations.iter().map(|one| ns(one.duration)).sum();
     crate::input::positive("exposure", exposure)?;
     let most = LEAST_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
     let threshold = threshold(observations, exposure, most);
-    let mut clusters: Vec<Cluster> = Vec::new();
+    let mut clusters: Vec<(Cluster, PeakSpan)> = Vec::new();
     let mut before = 0.0;
-    for one in observations {
+    for (observation, one) in observations.iter().enumerate() {
         let (times, latencies) = late_of(one, threshold);
         let found = decluster(&times, &latencies, threshold, RUN_NS)?;
-        clusters.extend(found.into_iter().map(|cluster| Cluster {
-            time: (before + cluster.time).min(exposure),
-            ..cluster
+        clusters.extend(found.into_iter().map(|cluster| {
+            let span = PeakSpan {
+                observation,
+                from: one.start + nanos(cluster.first),
+                to: one.start + nanos(cluster.last),
+            };
+            let time = (before + cluster.time).min(exposure);
+            (Cluster { time, ..cluster }, span)
         }));
         before += ns(one.duration);
     }
-    let sizes: Vec<f64> = clusters.iter().map(|cluster| cluster.peak).collect();
+    let sizes: Vec<f64> = clusters.iter().map(|(cluster, _)| cluster.peak).collect();
     let threshold = descending(&sizes).get(most).copied().unwrap_or(threshold);
-    clusters.retain(|cluster| cluster.peak > threshold);
-    Peaks::of(&clusters, threshold, exposure)
+    clusters.retain(|(cluster, _)| cluster.peak > threshold);
+    let (clusters, spans): (Vec<Cluster>, Vec<PeakSpan>) = clusters.into_iter().unzip();
+    Ok(Observed {
+        peaks: Peaks::of(&clusters, threshold, exposure)?,
+        spans,
+    })
 }
 
 /// Periodic sources among the largest peaks of each recording by itself, and
@@ -99,6 +136,12 @@ pub fn periodic_share(
 
 fn ns(time: Nanos) -> f64 {
     time.ns() as f64
+}
+
+/// A time since the start of an observation, which is not negative.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nanos(ns: f64) -> Nanos {
+    Nanos::from_ns(ns as u64)
 }
 
 /// The latency above which exceedances are far enough apart and many enough;

@@ -34,6 +34,12 @@ pub enum Reason {
         /// Its share, 0 to 1.
         share: f64,
     },
+    /// Of too many peaks nobody knows the cause.
+    #[error("the causes of {:.0} % of the peaks are not known; record with a larger `--max-episodes-per-minute`", 100.0 * share)]
+    CausesUnknown {
+        /// Their share, 0 to 1.
+        share: f64,
+    },
     /// Too many peaks are equal.
     #[error("{:.0} % of the peaks are equal; the timer is too coarse", 100.0 * share)]
     Ties {

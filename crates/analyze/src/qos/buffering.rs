@@ -7,13 +7,13 @@ use crate::input::{between, not_negative, positive};
 /// miss: rounding in sums of times must not decide.
 const ROUNDING: f64 = 1e-12;
 
-/// `buffers` buffers of `period` each, every one filled by `compute` of work;
-/// both times in the unit of the latencies.
+/// `buffers` buffers of `period` each, every one filled by `compute` of work,
+/// or a periodic job with a deadline; all times in the unit of the latencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffering {
-    buffers: u32,
     period: f64,
     compute: f64,
+    tolerance: f64,
 }
 
 impl Buffering {
@@ -30,20 +30,33 @@ impl Buffering {
                 range: "2 or more",
             });
         }
+        let tolerance = f64::from(buffers - 1) * positive("buffer period", period)?;
+        Self::with_deadline(period, compute, tolerance)
+    }
+
+    /// A stream of jobs, one each `period`, that miss when they end more than
+    /// `deadline` after they were due.
+    ///
+    /// # Errors
+    /// With a period that is not positive, a compute time that is negative or
+    /// as long as the period, or a deadline shorter than the compute time.
+    pub fn with_deadline(period: f64, compute: f64, deadline: f64) -> Result<Self, InputError> {
         positive("buffer period", period)?;
         not_negative("compute time", compute)?;
         let range = "shorter than the buffer period";
         between("compute time", compute, (-1.0, period), range)?;
+        if deadline < compute || !deadline.is_finite() {
+            return Err(InputError::OutOfRange {
+                name: "deadline",
+                value: deadline,
+                range: "as long as the compute time or longer",
+            });
+        }
         Ok(Self {
-            buffers,
             period,
             compute,
+            tolerance: deadline,
         })
-    }
-
-    /// How many buffers.
-    pub const fn buffers(self) -> u32 {
-        self.buffers
     }
 
     /// The length of one buffer: a job starts every so often.
@@ -56,9 +69,10 @@ impl Buffering {
         self.compute
     }
 
-    /// The latency tolerance (n - 1) t: a job that responds later misses.
-    pub fn tolerance(self) -> f64 {
-        f64::from(self.buffers - 1) * self.period
+    /// The latency tolerance, (n - 1) t or the deadline: a job that responds
+    /// later misses.
+    pub const fn tolerance(self) -> f64 {
+        self.tolerance
     }
 
     /// Whether a job that takes `response` from its due start misses.
@@ -66,7 +80,7 @@ impl Buffering {
         response > self.tolerance() * (1.0 + ROUNDING)
     }
 
-    /// The slack (n - 1) t - c: a start later than this makes a job miss.
+    /// The slack, tolerance - c: a start later than this makes a job miss.
     pub fn slack(self) -> f64 {
         self.tolerance() - self.compute
     }
@@ -87,5 +101,20 @@ mod tests {
             "compute time is 6; it must be shorter than the buffer period"
         );
         assert!(Buffering::new(2, f64::NAN, 1.0).is_err());
+    }
+
+    #[test]
+    fn a_deadline_is_a_tolerance_of_any_length() {
+        let one = Buffering::with_deadline(6.0, 1.0, 2.5).unwrap();
+
+        assert_eq!((one.tolerance(), one.slack()), (2.5, 1.5));
+        assert_eq!(
+            Buffering::with_deadline(6.0, 1.0, 0.5)
+                .unwrap_err()
+                .to_string(),
+            "deadline is 0.5; it must be as long as the compute time or longer"
+        );
+        let buffers = Buffering::new(3, 6.0, 1.0).unwrap();
+        assert_eq!(Buffering::with_deadline(6.0, 1.0, 12.0), Ok(buffers));
     }
 }

@@ -8,8 +8,8 @@ use crate::input::{not_negative, positive};
 /// What missed in one replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LateJobs {
-    /// Jobs that missed.
-    pub misses: usize,
+    /// When each job that missed was due.
+    pub misses: Vec<f64>,
     /// When the first late job of each run of consecutive misses was due.
     pub episodes: Vec<f64>,
 }
@@ -51,9 +51,11 @@ pub fn late_jobs(
         }
         cpu.work(cost);
         let missed = buffering.is_missed(cpu.now() - due);
-        late.misses += usize::from(missed);
-        if missed && !before {
-            late.episodes.push(due);
+        if missed {
+            late.misses.push(due);
+            if !before {
+                late.episodes.push(due);
+            }
         }
         before = missed;
         job += 1.0;
@@ -77,7 +79,7 @@ pub fn late_over_phases(
     for index in 0..phases {
         let phase = (f64::from(index) + 0.5) / count * buffering.period();
         let late = late_jobs(blackouts, until, buffering, phase, base)?;
-        misses += late.misses;
+        misses += late.misses.len();
         episodes += late.episodes.len();
     }
     Ok(MeanReplay {
@@ -112,7 +114,7 @@ mod tests {
 
             let late = late_jobs(&blackouts, now + 100.0, buffering, phase, base).unwrap();
 
-            prop_assert_eq!((late.misses, late.episodes.len()), (whole.misses, whole.episodes));
+            prop_assert_eq!((late.misses.len(), late.episodes.len()), (whole.misses, whole.episodes));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! How often a stream of jobs fails, with an interval (METHODS 1.4, 1.7).
 
-use super::{Buffering, MeanReplay, late_jobs, late_over_phases};
-use crate::counts::{dispersion_index, rate_interval, rate_upper_limit, widened};
+use super::{Buffering, LateJobs, MeanReplay, late_jobs, late_over_phases};
+use crate::counts::{Dispersion, dispersion_index, rate_interval, rate_upper_limit, widened};
 use crate::exceedance::StreamBlackouts;
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
 /// Phases over which each replay is averaged.
-const PHASES: u32 = 16;
+pub(super) const PHASES: u32 = 16;
 /// Windows in which episodes are counted to see whether they come in bursts.
 const WINDOWS: usize = 20;
 
@@ -100,20 +100,39 @@ pub fn outlook(
     })
 }
 
-fn failures_in(replay: MeanReplay) -> f64 {
-    replay.episodes.max(replay.misses / LONG_RUN)
+pub(super) fn failures_in(replay: MeanReplay) -> f64 {
+    failures_of_counts(replay.episodes, replay.misses)
+}
+
+/// The failures that `episodes` runs of late jobs with `misses` jobs in all
+/// count as: a run of more than 100 counts once per 100.
+pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
+    episodes.max(misses / LONG_RUN)
 }
 
 /// The index of dispersion of episodes in windows of the time, all CPUs
 /// together, where it is not that of a Poisson process: stalls that hit
 /// several CPUs at once count here, too.
 fn burstiness(observed: &[Observed], buffering: Buffering) -> Result<Option<f64>, InputError> {
+    let found = dispersion(observed, buffering, |late| &late.episodes)?;
+    Ok(found
+        .filter(|found| found.p < 0.01 && found.index > 1.0)
+        .map(|found| found.index))
+}
+
+/// How the counts of `what` vary over windows of the time; `None` without any.
+pub(super) fn dispersion(
+    observed: &[Observed],
+    buffering: Buffering,
+    what: impl Fn(&LateJobs) -> &[f64],
+) -> Result<Option<Dispersion>, InputError> {
     let longest = observed.iter().map(|one| one.exposure).fold(0.0, f64::max);
     let mut counts = vec![0.0; WINDOWS];
     for one in observed {
         let phase = buffering.period() / 2.0;
         let blackouts = &one.blackouts.middle;
-        for at in late_jobs(blackouts, one.exposure, buffering, phase, one.base)?.episodes {
+        let late = late_jobs(blackouts, one.exposure, buffering, phase, one.base)?;
+        for at in what(&late) {
             let window = crate::sample::index(at / longest * WINDOWS as f64);
             counts[window.min(WINDOWS - 1)] += 1.0;
         }
@@ -121,8 +140,7 @@ fn burstiness(observed: &[Observed], buffering: Buffering) -> Result<Option<f64>
     if counts.iter().all(|&count| count == 0.0) {
         return Ok(None);
     }
-    let found = dispersion_index(&counts)?;
-    Ok((found.p < 0.01 && found.index > 1.0).then_some(found.index))
+    dispersion_index(&counts).map(Some)
 }
 
 #[cfg(test)]

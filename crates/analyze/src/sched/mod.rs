@@ -9,6 +9,7 @@ mod amortized;
 mod bound;
 mod demand;
 mod envelope;
+mod rated;
 mod response;
 mod supply;
 mod task;
@@ -20,6 +21,7 @@ pub use bound::{
 };
 pub use demand::{Demand, DemandPoint, demand_of, edf_demand};
 pub use envelope::blackout_envelope;
+pub use rated::{CpuBlackouts, RatedEnvelope, rated_envelope};
 pub use response::{Response, Supply, is_schedulable, response_time, response_times};
 pub use supply::{Envelope, breakdown_utilization};
 pub use task::Task;

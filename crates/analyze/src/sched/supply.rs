@@ -48,6 +48,11 @@ impl Envelope {
         Ok(Self { steps })
     }
 
+    /// The envelope of these windows, ascending, and the blackout time in each.
+    pub(super) const fn from_steps(steps: Vec<(f64, f64)>) -> Self {
+        Self { steps }
+    }
+
     /// The longest blackout time in a window; infinite beyond the longest.
     pub fn at(&self, window: f64) -> f64 {
         let next = self.steps.partition_point(|(length, _)| *length < window);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod live;
+mod rehearsal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
+pub(crate) use rehearsal::RehearseArgs;
 
 use crate::exit::CODES;
 
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Forecast(ForecastArgs),
     /// Say whether a task set can be scheduled
     Sched(SchedArgs),
+    /// Run a model of an application and count its misses against the prediction
+    Rehearse(RehearseArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
     /// List loads, show what one does, or run one without measuring
@@ -97,6 +101,8 @@ pub(crate) enum SchemaOf {
     Forecast,
     /// `sched --json`
     Sched,
+    /// `rehearse --json`, and a rehearsal's `rehearsal.json`
+    Rehearse,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -264,7 +270,10 @@ Examples:
   laggard why busy.laggard                      causes over all late activations
   laggard why busy.laggard --service fifo:90
   laggard why busy.laggard --episode 17         who ran when, with call chains
-  laggard why busy.laggard --table4             samples by module and function")]
+  laggard why busy.laggard --table4             samples by module and function
+  laggard why busy.laggard --flame late.svg     as a flame graph, for a browser
+  laggard why busy.laggard --perfetto late.pftrace
+                                                as a trace, for https://ui.perfetto.dev")]
 pub(crate) struct WhyArgs {
     /// Recording
     #[arg(value_name = "DIR")]
@@ -278,12 +287,23 @@ pub(crate) struct WhyArgs {
     /// How many causes and late activations to list
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) top: usize,
+    /// Who uses the machine how, for what causes are worth: as for `forecast`
+    #[arg(short, long, value_name = "PATTERN")]
+    pub(crate) usage: Option<crate::usage::Usage>,
     /// Write JSON; `laggard schema why` describes it
     #[arg(long, conflicts_with_all = ["episode", "table4"])]
     pub(crate) json: bool,
     /// Count stack samples by module and function, as OSDI'99 Table 4 does
     #[arg(long)]
     pub(crate) table4: bool,
+    /// Write a flame graph (SVG) to this file: the late activations' time by
+    /// class of cause, who, and call chain
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    pub(crate) flame: Option<PathBuf>,
+    /// Write a trace for Perfetto's viewer to this file: each late activation
+    /// with its stages and causes, and who ran when
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    pub(crate) perfetto: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -351,6 +371,9 @@ pub(crate) enum LoadCommand {
     Run {
         /// Its name, or a TOML file
         name: String,
+        /// Only set it up, then write `ready` and wait for a line of input
+        #[arg(long, hide = true)]
+        hold: bool,
     },
 }
 

@@ -1,11 +1,13 @@
 //! What else the machine does while it is measured.
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Context as _;
-use laggard_model::{Caveat, CaveatKind, LoadRun};
+use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
 use laggard_workload::load::{Launch, LoadProcess, Output};
 
 use crate::args::RecordArgs;
-use crate::load::Load;
+use crate::load::{self, Load};
 
 /// The load of a recording, if any.
 #[derive(Debug)]
@@ -16,14 +18,15 @@ pub(super) struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// Starts the load that was asked for.
-    pub(super) fn start(args: &RecordArgs) -> anyhow::Result<Self> {
+    /// Launches the load that was asked for. One of ours is set up then and
+    /// waits for the word to begin; a command of the user's begins at once.
+    pub(super) fn launch(args: &RecordArgs, interrupted: &AtomicBool) -> anyhow::Result<Self> {
         let (name, launch, command, usage) = if let Some(name) = &args.load {
             let load = Load::find(name)?;
             let program = std::env::current_exe().context("find this program, to run the load")?;
             (
                 load.name().to_owned(),
-                Launch::named(program, name),
+                Launch::named(program, name).held(),
                 Vec::new(),
                 load.usage(),
             )
@@ -50,17 +53,33 @@ impl Meanwhile {
             Some(cpus) => launch.cpus(cpus.clone()),
             None => launch,
         };
+        let mut process = launch.start()?;
+        if command.is_empty() {
+            load::wait_until_ready(&mut process, interrupted)
+                .with_context(|| format!("set up the load `{name}`"))?;
+        }
         Ok(Self {
-            process: Some(launch.start()?),
+            process: Some(process),
             is_command: !command.is_empty(),
             run: Some(LoadRun {
                 name,
                 command,
                 usage,
                 ended: None,
+                begun_ns: None,
                 throughput: None,
             }),
         })
+    }
+
+    /// Gives the word to begin, `now`, to a load that waits for it.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        if let (Some(process), Some(run), false) =
+            (&mut self.process, &mut self.run, self.is_command)
+        {
+            run.begun_ns = Some(now);
+            process.begin();
+        }
     }
 
     /// What the manifest says of it.

@@ -56,7 +56,7 @@ pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// Records as asked, and calls `begun` once measuring has begun. Returns the
 /// recording's folder.
-fn run(
+pub(crate) fn run(
     args: &RecordArgs,
     interrupted: &AtomicBool,
     begun: impl FnOnce(),

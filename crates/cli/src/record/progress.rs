@@ -87,7 +87,9 @@ const fn rank(line: &Line) -> u8 {
     match line.service {
         laggard_model::Service::Irq => 0,
         laggard_model::Service::Softirq => 1,
-        laggard_model::Service::Fifo(priority) => 102 - priority,
+        laggard_model::Service::Kthread => 7,
+        laggard_model::Service::Fifo(priority) if priority > 95 => 102 - priority,
+        laggard_model::Service::Fifo(priority) => 103 - priority,
         laggard_model::Service::Other => 103,
         laggard_model::Service::Worker => 104,
     }

@@ -32,7 +32,7 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Loads the probe and starts the load. It will end after `duration`, or
+    /// Loads the probe and launches the load. The run will end after `duration`, or
     /// when `interrupted` is set.
     pub(crate) fn new(
         args: &RecordArgs,
@@ -48,7 +48,7 @@ impl<'a> Setup<'a> {
         };
         let probe = probe(args, seed)?;
         let (watch, caveats) = EpisodeWatch::start(args, probe.as_ref())?;
-        let meanwhile = Meanwhile::start(args)?;
+        let meanwhile = Meanwhile::launch(args, interrupted)?;
         let mut manifest =
             beginning::manifest(args, probe.as_ref(), meanwhile.run(), duration, seed);
         for caveat in caveats {
@@ -97,10 +97,18 @@ impl<'a> Setup<'a> {
             watch.record_into(dir);
         }
         let start = self.probe.start()?;
+        // The load works when the first activation can be late by it, not before.
+        while self.probe.now() < start {
+            let left = start.saturating_sub(self.probe.now());
+            self.probe.pause(left.into());
+        }
+        self.meanwhile.begin(self.probe.now());
         begun();
         self.manifest.clock.start_ns = start;
+        self.manifest.load = self.meanwhile.run();
         let keeper = match (dir, recorder) {
-            (Some(dir), Some(recorder)) => {
+            (Some(dir), Some(mut recorder)) => {
+                recorder.update(|manifest| manifest.load.clone_from(&self.manifest.load));
                 let nothing = (Losses::default(), OwnCost::default());
                 Some(Keeper::start(dir, recorder, start, nothing)?)
             }

@@ -1,7 +1,7 @@
 //! `laggard sched`: whether a task set can be scheduled here.
 
 mod rtapp;
-mod tasks;
+pub(crate) mod tasks;
 
 use std::path::Path;
 

@@ -87,6 +87,7 @@ fn one(
                 Some("SCHED_OTHER") => Service::Other,
                 _ => SERVICE,
             },
+            cpu: None,
             buffers: None,
         },
     ))

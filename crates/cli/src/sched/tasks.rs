@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use laggard_model::{Nanos, Service};
+use laggard_model::{Cpu, Nanos, Service};
 use laggard_report::sched::{Asked, TaskAsked};
 use serde::Deserialize;
 
@@ -18,6 +18,7 @@ struct File {
     overhead: Option<String>,
     permitted: Option<String>,
     service: Option<Service>,
+    cpu: Option<Cpu>,
     task: Vec<Entry>,
 }
 
@@ -31,11 +32,12 @@ struct Entry {
     blocking: Option<String>,
     priority: Option<u8>,
     service: Option<Service>,
+    cpu: Option<Cpu>,
     buffers: Option<u32>,
 }
 
 /// Reads a task set: TOML, or rt-app's JSON where the name ends so.
-pub(super) fn read(file: &Path) -> anyhow::Result<Asked> {
+pub(crate) fn read(file: &Path) -> anyhow::Result<Asked> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("read the tasks `{}`", file.display()))?;
     let asked = if file.extension().is_some_and(|end| end == "json") {
@@ -73,6 +75,7 @@ fn parse(text: &str) -> anyhow::Result<Asked> {
                 deadline_ns: time(&entry.deadline, tolerance)?,
                 blocking_ns: time(&entry.blocking, Nanos::ZERO)?,
                 service: entry.service.unwrap_or(default),
+                cpu: entry.cpu.or(file.cpu),
                 buffers: entry.buffers,
                 name: entry.name.clone(),
             })

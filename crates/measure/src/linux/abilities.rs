@@ -103,9 +103,10 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
                     remedy,
                 })
                 .or_else(|| {
-                    let untried = object == objects::WORKER.name && programs.deferred.is_none();
-                    untried.then(|| Absence {
-                        reason: "needs the softirq timer".into(),
+                    let lacks_softirq =
+                        object == objects::WORKER.name && !programs.gives(Service::Softirq);
+                    lacks_softirq.then(|| Absence {
+                        reason: "nothing starts it without the softirq service".into(),
                         remedy,
                     })
                 }),
@@ -204,8 +205,8 @@ fn evidence() -> Vec<Ability> {
         optional(
             "timerlat tracer",
             "service kthread",
-            lists("/sys/kernel/tracing/available_tracers", "timerlat"),
-            "the kernel needs CONFIG_TIMERLAT_TRACER=y, and tracefs at /sys/kernel/tracing",
+            super::timerlat::check(),
+            "the kernel needs CONFIG_TIMERLAT_TRACER=y, tracefs at /sys/kernel/tracing, and nobody else who uses the tracer; then ask for it with `--services kthread`",
         ),
     ]
 }

@@ -23,6 +23,7 @@ pub(crate) struct Slot {
     pub(crate) seq: AtomicU64,
     pub(crate) expiry_ns: AtomicU64,
     pub(crate) irq_ns: AtomicU64,
+    pub(crate) irq_thread_ns: AtomicU64,
     pub(crate) expire_ns: AtomicU64,
     pub(crate) raise_ns: AtomicU64,
     pub(crate) softirq_ns: AtomicU64,
@@ -68,7 +69,7 @@ pub(crate) struct CpuBoard {
     pub(crate) lines: [LineRing; LINES_PER_CPU],
 }
 
-const _: () = assert!(size_of::<Slot>() == 88, "matches board.h");
+const _: () = assert!(size_of::<Slot>() == 96, "matches board.h");
 const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
 const _: () = assert!(size_of::<CpuBoard>() == 920, "matches board.h");
 
@@ -175,6 +176,7 @@ impl Slot {
         self.expiry_ns.store(expiry.ns(), Ordering::Relaxed);
         for stage in [
             &self.irq_ns,
+            &self.irq_thread_ns,
             &self.expire_ns,
             &self.raise_ns,
             &self.softirq_ns,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-use laggard_model::{Caveat, CaveatKind, Cpu, Service};
+use laggard_model::{Caveat, CaveatKind, Cpu, Service, Tid};
 
 use super::board::{CpuBoard, Slot};
 use super::clock;
@@ -60,6 +60,12 @@ impl External {
         self.uio.irq
     }
 
+    /// The threads that the interrupt's handlers run in, if any.
+    pub(crate) fn handler_tids(&self) -> Vec<Tid> {
+        let threads = self.uio.handler_threads();
+        threads.into_iter().map(|(tid, _)| tid).collect()
+    }
+
     /// What raises the interrupt: a step below the thread that waits for it,
     /// so that it does not hold that thread up.
     pub(crate) fn raiser_service(waiter: Service) -> Service {
@@ -71,7 +77,12 @@ impl External {
 
     /// What begins the activations, and who handles the interrupt.
     pub(crate) fn caveat(&self, cpu: Cpu) -> Caveat {
-        let threads = self.uio.handler_threads();
+        let threads: Vec<String> = self
+            .uio
+            .handler_threads()
+            .into_iter()
+            .map(|(_, name)| name)
+            .collect();
         let handler = match threads.is_empty() {
             true => "its handler runs in the interrupt".into(),
             false => format!("its handlers run in threads ({})", threads.join(", ")),

@@ -120,6 +120,12 @@ impl CpuLines {
         }
     }
 
+    /// The place of the work item's line, where a timer descriptor of a thread
+    /// of ours leads to it instead of a callback.
+    pub(crate) fn carried(&self) -> Option<usize> {
+        (self.deferral == Some(Deferral::Descriptor)).then(|| self.place_of(Service::Worker))?
+    }
+
     /// The place of the softirq's line, and of the thread line whose timer
     /// descriptor it takes its activations from.
     pub(crate) fn mirrored(&self) -> Option<(usize, usize)> {
@@ -212,6 +218,16 @@ mod tests {
         );
         assert_eq!(lines.mirrored(), Some((0, 3)));
         assert!(!lines.has_callback());
+    }
+
+    #[test]
+    fn a_work_item_is_carried_where_no_callback_can_start_it() {
+        let services = [Service::Worker, Service::Fifo(90)];
+
+        let carried = CpuLines::new(Cpu(0), &services, Deferral::Descriptor);
+        let called = CpuLines::new(Cpu(0), &services, Deferral::Callback);
+
+        assert_eq!((carried.carried(), called.carried()), (Some(3), None));
     }
 
     #[test]

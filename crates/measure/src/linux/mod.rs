@@ -4,6 +4,7 @@
 mod abilities;
 mod awake;
 mod board;
+mod carrier;
 mod clock;
 mod collector;
 mod doorbell;
@@ -18,6 +19,7 @@ mod raise;
 mod soft;
 mod statistics;
 mod thread;
+mod timerlat;
 mod uio;
 
 pub use abilities::{Ability, Absence, abilities};

@@ -11,4 +11,5 @@ laggard_bpf::sources! {
     WORKER_IMPLICIT = "worker_implicit";
     FLIGHT = "flight";
     STACKS = "stacks";
+    STEAL = "steal";
 }

@@ -23,19 +23,24 @@ impl SoftTimer {
         )?))
     }
 
-    /// Waits until `time`, or returns at once where it has passed.
+    /// Lets it expire at `time`.
     #[allow(clippy::cast_possible_wrap)]
-    pub(crate) fn wait_until(&self, time: Nanos) {
+    pub(crate) fn arm(&self, time: Nanos) {
         let time = TimeSpec::new(
             (time.ns() / 1_000_000_000) as libc::time_t,
             (time.ns() % 1_000_000_000) as libc::c_long,
         );
-        // The descriptor and the time are good and signals are blocked, so
-        // neither call can fail.
+        // The descriptor and the time are good: this cannot fail.
         let _ = self.0.set(
             Expiration::OneShot(time),
             TimerSetTimeFlags::TFD_TIMER_ABSTIME,
         );
+    }
+
+    /// Waits until `time`, or returns at once where it has passed.
+    pub(crate) fn wait_until(&self, time: Nanos) {
+        self.arm(time);
+        // Signals are blocked, so this cannot fail either.
         let _ = self.0.wait();
     }
 }

@@ -15,12 +15,16 @@ use laggard_model::{Cpu, Nanos, Service, Tid};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::board::{Board, CpuBoard, Slot};
+use super::carrier;
 use super::doorbell::Doorbell;
 use super::external::External;
 use super::lines::Turn;
 use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::timeline::Timeline;
+
+/// The kernel keeps this much of a thread's name.
+const NAME_BYTES: usize = 15;
 
 /// What all threads of a run share.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(crate) enum Waking {
     Interrupt(Arc<External>),
     /// By nothing: it raises the interrupt of this device, on this timeline.
     Raising(Arc<External>),
+    /// By nothing: its timer descriptor leads to a work item, on this timeline.
+    Carrier,
     /// By the softirq's callback, through this ring buffer.
     Doorbell(OwnedFd),
 }
@@ -69,7 +75,7 @@ impl MeasuringThread {
         let (start, started) = channel();
         let (ready, is_ready) = channel();
         let handle = std::thread::Builder::new()
-            .name(format!("laggard/{cpu}/{service}"))
+            .name(name(cpu, service, &waking))
             .stack_size(policy::STACK_BYTES)
             .spawn(move || run(&shared, cpu, line, service, waking, &ready, &started))?;
         let tid = is_ready
@@ -87,6 +93,22 @@ impl MeasuringThread {
     /// Whether it has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.handle.is_finished()
+    }
+}
+
+/// What the system calls a measuring thread, as in `lag/1/fifo:90`; one of the
+/// deferred route ends in `d`, one that raises an interrupt in `r`.
+fn name(cpu: Cpu, service: Service, waking: &Waking) -> String {
+    let how = match waking {
+        Waking::Timer | Waking::Interrupt(_) => "",
+        Waking::SoftTimer | Waking::Doorbell(_) => "d",
+        Waking::Raising(_) => "r",
+    };
+    let name = format!("lag/{cpu}/{service}{how}");
+    match name.len() {
+        0..=NAME_BYTES => name,
+        // Cut, `fifo:90` and `fifo:9` would look alike.
+        _ => name.replace("fifo:", "f"),
     }
 }
 
@@ -142,6 +164,9 @@ fn run(
             let wait = |time| timer.wait_until(time);
             measure_timer(shared, cpu_board, line, ring, timeline, turn, wait);
         }
+        (Waiting::Carrier(timer), Some((timeline, turn))) => {
+            carrier::carry(shared, cpu_board, line, ring, timeline, turn, &timer);
+        }
         (Waiting::Interrupt(device), _) => device.wait(shared, cpu_board, line, ring),
         (Waiting::Raising(device), Some((timeline, _))) => {
             device.raise(shared, cpu_board, line, ring, timeline);
@@ -159,6 +184,7 @@ fn run(
 enum Waiting {
     Timer,
     SoftTimer(SoftTimer),
+    Carrier(SoftTimer),
     Doorbell(Doorbell, Epoll),
     Interrupt(Arc<External>),
     Raising(Arc<External>),
@@ -171,6 +197,7 @@ impl Waiting {
             Waking::Interrupt(device) => Self::Interrupt(device),
             Waking::Raising(device) => Self::Raising(device),
             Waking::SoftTimer => Self::SoftTimer(SoftTimer::new()?),
+            Waking::Carrier => Self::Carrier(SoftTimer::new()?),
             Waking::Doorbell(ring) => {
                 let doorbell = Doorbell::new(ring)?;
                 let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -232,7 +259,7 @@ fn measure_timer(
     }
 }
 
-fn advance(timeline: &mut Timeline, expiries: u64) {
+pub(super) fn advance(timeline: &mut Timeline, expiries: u64) {
     for _ in 0..expiries {
         timeline.advance();
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use laggard_model::Cpu;
+use laggard_model::{Cpu, Tid};
 
 use super::raise::{self, Raise};
 
@@ -89,19 +89,23 @@ impl Uio {
             .unwrap_or(Cpu(0))
     }
 
-    /// Names of the threads that the interrupt's handlers run in, if any.
-    pub(crate) fn handler_threads(&self) -> Vec<String> {
+    /// The threads that the interrupt's handlers run in, if any, with their
+    /// names, by which they are sorted.
+    pub(crate) fn handler_threads(&self) -> Vec<(Tid, String)> {
         let begin = format!("irq/{}-", self.irq);
         let Ok(processes) = fs::read_dir("/proc") else {
             return Vec::new();
         };
-        let mut names: Vec<String> = processes
+        let mut threads: Vec<(Tid, String)> = processes
             .filter_map(Result::ok)
-            .filter_map(|process| read(&process.path().join("comm")).ok())
-            .filter(|name| name.starts_with(&begin))
+            .filter_map(|process| {
+                let tid = process.file_name().to_str()?.parse().ok()?;
+                Some((Tid(tid), read(&process.path().join("comm")).ok()?))
+            })
+            .filter(|(_, name)| name.starts_with(&begin))
             .collect();
-        names.sort();
-        names
+        threads.sort_by(|(_, one), (_, other)| one.cmp(other));
+        threads
     }
 }
 

@@ -31,6 +31,21 @@ impl Recording {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn episodes(&self) -> Result<Episodes, OpenError> {
+        let mut episodes = Vec::new();
+        let mut all = self.each_episode(|episode, _| episodes.push(episode))?;
+        all.episodes = episodes;
+        Ok(all)
+    }
+
+    /// Reads one episode after the other, as many as there may be: `take` gets
+    /// each, with the notes, and what is returned has none.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn each_episode(
+        &self,
+        mut take: impl FnMut(Episode, Option<&EpisodeNotes>),
+    ) -> Result<Episodes, OpenError> {
         let mut all = Episodes::default();
         let refused = |source| OpenError::Io {
             file: self.dir().into(),
@@ -45,16 +60,18 @@ impl Recording {
             }
         }
         files.sort_unstable();
-        for (_, file) in files {
-            all.read_file(self.dir(), file);
-        }
         all.read_notes(self.dir());
+        let notes = all.notes.take();
+        for (_, file) in files {
+            all.read_file(self.dir(), file, &mut |one| take(one, notes.as_ref()));
+        }
+        all.notes = notes;
         Ok(all)
     }
 }
 
 impl Episodes {
-    pub(super) fn read_file(&mut self, dir: &Path, file: String) {
+    pub(super) fn read_file(&mut self, dir: &Path, file: String, take: &mut impl FnMut(Episode)) {
         let bytes = match read_bounded(&dir.join(&file), LARGEST_FILE) {
             Ok(bytes) => bytes,
             Err(error) => return self.damaged(file, error.to_string()),
@@ -72,7 +89,7 @@ impl Episodes {
                 }
             };
             match serde_json::from_str(&line) {
-                Ok(episode) => self.episodes.push(episode),
+                Ok(episode) => take(episode),
                 Err(error) => {
                     let reason = format!("line {} is no episode: {error}", number + 1);
                     self.damaged(file.clone(), reason);

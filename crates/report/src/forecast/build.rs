@@ -2,11 +2,16 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    Method, Observation, Peaks, Reason, Refusal, Settings, peaks_of, periodic_share, return_level,
+    ByCause, CauseRefusal, Estimate, Explained, Labels, Method, Observation, Observed, Peaks,
+    Reason, Refusal, Settings, level_by_cause, observe, periodic_share, return_level,
 };
+use laggard_analyze::period::PeriodicSource;
 use laggard_model::{Route, Service, UsagePattern};
 
-use super::{Cell, Horizon, Level, LoadForecast, Outcome, Periodic, Refused, ServiceForecast};
+use super::{
+    CauseLevel, Cell, Horizon, KnownCauses, Level, LoadForecast, Outcome, Periodic, Refused,
+    ServiceForecast,
+};
 use crate::duration::Unit;
 use crate::qos::{HOUR_NS, LoadSeen, Seen};
 
@@ -14,12 +19,14 @@ use crate::qos::{HOUR_NS, LoadSeen, Seen};
 /// forecast whose horizon is compressed (METHODS 2.6).
 const PERIODIC_SHARE: f64 = 0.2;
 
-/// The forecasts of every service under `seen`.
+/// The forecasts of every service under `seen`; `known` has the causes of its
+/// late activations, as far as they were kept.
 ///
 /// # Errors
 /// When a usage pattern's numbers are not positive.
 pub fn predict(
     seen: &LoadSeen,
+    known: &KnownCauses,
     usage: UsagePattern,
     usage_from: String,
     horizons: &[Horizon],
@@ -33,7 +40,7 @@ pub fn predict(
     }
     let services = lines
         .into_iter()
-        .map(|line| of_service(seen, usage, horizons, line))
+        .map(|line| of_service(seen, known, usage, horizons, line))
         .collect::<Result<_, _>>()?;
     let notes = seen
         .recordings
@@ -67,34 +74,145 @@ fn observation(seen: &Seen, (service, route): (Service, Route)) -> Observation<'
     }
 }
 
+/// The peaks of one service, and their causes: what levels are told from.
+#[derive(Debug)]
+pub(crate) struct Tails<'a> {
+    observations: Vec<Observation<'a>>,
+    observed: Observed,
+    late: Vec<Vec<Explained>>,
+    periodic: Vec<PeriodicSource>,
+    periodic_share: f64,
+    usage: UsagePattern,
+    known: &'a KnownCauses,
+    /// From which latency on activations were kept.
+    kept_from: f64,
+}
+
+impl<'a> Tails<'a> {
+    pub(crate) fn new(
+        seen: &'a LoadSeen,
+        known: &'a KnownCauses,
+        usage: UsagePattern,
+        horizons: &[Horizon],
+        line: (Service, Route),
+    ) -> Result<Self, InputError> {
+        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<Explained>>) = seen
+            .recordings
+            .iter()
+            .enumerate()
+            .map(|(at, one)| (observation(one, line), at))
+            .filter(|(one, _)| !one.streams.is_empty())
+            .map(|(one, at)| (one, known.of(line.0, line.1, at)))
+            .unzip();
+        let shortest = horizons
+            .iter()
+            .map(|&horizon| measured(horizon, usage))
+            .fold(HOUR_NS, f64::min);
+        let observed = observe(&observations, shortest)?;
+        let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks)?;
+        Ok(Self {
+            observations,
+            observed,
+            late,
+            periodic,
+            periodic_share,
+            usage,
+            known,
+            kept_from: known.threshold(line.0, line.1),
+        })
+    }
+
+    /// The level of a horizon.
+    pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
+        let measured = measured(horizon, self.usage);
+        let peaks = &self.observed.peaks;
+        match single(peaks, measured, self.periodic_share, self.usage.compression) {
+            Ok(estimate) => of(&estimate, None),
+            Err(refusal) => self.level_by_cause(&refusal, measured),
+        }
+    }
+
+    /// The same had `cause` taken no time.
+    pub(crate) fn level_without(
+        &self,
+        cause: usize,
+        horizon: Horizon,
+    ) -> Result<Outcome, InputError> {
+        let labels = Labels::new(&self.observed, &self.late);
+        let peaks = labels.without(&self.observed.peaks, cause)?;
+        let (_, share) = periodic_share(&self.observations, &peaks)?;
+        let measured = measured(horizon, self.usage);
+        // What is left was made by other causes, which have no label.
+        Ok(
+            match single(&peaks, measured, share, self.usage.compression) {
+                Ok(estimate) => of(&estimate, None),
+                Err(refusal) => Outcome::Refused(refused(&refusal, None)),
+            },
+        )
+    }
+
+    /// Cause by cause, because all together are refused.
+    fn level_by_cause(&self, refusal: &Refusal, measured: f64) -> Outcome {
+        let labels = Labels::new(&self.observed, &self.late);
+        let Ok((peaks, causes)) = labels.above(&self.observed.peaks, self.kept_from) else {
+            return Outcome::Refused(refused(refusal, None));
+        };
+        if causes.iter().all(Option::is_none) {
+            return Outcome::Refused(refused(refusal, None));
+        }
+        let culprits: Vec<Option<usize>> = causes
+            .iter()
+            .map(|cause| cause.and_then(|cause| self.known.culprit_of(cause)))
+            .collect();
+        let by_cause = ByCause {
+            peaks: &peaks,
+            observations: &self.observations,
+            causes: &culprits,
+            classes: &self.known.classes(),
+            compression: self.usage.compression,
+        };
+        match level_by_cause(by_cause, measured, &Settings::default()) {
+            Ok((estimate, sources)) => {
+                let names = sources.into_iter().map(|one| self.known.name(one));
+                of(&estimate, Some(names.collect()))
+            }
+            Err(found) => {
+                let words = by_cause_words(&found, self.known);
+                Outcome::Refused(refused(refusal, Some(words)))
+            }
+        }
+    }
+}
+
+/// A horizon in measured time.
+fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
+    horizon.hours(usage) * HOUR_NS / usage.compression
+}
+
+fn by_cause_words(found: &CauseRefusal, known: &KnownCauses) -> String {
+    match found.source {
+        Some(source) => format!("by cause: {}: {}", known.name(source), words(&found.reason)),
+        None => format!("by cause: {}", words(&found.reason)),
+    }
+}
+
 fn of_service(
     seen: &LoadSeen,
+    known: &KnownCauses,
     usage: UsagePattern,
     horizons: &[Horizon],
     line: (Service, Route),
 ) -> Result<ServiceForecast, InputError> {
-    let observations: Vec<Observation<'_>> = seen
-        .recordings
-        .iter()
-        .map(|one| observation(one, line))
-        .filter(|one| !one.streams.is_empty())
-        .collect();
-    let measured = |horizon: Horizon| horizon.hours(usage) * HOUR_NS / usage.compression;
-    let shortest = horizons
-        .iter()
-        .copied()
-        .map(measured)
-        .fold(HOUR_NS, f64::min);
-    let peaks = peaks_of(&observations, shortest)?;
-    let (sources, share) = periodic_share(&observations, &peaks)?;
+    let tails = Tails::new(seen, known, usage, horizons, line)?;
     let cells = horizons
         .iter()
         .map(|&horizon| Cell {
             horizon,
-            measured_ns: measured(horizon),
-            outcome: outcome(&peaks, measured(horizon), share, usage.compression),
+            measured_ns: measured(horizon, usage),
+            outcome: tails.level(horizon),
         })
         .collect();
+    let peaks = &tails.observed.peaks;
     let histograms = || {
         let groups = seen.recordings.iter().flat_map(|one| &one.groups);
         groups
@@ -111,7 +229,8 @@ fn of_service(
             .map(|max| max.ns()),
         peaks: peaks.sizes().len(),
         threshold_ns: peaks.threshold(),
-        periodic: sources
+        periodic: tails
+            .periodic
             .iter()
             .map(|source| Periodic {
                 period_ns: source.comb.period,
@@ -119,16 +238,18 @@ fn of_service(
                 p: source.p,
             })
             .collect(),
+        composed: known.composed(line.0, line.1),
         cells,
     })
 }
 
-fn outcome(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Outcome {
+/// By ranks, or by one tail.
+fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<Estimate, Refusal> {
     let settings = Settings {
         periodic_share: share,
         ..Settings::default()
     };
-    let found = match return_level(peaks, horizon, &settings) {
+    match return_level(peaks, horizon, &settings) {
         // What comes by the clock on the wall comes more often in an hour of
         // use than in the shorter time that a faster load makes of it.
         Ok(_) if compression > 1.0 && share > PERIODIC_SHARE => Err(Refusal {
@@ -137,31 +258,34 @@ fn outcome(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Outcome
             exposure_without_model: horizon * compression,
         }),
         found => found,
-    };
-    match found {
-        Err(refusal) => Outcome::Refused(refused(&refusal)),
-        Ok(estimate) => {
-            let level = Level {
-                level_ns: estimate.value,
-                low_ns: estimate.interval.low,
-                high_ns: estimate.interval.high,
-                doubts: estimate.doubts.iter().map(words).collect(),
-            };
-            match estimate.method {
-                Method::OrderStatistics => Outcome::OrderStatistics(level),
-                Method::PeaksOverThreshold { .. } => Outcome::PeaksOverThreshold(level),
-            }
-        }
     }
 }
 
-fn refused(refusal: &Refusal) -> Refused {
+fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
+    let level = Level {
+        level_ns: estimate.value,
+        low_ns: estimate.interval.low,
+        high_ns: estimate.interval.high,
+        doubts: estimate.doubts.iter().map(words).collect(),
+    };
+    match estimate.method {
+        Method::OrderStatistics => Outcome::OrderStatistics(level),
+        Method::PeaksOverThreshold { .. } => Outcome::PeaksOverThreshold(level),
+        Method::ByCause { periodic, .. } => Outcome::ByCause(CauseLevel {
+            level,
+            causes: causes.unwrap_or_default(),
+            periodic,
+        }),
+    }
+}
+
+fn refused(refusal: &Refusal, by_cause: Option<String>) -> Refused {
     let at_most = refusal.reasons.iter().find_map(|reason| match reason {
         Reason::BelowThreshold { at_most } => Some(*at_most),
         _ => None,
     });
     Refused {
-        reasons: refusal.reasons.iter().map(words).collect(),
+        reasons: refusal.reasons.iter().map(words).chain(by_cause).collect(),
         at_most_ns: at_most,
         record_for_model_ns: refusal.exposure_for_model,
         record_without_model_ns: refusal.exposure_without_model,

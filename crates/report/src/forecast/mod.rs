@@ -1,13 +1,16 @@
 //! How bad it will get, as `laggard forecast` shows it (OSDI'99 Table 3).
 
 mod build;
+mod known;
 mod text;
 
-use laggard_model::{Route, Service, UsagePattern};
+use laggard_model::{Nanos, Route, Service, UsagePattern};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use build::Tails;
 pub use build::predict;
+pub use known::KnownCauses;
 pub use text::text;
 
 /// The version of the JSON's layout.
@@ -70,8 +73,41 @@ pub struct ServiceForecast {
     pub threshold_ns: f64,
     /// Sources that come by the clock on the wall.
     pub periodic: Vec<Periodic>,
+    /// What the pieces that were seen could make together: an estimate that no
+    /// tail enters. Absent where no late activation was kept, and for services
+    /// that wait for their turn.
+    pub composed: Option<Composed>,
     /// One cell per horizon.
     pub cells: Vec<Cell>,
+}
+
+/// The latency that the pieces of late activations could make together
+/// (after ECRTS 2020, de Oliveira et al.).
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Composed {
+    /// All together, ns; absent: what is above the service leaves it no time.
+    pub latency_ns: Option<f64>,
+    /// Most time in one activation for which nothing could be preempted.
+    pub blocking_ns: Nanos,
+    /// The largest part of that.
+    pub blocked_by: Option<String>,
+    /// The activation's own interrupt, wakeup, switch and return.
+    pub own_ns: Nanos,
+    /// Most time in one activation that nothing explains; left out.
+    pub unexplained_ns: Nanos,
+    /// What is above the service, the longest first.
+    pub above: Vec<Above>,
+    /// From so many late activations.
+    pub episodes: usize,
+}
+
+/// Who keeps a service waiting without being stopped by it.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Above {
+    /// In words.
+    pub who: String,
+    /// Its most time in a window as long as the latency, ns.
+    pub time_ns: f64,
 }
 
 /// A source of latency with a period.
@@ -105,8 +141,22 @@ pub enum Outcome {
     OrderStatistics(Level),
     /// From a generalised Pareto tail.
     PeaksOverThreshold(Level),
+    /// Cause by cause: each periodic or with a tail of its own.
+    ByCause(CauseLevel),
     /// No forecast.
     Refused(Refused),
+}
+
+/// A return level, and the causes that it was made of.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct CauseLevel {
+    /// The level.
+    #[serde(flatten)]
+    pub level: Level,
+    /// The causes, in words.
+    pub causes: Vec<String>,
+    /// How many of them come at a steady pace; these are not compressed.
+    pub periodic: usize,
 }
 
 /// The latency that is exceeded once per horizon on average.
@@ -133,6 +183,17 @@ pub struct Refused {
     pub record_for_model_ns: Option<f64>,
     /// Recording this long in all takes no model, ns.
     pub record_without_model_ns: f64,
+}
+
+impl Outcome {
+    /// The level, where there is one.
+    pub const fn level(&self) -> Option<&Level> {
+        match self {
+            Self::OrderStatistics(level) | Self::PeaksOverThreshold(level) => Some(level),
+            Self::ByCause(found) => Some(&found.level),
+            Self::Refused(_) => None,
+        }
+    }
 }
 
 impl Horizon {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::Nanos;
+
 use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome};
 use crate::duration::{Unit, mean_time};
 use crate::figures::line_name;
@@ -13,8 +15,8 @@ pub fn text(report: &ForecastReport) -> String {
     for load in &report.loads {
         text += &of_load(load);
     }
-    text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto),\n\
-             an extrapolation. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
+    text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
+             c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
     text
 }
 
@@ -45,7 +47,7 @@ fn of_load(load: &LoadForecast) -> String {
     let mut rows = table(&header);
     let mut remarks = Remarks::default();
     for service in &load.services {
-        let largest = service.largest_ns.map(laggard_model::Nanos::from_ns);
+        let largest = service.largest_ns.map(Nanos::from_ns);
         let mut cells = vec![
             line_name(service.service, service.route),
             largest.map_or_else(|| "-".into(), |ns| Unit::Auto.write_nanos(ns)),
@@ -68,10 +70,79 @@ fn of_load(load: &LoadForecast) -> String {
             );
         }
     }
+    text += &composed(load);
     for note in &load.notes {
         let _ = writeln!(text, "  - {note}");
     }
     text
+}
+
+/// The second estimate, and whether the first agrees.
+fn composed(load: &LoadForecast) -> String {
+    let time = |ns| Unit::Auto.write(ns);
+    let mut text = String::new();
+    for service in &load.services {
+        let Some(found) = &service.composed else {
+            continue;
+        };
+        if text.is_empty() {
+            text += "  Second estimate, by composition: what the pieces of late activations could make together\n";
+        }
+        let name = line_name(service.service, service.route);
+        let Some(latency) = found.latency_ns else {
+            let _ = writeln!(
+                text,
+                "  {name}: no bound; what is above it leaves it no time"
+            );
+            continue;
+        };
+        let blocked = found.blocked_by.as_ref();
+        let above: f64 = found.above.iter().map(|one| one.time_ns).sum();
+        let most = found.above.first();
+        let _ = writeln!(
+            text,
+            "  {name}: {} = {} not preemptible{} + {} above it{} + {} of its own{}{}",
+            time(latency),
+            Unit::Auto.write_nanos(found.blocking_ns),
+            blocked.map_or(String::new(), |who| format!(" (most: {who})")),
+            time(above),
+            most.map_or(String::new(), |one| format!(" (most: {})", one.who)),
+            Unit::Auto.write_nanos(found.own_ns),
+            match found.unexplained_ns {
+                Nanos::ZERO => String::new(),
+                time => format!(
+                    ", without up to {} unexplained",
+                    Unit::Auto.write_nanos(time)
+                ),
+            },
+            disagreement(service, latency).map_or(String::new(), |words| format!("; {words}"))
+        );
+    }
+    text
+}
+
+/// What speaks against one of two estimates.
+fn disagreement(service: &super::ServiceForecast, composed: f64) -> Option<String> {
+    #[allow(clippy::cast_precision_loss)]
+    let largest = service.largest_ns.map(|ns| ns as f64)?;
+    let longest = service.cells.iter().rev().find_map(|cell| {
+        let level = cell.outcome.level()?;
+        Some((cell.horizon, level))
+    });
+    // Latencies are kept to 16 ns.
+    if composed < 0.999 * largest {
+        return Some("less than the largest seen, which was not kept or not explained".into());
+    }
+    let (horizon, level) = longest?;
+    let name = horizon.name();
+    if composed < level.low_ns {
+        return Some(format!(
+            "DISAGREES with the {name}'s level: that takes pieces longer than any seen"
+        ));
+    }
+    (composed > 3.0 * level.high_ns).then(|| {
+        format!("DISAGREES with the {name}'s level: the pieces seen could make far more together")
+    })
 }
 
 fn round(hours: f64) -> String {
@@ -100,6 +171,7 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
     match &cell.outcome {
         Outcome::OrderStatistics(found) => level(found, "r", remarks),
         Outcome::PeaksOverThreshold(found) => level(found, "m", remarks),
+        Outcome::ByCause(found) => level(&found.level, "c", remarks),
         Outcome::Refused(refused) => {
             let mut letters: Vec<String> = refused
                 .reasons

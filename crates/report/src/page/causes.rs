@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laggard_analyze::causes::{Part, explain};
+use laggard_analyze::causes::{Part, explain_named};
 use laggard_model::{CauseClass, Cpu, Episode, Line, Nanos, Route, Service, Stage, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -120,7 +120,7 @@ pub(super) fn causes(late: &Late<'_>) -> (CausesView, Blamed) {
         let Some(&line) = late.manifest.lines.get(usize::from(episode.line.0)) else {
             continue;
         };
-        let explained = explain(episode, line.service, line.route);
+        let explained = explain_named(episode, line.service, line.route, symbols);
         if let Some(first) = explained.causes.first() {
             let key = (line.service, line.route, line.cpu, episode.expiry_ns);
             blamed.insert(key, first.class);
@@ -194,7 +194,7 @@ fn timeline(
     symbols: &Symbols,
     texts: &mut Texts,
 ) -> EpisodeView {
-    let explained = explain(episode, line.service, line.route);
+    let explained = explain_named(episode, line.service, line.route, symbols);
     let first = explained.causes.first();
     let within: Vec<_> = episode
         .evidence

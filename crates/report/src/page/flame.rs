@@ -12,7 +12,7 @@ use crate::why::words;
 
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.
-const FINEST: u64 = 2_000;
+const FINEST: u64 = 20_000;
 
 /// Time of episodes, and of what it consists.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]

@@ -64,6 +64,18 @@ pub fn html(data: &PageData) -> Result<String, PageError> {
     fill(TEMPLATE, data)
 }
 
+/// Whether the program was built with the page: to be asked before reading
+/// recordings for it, which can take long.
+///
+/// # Errors
+/// When it was not.
+pub fn check() -> Result<(), PageError> {
+    match TEMPLATE.contains(PLACE) {
+        true => Ok(()),
+        false => Err(PageError::NotBuilt),
+    }
+}
+
 fn fill(template: &str, data: &PageData) -> Result<String, PageError> {
     let (before, after) = template.split_once(PLACE).ok_or(PageError::NotBuilt)?;
     let json = serde_json::to_string(data).map_err(PageError::Json)?;

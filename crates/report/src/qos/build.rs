@@ -3,12 +3,12 @@
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_analyze::{InputError, distribution::Group};
-use laggard_model::{Nanos, Plan, Route, Service};
+use laggard_model::{Cpu, Nanos, Plan, Route, Service};
 
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
 use crate::duration::{Unit, span};
 
-const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
 const MOST_BUFFERS: u32 = 12;
 /// Goals, as mean times between failures.
@@ -90,7 +90,7 @@ fn of_service(
     application: &Application,
     (service, route): (Service, Route),
 ) -> Result<ServiceOutlook, InputError> {
-    let way = Way::new(seen, service, route);
+    let way = Way::new(seen, service, route, None);
     let outlook = way.figures(application, application.buffers)?;
     let most = MOST_BUFFERS.max(application.buffers);
     let curve = (2..=most)
@@ -112,7 +112,7 @@ fn of_service(
             .map(|one| one.latency.histogram().count())
             .sum(),
         needed: GOALS.map(|goal| needed(&curve, goal)).into(),
-        coarse: way.coarse(application),
+        coarse: way.coarse(slack(application, application.buffers)),
         outlook,
         curve,
     })
@@ -134,7 +134,7 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64)) -> Needed {
 }
 
 /// One service by one route, in all recordings of a load.
-struct Way<'a> {
+pub(crate) struct Way<'a> {
     streams: Vec<(&'a Seen, &'a Stream)>,
     groups: Vec<&'a Group>,
     cpus: usize,
@@ -142,13 +142,20 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
+    /// What `seen` tells of this service and route, on `cpu` alone or all.
     #[allow(clippy::cast_precision_loss)]
-    fn new(seen: &'a LoadSeen, service: Service, route: Route) -> Self {
+    pub(crate) fn new(
+        seen: &'a LoadSeen,
+        service: Service,
+        route: Route,
+        cpu: Option<Cpu>,
+    ) -> Self {
         let streams: Vec<(&Seen, &Stream)> = seen
             .recordings
             .iter()
             .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
             .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
+            .filter(|(_, stream)| cpu.is_none_or(|cpu| cpu == stream.cpu))
             .collect();
         let groups: Vec<&Group> = seen
             .recordings
@@ -179,27 +186,36 @@ impl<'a> Way<'a> {
             ns(application.compute_ns),
         )?;
         let slack = slack(application, buffers);
+        let found = qos::outlook(&self.observed(slack), buffering, CONFIDENCE)?;
+        let paper = qos::paper_mean_time(buffering, self.share_above(slack))?;
+        Ok(Figures::of(&found, paper))
+    }
+
+    /// The blackouts that matter to a stream with this slack.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn observed(&self, slack: Nanos) -> Vec<Observed> {
         let floor = Nanos::from_ns(slack.ns() / ORDINARY_PART);
-        let observed: Vec<Observed> = self
-            .streams
+        self.streams
             .iter()
             .map(|(seen, stream)| Observed {
                 blackouts: stream.blackouts(seen.start, floor),
-                exposure: ns(seen.duration),
+                exposure: seen.duration.ns() as f64,
                 base: self.base,
             })
-            .collect();
-        let found = qos::outlook(&observed, buffering, CONFIDENCE)?;
+            .collect()
+    }
+
+    /// The share of activations that were later than `slack`.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
         let histograms = || self.groups.iter().map(|one| one.latency.histogram());
         let above: u64 = histograms().map(|one| one.count_above(slack)).sum();
         let samples: u64 = histograms().map(|one| one.count()).sum();
-        let share = above as f64 / (samples as f64).max(1.0);
-        Ok(Figures::of(&found, qos::paper_mean_time(buffering, share)?))
+        above as f64 / (samples as f64).max(1.0)
     }
 
     /// Why the recordings tell little about so short a slack.
-    fn coarse(&self, application: &Application) -> Option<String> {
-        let slack = slack(application, application.buffers);
+    pub(crate) fn coarse(&self, slack: Nanos) -> Option<String> {
         let floor = self.streams.iter().map(|(_, stream)| stream.floor).max()?;
         if floor.ns() > slack.ns() / ORDINARY_PART {
             return Some(format!(

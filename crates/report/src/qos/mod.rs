@@ -8,6 +8,7 @@ use laggard_model::{Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use build::{CONFIDENCE, Way};
 pub use build::{LoadSeen, Seen, assess};
 pub use text::text;
 

@@ -6,8 +6,9 @@ use laggard_analyze::exceedance::Stream;
 use laggard_analyze::forecast::{Observation, Settings, peaks_of, return_level};
 use laggard_analyze::qos::Blackout;
 use laggard_analyze::sched::{
-    Envelope, LatencyBudget, Supply, Task, amortized_test, breakdown_utilization, edf_demand,
-    exact_test, hyperbolic_product, response_time, utilization, utilization_bound,
+    CpuBlackouts, Envelope, LatencyBudget, RatedEnvelope, Supply, Task, amortized_test,
+    breakdown_utilization, edf_demand, exact_test, hyperbolic_product, rated_envelope,
+    response_time, utilization, utilization_bound,
 };
 use laggard_model::{Nanos, Route, STAGES, Service, Stage};
 
@@ -31,7 +32,7 @@ pub fn analyse(seen: &LoadSeen, asked: &Asked) -> Result<SchedReport, InputError
     let mut ways: Vec<Way<'_>> = Vec::new();
     for task in &asked.tasks {
         if !ways.iter().any(|way| way.service == task.service) {
-            ways.push(Way::new(seen, task.service, &plain)?);
+            ways.push(Way::new(seen, task.service, &plain, asked.permitted)?);
         }
     }
     let mut verdicts = Vec::new();
@@ -45,6 +46,7 @@ pub fn analyse(seen: &LoadSeen, asked: &Asked) -> Result<SchedReport, InputError
         load: seen.load.clone(),
         observed_ns: seen.recordings.iter().map(|one| ns(one.duration)).sum(),
         tasks: verdicts,
+        permitted_ns: asked.permitted,
         set: set(&plain, &ways)?,
         notes: seen
             .recordings
@@ -78,20 +80,29 @@ struct Way<'a> {
     ordinary: f64,
     least: Envelope,
     most: Envelope,
+    /// As `most`, at the permitted rate.
+    rated: RatedEnvelope,
     longest: f64,
     /// The largest interrupt latency, and of each later stage, added up.
     parts: (f64, f64),
 }
 
 impl<'a> Way<'a> {
-    fn new(seen: &'a LoadSeen, service: Service, tasks: &[Task]) -> Result<Self, InputError> {
-        // Irq and threads are reached directly; softirq and worker are not.
-        let direct = service.is_thread() || service == Service::Irq;
-        let route = if direct {
-            Route::Direct
-        } else {
-            Route::Deferred
-        };
+    fn new(
+        seen: &'a LoadSeen,
+        service: Service,
+        tasks: &[Task],
+        permitted: Nanos,
+    ) -> Result<Self, InputError> {
+        // A thread that is reached both ways is a task's by its own timer.
+        let route = seen
+            .recordings
+            .iter()
+            .flat_map(|one| &one.streams)
+            .filter(|one| one.service == service)
+            .map(|one| one.route)
+            .min()
+            .unwrap_or(Route::Direct);
         let is_of = |of: (Service, Route)| of == (service, route);
         let streams: Vec<(&Seen, &Stream)> = seen
             .recordings
@@ -140,8 +151,17 @@ impl<'a> Way<'a> {
                 * BEYOND,
         );
         let parts = parts(&groups, seen);
+        let cpus: Vec<CpuBlackouts<'_>> = streams
+            .iter()
+            .zip(&outer)
+            .map(|((seen, _), blackouts)| CpuBlackouts {
+                exposure: ns(seen.duration),
+                blackouts,
+            })
+            .collect();
         Ok(Self {
             service,
+            rated: rated_envelope(&cpus, windows, ns(permitted))?,
             least: Envelope::new(&inner, windows)?,
             most: Envelope::new(&outer, windows)?,
             ordinary: ns(ordinary),
@@ -215,6 +235,7 @@ fn verdict(
         Ok(response_time(&released_late(plain, way.ordinary), index, supply)?.time)
     };
     let (least, most) = (with(&way.least)?, with(&way.most)?);
+    let rated = with(&way.rated.envelope)?;
     let verdict = match (most <= deadline, least <= deadline) {
         (true, _) => Verdict::Meets,
         (false, true) => Verdict::Unclear,
@@ -226,6 +247,8 @@ fn verdict(
         jitter_ns: bounded(by_jitter),
         least_ns: bounded(least),
         most_ns: bounded(most),
+        rated_ns: bounded(rated),
+        rated_as_seen: way.rated.as_seen as f64 / way.rated.windows.max(1) as f64,
         slack_ns: bounded(deadline - most),
         verdict,
         limit: limit(&plain[index], ideal, most, way),

@@ -3,7 +3,7 @@
 mod build;
 mod text;
 
-use laggard_model::{Nanos, Service};
+use laggard_model::{Cpu, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,6 +29,9 @@ pub struct TaskAsked {
     pub blocking_ns: Nanos,
     /// The measured service that runs it.
     pub service: Service,
+    /// Where a rehearsal runs it, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
     /// Buffers, where it has them.
     pub buffers: Option<u32>,
 }
@@ -55,6 +58,8 @@ pub struct SchedReport {
     pub observed_ns: f64,
     /// The tasks with their verdicts, highest priority first.
     pub tasks: Vec<TaskVerdict>,
+    /// One failure is permitted per so long.
+    pub permitted_ns: Nanos,
     /// What holds of the set as a whole.
     pub set: SetVerdict,
     /// What is missing from the recording, or spoils the answer.
@@ -88,6 +93,12 @@ pub struct TaskVerdict {
     pub least_ns: Option<f64>,
     /// Worst response with the blackouts seen, never too short.
     pub most_ns: Option<f64>,
+    /// Worst response with the blackouts that are exceeded once per permitted
+    /// time between failures, at the upper limit of that.
+    pub rated_ns: Option<f64>,
+    /// For this share of the windows, 0 to 1, the recording is too short to
+    /// tell that, and the largest seen stands in.
+    pub rated_as_seen: f64,
     /// Deadline less the worst response; negative when missed.
     pub slack_ns: Option<f64>,
     /// By the blackouts.

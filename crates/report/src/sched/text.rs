@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::Nanos;
+
 use super::{Pseudo, SchedReport, SetVerdict, Verdict};
 use crate::duration::{Unit, mean_time};
 use crate::text::table;
@@ -54,6 +56,13 @@ pub fn text(report: &SchedReport) -> String {
             "{}: most of the response is {}",
             one.task.name, one.limit
         );
+        let _ = writeln!(
+            text,
+            "  with blackouts exceeded once in {}: {}{}",
+            mean_time(ns(report.permitted_ns)),
+            time(one.rated_ns),
+            as_seen(one.rated_as_seen)
+        );
         if let Some(pseudo) = &one.pseudo {
             text += &of_pseudo(pseudo, one.task.buffers.unwrap_or_default());
         }
@@ -74,6 +83,22 @@ pub fn text(report: &SchedReport) -> String {
         let _ = writeln!(text, "  - {note}");
     }
     text
+}
+
+#[allow(clippy::cast_precision_loss)]
+const fn ns(time: Nanos) -> f64 {
+    time.ns() as f64
+}
+
+/// Where the recording does not tell how often blackouts come.
+fn as_seen(share: f64) -> String {
+    if share == 0.0 {
+        return String::new();
+    }
+    format!(
+        " ({:.0} % of the windows as the largest seen: too short a recording to tell)",
+        (100.0 * share).max(1.0)
+    )
 }
 
 fn signed(ns: f64) -> String {

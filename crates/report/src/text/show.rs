@@ -58,6 +58,7 @@ fn head(report: &RecordingReport) -> String {
     let backend = match report.backend {
         Backend::Bpf => "eBPF: every stage",
         Backend::User => "no BPF: expiry and user stage only",
+        Backend::Tracer => "the timerlat tracer: expire and kthread stage",
         Backend::Fake => "a script, NOT a measurement",
     };
     let dither = if report.plan.dither {

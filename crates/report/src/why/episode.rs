@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_analyze::causes::{Context, Part, explain};
+use laggard_analyze::causes::{Context, Part, explain_named};
 use laggard_model::{Episode, Line, Nanos, StackSample, Symbols};
 
 use super::{name, place, words};
@@ -14,7 +14,7 @@ const FRAMES: usize = 12;
 /// The timeline of an episode of `line`.
 pub fn episode_text(episode: &Episode, line: Line, symbols: &Symbols) -> String {
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
-    let explanation = explain(episode, line.service, line.route);
+    let explanation = explain_named(episode, line.service, line.route, symbols);
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(

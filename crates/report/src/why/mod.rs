@@ -1,13 +1,16 @@
 //! `laggard why`: who made activations late.
 
 pub(crate) mod episode;
+mod flame;
+mod perfetto;
 mod table4;
 mod text;
 pub(crate) mod words;
+mod worth;
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain, rank, rhythm};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank, rhythm};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
     Symbols,
@@ -20,13 +23,21 @@ use crate::duration::count;
 use crate::figures::line_name;
 
 pub use episode::episode_text;
+pub use flame::{FlameError, flame};
+pub use perfetto::perfetto;
 pub use table4::table4;
 pub use text::why_text;
+pub(crate) use words::who;
+pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.
 pub const WHY_SCHEMA: u32 = 1;
 /// A cause with less of the episodes' time than this gets no sentence.
 const WORTH_A_SENTENCE: f64 = 0.1;
+
+/// A rhythm is looked for in this many causes, those with most time: the search
+/// costs some 20 ms each. A rare but periodic one can be far from the top.
+const RHYTHMS: usize = 16;
 
 /// All that `why` needs to know of a recording.
 #[derive(Debug)]
@@ -104,8 +115,10 @@ pub struct CauseRow {
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without_ns: Nanos,
     /// How it comes again and again, where chance does not explain that.
-    /// Looked for in causes with a tenth of the time or more.
+    /// Looked for in the causes with most time.
     pub rhythm: Option<RhythmRow>,
+    /// Levels with it and without it, for the leading causes.
+    pub worth: Vec<Worth>,
 }
 
 /// How a cause comes again and again.
@@ -155,19 +168,7 @@ pub struct EpisodeRow {
 /// causes; the first `top` are listed.
 pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let symbols = &late.notes.symbols;
-    let explained: Vec<(&Episode, Line, Explanation)> = late
-        .episodes
-        .iter()
-        .filter_map(|episode| {
-            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
-            service
-                .is_none_or(|wanted| wanted == line.service)
-                .then(|| {
-                    let explanation = explain(episode, line.service, line.route);
-                    (episode, line, explanation)
-                })
-        })
-        .collect();
+    let explained = explained(late, service);
     let ranking = rank(
         explained.iter().map(|(episode, _, all)| (*episode, all)),
         |culprit| words::who(culprit, symbols),
@@ -176,9 +177,10 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let rows: Vec<CauseRow> = ranking
         .causes
         .iter()
-        .map(|cause| {
+        .enumerate()
+        .map(|(place, cause)| {
             let row = row(cause, ranking.total, duration);
-            let found = (row.share >= WORTH_A_SENTENCE).then(|| rhythm(cause));
+            let found = (place < RHYTHMS).then(|| rhythm(cause));
             CauseRow {
                 rhythm: found.flatten().map(RhythmRow::from),
                 ..row
@@ -217,6 +219,26 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     }
 }
 
+/// Explains every episode, of `service` only if one is given.
+fn explained<'a>(
+    late: &Late<'a>,
+    service: Option<Service>,
+) -> Vec<(&'a Episode, Line, Explanation)> {
+    late.episodes
+        .iter()
+        .filter_map(|episode| {
+            let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
+            service
+                .is_none_or(|wanted| wanted == line.service)
+                .then(|| {
+                    let explanation =
+                        explain_named(episode, line.service, line.route, &late.notes.symbols);
+                    (episode, line, explanation)
+                })
+        })
+        .collect()
+}
+
 #[allow(clippy::cast_precision_loss)]
 fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
@@ -234,6 +256,7 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         largest_episode: cause.largest_episode,
         largest_without_ns: cause.largest_without,
         rhythm: None,
+        worth: Vec::new(),
     }
 }
 

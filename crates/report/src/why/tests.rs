@@ -9,7 +9,7 @@ use super::*;
 
 const START: Nanos = Nanos::from_secs(100);
 
-fn manifest() -> Manifest {
+pub(super) fn manifest() -> Manifest {
     Manifest {
         schema: 1,
         version: "0".into(),
@@ -47,7 +47,7 @@ fn manifest() -> Manifest {
 }
 
 /// A thread at fifo:95 that computes for 3 ms from 1 ms before the expiry on.
-fn episode(number: u64) -> Episode {
+pub(super) fn episode(number: u64) -> Episode {
     let expiry = START + Nanos::from_ms(5_000 * number);
     let at = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
     let switch = |us, tid, name: &str, priority| FlightEvent {
@@ -95,7 +95,7 @@ fn episode(number: u64) -> Episode {
                     at_ns: at(1_015),
                     what: Happening::End(timer),
                 },
-                switch(3_000, 90, "laggard/1/fifo:", 9),
+                switch(3_000, 90, "lag/1/fifo:90", 9),
             ],
             samples: vec![sample(500), sample(1_500), sample(2_500)],
             sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
@@ -104,7 +104,7 @@ fn episode(number: u64) -> Episode {
     }
 }
 
-fn notes() -> EpisodeNotes {
+pub(super) fn notes() -> EpisodeNotes {
     let spin = Symbol {
         name: Some("spin".into()),
         module: Some("hog".into()),
@@ -206,5 +206,77 @@ fn samples_are_counted_in_the_form_of_table_4() {
         format!(
             "Analysis of latency episode number 7\n2 samples in hog function spin\n{line}\n2 total samples in episode\n\n"
         )
+    );
+}
+
+/// What the recording saw of the episodes' service.
+fn seen(episodes: &[Episode]) -> crate::qos::LoadSeen {
+    use laggard_analyze::exceedance::{Exceedance, Stream};
+    let exceedances = episodes.iter().map(|one| Exceedance {
+        expiry: one.expiry_ns,
+        latency: one.latency(),
+        free_until: one.expiry_ns,
+    });
+    crate::qos::LoadSeen {
+        load: "no load".into(),
+        recordings: vec![crate::qos::Seen {
+            path: "r.laggard".into(),
+            start: START,
+            duration: Nanos::from_secs(60),
+            plan: manifest().plan,
+            groups: Vec::new(),
+            streams: vec![Stream {
+                cpu: Cpu(1),
+                service: Service::Fifo(90),
+                route: Route::Direct,
+                samples: 60_000,
+                floor: Nanos::from_us(1),
+                exceedances: exceedances.collect(),
+            }],
+            notes: Vec::new(),
+        }],
+    }
+}
+
+fn weighed(compression: f64) -> WhyReport {
+    let episodes: Vec<Episode> = (1..=11).map(episode).collect();
+    let mut report = report(&episodes, None);
+    let mut known = crate::forecast::KnownCauses::default();
+    for one in &episodes {
+        known.add(one, manifest().lines[0], &notes().symbols);
+    }
+    let usage = laggard_model::UsagePattern {
+        compression,
+        hours_per_day: 2.0,
+        days_per_week: 5.0,
+    };
+    weigh(&mut report, &seen(&episodes), &known, usage).unwrap();
+    report
+}
+
+#[test]
+fn what_a_cause_is_worth_is_refused_as_a_forecast_is() {
+    let report = weighed(1.0);
+
+    let worth = &report.causes[0].worth;
+    assert_eq!(worth.len(), 3);
+    assert!(worth.iter().all(|one| one.with.level().is_none()));
+    let told = report.sentences.last().unwrap();
+    assert!(told.contains("cannot be told"), "{told}");
+    assert!(told.contains("3.7 h"), "{told}");
+}
+
+#[test]
+fn a_periodic_hog_is_worth_its_latency() {
+    // Each hour of use is 12 s of the recording, so 60 s hold five of them;
+    // but the hog comes by the clock on the wall, which refuses ranks and asks
+    // for a forecast by cause.
+    let report = weighed(300.0);
+
+    let hour = &report.causes[0].worth[0];
+    assert!(hour.with.level().is_none(), "{:?}", hour.with);
+    assert_eq!(
+        (hour.service, hour.route),
+        (Service::Fifo(90), Route::Direct)
     );
 }

@@ -30,6 +30,7 @@ pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
             format!("timer {}", symbols.kernel_name(function))
         }
         Activity::Work(function) => format!("work {}", symbols.kernel_name(function)),
+        Activity::PageFault => "page faults".into(),
         Activity::Idle(state) => format!("idle state {state}"),
     }
 }

@@ -3,61 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use laggard_model::Nanos;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 use super::{Hit, Site, Tell};
-
-/// The longest sleep between two looks at the stop flag.
-const SLICE: Nanos = Nanos::from_ms(50);
-
-/// The time now, `CLOCK_MONOTONIC`.
-pub(super) fn now() -> Nanos {
-    read(ClockId::CLOCK_MONOTONIC)
-}
-
-/// The CPU time of the calling thread.
-pub(super) fn own_cpu_time() -> Nanos {
-    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
-}
-
-fn read(clock: ClockId) -> Nanos {
-    let time = clock.now().expect("Linux always has this clock");
-    let seconds = u64::try_from(time.tv_sec()).expect("a clock that counts from boot");
-    let ns = u64::try_from(time.tv_nsec()).expect("a fraction of a second");
-    Nanos::from_secs(seconds) + Nanos::from_ns(ns)
-}
-
-/// Computes until `end`.
-pub(super) fn spin_until(end: Nanos) {
-    while now() < end {
-        std::hint::spin_loop();
-    }
-}
-
-/// Sleeps until `end`. A signal only makes it look again.
-pub(super) fn sleep_until(end: Nanos) {
-    let time = TimeSpec::from_duration(end.into());
-    while now() < end {
-        sleep_once(&time);
-    }
-}
-
-/// The same, but asks the kernel for a timer even where `end` has passed.
-pub(super) fn sleep_once_until(end: Nanos) {
-    sleep_once(&TimeSpec::from_duration(end.into()));
-    sleep_until(end);
-}
-
-fn sleep_once(end: &TimeSpec) {
-    // Interrupted by a signal: the caller sleeps on. Nothing else can fail
-    // with a valid time and clock.
-    let _ = clock_nanosleep(
-        ClockId::CLOCK_MONOTONIC,
-        ClockNanosleepFlags::TIMER_ABSTIME,
-        end,
-    );
-}
+pub(super) use crate::clock::{
+    now, own_cpu_time, sleep_once_until, sleep_unless, sleep_until, spin_until,
+};
 
 /// The hits so far. Each is told to the caller of the fault once it is over.
 pub(super) struct Log<'a> {
@@ -80,10 +30,7 @@ impl Site<'_> {
 
     /// Sleeps until `end`, or less when the user wants an end: then `false`.
     pub(super) fn wait_until(&self, end: Nanos) -> bool {
-        while now() < end && !self.is_stopped() {
-            sleep_until(end.min(now() + SLICE));
-        }
-        !self.is_stopped()
+        sleep_unless(self.stop, end)
     }
 
     /// Calls `round` with the planned time of each round, once it has come,

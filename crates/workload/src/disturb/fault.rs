@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::hog::{ABOVE_ALL, in_thread};
-use super::watchdog::Watchdog;
+use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
+use crate::watchdog::Watchdog;
 
 /// Small enough to be had on any machine; touched again when all is touched.
 const AREA: NonZeroUsize = NonZeroUsize::new(4 << 20).expect("not zero");
@@ -66,7 +66,7 @@ impl Drop for Area {
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let _watchdog =
         Watchdog::new(site.plan.length).map_err(site.needs("set RLIMIT_RTTIME, the watchdog"))?;
-    in_thread(|| {
+    site.in_thread(|| {
         let area = Area::new().map_err(site.needs("map 4 MiB of memory"))?;
         site.place(ABOVE_ALL)?;
         site.rounds(|_| {

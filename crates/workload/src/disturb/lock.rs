@@ -22,10 +22,10 @@ use std::thread;
 use laggard_model::Nanos;
 use nix::errno::Errno;
 
-use super::hog::{compute_for, in_thread};
-use super::watchdog::Watchdog;
+use super::hog::compute_for;
 use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
+use crate::watchdog::Watchdog;
 
 const LOW: Policy = Policy::Fifo(60);
 const MIDDLE: Policy = Policy::Fifo(70);
@@ -46,7 +46,7 @@ pub(super) fn run(site: &Site<'_>, protocol: Protocol) -> Result<Vec<Hit>, Distu
     let _watchdog =
         Watchdog::new(site.plan.length).map_err(site.needs("set RLIMIT_RTTIME, the watchdog"))?;
     let mutex = Mutex::new(protocol).map_err(site.needs("make a mutex"))?;
-    in_thread(|| {
+    site.in_thread(|| {
         site.place(CONDUCTOR)?;
         site.rounds(|_| round(site, &mutex))
     })
@@ -63,7 +63,7 @@ fn round(site: &Site<'_>, mutex: &Mutex) -> Result<Hit, DisturbError> {
             .map_err(site.needs("wake a waiting thread"))
     };
     thread::scope(|scope| {
-        let start = |act: &str| thread::Builder::new().name(format!("provoke-{act}"));
+        let start = |act: &str| thread::Builder::new().name(format!("lag/lock-{act}"));
         let low = start("low").spawn_scoped(scope, move || {
             site.place(LOW)?;
             mutex.hold_while(|| {

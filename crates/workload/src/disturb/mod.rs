@@ -15,7 +15,6 @@ mod refusal;
 mod syscall;
 mod throttle;
 mod tick;
-mod watchdog;
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;

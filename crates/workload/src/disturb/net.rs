@@ -5,14 +5,13 @@
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
-use super::hog::in_thread;
 use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
 
 const PACKET: [u8; 64] = [0; 64];
 
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
-    in_thread(|| {
+    site.in_thread(|| {
         let (sender, _receiver) = connect().map_err(site.needs("open a loopback socket"))?;
         site.place(Policy::Other)?;
         site.rounds(|_| {

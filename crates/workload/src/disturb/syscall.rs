@@ -11,7 +11,6 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
-use super::hog::in_thread;
 use super::{DisturbError, Hit, Refused, Site, clock};
 use crate::scheduling::Policy;
 
@@ -24,7 +23,7 @@ const RESERVE: usize = 2000;
 const PAGE: usize = 4096;
 
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
-    in_thread(|| {
+    site.in_thread(|| {
         site.place(Policy::Other)?;
         let mut cost = learn().map_err(site.needs("learn what a mapping costs (madvise)"))?;
         let most = most_mappings().map_err(site.needs("read vm.max_map_count"))?;
@@ -44,11 +43,13 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             .map_err(site.needs("cut memory into many mappings (mprotect)"))?;
         site.rounds(|_| {
             let count = wanted(cost).clamp(1, region.mappings);
-            let start = clock::now();
+            let (start, spent) = (clock::now(), clock::own_cpu_time());
             region
                 .change(count)
                 .map_err(site.needs("change many mappings (madvise)"))?;
-            let hit = site.hit_since(start);
+            // Others may run before the call returns to user code, and the
+            // clock then tells of them too.
+            let hit = site.hit(start, clock::own_cpu_time().saturating_sub(spent));
             cost = Nanos::from_ns(hit.length_ns.ns() / count as u64);
             Ok(hit)
         })
@@ -62,9 +63,9 @@ fn learn() -> Result<Nanos, Errno> {
     region.change(TRIAL)?;
     let mut least = Nanos::from_secs(1);
     for _ in 0..5 {
-        let start = clock::now();
+        let start = clock::own_cpu_time();
         region.change(TRIAL)?;
-        least = least.min(clock::now().saturating_sub(start));
+        least = least.min(clock::own_cpu_time().saturating_sub(start));
     }
     Ok(Nanos::from_ns(least.ns() / TRIAL as u64))
 }

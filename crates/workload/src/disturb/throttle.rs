@@ -9,7 +9,7 @@ use std::thread;
 
 use laggard_model::{CpuList, Nanos};
 
-use super::hog::{ABOVE_ALL, in_thread};
+use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 use crate::load::Launch;
 use crate::scheduling::Policy;
@@ -74,6 +74,9 @@ fn watch(site: &Site<'_>, group: &Group) -> Result<Vec<Hit>, DisturbError> {
     Ok(log.hits)
 }
 
+/// What our groups are called, before the number of the process.
+const PREFIX: &str = "laggard-";
+
 /// A control group of our own, of either version; removed at the latest when
 /// this value is dropped.
 struct Group {
@@ -92,7 +95,8 @@ impl Group {
         let (quota_us, period_us) = (quota.ns() / 1000, period.ns() / 1000);
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
         for (controller, limit) in CONTROLLERS {
-            let folder = Path::new(controller).join(format!("laggard-{}", std::process::id()));
+            clear_stale(Path::new(controller));
+            let folder = Path::new(controller).join(format!("{PREFIX}{}", std::process::id()));
             if let Err(err) = fs::create_dir(&folder) {
                 refused = err;
                 continue;
@@ -140,6 +144,29 @@ impl Drop for Group {
         // After `remove` there is nothing left to remove; before it, an error
         // of its own is on its way.
         let _ = self.remove();
+    }
+}
+
+/// Removes groups below `controller` that a killed process of ours has left:
+/// kills its busy process there, and puts everybody else into the group above.
+/// What cannot be removed stays, as it was.
+fn clear_stale(controller: &Path) {
+    let Ok(entries) = fs::read_dir(controller) else {
+        return;
+    };
+    for folder in entries.flatten().map(|entry| entry.path()) {
+        let maker = folder
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let is_stale = maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        if !is_stale {
+            continue;
+        }
+        let left = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        for pid in left.lines() {
+            let _ = fs::write(controller.join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&folder);
     }
 }
 
@@ -207,6 +234,7 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let beside = thread::Builder::new()
+            .name("lag/beside".into())
             .spawn_scoped(scope, || {
                 site.place(Policy::Other)?;
                 while !done.load(Ordering::Relaxed) {
@@ -215,8 +243,10 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
                 Ok::<_, DisturbError>(())
             })
             .map_err(site.needs("start another thread"))?;
-        let hits = in_thread(|| {
+        let hits = site.in_thread(|| {
             site.place(ABOVE_ALL)?;
+            // Tools see a thread's priority when it is switched in.
+            clock::sleep_until(clock::now() + POLL);
             Ok(pauses(site, least))
         });
         done.store(true, Ordering::Relaxed);

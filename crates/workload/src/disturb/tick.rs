@@ -9,14 +9,14 @@
 
 use laggard_model::Nanos;
 
-use super::hog::{ABOVE_ALL, in_thread};
+use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 
 /// Two ticks; one is not a whole number of nanoseconds.
 const TWO_TICKS: Nanos = Nanos::from_ns(1_953_125);
 
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
-    in_thread(|| {
+    site.in_thread(|| {
         site.place(ABOVE_ALL)?;
         let begin = clock::now();
         let mut log = site.log();

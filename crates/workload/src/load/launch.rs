@@ -36,6 +36,7 @@ pub struct Launch {
     command: Vec<OsString>,
     cpus: Option<CpuList>,
     output: Output,
+    is_held: bool,
 }
 
 /// Why a load did not start or could not be watched.
@@ -72,6 +73,7 @@ impl Launch {
             command,
             cpus: None,
             output: Output::Null,
+            is_held: false,
         }
     }
 
@@ -85,6 +87,15 @@ impl Launch {
             .chain(words.map(OsString::from))
             .collect();
         Self::new(command).output(Output::Memory)
+    }
+
+    /// Lets the load only set itself up. Its command gets `--hold` as its last
+    /// argument; it must then write [`READY`](super::READY) as its first line,
+    /// and begin when it has read a line.
+    pub fn held(mut self) -> Self {
+        self.command.push("--hold".into());
+        self.is_held = true;
+        self.output(Output::Memory)
     }
 
     /// Keeps the load on these CPUs; otherwise it runs where we may.
@@ -152,7 +163,11 @@ impl Launch {
         let main = Command::new(program)
             .args(arguments)
             .process_group(group)
-            .stdin(Stdio::null())
+            .stdin(if self.is_held {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
             .stdout(out)
             .stderr(err)
             .spawn()

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use laggard_model::{Nanos, Throughput};
 
 pub use launch::{Launch, LoadError, Output};
-pub use process::{Ended, LoadProcess};
-pub use recipe::{Need, Order, Recipe, RecipeError, Step, run_recipe};
+pub use process::{Ended, LoadProcess, READY};
+pub use recipe::{Need, Order, Recipe, RecipeError, Step, Told, Work, run_recipe};
 
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -125,8 +125,11 @@ pub enum RunError {
 /// does not keep the machine from deep idle states.
 const IDLE_POLL: Duration = Duration::from_millis(250);
 
+/// Is called once a load is set up; the load begins to work when it returns.
+pub type Gate<'a> = dyn Fn() + 'a;
+
 /// Runs a built-in load in this process until `stop` is set, and counts what
-/// it did.
+/// it did. It is set up before `gate` is called, and works after.
 ///
 /// The threads inherit the caller's scheduling policy and CPUs. A measuring
 /// program therefore starts itself again as a process of its own, by
@@ -134,7 +137,12 @@ const IDLE_POLL: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// When a thread or the file cannot be had; the other threads then end too.
-pub fn run(load: Builtin, stop: &AtomicBool) -> Result<Throughput, RunError> {
+pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
+    let file = match load {
+        Builtin::FileIo => Some(fileio::File::new()?),
+        _ => None,
+    };
+    gate();
     let start = Instant::now();
     let count = match load {
         Builtin::Idle => {
@@ -147,10 +155,9 @@ pub fn run(load: Builtin, stop: &AtomicBool) -> Result<Throughput, RunError> {
             Ok(draw::run(index, ends))
         })?,
         Builtin::Fp => in_threads(load, fp::THREADS, stop, |_, ends| Ok(fp::run(ends)))?,
-        Builtin::FileIo => {
-            let file = fileio::File::new()?;
-            in_threads(load, fileio::THREADS, stop, |_, ends| file.read(ends))?
-        }
+        Builtin::FileIo => in_threads(load, fileio::THREADS, stop, |_, ends| {
+            file.as_ref().map_or(Ok(0), |file| file.read(ends))
+        })?,
     };
     Ok(Throughput {
         unit: load.unit().into(),
@@ -224,7 +231,7 @@ mod tests {
             let stop = AtomicBool::new(false);
 
             let done = thread::scope(|scope| {
-                let worker = scope.spawn(|| run(load, &stop));
+                let worker = scope.spawn(|| run(load, &stop, &|| ()));
                 thread::sleep(Duration::from_millis(100));
                 stop.store(true, Ordering::Relaxed);
                 worker.join().unwrap().unwrap()
@@ -233,6 +240,15 @@ mod tests {
             assert!(done.count > 0, "{load} did nothing");
             assert!(done.elapsed_ns >= Nanos::from_ms(100), "for {load}");
         }
+    }
+
+    #[test]
+    fn a_load_does_no_work_before_it_may_begin() {
+        let stop = AtomicBool::new(false);
+
+        let done = run(Builtin::Fp, &stop, &|| stop.store(true, Ordering::Relaxed)).unwrap();
+
+        assert_eq!(done.count, 0);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,8 +53,13 @@ pub struct LoadProcess {
     main: Child,
     guard: Guard,
     output: Option<File>,
+    /// Where the word to begin goes; `None` where it needs none, or has it.
+    word: Option<ChildStdin>,
     ended: Option<Ended>,
 }
+
+/// What a held load writes once it is set up, as a line.
+pub const READY: &str = "ready";
 
 /// How often a stopping load is looked at.
 const POLL: Duration = Duration::from_millis(5);
@@ -67,8 +73,9 @@ impl LoadProcess {
         Launch::new(command).start()
     }
 
-    pub(super) fn new(name: String, main: Child, guard: Guard, output: Option<File>) -> Self {
+    pub(super) fn new(name: String, mut main: Child, guard: Guard, output: Option<File>) -> Self {
         Self {
+            word: main.stdin.take(),
             name,
             main,
             guard,
@@ -80,6 +87,33 @@ impl LoadProcess {
     /// The process id of the load's first process.
     pub fn id(&self) -> u32 {
         self.main.id()
+    }
+
+    /// Whether a load that was started [held](Launch::held) is set up and
+    /// waits for the word to begin. One that has ended is not.
+    ///
+    /// # Errors
+    /// When its output cannot be read.
+    pub fn is_ready(&self) -> Result<bool, LoadError> {
+        const LINE: usize = READY.len() + 1;
+        let Some(output) = &self.output else {
+            return Ok(false);
+        };
+        // Its own end of the file moves on as it writes; this does not.
+        let mut line = [0; LINE];
+        let read = output
+            .read_at(&mut line, 0)
+            .map_err(|err| LoadError::Output("memory".into(), err))?;
+        Ok(read == LINE && line.starts_with(READY.as_bytes()))
+    }
+
+    /// Gives a held load the word to begin. To one that has ended, or needs no
+    /// word, it means nothing.
+    pub fn begin(&mut self) {
+        if let Some(mut word) = self.word.take() {
+            // Gone: `poll` says how it ended.
+            let _ = word.write_all(b"begin\n");
+        }
     }
 
     /// How the load ended, or `None` while it runs.
@@ -108,6 +142,8 @@ impl LoadProcess {
     }
 
     fn end(&mut self) -> Result<Ended, LoadError> {
+        // One that still waits for the word waits no longer.
+        self.word = None;
         if self.poll()?.is_none() {
             self.guard
                 .signal(Signal::SIGTERM)

@@ -21,6 +21,7 @@ struct board_slot {
 	u64 seq;
 	u64 expiry_ns;
 	u64 irq_ns;
+	u64 irq_thread_ns;
 	u64 expire_ns;
 	u64 raise_ns;
 	u64 softirq_ns;
@@ -30,7 +31,7 @@ struct board_slot {
 	u64 end_ns;	  /* first instruction of the service */
 	u64 lost_before;  /* activations before this one that found no room */
 };
-_Static_assert(sizeof(struct board_slot) == 88, "no hidden padding");
+_Static_assert(sizeof(struct board_slot) == 96, "no hidden padding");
 
 struct board_line {
 	u64 head;      /* slots written */

@@ -93,6 +93,7 @@ claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i,
 	slot->seq = seq;
 	slot->expiry_ns = d->armed_ns;
 	slot->irq_ns = cpu->served_irq_ns;
+	slot->irq_thread_ns = 0;
 	slot->expire_ns = 0;
 	slot->raise_ns = cpu->served_raise_ns;
 	slot->softirq_ns = now;

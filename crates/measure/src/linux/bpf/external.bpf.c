@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * irq, where an activation begins with a device's interrupt: the first
- * instruction of the interrupt's handler.
+ * Where an activation begins with a device's interrupt:
  *
- * Not in it: a handler that runs in a thread. Then `irq` is the primary
- * handler, which wakes that thread. The interrupt may come to another CPU
- * than the one that the waiting thread is pinned to.
+ *   irq_handler_entry  irq: the first instruction of the interrupt's handler
+ *   sched_switch       irq_thread: a thread that handles the interrupt is
+ *                      switched in; the first of them where there are two
+ *
+ * Where the handler runs in a thread, `irq` is the primary handler, which wakes
+ * that thread. The interrupt may come to another CPU than the one that the
+ * waiting thread is pinned to.
  */
 #include "kernel.h"
 #include "board_maps.h"
+
+enum { SOURCE_THREADS = 4 };
 
 /* Set at load; the waiting thread's line is the first of its CPU. */
 const volatile struct {
 	u32 irq; /* the kernel's number of the interrupt */
 	u32 cpu; /* where the waiting thread runs */
+	u32 threads[SOURCE_THREADS]; /* those that handle it, or 0 */
 } source;
 
 SEC("tp_btf/irq_handler_entry")
@@ -30,5 +36,26 @@ int BPF_PROG(on_irq_handler_entry, int irq)
 	slot = board_slot(&cpu->lines[0]);
 	if (slot && !slot->irq_ns)
 		slot->irq_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_irq_thread_switch, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	u32 tid = next->pid;
+	struct board_cpu *cpu;
+	struct board_slot *slot;
+
+	/* Thread 0, idle, would match an entry that is not used. */
+	if (!tid || (tid != source.threads[0] && tid != source.threads[1] &&
+		     tid != source.threads[2] && tid != source.threads[3]))
+		return 0;
+	cpu = board_cpu(source.cpu);
+	if (!cpu || !cpu->lines[0].waiting)
+		return 0;
+	slot = board_slot(&cpu->lines[0]);
+	if (slot && slot->irq_ns && !slot->irq_thread_ns)
+		slot->irq_thread_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -119,6 +119,33 @@ int BPF_PROG(on_cpu_idle, unsigned int state)
 					   note(FLIGHT_IDLE, state);
 }
 
+struct cfs_rq {
+	int throttle_count; /* groups above it, and its own, that are stopped */
+} __kernel_type;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} __kernel_type;
+
+struct task_struct___grouped {
+	struct sched_entity se;
+	bool throttled; /* Linux 6.18: taken off its queue, itself */
+} __kernel_type;
+
+static __always_inline u8 before(bool preempt, struct task_struct *prev)
+{
+	struct task_struct___grouped *grouped = (void *)prev;
+	bool throttled = false;
+
+	if (!preempt && prev->__state)
+		return BEFORE_SLEEPS;
+	if (bpf_core_field_exists(grouped->throttled))
+		throttled = grouped->throttled;
+	else if (bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
+		throttled = grouped->se.cfs_rq->throttle_count > 0;
+	return throttled ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
@@ -127,7 +154,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 
 	if (!record)
 		return 0;
-	record->runnable = preempt || prev->__state == 0;
+	record->before = before(preempt, prev);
 	record->prio = next->prio;
 	/* Byte by byte: a copy would need a helper that lockdown refuses. */
 #pragma unroll

@@ -31,11 +31,18 @@ enum flight_vector {
 	VECTOR_THERMAL,
 };
 
+/* Why the thread before a switch does not run. Append only. */
+enum flight_before {
+	BEFORE_SLEEPS,
+	BEFORE_RUNNABLE,
+	BEFORE_THROTTLED, /* its control group has used up its quota */
+};
+
 struct flight_record {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u32 id;
 	u8 kind;
-	u8 runnable; /* of a switch: previous thread was still runnable */
+	u8 before;   /* of a switch: enum flight_before */
 	s16 prio;    /* of a switch: next thread's, as the kernel counts */
 	union {
 		u8 name[16];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * A ring per CPU, always on, overwritten: entry `n` of a CPU lies at index
- * first + (n mod 2^ring_bits). Written on that CPU only.
+ * first + (n mod 2^ring_bits). Written on that CPU, unless another's program
+ * tells of it.
  */
 #ifndef LAGGARD_OVERWRITTEN_H
 #define LAGGARD_OVERWRITTEN_H
@@ -37,10 +38,9 @@ struct {
 		__type(value, entry);              \
 	} name SEC(".maps")
 
-/* This CPU's next entry of `entries`, or NULL: not a recorded CPU. */
-static __always_inline void *next_entry(void *entries)
+/* The next entry of a CPU in `entries`, or NULL: not a recorded CPU. */
+static __always_inline void *next_entry_of(u32 cpu, void *entries)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
 	u32 index;
 
@@ -49,6 +49,12 @@ static __always_inline void *next_entry(void *entries)
 	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
 	index += head->first;
 	return bpf_map_lookup_elem(entries, &index);
+}
+
+/* This CPU's next entry of `entries`, or NULL: not a recorded CPU. */
+static __always_inline void *next_entry(void *entries)
+{
+	return next_entry_of(bpf_get_smp_processor_id(), entries);
 }
 
 #endif

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * The worker service: a work item in the kernel's per-CPU workqueue, started
- * when the softirq that wanted it ends.
+ * when the softirq that wanted it ends: that of our callback or, on kernels that
+ * refuse one (PREEMPT_RT), that in which a timer descriptor of a thread of ours
+ * expired (chain.bpf.c stamps that).
  *
  *   signal  just before the work item is queued
  *   worker  its first instruction
@@ -10,24 +12,7 @@
  */
 #include "kernel.h"
 #include "board_maps.h"
-
-struct bpf_wq {
-	u64 opaque[2];
-} __attribute__((aligned(8)));
-
-extern int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags) __ksym;
-extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym;
-#ifdef WQ_CALLBACK_IMPLICIT
-extern int bpf_wq_set_callback(struct bpf_wq *wq,
-			       int (*callback_fn)(void *map, int *key, void *value),
-			       unsigned int flags) __ksym;
-#define set_callback(wq, fn) bpf_wq_set_callback(wq, fn, 0)
-#else
-extern int bpf_wq_set_callback_impl(struct bpf_wq *wq,
-				    int (callback_fn)(void *map, int *key, void *value),
-				    unsigned int flags, void *aux__ign) __ksym;
-#define set_callback(wq, fn) bpf_wq_set_callback_impl(wq, fn, 0, NULL)
-#endif
+#include "workqueue.h"
 
 enum { BUSY = 16 /* EBUSY: initialised by a trial before */ };
 
@@ -37,6 +22,7 @@ struct work {
 	u64 run_ns;
 	u32 cpu;
 	u32 line;
+	u32 is_carried; /* by a timer descriptor */
 };
 
 struct {
@@ -78,14 +64,16 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	if (vector != HRTIMER_SOFTIRQ_VECTOR)
 		return 0;
 	cpu = board_cpu(key);
-	if (!cpu || !cpu->worker_due)
-		return 0;
-	cpu->worker_due = 0;
 	work = bpf_map_lookup_elem(&works, &key);
-	if (!work)
+	if (!cpu || !work || (!cpu->worker_due && !work->is_carried))
 		return 0;
 	line = board_line(cpu, work->line);
 	slot = line ? board_slot(line) : NULL;
+	/* Another timer's softirq, or one that was answered. */
+	if (work->is_carried && (!slot || !line->waiting || !slot->softirq_ns ||
+				 slot->signal_ns))
+		return 0;
+	cpu->worker_due = 0;
 	if (slot)
 		slot->signal_ns = bpf_ktime_get_ns();
 	bpf_wq_start(&work->wq, 0);
@@ -95,6 +83,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 struct prepare_args {
 	u32 cpu;
 	u32 line;
+	u32 is_carried;
 };
 
 SEC("syscall")
@@ -108,6 +97,7 @@ int prepare_work(struct prepare_args *args)
 		return 1;
 	work->cpu = args->cpu;
 	work->line = args->line;
+	work->is_carried = args->is_carried;
 	err = bpf_wq_init(&work->wq, &works, 0);
 	if (err && err != -BUSY)
 		return -err;

@@ -231,6 +231,7 @@ impl LineReader {
         let mut before = expiry;
         for (stage, time) in [
             (Stage::Irq, &slot.irq_ns),
+            (Stage::IrqThread, &slot.irq_thread_ns),
             (Stage::Expire, &slot.expire_ns),
             (Stage::Raise, &slot.raise_ns),
             (Stage::Softirq, &slot.softirq_ns),

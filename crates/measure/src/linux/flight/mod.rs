@@ -3,11 +3,13 @@
 //!
 //! Independent of any probe: it has maps and programs of its own.
 
+mod hurry;
 mod outside;
 mod perf;
 mod record;
 mod ring;
 mod stacks;
+mod steal;
 
 use std::os::fd::AsFd;
 
@@ -23,10 +25,12 @@ use super::objects;
 use super::possible_cpus;
 use super::probe::WARM_UP;
 use super::statistics::{cost_of, scale};
+use hurry::Hurry;
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
 use stacks::StackSampler;
+use steal::StealClock;
 
 /// How many records all rings together may have: 128 MiB.
 const ALL_RECORDS: usize = 1 << 22;
@@ -70,7 +74,9 @@ pub struct FlightRecorder {
     loaded: Loaded,
     rings: Rings<RECORD_WORDS>,
     stacks: Option<StackSampler>,
+    steal: Option<StealClock>,
     outside: Outside,
+    hurry: Hurry,
     cpus: CpuList,
 }
 
@@ -122,15 +128,22 @@ impl FlightRecorder {
             loaded,
             rings,
             stacks,
+            // Without it, what `outside` reads has to do, and on a machine
+            // without a hypervisor there is nothing to read.
+            steal: StealClock::new(cpus).ok(),
             outside: Outside::new(cpus),
+            hurry: Hurry::new(),
             cpus: cpus.clone(),
         };
         Ok((recorder, caveats))
     }
 
     /// Reads the counters of hypervisor and firmware. To be called a few
-    /// times a second: their movement between two calls is all that is known.
+    /// times a second, by the thread that asks for evidence: the counters'
+    /// movement between two calls is all that is known, and a thread that
+    /// stays away too long is given a larger share of its CPU for a while.
     pub fn poll(&mut self) {
+        self.hurry.note();
         self.outside.read();
     }
 
@@ -141,25 +154,25 @@ impl FlightRecorder {
     pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
         let mut has_context = false;
         let context = from.saturating_sub(CONTEXT);
-        let read = self.rings.newest(cpu.0, |words| {
+        let mut read = self.rings.newest(cpu.0, to, |words| {
             let time = record::time(words);
             let wanted = time >= from || (!has_context && time >= context);
             has_context |= time < from && record::is_switch(words);
             wanted
         });
-        let mut events: Vec<_> = read
-            .records
-            .iter()
-            .filter_map(record::event)
-            .filter(|event| event.at_ns <= to)
-            .collect();
-        events.sort_by_key(|event| event.at_ns);
+        read.records.sort_by_key(|words| record::time(words));
+        let events: Vec<_> = read.records.iter().filter_map(record::event).collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
             overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
             events,
+            throttles: record::throttles(&read.records),
             stolen: self.outside.stolen(cpu, from, to),
+            steals: self
+                .steal
+                .as_ref()
+                .map(|clock| clock.steals(cpu.0, from, to)),
             smis: self.outside.smis(cpu, from, to),
             ..Evidence::default()
         };
@@ -224,7 +237,9 @@ impl FlightRecorder {
         stacks: &StackSampler,
     ) -> Option<Vec<Nanos>> {
         let to = evidence.to_ns + stacks.period * 2;
-        let events = self.rings.newest(cpu, |words| record::time(words) > from);
+        let events = self
+            .rings
+            .newest(cpu, to, |words| record::time(words) > from);
         let samples = stacks.samples(cpu, from, to);
         let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
         signs.extend(events.records.iter().map(|words| record::time(words)));
@@ -235,9 +250,11 @@ impl FlightRecorder {
     /// while the probe warmed up.
     pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
+        let steal = self.steal.as_ref().map(StealClock::cost);
         cost_of(&self.loaded)
             .into_iter()
             .chain(stacks.into_iter().flatten())
+            .chain(steal.into_iter().flatten())
             .map(|mut cost| {
                 scale(&mut cost, wall, WARM_UP);
                 cost.name.insert_str(0, "flight ");

@@ -1,6 +1,8 @@
 //! From the rings' words to events and samples; `bpf/flight.h`, `bpf/stacks.h`.
 
-use laggard_model::{Activity, Address, FlightEvent, Happening, Nanos, StackSample, Tid, Vector};
+use laggard_model::{
+    Activity, Address, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, Vector,
+};
 
 /// 8-byte words of a `struct flight_record`.
 pub(super) const RECORD_WORDS: usize = 4;
@@ -10,6 +12,8 @@ pub(super) const SAMPLE_WORDS: usize = 64;
 const FRAMES: usize = 30;
 /// `enum flight_kind`.
 const SWITCH: u8 = 14;
+/// `BEFORE_THROTTLED` of `enum flight_before`.
+const THROTTLED: u8 = 2;
 /// Of the words of a sample, those before the frames.
 const SAMPLE_HEAD: usize = 3;
 
@@ -37,12 +41,30 @@ fn kind_of(words: &[u64; RECORD_WORDS]) -> u8 {
     words[1].to_le_bytes()[4]
 }
 
+/// The threads that were switched out because their group was throttled, from
+/// records in order of time.
+pub(super) fn throttles(records: &[[u64; RECORD_WORDS]]) -> Vec<Throttle> {
+    let switches: Vec<_> = records.iter().filter(|words| is_switch(words)).collect();
+    switches
+        .windows(2)
+        .filter(|two| two[1][1].to_le_bytes()[5] == THROTTLED)
+        .map(|two| Throttle {
+            at_ns: time(two[1]),
+            tid: Tid(id_of(two[0])),
+        })
+        .collect()
+}
+
+fn id_of(words: &[u64; RECORD_WORDS]) -> u32 {
+    let bytes = words[1].to_le_bytes();
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
 /// The event that a record tells, or `None` for one that this program does
 /// not know.
 pub(super) fn event(words: &[u64; RECORD_WORDS]) -> Option<FlightEvent> {
     let bytes = words[1].to_le_bytes();
-    let id = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let kind = kind_of(words);
+    let (id, kind) = (id_of(words), kind_of(words));
     let what = if kind == SWITCH {
         Happening::Switch {
             tid: Tid(id),
@@ -137,6 +159,27 @@ mod tests {
                 preempted: true,
             }
         );
+    }
+
+    #[test]
+    fn a_thread_that_is_switched_out_with_its_group_is_told() {
+        let switch = |at: u64, tid: u8, before: u8| {
+            [
+                at,
+                u64::from_le_bytes([tid, 0, 0, 0, SWITCH, before, 120, 0]),
+                0,
+                0,
+            ]
+        };
+
+        let told = throttles(&[switch(1, 42, 0), [2, 0, 0, 0], switch(3, 7, THROTTLED)]);
+
+        let throttle = Throttle {
+            at_ns: Nanos::from_ns(3),
+            tid: Tid(42),
+        };
+        assert_eq!(told, [throttle]);
+        assert_eq!(throttles(&[switch(1, 42, 0), switch(3, 7, 1)]), []);
     }
 
     #[test]

@@ -4,12 +4,16 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use laggard_model::CpuList;
+use laggard_model::{CpuList, Nanos};
 
 use super::super::board::Mapping;
 
 /// 8-byte words of one `struct ring_head` of `bpf/overwritten.h`.
 const HEAD_WORDS: usize = 8;
+
+/// How far neighbours may stand in the wrong order: an interrupt writes between
+/// another program's taking the time and its taking a place.
+const DISORDER: u64 = 8;
 
 /// One ring per CPU of records of `WORDS` 8-byte words.
 ///
@@ -65,10 +69,12 @@ impl<const WORDS: usize> Rings<WORDS> {
         &heads[cpu as usize]
     }
 
-    /// The newest records of `cpu`, as long as going back finds them `wanted`.
+    /// The records of `cpu` up to the time `until`, as long as going back finds
+    /// them `wanted`. A record's first word is its time.
     pub(super) fn newest(
         &self,
         cpu: u32,
+        until: Nanos,
         mut wanted: impl FnMut(&[u64; WORDS]) -> bool,
     ) -> Read<WORDS> {
         let Some(place) = self.cpus.as_slice().iter().position(|one| one.0 == cpu) else {
@@ -85,31 +91,71 @@ impl<const WORDS: usize> Rings<WORDS> {
         let ring = &all[place * self.room..(place + 1) * self.room];
         let room = self.room as u64;
         let count = self.head(cpu)[0].load(Ordering::Acquire);
+        #[allow(clippy::cast_possible_truncation)]
+        let words = |number: u64| &ring[(number % room) as usize];
+        let is_later = |number: u64| words(number)[0].load(Ordering::Relaxed) > until.ns();
+        let oldest = count.saturating_sub(room);
+        // A busy CPU overwrites a few of the oldest while we search.
+        let end = first(oldest + room / 32..count, is_later);
+        let newest = count.min(end + DISORDER);
         let mut records = Vec::new();
-        let mut number = count;
+        let mut number = newest;
         let mut overwritten = count > room;
-        while number > count.saturating_sub(room) {
+        while number > oldest {
             number -= 1;
-            #[allow(clippy::cast_possible_truncation)]
-            let words = &ring[(number % room) as usize];
+            if is_later(number) {
+                continue;
+            }
+            let words = words(number);
             let record = std::array::from_fn(|word| words[word].load(Ordering::Relaxed));
             if !wanted(&record) {
                 overwritten = false;
                 break;
             }
-            records.push(record);
+            records.push((number, record));
         }
         // What the kernel reused while we read is no longer what it was.
         let reused = self.head(cpu)[0]
             .load(Ordering::Acquire)
             .saturating_sub(room);
-        let kept = usize::try_from(count.saturating_sub(reused + 1)).unwrap_or(usize::MAX);
-        overwritten |= kept < records.len();
-        records.truncate(kept);
+        let found = records.len();
+        records.retain(|(number, _)| *number > reused || reused == 0);
+        overwritten |= records.len() < found;
         records.reverse();
         Read {
-            records,
+            records: records.into_iter().map(|(_, record)| record).collect(),
             overwritten,
+        }
+    }
+}
+
+/// The first of `numbers` for which `holds`, if it holds for all after it too;
+/// else their end.
+fn first(numbers: std::ops::Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (numbers.start.min(numbers.end), numbers.end);
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_found_also_where_there_is_none() {
+        for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (9..5, 0, 5)] {
+            assert_eq!(
+                first(numbers.clone(), |number| number >= from),
+                found,
+                "for {from} in {numbers:?}"
+            );
         }
     }
 }

@@ -68,9 +68,10 @@ impl StackSampler {
 
     /// The samples of a CPU from `from` on.
     pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<StackSample> {
-        let read = self.rings.newest(cpu, |words| record::time(words) >= from);
-        let samples = read.records.iter().map(record::sample);
-        samples.filter(|one| one.at_ns <= to).collect()
+        let read = self
+            .rings
+            .newest(cpu, to, |words| record::time(words) >= from);
+        read.records.iter().map(record::sample).collect()
     }
 
     pub(super) fn cost(&self) -> Vec<ProgramCost> {

@@ -22,6 +22,7 @@ use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, Shared, unserved_for};
+use super::timerlat::Timerlat;
 use super::{clock, policy, possible_cpus};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
@@ -67,6 +68,7 @@ pub struct LinuxProbe {
     shared: Arc<Shared>,
     threads: Vec<MeasuringThread>,
     programs: Option<Programs>,
+    timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
     losses: Losses,
     began: Option<(Nanos, u64)>,
@@ -82,6 +84,7 @@ impl LinuxProbe {
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
         let external = External::of_request(&mut request)?;
         check(&request)?;
+        let timerlat = Timerlat::of_request(&mut request)?;
         let mut caveats = Vec::new();
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
@@ -98,13 +101,14 @@ impl LinuxProbe {
         let ring_bits = ring_bits(&request);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            nr_slots: (request.cpus.len() * request.services.len() * 2) << ring_bits,
+            // Where only a tracer measures there is no line on the board.
+            nr_slots: (request.cpus.len() * request.services.len() * 2).max(1) << ring_bits,
         };
         let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
             if let Some(external) = &external {
-                programs.load_external(extent, external.irq(), cpu);
+                programs.load_external(extent, external, cpu);
             }
             programs
                 .attach()
@@ -121,7 +125,7 @@ impl LinuxProbe {
             .iter()
             .map(|&cpu| CpuLines::new(cpu, &request.services, deferral))
             .collect();
-        check_lines(&plans)?;
+        check_lines(&plans, timerlat.is_some())?;
         let shared = Arc::new(Shared {
             board,
             stop: AtomicBool::new(false),
@@ -135,7 +139,12 @@ impl LinuxProbe {
         if let (Some(external), Some(plan)) = (&external, plans.first()) {
             caveats.push(external.caveat(Cpu(plan.cpu)));
         }
-        let lines: Vec<Line> = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
+        caveats.extend(timerlat.as_ref().map(Timerlat::caveat));
+        let lines: Vec<Line> = plans
+            .iter()
+            .flat_map(|plan| plan.lines.clone())
+            .chain(timerlat.iter().flat_map(Timerlat::lines))
+            .collect();
         Ok(Self {
             readers: readers(&plans, programs.as_ref(), external.is_none()),
             skips: BTreeMap::new(),
@@ -146,6 +155,7 @@ impl LinuxProbe {
             shared,
             threads,
             programs,
+            timerlat,
             caveats,
             losses: Losses::default(),
             began: None,
@@ -164,6 +174,9 @@ impl LinuxProbe {
         let begin = clock::now().max(start) + REST;
         for (_, reader) in &mut self.readers {
             reader.begin = begin;
+        }
+        if let Some(timerlat) = &mut self.timerlat {
+            timerlat.begin(begin);
         }
         self.began = Some((begin, process_cpu_ns()));
         begin
@@ -206,6 +219,11 @@ impl LinuxProbe {
         let Some(programs) = &self.programs else {
             return Ok(());
         };
+        for plan in &self.plans {
+            programs
+                .prepare_carried(plan)
+                .map_err(|refused| system("prepare the work item", refused.reason))?;
+        }
         for plan in self.plans.iter().filter(|plan| plan.has_callback()) {
             let place = u32::try_from(plan.direct_threads().count()).unwrap_or(0);
             let timeline = Timeline::unstarted(
@@ -261,6 +279,8 @@ impl Probe for LinuxProbe {
     fn backend(&self) -> Backend {
         if self.programs.is_some() {
             Backend::Bpf
+        } else if self.timerlat.is_some() && self.threads.is_empty() {
+            Backend::Tracer
         } else {
             Backend::User
         }
@@ -296,7 +316,8 @@ impl Probe for LinuxProbe {
             let direct = plan.direct_threads().map(own);
             let deferred = plan.deferred_threads();
             let deferred = deferred.map(|place| own(place).filter(|_| !plan.has_callback()));
-            for timeline in direct.chain(deferred) {
+            let carried = plan.carried().map(own);
+            for timeline in direct.chain(deferred).chain(carried) {
                 if let Some(thread) = threads.next() {
                     thread.start(timeline);
                 }
@@ -309,6 +330,12 @@ impl Probe for LinuxProbe {
             reader.planned = plan.map(|plan| timeline(&self.request, plan, reader.index, start));
         }
         self.start_deferrals(start)?;
+        let own = self.lines.len() - self.timerlat.iter().flat_map(Timerlat::lines).count();
+        if let Some(timerlat) = &mut self.timerlat {
+            timerlat
+                .start(own)
+                .map_err(|err| system("start the timerlat tracer", err.to_string()))?;
+        }
         Ok(self.warm_up(start))
     }
 
@@ -327,6 +354,9 @@ impl Probe for LinuxProbe {
             let skips = self.skips.entry(*cpu).or_default();
             reader.drain(board, ring, skips, into, &mut self.losses);
         }
+        if let Some(timerlat) = &mut self.timerlat {
+            timerlat.drain(into, &mut self.losses);
+        }
         self.note_softirq_threads();
     }
 
@@ -338,6 +368,14 @@ impl Probe for LinuxProbe {
         self.ended = Some(ended);
         for (_, reader) in &mut self.readers {
             reader.until = ended;
+        }
+        let stopped = self.timerlat.as_mut().map(|timerlat| timerlat.stop(ended));
+        if let Some(Err(err)) = stopped {
+            self.caveats.push(Caveat::new(
+                CaveatKind::Tracer,
+                format!("the settings of the timerlat tracer were not put back: {err}"),
+                "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
+            ));
         }
         if let Some(programs) = &self.programs {
             for plan in &self.plans {
@@ -454,7 +492,8 @@ fn load(
     services: &[Service],
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
-    if wanted == Wanted::User {
+    // Nothing to stamp where only a tracer measures.
+    if wanted == Wanted::User || services.is_empty() {
         return Ok(None);
     }
     match Programs::load(extent, services) {

@@ -29,14 +29,16 @@ pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
     Ok(())
 }
 
-pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
+/// Whether every CPU has room for its lines, and something is measured at all;
+/// `has_others`: besides the lines.
+pub(super) fn check_lines(plans: &[CpuLines], has_others: bool) -> Result<(), ProbeError> {
     for plan in plans {
         let most = LINES_PER_CPU.min(MAX_FOLLOWERS + plan.lines.len() - plan.followers.len());
         if plan.lines.len() > most {
             return Err(ProbeError::TooManyLines(plan.lines.len(), most));
         }
     }
-    if plans.iter().all(|plan| plan.lines.is_empty()) {
+    if !has_others && plans.iter().all(|plan| plan.lines.is_empty()) {
         return Err(ProbeError::NoService);
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use laggard_model::{Route, Tid};
 
 use super::super::board::CpuBoard;
+use super::super::carrier;
 use super::super::external::External;
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
@@ -51,6 +52,18 @@ pub(super) fn ready_threads(
             .map_err(|err| system("start a measuring thread", err.to_string()))?;
             set_thread(board, place, thread.tid);
             threads.push(thread);
+        }
+        if let Some(place) = plan.carried() {
+            let cpu = plan.lines[place].cpu;
+            let carrier = MeasuringThread::prepare(
+                shared.clone(),
+                cpu,
+                place,
+                carrier::SERVICE,
+                Waking::Carrier,
+            )
+            .map_err(|err| system("start a carrying thread", err.to_string()))?;
+            threads.push(carrier);
         }
         let count = u32::try_from(plan.lines.len()).unwrap_or(0);
         board.nr_lines.store(count, Ordering::Release);

@@ -51,10 +51,12 @@ pub(super) struct Work {
     pub(super) run_ns: u64,
     cpu: u32,
     line: u32,
+    is_carried: u32,
+    padding: u32,
 }
 
 const _: () = assert!(size_of::<Deferral>() == 232, "matches deferred.bpf.c");
-const _: () = assert!(size_of::<Work>() == 40, "matches worker.bpf.c");
+const _: () = assert!(size_of::<Work>() == 48, "matches worker.bpf.c");
 
 impl Programs {
     /// A ring buffer for the deferred thread at `place` of `cpu`.
@@ -98,10 +100,19 @@ impl Programs {
             return Ok(());
         };
         if let (Some(worker), Some(place)) = (&self.worker, lines.place_of(Service::Worker)) {
-            prepare_work(worker, lines.cpu, u32::try_from(place).unwrap_or(NO_LINE))?;
+            prepare_work(worker, lines.cpu, place, false)?;
         }
         set_deferral(deferred, &Deferral::new(lines.cpu, timeline, Some(lines)))?;
         deferred.call("start_deferral", &mut lines.cpu.to_ne_bytes())
+    }
+
+    /// Readies the work item of `lines`' CPU where a timer descriptor leads to
+    /// it.
+    pub(crate) fn prepare_carried(&self, lines: &CpuLines) -> Result<(), Refused> {
+        match (&self.worker, lines.carried()) {
+            (Some(worker), Some(place)) => prepare_work(worker, lines.cpu, place, true),
+            _ => Ok(()),
+        }
     }
 
     /// Stops the softirq timer of `cpu`.
@@ -184,10 +195,15 @@ pub(super) fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), Re
         .map_err(|err| Refused::because(err.to_string()))
 }
 
-pub(super) fn prepare_work(worker: &Loaded, cpu: u32, line: u32) -> Result<(), Refused> {
-    let mut args = [0; 8];
-    args[..4].copy_from_slice(&cpu.to_ne_bytes());
-    args[4..].copy_from_slice(&line.to_ne_bytes());
+pub(super) fn prepare_work(
+    worker: &Loaded,
+    cpu: u32,
+    place: usize,
+    is_carried: bool,
+) -> Result<(), Refused> {
+    let line = u32::try_from(place).unwrap_or(NO_LINE);
+    let args = [cpu, line, u32::from(is_carried)];
+    let mut args: Vec<u8> = args.into_iter().flat_map(u32::to_ne_bytes).collect();
     worker.call("prepare_work", &mut args)
 }
 

@@ -10,11 +10,15 @@ use laggard_model::{Cpu, Service};
 use libbpf_rs::OpenObject;
 
 use super::board::{Board, LINES_PER_CPU};
+use super::external::External;
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
 use super::{objects, soft};
 pub(crate) use callback::MAX_FOLLOWERS;
 use callback::{Deferral, NO_LINE, prepare_work, set_deferral};
+
+/// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
+const SOURCE_THREADS: usize = 4;
 
 /// In [`Programs::refused`], that timer descriptors give no softirq.
 const SOFT_TIMERS: &str = "soft timers";
@@ -71,7 +75,7 @@ impl Programs {
                 Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
             }
         }
-        if wants_worker && all.deferred.is_some() {
+        if wants_worker {
             match all.load_worker(extent) {
                 Ok(worker) => all.worker = Some(worker),
                 Err(refused) => all.refused.push((objects::WORKER.name, refused)),
@@ -111,7 +115,7 @@ impl Programs {
     fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
         let load = |source: Source| {
             let loaded = self.load_shared(source, extent, |_| Ok(()))?;
-            prepare_work(&loaded, 0, NO_LINE).map(|()| loaded)
+            prepare_work(&loaded, 0, NO_LINE as usize, false).map(|()| loaded)
         };
         load(objects::WORKER)
             .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
@@ -142,8 +146,8 @@ impl Programs {
         match service {
             Service::Irq => self.irq.is_some(),
             Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
-            Service::Worker => self.worker.is_some(),
-            Service::Fifo(_) | Service::Other => true,
+            Service::Worker => self.worker.is_some() && self.gives(Service::Softirq),
+            Service::Fifo(_) | Service::Other | Service::Kthread => true,
         }
     }
 
@@ -151,7 +155,7 @@ impl Programs {
     pub(crate) fn reason_against(&self, service: Service) -> String {
         let name = match service {
             Service::Irq => objects::IRQ.name,
-            Service::Worker if self.deferred.is_some() => objects::WORKER.name,
+            Service::Worker if self.worker.is_none() => objects::WORKER.name,
             _ => objects::DEFERRED.name,
         };
         let reason = self
@@ -171,13 +175,17 @@ impl Programs {
             .map(|(_, refused)| refused)
     }
 
-    /// Adds what stamps the handler of interrupt `irq`, for a thread that
-    /// waits on `cpu`; instead of what stamps the timer's interrupt.
-    pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, cpu: Cpu) {
+    /// Adds what stamps the handler of the device's interrupt and its threads,
+    /// for a thread that waits on `cpu`; instead of what stamps the timer's.
+    pub(crate) fn load_external(&mut self, extent: Extent, external: &External, cpu: Cpu) {
         self.irq = None;
-        let mut source = [0; 8];
-        source[..4].copy_from_slice(&irq.to_ne_bytes());
-        source[4..].copy_from_slice(&cpu.0.to_ne_bytes());
+        let tids = external.handler_tids();
+        let tids = tids.iter().map(|tid| tid.0).chain(std::iter::repeat(0));
+        let source: Vec<u8> = [external.irq(), cpu.0]
+            .into_iter()
+            .chain(tids.take(SOURCE_THREADS))
+            .flat_map(u32::to_ne_bytes)
+            .collect();
         let loaded = self.load_shared(objects::EXTERNAL, extent, |open| set_inputs(open, &source));
         match loaded {
             Ok(loaded) => self.external = Some(loaded),

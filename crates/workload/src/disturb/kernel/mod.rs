@@ -14,7 +14,7 @@ use laggard_model::Nanos;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::hog::{ABOVE_ALL, in_thread};
+use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 use object::{Fault, Loaded};
 
@@ -40,7 +40,7 @@ const PATIENCE: Nanos = Nanos::from_secs(2);
 const POLL: Nanos = Nanos::from_ms(1);
 
 pub(super) fn run(site: &Site<'_>, context: Context) -> Result<Vec<Hit>, DisturbError> {
-    in_thread(|| {
+    site.in_thread(|| {
         let trap = Trap::new(site, context)?;
         site.place(ABOVE_ALL)?;
         let mut rounds = 0_u64;

@@ -7,6 +7,7 @@
 mod run;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,9 +74,36 @@ pub struct Step {
     /// How many at once.
     #[serde(default = "one")]
     pub parallel: u32,
+    /// What a run that ends well counts as.
+    #[serde(default)]
+    pub work: Work,
     /// Programs that it needs.
     #[serde(default)]
     pub needs: Vec<Need>,
+}
+
+/// How much work a run of a command is, in the load's unit.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(untagged)]
+pub enum Work {
+    /// So much, each time; 0 for a step that only keeps others company.
+    Units(u64),
+    /// What the command says: see [`Told`].
+    Told(Told),
+}
+
+/// Where a command says how much it did.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Told {
+    /// The last line that it writes to standard output is a number.
+    Output,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::Units(1)
+    }
 }
 
 const fn one() -> u32 {
@@ -140,6 +168,18 @@ pub enum RecipeError {
         step: String,
         /// How it ended.
         status: String,
+    },
+    /// A command that should say how much it did does not.
+    #[error(
+        "load `{load}`, step `{step}` wrote `{said}` where its work was to be; its last line of output must be a whole number"
+    )]
+    Untold {
+        /// The load.
+        load: String,
+        /// The step.
+        step: String,
+        /// Its last line.
+        said: String,
     },
 }
 
@@ -231,8 +271,18 @@ impl Recipe {
 }
 
 fn is_in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&search_path()).any(|folder| folder.join(program).is_file())
+}
+
+/// Where programs are looked for: PATH, and then where Debian keeps games,
+/// which root's PATH leaves out.
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push("/usr/games");
+    path
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Running a recipe until it is told to stop.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,19 +13,24 @@ use laggard_model::{Nanos, Throughput};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Order, Recipe, RecipeError, Step};
+use super::{Order, Recipe, RecipeError, Step, Work};
+use crate::load::Gate;
 
 /// How often a running command is looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a command may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Runs `recipe` until `stop` is set, and counts the runs that ended well. Its
-/// preparation is not in the time.
+/// Runs `recipe` until `stop` is set, and counts its work. It is prepared
+/// before `gate` is called, and works after.
 ///
 /// # Errors
 /// When a program is missing, or a command cannot be run or fails.
-pub fn run_recipe(recipe: &Recipe, stop: &AtomicBool) -> Result<Throughput, RecipeError> {
+pub fn run_recipe(
+    recipe: &Recipe,
+    stop: &AtomicBool,
+    gate: &Gate<'_>,
+) -> Result<Throughput, RecipeError> {
     recipe.check()?;
     let folder = tempfile::Builder::new()
         .prefix("laggard-load-")
@@ -41,6 +47,7 @@ pub fn run_recipe(recipe: &Recipe, stop: &AtomicBool) -> Result<Throughput, Reci
         kitchen.once(step)?;
     }
     kitchen.done.store(0, Ordering::Relaxed);
+    gate();
     let start = Instant::now();
     let result = match recipe.order {
         Order::Sequence => kitchen.sequence(),
@@ -125,41 +132,82 @@ impl Kitchen<'_> {
         if self.ends() {
             return Ok(());
         }
-        let ended = self.wait_for(step).inspect_err(|_| {
+        let done = self.do_once(step);
+        if done.is_err() {
             self.failed.store(true, Ordering::Relaxed);
-        });
-        match ended.map_err(|source| RecipeError::Start {
+        }
+        done
+    }
+
+    fn do_once(&self, step: &Step) -> Result<(), RecipeError> {
+        let start = |source| RecipeError::Start {
             load: self.recipe.name.clone(),
             step: step.name.clone(),
             source,
-        })? {
+        };
+        let mut told = match step.work {
+            Work::Units(_) => None,
+            Work::Told(_) => Some(tempfile::tempfile().map_err(start)?),
+        };
+        match self.wait_for(step, told.as_ref()).map_err(start)? {
             None => Ok(()),
             Some(status) if status.success() => {
-                self.done.fetch_add(1, Ordering::Relaxed);
+                let units = match (step.work, &mut told) {
+                    (Work::Units(units), _) => units,
+                    (_, Some(told)) => self.units_in(step, told)?,
+                    (_, None) => 0,
+                };
+                self.done.fetch_add(units, Ordering::Relaxed);
                 Ok(())
             }
             // Whoever tells us to stop tells our commands, too, and sooner.
             Some(status) if self.ends() || was_told(status) => Ok(()),
-            Some(status) => {
-                self.failed.store(true, Ordering::Relaxed);
-                Err(RecipeError::Failed {
-                    load: self.recipe.name.clone(),
-                    step: step.name.clone(),
-                    status: status.to_string(),
-                })
-            }
+            Some(status) => Err(RecipeError::Failed {
+                load: self.recipe.name.clone(),
+                step: step.name.clone(),
+                status: status.to_string(),
+            }),
         }
     }
 
-    /// How the command ended; `None` where it was stopped.
-    fn wait_for(&self, step: &Step) -> io::Result<Option<ExitStatus>> {
+    /// The number on the last line of a command's output.
+    fn units_in(&self, step: &Step, output: &mut File) -> Result<u64, RecipeError> {
+        let mut text = Vec::new();
+        let read = output
+            .rewind()
+            .and_then(|()| output.read_to_end(&mut text))
+            .map_err(|source| RecipeError::Start {
+                load: self.recipe.name.clone(),
+                step: step.name.clone(),
+                source,
+            });
+        read?;
+        let text = String::from_utf8_lossy(&text);
+        let said = text.lines().next_back().unwrap_or_default().trim();
+        said.parse().map_err(|_| RecipeError::Untold {
+            load: self.recipe.name.clone(),
+            step: step.name.clone(),
+            said: said.to_owned(),
+        })
+    }
+
+    /// How the command ended; `None` where it was stopped. What it writes to
+    /// standard output goes to `output`, or nowhere.
+    fn wait_for(&self, step: &Step, output: Option<&File>) -> io::Result<Option<ExitStatus>> {
+        let stdout = match output {
+            Some(file) => file.try_clone()?.into(),
+            None => Stdio::null(),
+        };
         let mut child = Command::new("/bin/sh")
             .args(["-c", &step.command])
             .current_dir(self.folder)
-            // Programs leave their settings where they go away with the rest.
+            .env("PATH", super::search_path())
+            // Programs leave their settings and temporary files where they go
+            // away with the rest.
             .env("HOME", self.folder)
+            .env("TMPDIR", self.folder)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .stderr(Stdio::null())
             .spawn()?;
         loop {
@@ -212,6 +260,7 @@ fn end(child: &mut Child) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::recipe::Told;
     use std::fs;
     use std::path::PathBuf;
 
@@ -220,6 +269,7 @@ mod tests {
             name: (*command).into(),
             command: (*command).into(),
             parallel: 2,
+            work: Work::default(),
             needs: Vec::new(),
         };
         Recipe {
@@ -242,7 +292,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let start = Instant::now();
         thread::scope(|scope| {
-            let worker = scope.spawn(|| run_recipe(recipe, &stop));
+            let worker = scope.spawn(|| run_recipe(recipe, &stop, &|| ()));
             let seen = || fs::read_to_string(marker).map_or(0, |text| text.lines().count());
             while seen() < lines && !worker.is_finished() && start.elapsed() < DEADLINE {
                 thread::sleep(POLL);
@@ -296,6 +346,35 @@ mod tests {
     }
 
     #[test]
+    fn work_is_what_a_step_says_or_a_number_for_each_run() {
+        for (work, script, least) in [
+            (Work::Units(50), "", 200),
+            (Work::Units(0), "", 0),
+            (Work::Told(Told::Output), "echo noise; echo 70", 280),
+        ] {
+            let (_dir, marker, append) = marker();
+            let mut one = recipe(Order::Sequence, &[&format!("{append}; {script}")]);
+            one.step[0].work = work;
+
+            let done = run_until(&one, &marker, 6).unwrap();
+
+            // Two at once: of six, four have ended.
+            assert!(done.count >= least, "{work:?}: {done:?}");
+            assert!(least > 0 || done.count == 0, "{work:?}: {done:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_does_not_say_its_work_is_named() {
+        let mut mute = recipe(Order::Sequence, &["echo nothing"]);
+        mute.step[0].work = Work::Told(Told::Output);
+
+        let err = run_until(&mute, Path::new("/nonexistent"), 1).unwrap_err();
+
+        assert!(err.to_string().contains("wrote `nothing`"), "{err}");
+    }
+
+    #[test]
     fn commands_find_what_was_prepared_in_their_folder() {
         let (_dir, marker, append) = marker();
         let mut one = recipe(Order::Sequence, &[&format!("test -f ready && {append}")]);
@@ -303,6 +382,7 @@ mod tests {
             name: "prepare".into(),
             command: "touch ready".into(),
             parallel: 1,
+            work: Work::default(),
             needs: Vec::new(),
         }];
 

@@ -14,7 +14,7 @@ const SLACK: Nanos = Nanos::from_ms(500);
 
 /// A limit that is put back when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     soft_before: u64,
     hard: u64,
 }
@@ -22,7 +22,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Allows real-time threads of this process to run for `longest`, and
     /// some slack, without sleeping.
-    pub(super) fn new(longest: Nanos) -> Result<Self, Errno> {
+    pub(crate) fn new(longest: Nanos) -> Result<Self, Errno> {
         let (soft_before, hard) = getrlimit(Resource::RLIMIT_RTTIME)?;
         let limit_us = (longest + SLACK).ns() / 1000;
         setrlimit(Resource::RLIMIT_RTTIME, soft_before.min(limit_us), hard)?;

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Predicted against counted misses: for each load one recording, then rehearsals.
+
+usage: rehearsals.py LAGGARD FOLDER LOAD ...
+
+Each rehearsal runs one task on each of two CPUs, so that neither is in the
+other's way. The recordings and results stay in FOLDER; a table in Markdown of
+all results there goes to standard output.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+
+RECORD = "60s"
+REHEARSE = "30s"
+PERIOD = "500us"
+# (period, compute, buffers or None, deadline or None) of both tasks.
+STREAMS = [
+    ("2ms", "400us", None, "2ms"),
+    ("4ms", "1ms", 2, None),
+    ("6ms", "1.5ms", 3, None),
+    ("10ms", "2ms", 4, None),
+]
+# What runs them, and where.
+LEVELS = [("fifo:80", 0), ("softirq", 1)]
+
+
+def task_file(folder, index):
+    period, compute, buffers, deadline = STREAMS[index]
+    text = ""
+    for service, cpu in LEVELS:
+        text += f'[[task]]\nname = "{service}"\nservice = "{service}"\ncpu = {cpu}\n'
+        text += f'period = "{period}"\ncompute = "{compute}"\n'
+        text += f"buffers = {buffers}\n" if buffers else f'deadline = "{deadline}"\n'
+    path = os.path.join(folder, f"stream{index}.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1, 3):
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def rehearse(laggard, folder, load):
+    before = os.path.join(folder, f"{load}.laggard")
+    run([laggard, "record", "-q", "-o", before, "--load", load, "--duration", RECORD,
+         "--period", PERIOD, "--episodes", "off", "--services", "softirq,fifo:80"])
+    for index in range(len(STREAMS)):
+        out = os.path.join(folder, f"{load}-{index}.laggard")
+        run([laggard, "rehearse", task_file(folder, index), "--load", load, "--from", before,
+             "--duration", REHEARSE, "-o", out])
+
+
+def results(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*", "rehearsal.json"))):
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        for task in report["tasks"]:
+            yield report["load"], task
+
+
+def ms(ns):
+    return f"{ns / 1e6:g}"
+
+
+def range_of(predicted):
+    return f"{predicted['mean']:.1f} [{predicted['low']:.0f}, {predicted['high']:.0f}]"
+
+
+def factor(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def worst(rows, predicted, key, least):
+    """The largest factor, either way, where at least so many were predicted."""
+    known = [max(task[key], 1 / task[key]) for _, task in rows if task[key] and predicted(task) >= least]
+    return f"{max(known):.2f} of {len(known)}" if known else "-"
+
+
+def table(folder):
+    print("| load | runs as | period, work, deadline (ms) | underruns predicted | counted | | factor |"
+          " paper's rule | factor | late jobs predicted | counted | |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    rows = list(results(folder))
+    for load, task in rows:
+        count = task["count"]
+        times = ", ".join(ms(count[key]) for key in ("period_ns", "compute_ns", "deadline_ns"))
+        print(f"| {load} | {count['service']} | {times} | {range_of(task['predicted_failures'])} |"
+              f" {task['failures']:g} | {task['verdict']} | {factor(task['factor'])} |"
+              f" {task['paper_failures']:.1f} | {factor(task['paper_factor'])} |"
+              f" {range_of(task['predicted_late'])} | {count['late']} | {task['late_verdict']} |")
+    inside = sum(task["verdict"] == "inside" for _, task in rows)
+    late = sum(task["late_verdict"] == "inside" for _, task in rows)
+    print(f"\n{len(rows)} rehearsals; inside the interval: underruns {inside}, late jobs {late}.")
+    for least in (0, 5):
+        ours = worst(rows, lambda task: task["predicted_failures"]["mean"], "factor", least)
+        paper = worst(rows, lambda task: task["paper_failures"], "paper_factor", least)
+        print(f"Worst factor where {least} or more were predicted: {ours}; of the paper's rule: {paper}.")
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    laggard, folder, loads = sys.argv[1], sys.argv[2], sys.argv[3:]
+    os.makedirs(folder, exist_ok=True)
+    for load in loads:
+        rehearse(laggard, folder, load)
+    table(folder)
+
+
+if __name__ == "__main__":
+    main()

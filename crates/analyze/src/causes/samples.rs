@@ -1,0 +1,36 @@
+//! To which part of an episode each stack sample belongs.
+
+use laggard_model::{Episode, Nanos, Sampler, StackSample};
+
+use super::Part;
+
+/// The samples of an episode that show a part of it, each with that part's
+/// index in `parts`, in order of time.
+///
+/// A sample by a timer is stamped within that timer's interrupt and shows what
+/// was interrupted: the part before. One by an NMI shows the part that it is
+/// stamped in.
+pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
+    let is_nmi = matches!(episode.evidence.sampler, Some((Sampler::Nmi, _)));
+    let shown = |sample: &'a StackSample| {
+        let within = part_at(parts, sample.at_ns)?;
+        let interrupt = parts[within].slice.context.interrupt();
+        let shown = match interrupt {
+            Some(interrupt) if !is_nmi => part_at(parts, before(interrupt.since)?)?,
+            _ => within,
+        };
+        Some((shown, sample))
+    };
+    episode.evidence.samples.iter().filter_map(shown).collect()
+}
+
+/// The instant before `at`.
+fn before(at: Nanos) -> Option<Nanos> {
+    Nanos::between(Nanos::from_ns(1), at)
+}
+
+fn part_at(parts: &[Part], at: Nanos) -> Option<usize> {
+    let next = parts.partition_point(|part| part.slice.from <= at);
+    let index = next.checked_sub(1)?;
+    (at < parts[index].slice.to).then_some(index)
+}

@@ -1,0 +1,137 @@
+//! A count that is to come (Nelson 1982, "Applied Life Data Analysis", 6.2:
+//! the conditional method for a future Poisson count).
+
+use statrs::function::beta::beta_reg;
+
+use crate::input::{not_negative, positive, probability};
+use crate::{InputError, Interval};
+
+/// No count that is looked for is larger.
+const LARGEST: u64 = 1 << 40;
+
+/// Where the count of the next `future` will lie, after `events` in `exposure`
+/// at the same rate: given the sum of both, how it is shared is binomial. The
+/// coverage is at least `confidence`; it holds whatever the rate.
+///
+/// Of counts that vary `dispersion` times as much as Poisson's, so many
+/// together are taken as one; below 1 counts as 1.
+///
+/// # Errors
+/// When a number is out of its range.
+pub fn predicted_count(
+    events: f64,
+    exposure: f64,
+    future: f64,
+    dispersion: f64,
+    confidence: f64,
+) -> Result<Interval, InputError> {
+    let size = not_negative("dispersion", dispersion)?.max(1.0);
+    let before = not_negative("events", events)? / size;
+    let share = positive("exposure", exposure)? / (exposure + positive("future", future)?);
+    let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
+    // P(the next is `count` or less), and P(it is `count` or more).
+    let at_most = |count: f64| match before > 0.0 {
+        true => beta_reg(before, count + 1.0, share),
+        false => 1.0,
+    };
+    let at_least = |count: f64| match count > 0.0 {
+        true => 1.0 - beta_reg(before + 1.0, count, share),
+        false => 1.0,
+    };
+    let low = first(|count| at_most(count / size) > tail);
+    let high = first(|count| at_least(count / size) <= tail) - 1.0;
+    Ok(Interval {
+        low,
+        high: high.max(low),
+    })
+}
+
+/// The first whole number from 0 of which `is_reached` holds; it must go on to
+/// hold from there.
+#[allow(clippy::cast_precision_loss)]
+fn first(is_reached: impl Fn(f64) -> bool) -> f64 {
+    if is_reached(0.0) {
+        return 0.0;
+    }
+    let mut above = 1_u64;
+    while above < LARGEST && !is_reached(above as f64) {
+        above *= 2;
+    }
+    let mut below = above / 2;
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        match is_reached(middle as f64) {
+            true => above = middle,
+            false => below = middle,
+        }
+    }
+    above as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+    use statrs::distribution::{Discrete, Poisson};
+
+    fn interval(events: f64, dispersion: f64) -> Interval {
+        predicted_count(events, 60.0, 30.0, dispersion, 0.95).unwrap()
+    }
+
+    #[test]
+    fn nothing_in_as_long_a_time_foretells_at_most_five() {
+        // The sixth: 0.5^6 < 2.5 %.
+        let found = predicted_count(0.0, 60.0, 60.0, 1.0, 0.95).unwrap();
+
+        assert_eq!(
+            found,
+            Interval {
+                low: 0.0,
+                high: 5.0
+            }
+        );
+    }
+
+    #[test]
+    fn the_future_count_is_covered_whatever_the_rate() {
+        for mean in [0.3, 2.0, 7.0, 30.0] {
+            let chance = |mean: f64, count: u32| Poisson::new(mean).unwrap().pmf(count.into());
+            let covered: f64 = (0..120)
+                .map(|before| {
+                    let said = interval(before.into(), 1.0);
+                    let inside: f64 = (0..120_u32)
+                        .filter(|&after| said.contains(after.into()))
+                        .map(|after| chance(mean / 2.0, after))
+                        .sum();
+                    chance(mean, before) * inside
+                })
+                .sum();
+            // Few counts cannot be cut at exactly 2.5 %.
+            let most = if mean < 10.0 { 1.0 } else { 0.98 };
+            assert!(
+                (0.95..most).contains(&covered),
+                "{covered} at a mean of {mean}"
+            );
+        }
+    }
+
+    #[test]
+    fn counts_that_come_in_bursts_are_foretold_less_exactly() {
+        let (single, bursts) = (interval(40.0, 1.0), interval(40.0, 4.0));
+
+        assert!(bursts.low < single.low && bursts.high > single.high);
+        assert_eq!(interval(40.0, 0.3), single);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_inside_and_more_events_move_both_limits_up(
+            events in 0.0..500.0_f64, more in 1.0..50.0_f64, dispersion in 0.0..9.0_f64,
+        ) {
+            let (fewer, greater) = (interval(events, dispersion), interval(events + more, dispersion));
+
+            prop_assert!(fewer.low <= events / 2.0 && events / 2.0 <= fewer.high + 1.0);
+            prop_assert!(fewer.low <= greater.low && fewer.high <= greater.high);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `laggard rehearse`: run a model of an application, count its misses, and
+//! set them against what was predicted.
+
+mod recording;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use laggard_report::qos::LoadSeen;
+use laggard_report::rehearsal::{Inside, RehearsalReport, Rehearsed, compare, counted, text};
+use laggard_workload::task::TaskSet;
+
+use crate::args::RehearseArgs;
+use crate::evidence::{self, Evidence};
+use crate::exit::Outcome;
+use crate::{load, pipe, record};
+use tasks::Wanted;
+
+/// The result's name in the folder of the recording that is made meanwhile.
+const RESULT: &str = "rehearsal.json";
+
+pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
+    let wanted = Wanted::read(args)?;
+    wanted.set.check()?;
+    let interrupted = record::interruption()?;
+    if args.count_only {
+        return count_only(args, &wanted.set, &interrupted);
+    }
+    let dir = args
+        .output
+        .clone()
+        .unwrap_or_else(|| record::default_name("rehearsal"));
+    let before = match args.from.is_empty() {
+        true => recording::before(args, &wanted, &dir, &interrupted)?,
+        false => args.from.clone(),
+    };
+    let mut evidence = under_the_load(args, &before)?;
+    for task in &wanted.set.tasks {
+        wanted.check_recorded(task, &evidence.seen)?;
+    }
+    let counts = recording::meanwhile(args, &wanted, &dir, &interrupted)?;
+    let now = evidence::read(std::slice::from_ref(&dir))?.pop();
+    evidence.is_untrustworthy |= now.as_ref().is_some_and(|now| now.is_untrustworthy);
+    let rehearsed = Rehearsed {
+        file: args.tasks.display().to_string(),
+        asked: wanted.asked,
+        counts,
+        recorded_in: dir.display().to_string(),
+        meanwhile: now.map(|now| now.seen),
+    };
+    let report = compare(&evidence.seen, &rehearsed)?;
+    keep(&report, &dir)?;
+    show(args, &report)?;
+    let all_inside = report
+        .tasks
+        .iter()
+        .all(|task| task.verdict == Inside::Inside);
+    Ok(match evidence.is_untrustworthy {
+        true => Outcome::Untrustworthy,
+        false if all_inside => Outcome::Ok,
+        false => Outcome::Unmet,
+    })
+}
+
+/// Runs the tasks in this process.
+fn count_only(
+    args: &RehearseArgs,
+    set: &TaskSet,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Outcome> {
+    let ready = set.ready()?;
+    if args.hold {
+        load::wait_for_word();
+    }
+    let counts = ready.run(interrupted)?;
+    pipe::print(&if args.json {
+        format!("{}\n", serde_json::to_string(&counts)?)
+    } else {
+        counted(&counts)
+    })?;
+    Ok(Outcome::Ok)
+}
+
+/// What the recordings in `dirs` saw, if they were made under the load that is
+/// asked for.
+fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Evidence> {
+    let name = match &args.load {
+        Some(name) => load::Load::find(name)?.name().to_owned(),
+        None => evidence::NO_LOAD.to_owned(),
+    };
+    let mut seen = evidence::read(dirs)?;
+    if let Some(other) = seen.iter().find(|one| one.seen.load != name) {
+        anyhow::bail!(
+            "`{}` was recorded under `{}`, not under `{name}`; a prediction holds for its own load only",
+            other.seen.recordings[0].path,
+            other.seen.load
+        );
+    }
+    seen.pop().context("read a recording to predict from")
+}
+
+fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
+    let file = dir.join(RESULT);
+    std::fs::write(&file, json(report)?)
+        .with_context(|| format!("write the result to `{}`", file.display()))
+}
+
+fn json(report: &RehearsalReport) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(report)?))
+}
+
+fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
+    pipe::print(&match args.json {
+        true => json(report)?,
+        false => text(report),
+    })
+}
+
+/// An error where a recording was ended by the user: what follows would be of
+/// another length than asked.
+fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
+    match interrupted.load(Ordering::Relaxed) {
+        true => Err(anyhow::anyhow!("interrupted; nothing was compared")),
+        false => Ok(()),
+    }
+}
+
+impl Wanted {
+    /// Whether `seen` tells anything about `task`.
+    fn check_recorded(
+        &self,
+        task: &laggard_model::ModelledTask,
+        seen: &LoadSeen,
+    ) -> anyhow::Result<()> {
+        let streams = || seen.recordings.iter().flat_map(|one| &one.streams);
+        let kind = std::mem::discriminant(&task.service);
+        let alike = |one: &&laggard_analyze::exceedance::Stream| {
+            std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu
+        };
+        match streams().any(|one| alike(&one)) {
+            true => Ok(()),
+            false => anyhow::bail!(
+                "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; record those, or choose others",
+                task.name,
+                task.service,
+                task.cpu
+            ),
+        }
+    }
+}

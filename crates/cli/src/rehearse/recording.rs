@@ -1,0 +1,121 @@
+//! The recordings of a rehearsal: one before, to predict from, and one while
+//! the tasks run, to see what they do to others.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use laggard_model::{Nanos, TaskCount};
+use laggard_workload::load::{Launch, LoadProcess};
+
+use super::tasks::Wanted;
+use super::unless_interrupted;
+use crate::args::{Args, Command, RecordArgs, RehearseArgs};
+use crate::{load, record};
+
+/// The probe's period of the first recording: fine enough for the slack, and
+/// coarse enough that measuring is no load of its own.
+const PERIODS: [Nanos; 2] = [Nanos::from_us(500), Nanos::from_ms(1)];
+/// A slack of so many periods is seen well.
+const FINE_PART: u64 = 20;
+/// What the recording outlasts the tasks by.
+const MARGIN: Nanos = Nanos::from_secs(1);
+/// How long the tasks may take to end and to count.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Records under the load, before any task runs.
+pub(super) fn before(
+    args: &RehearseArgs,
+    wanted: &Wanted,
+    dir: &Path,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let dir = dir.with_extension("before.laggard");
+    let [least, most] = PERIODS;
+    let fine = Nanos::from_us(wanted.slack().ns() / FINE_PART / 1_000);
+    let asked = recording(args, &dir, args.record_first, fine.clamp(least, most))?;
+    eprintln!(
+        "Recording {} without the tasks first, to predict from",
+        args.record_first
+    );
+    record::run(&asked, interrupted, || ())?;
+    unless_interrupted(interrupted)?;
+    Ok(vec![dir])
+}
+
+/// Records while the tasks run; what they counted.
+pub(super) fn meanwhile(
+    args: &RehearseArgs,
+    wanted: &Wanted,
+    dir: &Path,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<TaskCount>> {
+    let asked = recording(args, dir, args.duration + MARGIN, args.period)?;
+    // A process of its own: should the kernel end it, the recording goes on,
+    // and its time is not counted as the cost of measuring.
+    let mut tasks = launch(args)?;
+    load::wait_until_ready(&mut tasks, interrupted).context("get the tasks ready")?;
+    unless_interrupted(interrupted)?;
+    eprintln!(
+        "Running {} task{} for {}",
+        wanted.set.tasks.len(),
+        if wanted.set.tasks.len() == 1 { "" } else { "s" },
+        args.duration
+    );
+    record::run(&asked, interrupted, || tasks.begin())?;
+    let counts = counts_of(tasks)?;
+    unless_interrupted(interrupted)?;
+    Ok(counts)
+}
+
+fn launch(args: &RehearseArgs) -> anyhow::Result<LoadProcess> {
+    let program = std::env::current_exe().context("find this program, to run the tasks")?;
+    let words: [OsString; 6] = [
+        "rehearse".into(),
+        args.tasks.clone().into(),
+        "--duration".into(),
+        args.duration.to_string().into(),
+        "--count-only".into(),
+        "--json".into(),
+    ];
+    let command = std::iter::once(program.into_os_string()).chain(words);
+    Ok(Launch::new(command.collect()).held().start()?)
+}
+
+fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
+    let patience = Instant::now() + PATIENCE;
+    let ended = loop {
+        match tasks.poll()? {
+            Some(ended) => break ended,
+            None if Instant::now() < patience => std::thread::sleep(Duration::from_millis(20)),
+            None => break tasks.stop()?,
+        }
+    };
+    let said = ended.last_words.clone().unwrap_or_default();
+    serde_json::from_str(&said).with_context(|| format!("run the tasks: {ended}"))
+}
+
+/// A recording as a user would ask for it.
+fn recording(
+    args: &RehearseArgs,
+    dir: &Path,
+    duration: Nanos,
+    period: Nanos,
+) -> anyhow::Result<RecordArgs> {
+    let mut words: Vec<OsString> = ["laggard", "record", "--quiet", "--episodes=off", "--output"]
+        .map(OsString::from)
+        .into();
+    words.push(dir.into());
+    words.push(format!("--duration={duration}").into());
+    words.push(format!("--period={period}").into());
+    if let Some(load) = &args.load {
+        words.push(format!("--load={load}").into());
+    }
+    match Args::try_parse_from(words)?.command {
+        Command::Record(asked) => Ok(asked),
+        _ => anyhow::bail!("`record` is no longer a command"),
+    }
+}

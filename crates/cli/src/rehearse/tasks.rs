@@ -1,0 +1,76 @@
+//! The tasks that are wanted, from the file that `laggard sched` reads.
+
+use anyhow::Context as _;
+use laggard_measure::linux;
+use laggard_model::{ModelledTask, Nanos, Service};
+use laggard_report::sched::{Asked, TaskAsked};
+use laggard_workload::task::TaskSet;
+
+use crate::args::RehearseArgs;
+use crate::sched::tasks;
+
+/// Tasks as they are analysed and as they are run, in the same order.
+pub(super) struct Wanted {
+    pub(super) asked: Asked,
+    pub(super) set: TaskSet,
+}
+
+impl Wanted {
+    pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
+        let mut asked = tasks::read(&args.tasks)?;
+        // What runs them decides first, whatever their rates.
+        asked
+            .tasks
+            .sort_by_key(|task| std::cmp::Reverse(rank(task.service)));
+        let online = linux::online_cpus();
+        let last = *online.as_slice().last().context("find a CPU")?;
+        let tasks = asked
+            .tasks
+            .iter()
+            .map(|task| {
+                let cpu = task.cpu.unwrap_or(last);
+                if !online.contains(cpu) {
+                    anyhow::bail!(
+                        "task `{}`: CPU {cpu} is not online; choose from {online}",
+                        task.name
+                    );
+                }
+                Ok(modelled(task, cpu))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self {
+            set: TaskSet {
+                tasks,
+                duration: args.duration,
+            },
+            asked,
+        })
+    }
+
+    /// The shortest slack of all tasks.
+    pub(super) fn slack(&self) -> Nanos {
+        let slack = |task: &ModelledTask| task.deadline_ns.saturating_sub(task.compute_ns);
+        self.set.tasks.iter().map(slack).min().unwrap_or_default()
+    }
+}
+
+fn modelled(task: &TaskAsked, cpu: laggard_model::Cpu) -> ModelledTask {
+    ModelledTask {
+        name: task.name.clone(),
+        service: task.service,
+        cpu,
+        period_ns: task.period_ns,
+        compute_ns: task.compute_ns,
+        deadline_ns: task.deadline_ns,
+    }
+}
+
+/// The higher, the sooner it runs.
+fn rank(service: Service) -> u8 {
+    match service {
+        Service::Irq => 101,
+        Service::Softirq => 100,
+        Service::Fifo(priority) => priority,
+        _ => 0,
+    }
+}

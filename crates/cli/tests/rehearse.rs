@@ -1,0 +1,169 @@
+//! `laggard rehearse`, with tasks that every user may run.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn laggard() -> Command {
+    Command::cargo_bin("laggard").unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A task of a normal thread: 3 buffers of 6 ms, 1.5 ms of work.
+fn tasks(dir: &TempDir) -> PathBuf {
+    let file = dir.path().join("tasks.toml");
+    let text = "service = \"other\"\ncpu = 0\n[[task]]\nname = \"mixer\"\n\
+                period = \"6ms\"\ncompute = \"1.5ms\"\nbuffers = 3\n";
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// A recording in which `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
+fn recorded(dir: &TempDir, load: &[&str]) -> PathBuf {
+    let mut script = String::from(
+        "period_ns = 1_000_000\n[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
+         steps = [[[\"irq\", 14000], [\"expire\", 400], [\"waking\", 240], [\"running\", 3008], [\"user\", 1203]]]\n",
+    );
+    for k in 0..8_u64 {
+        let start = (1_000 + 7_123 * k) * 1_000_000 + 500_000;
+        script += &format!("[[stall]]\nat_ns = {start}\nlength_ns = 40_000_000\n");
+    }
+    let file = dir.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    let recording = dir.path().join("before.laggard");
+    laggard()
+        .args(["record", "--quiet", "--duration=60s"])
+        .arg(format!("--backend=fake:{}", file.display()))
+        .arg("--output")
+        .arg(&recording)
+        .args(load)
+        .assert()
+        .success();
+    recording
+}
+
+fn rehearse(tasks: &Path, args: &[&str]) -> Output {
+    laggard()
+        .arg("rehearse")
+        .arg(tasks)
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn counting_alone_tells_what_every_job_came_to() {
+    let dir = TempDir::new().unwrap();
+
+    let output = rehearse(&tasks(&dir), &["--count-only", "--json", "--duration=1s"]);
+
+    let counts = json(&output);
+    let count = &counts[0];
+    assert_eq!(count["name"], "mixer");
+    assert_eq!(count["deadline_ns"], 12_000_000);
+    // 166 are due in a second; of the last two the end may not be known.
+    assert!((160..=166).contains(&count["jobs"].as_u64().unwrap()));
+    assert!(count["cpu_per_job_ns"].as_u64().unwrap() > 500_000);
+}
+
+#[test]
+fn a_prediction_of_known_stalls_is_set_against_the_count() {
+    let dir = TempDir::new().unwrap();
+    let before = recorded(&dir, &[]);
+    let out = dir.path().join("now.laggard");
+
+    let output = rehearse(
+        &tasks(&dir),
+        &[
+            "--from",
+            before.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+            "--duration=3s",
+            "--json",
+        ],
+    );
+
+    let report = json(&output);
+    let task = &report["tasks"][0];
+    let elapsed = task["count"]["elapsed_ns"].as_f64().unwrap();
+    let predicted = task["predicted_failures"]["mean"].as_f64().unwrap();
+    assert!(
+        (predicted / (8.0 / 60e9 * elapsed) - 1.0).abs() < 0.01,
+        "{predicted}"
+    );
+    assert_eq!(task["by"], "other");
+    let high = task["predicted_failures"]["high"].as_f64().unwrap();
+    let counted = task["failures"].as_f64().unwrap();
+    assert_eq!(task["verdict"] == "more", counted > high, "{task}");
+    let kept: Value =
+        serde_json::from_slice(&std::fs::read(out.join("rehearsal.json")).unwrap()).unwrap();
+    assert_eq!(kept, report);
+    let code = output.status.code().unwrap();
+    let is_inside = task["verdict"] == "inside";
+    assert!(code == 3 || code == i32::from(!is_inside), "{code}: {task}");
+}
+
+#[test]
+fn without_a_recording_one_is_made_first() {
+    let dir = TempDir::new().unwrap();
+    let out = dir.path().join("now.laggard");
+
+    let output = rehearse(
+        &tasks(&dir),
+        &[
+            "--record-first=2s",
+            "--duration=1s",
+            "--output",
+            out.to_str().unwrap(),
+        ],
+    );
+
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("Predicted for the same time from"),
+        "{output:?}"
+    );
+    assert!(dir.path().join("now.before.laggard/manifest.json").exists());
+    assert!(out.join("manifest.json").exists());
+}
+
+#[test]
+fn a_prediction_from_another_load_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let before = recorded(&dir, &["--load=fp"]);
+
+    let output = rehearse(&tasks(&dir), &["--from", before.to_str().unwrap()]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("was recorded under `fp`, not under `no load`"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_task_that_would_hang_its_cpu_is_refused_before_anything_runs() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tasks.toml");
+    std::fs::write(
+        &file,
+        "service = \"fifo:80\"\ncpu = 0\n[[task]]\nname = \"hog\"\nperiod = \"10ms\"\ncompute = \"9ms\"\n",
+    )
+    .unwrap();
+
+    let output = rehearse(&file, &[]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("use at most 80 %"), "{output:?}");
+}

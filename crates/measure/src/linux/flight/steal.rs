@@ -1,0 +1,74 @@
+//! Time that the hypervisor took, read where the scheduler reads it;
+//! `bpf/steal.bpf.c`.
+
+use std::os::fd::AsFd;
+
+use laggard_bpf::object::{Loaded, Refused, set_inputs};
+use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
+
+use super::super::statistics::cost_of;
+use super::super::{objects, possible_cpus};
+use super::record::{self, RECORD_WORDS};
+use super::ring::Rings;
+
+/// Readings of each CPU that are kept, as a power of two: at most one comes in
+/// a millisecond or so.
+const RING_BITS: u32 = 10;
+/// A reading comes at the next tick at the latest, of 100 Hz.
+const AT_LATEST: Nanos = Nanos::from_ms(10);
+
+/// Keeps the readings of the hypervisor's steal clock.
+#[derive(Debug)]
+pub(super) struct StealClock {
+    rings: Rings<RECORD_WORDS>,
+    loaded: Loaded,
+}
+
+impl StealClock {
+    /// Reads for `cpus` from now on.
+    pub(super) fn new(cpus: &CpuList) -> Result<Self, Refused> {
+        let nr_heads = possible_cpus();
+        let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
+        let mut loaded = objects::STEAL.load(&[], &sizes, |open| {
+            set_inputs(open, &RING_BITS.to_ne_bytes())
+        })?;
+        let rings = {
+            let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
+            Rings::new((heads.as_fd(), nr_heads), records.as_fd(), RING_BITS, cpus)
+        }
+        .map_err(|err| Refused::because(format!("cannot map the readings: {err}")))?;
+        loaded.attach()?;
+        Ok(Self { rings, loaded })
+    }
+
+    /// What was stolen from `cpu` in the window, by reading.
+    pub(super) fn steals(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<Steal> {
+        let mut has_first = false;
+        // One reading before the window: the clock tells sums.
+        let read = self.rings.newest(cpu, to + AT_LATEST, |words| {
+            let wanted = !has_first;
+            has_first |= record::time(words) < from;
+            wanted
+        });
+        let mut readings: Vec<(Nanos, u64)> = read
+            .records
+            .iter()
+            .map(|words| (record::time(words), words[2]))
+            .collect();
+        readings.sort_unstable();
+        readings
+            .windows(2)
+            .filter(|two| two[1].0 >= from)
+            .map(|two| Steal {
+                since_ns: two[0].0,
+                at_ns: two[1].0,
+                time_ns: Nanos::from_ns(two[1].1.saturating_sub(two[0].1)),
+            })
+            .filter(|steal| steal.time_ns > Nanos::ZERO)
+            .collect()
+    }
+
+    pub(super) fn cost(&self) -> Vec<ProgramCost> {
+        cost_of(&self.loaded)
+    }
+}

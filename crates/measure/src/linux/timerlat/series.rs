@@ -1,0 +1,304 @@
+//! From the tracer's records to activations.
+
+use std::io;
+
+use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
+
+/// In a record, that the timer's callback wrote it.
+const IN_CALLBACK: i32 = 0;
+/// In a record, that the thread wrote it.
+const IN_THREAD: i32 = 1;
+
+/// Where the fields of a record are, in bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Format {
+    kind: u16,
+    seqnum: usize,
+    context: usize,
+    latency: usize,
+}
+
+/// What one record says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Sample {
+    number: u32,
+    context: i32,
+    latency: Nanos,
+}
+
+impl Format {
+    /// Reads tracefs's description of the record.
+    pub(super) fn parse(text: &str) -> io::Result<Self> {
+        let lacks = |what: &str| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the format of timerlat's records has no `{what}`"),
+            )
+        };
+        let kind = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok())
+            .ok_or_else(|| lacks("ID"))?;
+        // A line: `field:u64 timer_latency;	offset:16;	size:8;	signed:0;`
+        let offset = |name: &str| {
+            text.lines()
+                .find(|line| line.contains(&format!(" {name};")))
+                .and_then(|line| line.split_once("offset:"))
+                .and_then(|(_, rest)| rest.split(';').next()?.parse().ok())
+                .ok_or_else(|| lacks(name))
+        };
+        Ok(Self {
+            kind,
+            seqnum: offset("seqnum")?,
+            context: offset("context")?,
+            latency: offset("timer_latency")?,
+        })
+    }
+
+    /// The sample in a record; `None` where it is of another kind.
+    pub(super) fn sample(&self, record: &[u8]) -> Option<Sample> {
+        if record.get(..2)? != self.kind.to_ne_bytes() {
+            return None;
+        }
+        let word = |at: usize| <[u8; 4]>::try_from(record.get(at..at + 4)?).ok();
+        let long = record.get(self.latency..self.latency + 8)?;
+        Some(Sample {
+            number: u32::from_ne_bytes(word(self.seqnum)?),
+            context: i32::from_ne_bytes(word(self.context)?),
+            latency: Nanos::from_ns(u64::from_ne_bytes(long.try_into().ok()?)),
+        })
+    }
+}
+
+/// The activations of one CPU's thread.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) line: LineId,
+    /// Expiries before this instant are not recorded, nor numbered.
+    pub(super) begin: Nanos,
+    /// Nor are expiries from this instant on.
+    pub(super) until: Nanos,
+    period: Nanos,
+    /// The last that the callback wrote: its number, expiry and latency.
+    expired: Option<(u32, Nanos, Nanos)>,
+    /// The last that the thread wrote: its number, expiry and when it ran.
+    served: Option<(u32, Nanos, Nanos)>,
+    next_seq: u64,
+    seen: Vec<Activation>,
+    lost: u64,
+}
+
+impl Series {
+    /// Nothing seen, nothing recorded.
+    pub(super) fn new(period: Nanos) -> Self {
+        Self {
+            line: LineId(0),
+            begin: Nanos::MAX,
+            until: Nanos::MAX,
+            period,
+            expired: None,
+            served: None,
+            next_seq: 0,
+            seen: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// Takes in a record that was written at `time`.
+    pub(super) fn add(&mut self, time: Nanos, sample: Sample) {
+        match (sample.context, self.expired) {
+            (IN_CALLBACK, _) => {
+                // Exact but for the time that it took to write the record.
+                let expiry = time.saturating_sub(sample.latency);
+                self.expired = Some((sample.number, expiry, sample.latency));
+            }
+            (IN_THREAD, Some((number, expiry, expire))) if number == sample.number => {
+                self.serve(number, expiry, expire, sample.latency);
+            }
+            // Its first half was lost, which the next number tells.
+            _ => {}
+        }
+    }
+
+    /// Hands over what is complete; counts what was lost.
+    pub(super) fn drain(&mut self, into: &mut Batch, losses: &mut Losses) {
+        self.seen.drain(..).for_each(|one| into.push(&one));
+        losses.add(LossReason::RingFull, std::mem::take(&mut self.lost));
+    }
+
+    fn serve(&mut self, number: u32, expiry: Nanos, expire: Nanos, latency: Nanos) {
+        if let Some(before) = self.served {
+            self.fill(before, number, expiry);
+        }
+        self.served = Some((number, expiry, expiry + latency));
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::Expire.index()] = Some(expire.min(latency));
+        steps[Stage::Kthread.index()] = Some(latency.saturating_sub(expire));
+        self.push(expiry, false, steps);
+    }
+
+    /// The expiries between two that were served: lost where the numbers have
+    /// a gap; where they have none, missed because the thread was late.
+    fn fill(&mut self, before: (u32, Nanos, Nanos), number: u32, expiry: Nanos) {
+        let (number_before, expiry_before, ran) = before;
+        let apart = expiry.saturating_sub(expiry_before).ns();
+        let periods = (apart + self.period.ns() / 2) / self.period.ns().max(1);
+        let lost = u64::from(number.wrapping_sub(number_before)).saturating_sub(1);
+        let between = periods.saturating_sub(1);
+        let missed = between.saturating_sub(lost);
+        let mut unexplained = 0;
+        for index in 1..=missed {
+            let planned = expiry_before + self.period * index;
+            // The thread skips what has passed when it goes to sleep, which
+            // is not long after it ran. What had not passed when it ran has
+            // no known latency.
+            if let Some(late) = Nanos::between(planned, ran) {
+                let mut steps = [None; STAGES.len()];
+                steps[Stage::Kthread.index()] = Some(late);
+                self.push(planned, true, steps);
+            } else {
+                unexplained += 1;
+            }
+        }
+        if expiry_before >= self.begin && expiry < self.until {
+            self.lost += lost + unexplained;
+            self.next_seq += lost + unexplained;
+        }
+    }
+
+    fn push(&mut self, expiry: Nanos, missed: bool, steps: [Option<Nanos>; STAGES.len()]) {
+        if expiry < self.begin || expiry >= self.until {
+            return;
+        }
+        self.seen.push(Activation {
+            line: self.line,
+            seq: self.next_seq,
+            expiry,
+            missed,
+            steps,
+        });
+        self.next_seq += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: timerlat\nID: 18\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:unsigned int seqnum;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:int context;\toffset:12;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 timer_latency;\toffset:16;\tsize:8;\tsigned:0;\n";
+
+    fn series() -> Series {
+        Series {
+            begin: Nanos::ZERO,
+            ..Series::new(Nanos::from_ms(1))
+        }
+    }
+
+    /// Both records of the activation `number` that expires at `ms`.
+    fn serve(series: &mut Series, number: u32, ms: u64, expire_us: u64, latency_us: u64) {
+        let expiry = Nanos::from_ms(ms);
+        for (context, us) in [(IN_CALLBACK, expire_us), (IN_THREAD, latency_us)] {
+            let latency = Nanos::from_us(us);
+            let sample = Sample {
+                number,
+                context,
+                latency,
+            };
+            series.add(expiry + latency, sample);
+        }
+    }
+
+    fn drained(mut series: Series) -> (Vec<Activation>, u64) {
+        let (mut batch, mut losses) = (Batch::default(), Losses::default());
+        series.drain(&mut batch, &mut losses);
+        (batch.iter().collect(), losses.ring_full)
+    }
+
+    #[test]
+    fn a_record_is_read_as_its_format_says() {
+        let format = Format::parse(FORMAT).unwrap();
+        let mut record = vec![18, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0];
+        record.extend(34_000_u64.to_ne_bytes());
+
+        let sample = format.sample(&record).unwrap();
+
+        assert_eq!(
+            (sample.number, sample.context, sample.latency),
+            (7, IN_THREAD, Nanos::from_us(34))
+        );
+        record[0] = 17;
+        assert_eq!(format.sample(&record), None);
+        assert_eq!(format.sample(&record[..20]), None);
+    }
+
+    #[test]
+    fn a_format_without_a_field_says_which() {
+        let error = Format::parse(&FORMAT.replace("timer_latency", "delay")).unwrap_err();
+
+        assert_eq!(
+            error.to_string(),
+            "the format of timerlat's records has no `timer_latency`"
+        );
+    }
+
+    #[test]
+    fn the_two_records_of_an_activation_become_its_two_stages() {
+        let mut series = series();
+
+        serve(&mut series, 1, 10, 5, 34);
+
+        let (seen, lost) = drained(series);
+        assert_eq!((seen.len(), lost), (1, 0));
+        assert_eq!(seen[0].expiry, Nanos::from_ms(10));
+        assert_eq!(seen[0].until(Stage::Expire), Some(Nanos::from_us(5)));
+        assert_eq!(seen[0].latency(), Nanos::from_us(34));
+    }
+
+    #[test]
+    fn expiries_that_the_thread_slept_through_were_missed() {
+        let mut series = series();
+
+        serve(&mut series, 1, 10, 5, 2_500);
+        serve(&mut series, 2, 13, 5, 34);
+
+        let (seen, lost) = drained(series);
+        let late: Vec<(bool, u64)> = seen
+            .iter()
+            .map(|one| (one.missed, one.latency().ns() / 1_000))
+            .collect();
+        assert_eq!(
+            late,
+            [(false, 2_500), (true, 1_500), (true, 500), (false, 34)]
+        );
+        assert_eq!(lost, 0);
+    }
+
+    #[test]
+    fn a_gap_in_the_numbers_is_lost_not_missed() {
+        let mut series = series();
+
+        serve(&mut series, 1, 10, 5, 34);
+        serve(&mut series, 4, 13, 5, 34);
+
+        let (seen, lost) = drained(series);
+        assert_eq!((seen.len(), lost), (2, 2));
+        assert_eq!(seen[1].seq, 3);
+    }
+
+    #[test]
+    fn what_expires_before_the_beginning_has_no_number() {
+        let mut series = series();
+        series.begin = Nanos::from_ms(11);
+
+        serve(&mut series, 1, 10, 5, 34);
+        serve(&mut series, 2, 11, 5, 34);
+
+        let (seen, _) = drained(series);
+        assert_eq!((seen.len(), seen[0].seq), (1, 0));
+    }
+}

@@ -1,0 +1,212 @@
+//! The tracer's settings in tracefs: changed, and put back.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use laggard_model::{CpuList, Nanos};
+
+/// Where kernels mount tracefs.
+pub(super) const ROOT: &str = "/sys/kernel/tracing";
+/// The tracers that share one set of threads and settings.
+const SHARING: [&str; 2] = ["timerlat", "osnoise"];
+/// Our instances are called this and the number of our process.
+const INSTANCE: &str = "laggard-";
+/// A record in the ring buffer, rounded up; an activation has two.
+const RECORD_BYTES: u64 = 40;
+/// Least size of the ring buffer of a CPU, KiB.
+const LEAST_KIB: u64 = 64;
+
+/// An error with the file that it is about.
+pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |err| io::Error::new(err.kind(), format!("{}: {err}", path.display()))
+}
+
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path).map_err(named(path))
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text).map_err(named(path))
+}
+
+/// Whether the kernel has the tracer and nobody uses it.
+pub(super) fn check(root: &Path) -> io::Result<()> {
+    let tracers = read(&root.join("available_tracers"))?;
+    if !tracers.split_whitespace().any(|name| name == "timerlat") {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!(
+                "{} does not list timerlat",
+                root.join("available_tracers").display()
+            ),
+        ));
+    }
+    for directory in [root.to_owned()].into_iter().chain(instances(root)) {
+        let tracer = read(&directory.join("current_tracer"))?;
+        if SHARING.contains(&tracer.trim()) && !is_stale(&directory) {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                format!("{} runs the tracer {}", directory.display(), tracer.trim()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn instances(root: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(root.join("instances"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+/// Whether it is of a laggard that was killed.
+fn is_stale(instance: &Path) -> bool {
+    let name = instance.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix(INSTANCE)
+        .is_some_and(|process| !Path::new("/proc").join(process).exists())
+}
+
+/// An instance of our own in which the tracer is about to run. Dropping it
+/// ends the tracer and puts every setting back.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) directory: PathBuf,
+    /// What was changed outside the instance, with what was there.
+    changed: Vec<(PathBuf, String)>,
+}
+
+impl Instance {
+    /// Makes it, for `cpus`, with the tracer set up but not running. The ring
+    /// buffers hold `time`.
+    pub(super) fn new(root: &Path, cpus: &CpuList, period: Nanos, time: Nanos) -> io::Result<Self> {
+        check(root)?;
+        for stale in instances(root).filter(|one| is_stale(one)) {
+            end(&stale)?;
+        }
+        let name = format!("{INSTANCE}{}", std::process::id());
+        let directory = root.join("instances").join(name);
+        fs::create_dir(&directory).map_err(named(&directory))?;
+        let mut instance = Self {
+            directory,
+            changed: Vec::new(),
+        };
+        let records = 2 * (time.ns() / period.ns().max(1) + 1);
+        let kib = (records * RECORD_BYTES / 1024).max(LEAST_KIB);
+        write(&instance.directory.join("trace_clock"), "mono")?;
+        write(&instance.directory.join("buffer_size_kb"), &kib.to_string())?;
+        let osnoise = root.join("osnoise");
+        let period_us = (period.ns() / 1_000).to_string();
+        for (file, text) in [
+            ("stop_tracing_us", "0"),
+            ("stop_tracing_total_us", "0"),
+            ("print_stack", "0"),
+            ("timerlat_period_us", &period_us),
+            ("cpus", &cpus.to_string()),
+        ] {
+            instance.set(osnoise.join(file), text)?;
+        }
+        Ok(instance)
+    }
+
+    /// Starts the tracer.
+    pub(super) fn start(&self) -> io::Result<()> {
+        write(&self.directory.join("current_tracer"), "timerlat")?;
+        write(&self.directory.join("tracing_on"), "1")
+    }
+
+    /// Ends the tracer and puts the settings back.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let mut ended = Ok(());
+        if self.directory.exists() {
+            ended = end(&self.directory);
+        }
+        for (path, text) in self.changed.drain(..).rev() {
+            ended = ended.and(write(&path, &text));
+        }
+        ended
+    }
+
+    fn set(&mut self, path: PathBuf, text: &str) -> io::Result<()> {
+        let before = read(&path)?;
+        let before = before.trim_end();
+        if before != text {
+            write(&path, text)?;
+            self.changed.push((path, before.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Who wants to know calls `end`.
+        let _ = self.end();
+    }
+}
+
+fn end(instance: &Path) -> io::Result<()> {
+    write(&instance.join("current_tracer"), "nop")?;
+    fs::remove_dir(instance).map_err(named(instance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that looks like tracefs, as far as files can.
+    fn tracefs(tracers: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("instances")).unwrap();
+        fs::create_dir(root.path().join("osnoise")).unwrap();
+        for (file, text) in [
+            ("available_tracers", tracers),
+            ("current_tracer", "nop\n"),
+            ("osnoise/stop_tracing_us", "0\n"),
+            ("osnoise/stop_tracing_total_us", "50\n"),
+            ("osnoise/print_stack", "0\n"),
+            ("osnoise/timerlat_period_us", "1000\n"),
+            ("osnoise/cpus", "0-7\n"),
+        ] {
+            fs::write(root.path().join(file), text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn what_was_changed_is_put_back() {
+        let root = tracefs("hwlat timerlat nop\n");
+        let file = |name: &str| read(&root.path().join("osnoise").join(name)).unwrap();
+        let cpus: CpuList = "0-1".parse().unwrap();
+
+        let instance =
+            Instance::new(root.path(), &cpus, Nanos::from_us(500), Nanos::from_secs(1)).unwrap();
+        let during = (file("cpus"), file("timerlat_period_us"));
+        drop(instance);
+
+        assert_eq!(during, ("0-1".into(), "500".into()));
+        assert_eq!(file("cpus"), "0-7");
+        assert_eq!(file("timerlat_period_us"), "1000\n".trim_end());
+        assert_eq!(file("stop_tracing_total_us"), "50");
+    }
+
+    #[test]
+    fn a_tracer_that_somebody_runs_is_left_alone() {
+        let root = tracefs("timerlat nop\n");
+        fs::write(root.path().join("current_tracer"), "osnoise\n").unwrap();
+
+        let error = check(root.path()).unwrap_err();
+
+        assert!(error.to_string().ends_with("runs the tracer osnoise"));
+    }
+
+    #[test]
+    fn a_kernel_without_the_tracer_is_refused() {
+        let root = tracefs("function_graph nop\n");
+
+        let error = check(root.path()).unwrap_err();
+
+        assert!(error.to_string().ends_with("does not list timerlat"));
+    }
+}

@@ -1,0 +1,241 @@
+//! What is known of the causes of late activations, for forecasts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use laggard_analyze::causes::{Pieces, Signature, explain_named};
+use laggard_analyze::forecast::{CauseSource, Explained};
+use laggard_model::{CauseClass, Culprit, Episode, Line, Nanos, Route, Service, Symbols};
+
+use super::{Above, Composed};
+use crate::why::who;
+
+/// The causes of the late activations of some recordings.
+#[derive(Debug, Default)]
+pub struct KnownCauses {
+    /// In detail: with the place in the code.
+    signatures: Vec<Signature>,
+    numbers: HashMap<Signature, usize>,
+    /// By cause in detail: the same without the place, as a number of
+    /// `culprits`.
+    without_place: Vec<usize>,
+    culprits: Vec<Signature>,
+    recordings: Vec<Vec<(Service, Route, Explained)>>,
+    pieces: BTreeMap<(Service, Route), Pieces>,
+    /// From which latency on each service's activations were kept.
+    thresholds: BTreeMap<(Service, Route), Nanos>,
+    /// Pieces in words.
+    symbols: Symbols,
+}
+
+impl KnownCauses {
+    /// What is added from here on is of the next recording.
+    pub fn next_recording(&mut self) {
+        self.recordings.push(Vec::new());
+    }
+
+    /// Names for the addresses of the recording that is added: they are told
+    /// apart by address, so a kernel's names stay the same until it boots.
+    pub fn name_by(&mut self, symbols: &Symbols) {
+        let known = &mut self.symbols;
+        known.kernel.extend(symbols.kernel.clone());
+        known.interrupts.extend(symbols.interrupts.clone());
+    }
+
+    /// Takes in a late activation of `line`; `symbols` are its recording's.
+    pub fn add(&mut self, episode: &Episode, line: Line, symbols: &Symbols) {
+        let explanation = explain_named(episode, line.service, line.route, symbols);
+        let parts: Vec<(usize, Nanos)> = explanation
+            .causes
+            .iter()
+            .map(|cause| {
+                let number = self.number(cause.class, &cause.culprit, symbols);
+                (number, cause.time_ns)
+            })
+            .collect();
+        let threshold = self
+            .thresholds
+            .entry((line.service, line.route))
+            .or_default();
+        *threshold = episode.threshold_ns.max(*threshold);
+        self.pieces
+            .entry((line.service, line.route))
+            .or_default()
+            .add(&explanation, line.service == Service::Other);
+        let irq = episode.stages.get(&Service::Irq.last_stage()).copied();
+        if self.recordings.is_empty() {
+            self.next_recording();
+        }
+        let Some(recording) = self.recordings.last_mut() else {
+            return;
+        };
+        // The interrupts of all lines are a service of their own. What the
+        // episode says of its causes holds up to the interrupt too.
+        if let Some(latency) = irq {
+            let mut left = latency;
+            let mut early: Vec<(usize, Nanos)> = Vec::new();
+            for part in &explanation.parts {
+                let time = part.time().min(left);
+                left = left.saturating_sub(time);
+                if time > Nanos::ZERO {
+                    let cause = explanation
+                        .causes
+                        .iter()
+                        .position(|one| one.class == part.class && one.culprit == part.culprit);
+                    early.extend(cause.map(|at| (parts[at].0, time)));
+                }
+            }
+            let explained = Explained {
+                expiry: episode.expiry_ns,
+                latency,
+                parts: summed(early),
+            };
+            recording.push((Service::Irq, Route::Direct, explained));
+        }
+        let explained = Explained {
+            expiry: episode.expiry_ns,
+            latency: episode.latency(),
+            parts: summed(parts),
+        };
+        recording.push((line.service, line.route, explained));
+    }
+
+    fn number(&mut self, class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> usize {
+        let signature = Signature {
+            class,
+            who: who(culprit, symbols),
+        };
+        if let Some(&number) = self.numbers.get(&signature) {
+            return number;
+        }
+        let place = Culprit {
+            frame: None,
+            ..culprit.clone()
+        };
+        let coarse = Signature {
+            class,
+            who: who(&place, symbols),
+        };
+        let known = self.culprits.iter().position(|one| *one == coarse);
+        let coarse = known.unwrap_or_else(|| {
+            self.culprits.push(coarse);
+            self.culprits.len() - 1
+        });
+        let number = self.signatures.len();
+        self.without_place.push(coarse);
+        self.signatures.push(signature.clone());
+        self.numbers.insert(signature, number);
+        number
+    }
+
+    /// The late activations of a service in one recording, in order of expiry.
+    pub(crate) fn of(&self, service: Service, route: Route, recording: usize) -> Vec<Explained> {
+        let all = self
+            .recordings
+            .get(recording)
+            .map_or(&[][..], Vec::as_slice);
+        let mut late: Vec<Explained> = all
+            .iter()
+            .filter(|one| (one.0, one.1) == (service, route))
+            .map(|one| one.2.clone())
+            .collect();
+        late.sort_by_key(|one| one.expiry);
+        late
+    }
+
+    /// The service that a cause took most time from; `wanted` only, if given.
+    pub(crate) fn most_hit(
+        &self,
+        cause: usize,
+        wanted: Option<Service>,
+    ) -> Option<(Service, Route)> {
+        let mut taken: BTreeMap<(Service, Route), Nanos> = BTreeMap::new();
+        for (service, route, late) in self.recordings.iter().flatten() {
+            let is_wanted = wanted.map_or(*service != Service::Irq, |wanted| wanted == *service);
+            let parts = late.parts.iter().filter(|(number, _)| *number == cause);
+            for (_, time) in parts.filter(|_| is_wanted) {
+                *taken.entry((*service, *route)).or_default() += *time;
+            }
+        }
+        let most = taken.into_iter().max_by_key(|(_, time)| *time);
+        most.map(|(line, _)| line)
+    }
+
+    /// From which latency on a service's activations were kept, ns.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn threshold(&self, service: Service, route: Route) -> f64 {
+        self.thresholds
+            .get(&(service, route))
+            .map_or(0.0, |threshold| threshold.ns() as f64)
+    }
+
+    /// What the pieces of a service's latencies could make together.
+    pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
+        let found = self.pieces.get(&(service, route))?.compose()?;
+        let name = |(class, culprit): &(CauseClass, Culprit)| {
+            let who = who(culprit, &self.symbols);
+            who.map_or_else(|| class.to_string(), |who| format!("{class}: {who}"))
+        };
+        Some(Composed {
+            latency_ns: found.latency,
+            blocking_ns: found.blocking,
+            blocked_by: found.blocked_by.as_ref().map(name),
+            own_ns: found.own,
+            unexplained_ns: found.unexplained,
+            above: found
+                .above
+                .iter()
+                .map(|(source, time_ns)| Above {
+                    who: name(source),
+                    time_ns: *time_ns,
+                })
+                .collect(),
+            episodes: found.episodes,
+        })
+    }
+
+    /// The number of a cause, with the place in the code.
+    pub(crate) fn number_of(&self, signature: &Signature) -> Option<usize> {
+        self.numbers.get(signature).copied()
+    }
+
+    /// The number of a cause without the place.
+    pub(crate) fn culprit_of(&self, cause: usize) -> Option<usize> {
+        self.without_place.get(cause).copied()
+    }
+
+    /// By culprit: the number of its class.
+    pub(crate) fn classes(&self) -> Vec<usize> {
+        self.culprits.iter().map(|one| one.class as usize).collect()
+    }
+
+    /// A source of a mixture in words.
+    pub(crate) fn name(&self, source: CauseSource) -> String {
+        match source {
+            CauseSource::Cause(culprit) => {
+                self.culprits
+                    .get(culprit)
+                    .map_or_else(String::new, |one| match &one.who {
+                        Some(who) => format!("{}: {who}", one.class),
+                        None => one.class.to_string(),
+                    })
+            }
+            CauseSource::Class(class) => CauseClass::ALL
+                .into_iter()
+                .find(|one| *one as usize == class)
+                .map_or_else(String::new, |class| format!("{class}, all together")),
+            CauseSource::Others => "all other causes together".into(),
+        }
+    }
+}
+
+/// Equal causes once.
+fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
+    let mut sums: Vec<(usize, Nanos)> = Vec::new();
+    for (cause, time) in parts {
+        match sums.iter_mut().find(|one| one.0 == cause) {
+            Some(sum) => sum.1 += time,
+            None => sums.push((cause, time)),
+        }
+    }
+    sums
+}

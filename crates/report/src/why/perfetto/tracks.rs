@@ -1,0 +1,141 @@
+//! Tracks of slices and instants.
+
+use std::collections::HashMap;
+
+use laggard_model::Nanos;
+
+use super::wire::{
+    DebugAnnotation, EXPLICIT, EventName, INSTANT, NEEDS_INCREMENTAL_STATE, SLICE_BEGIN, SLICE_END,
+    TracePacket, TrackDescriptor, TrackEvent,
+};
+
+/// The only writer of the trace.
+const SEQUENCE: u32 = 1;
+
+/// A packet at an instant of our clock, which is the sequence's default.
+pub(super) fn packet(at: Nanos) -> TracePacket {
+    TracePacket {
+        timestamp: Some(at.ns()),
+        trusted_packet_sequence_id: Some(SEQUENCE),
+        sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
+        ..TracePacket::default()
+    }
+}
+
+/// What the viewer shows of a slice when it is chosen.
+#[derive(Debug)]
+pub(super) struct Note(DebugAnnotation);
+
+impl Note {
+    pub(super) fn number(name: &str, value: u64) -> Self {
+        Self(DebugAnnotation {
+            name: Some(name.into()),
+            uint_value: Some(value),
+            ..DebugAnnotation::default()
+        })
+    }
+
+    pub(super) fn text(name: &str, value: String) -> Self {
+        Self(DebugAnnotation {
+            name: Some(name.into()),
+            string_value: Some(value),
+            ..DebugAnnotation::default()
+        })
+    }
+}
+
+/// Tracks, in the order in which they are to be seen, and their events. The
+/// events of a track are added in order of time.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    descriptors: Vec<TrackDescriptor>,
+    events: Vec<TracePacket>,
+    names: HashMap<String, u64>,
+}
+
+impl Tracks {
+    /// A heading for tracks.
+    pub(super) fn group(&mut self, name: &str) -> u64 {
+        self.describe(None, name)
+    }
+
+    /// A track under a heading.
+    pub(super) fn track(&mut self, group: u64, name: &str) -> u64 {
+        self.describe(Some(group), name)
+    }
+
+    fn describe(&mut self, parent_uuid: Option<u64>, name: &str) -> u64 {
+        let rank = self.descriptors.len() + 1;
+        self.descriptors.push(TrackDescriptor {
+            uuid: Some(rank as u64),
+            parent_uuid,
+            name: Some(name.into()),
+            child_ordering: Some(EXPLICIT),
+            sibling_order_rank: i32::try_from(rank).ok(),
+            ..TrackDescriptor::default()
+        });
+        rank as u64
+    }
+
+    /// A slice begins, within those of the track that have not ended.
+    pub(super) fn begin(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Note>) {
+        self.add(SLICE_BEGIN, track, at, Some(name), notes);
+    }
+
+    /// The innermost open slice of the track ends.
+    pub(super) fn end(&mut self, track: u64, at: Nanos) {
+        self.add(SLICE_END, track, at, None, Vec::new());
+    }
+
+    /// Something without a length.
+    pub(super) fn instant(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Note>) {
+        self.add(INSTANT, track, at, Some(name), notes);
+    }
+
+    fn add(&mut self, kind: i32, track: u64, at: Nanos, named: Option<&str>, notes: Vec<Note>) {
+        let event = TrackEvent {
+            r#type: Some(kind),
+            track_uuid: Some(track),
+            name_iid: named.map(|name| self.name(name)),
+            debug_annotations: notes.into_iter().map(|note| note.0).collect(),
+        };
+        self.events.push(TracePacket {
+            track_event: Some(event),
+            ..packet(at)
+        });
+    }
+
+    /// A name's number: most come again and again.
+    fn name(&mut self, name: &str) -> u64 {
+        if let Some(&iid) = self.names.get(name) {
+            return iid;
+        }
+        let iid = self.names.len() as u64 + 1;
+        self.names.insert(name.into(), iid);
+        iid
+    }
+
+    /// The names of all events.
+    pub(super) fn names(&self) -> Vec<EventName> {
+        let mut names: Vec<EventName> = self
+            .names
+            .iter()
+            .map(|(name, &iid)| EventName {
+                iid: Some(iid),
+                name: Some(name.clone()),
+            })
+            .collect();
+        names.sort_by_key(|name| name.iid);
+        names
+    }
+
+    /// The descriptors, then the events.
+    pub(super) fn packets(self) -> impl Iterator<Item = TracePacket> {
+        let described = self.descriptors.into_iter().map(|one| TracePacket {
+            track_descriptor: Some(one),
+            trusted_packet_sequence_id: Some(SEQUENCE),
+            ..TracePacket::default()
+        });
+        described.chain(self.events)
+    }
+}

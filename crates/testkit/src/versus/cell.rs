@@ -1,0 +1,284 @@
+//! One service under one load on two kernels.
+
+use laggard_analyze::compare::{
+    BlockBootstrap, Comparison, QuantileRatio, Verdict, compare_rates, quantile_ratio,
+};
+use laggard_analyze::forecast::decluster;
+use laggard_model::{Nanos, Route, Service};
+
+use super::{Repetition, VersusError};
+
+/// Level of every interval.
+const CONFIDENCE: f64 = 0.95;
+/// Ratios of rates from 1 / 1.25 to 1.25 count as equal (METHODS 6).
+const MARGIN: f64 = 1.25;
+/// The quantile that is compared.
+const SHARE: f64 = 0.999;
+/// Fewer samples do not tell that quantile.
+const LEAST_SAMPLES: usize = 3_689;
+/// Late activations no further apart are one event: a backlog drains in it.
+/// Five ticks of 4 ms.
+const RUN_S: f64 = 0.02;
+/// Activations that the bootstrap keeps together: longer than any cluster.
+const BLOCK: usize = 100;
+
+/// What one kernel did.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The largest latency seen; `None` where the kernel lacks the service.
+    pub largest: Option<Nanos>,
+    /// The latency that 1 in 1,000 passed, where there are samples enough.
+    pub p999: Option<Nanos>,
+    /// How many activations.
+    pub samples: usize,
+}
+
+/// How often each was late by more than a slack.
+#[derive(Clone, Debug)]
+pub struct Late {
+    /// By more than this.
+    pub slack: Nanos,
+    /// Clusters on each.
+    pub clusters: [u64; 2],
+    /// The second kernel compared with the first.
+    pub comparison: Comparison,
+    /// Whether no repetition contradicts another: the sign of the difference
+    /// is the same wherever there is one.
+    pub is_consistent: bool,
+}
+
+/// One service under one load.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Which service.
+    pub service: Service,
+    /// How it was reached.
+    pub route: Route,
+    /// What each kernel did.
+    pub sides: [Side; 2],
+    /// The ratio of the quantiles, where both are known.
+    pub ratio: Option<QuantileRatio>,
+    /// By slack.
+    pub late: Vec<Late>,
+}
+
+impl Cell {
+    /// Compares the repetitions of two kernels under one load, paired by seed.
+    ///
+    /// # Errors
+    /// When the figures are not such as can be compared.
+    pub fn of(
+        (route, service): (Route, Service),
+        repetitions: [&[Repetition]; 2],
+        slacks: &[Nanos],
+    ) -> Result<Self, VersusError> {
+        let key = (route, service);
+        let series = repetitions.map(|all| {
+            let streams = all.iter().filter_map(|one| one.streams.get(&key));
+            let late = streams.flat_map(|stream| &stream.exceedances);
+            late.map(|late| late.latency).collect::<Vec<Nanos>>()
+        });
+        let sides = [side(&series[0]), side(&series[1])];
+        let ratio = match sides.iter().all(|side| side.p999.is_some()) {
+            true => {
+                let [first, second] = series.each_ref().map(|all| in_ns(all));
+                let bootstrap = BlockBootstrap {
+                    block: BLOCK,
+                    rounds: 999,
+                    seed: 1,
+                };
+                Some(quantile_ratio(
+                    &first, &second, SHARE, CONFIDENCE, bootstrap,
+                )?)
+            }
+            false => None,
+        };
+        // A kernel without the service is not one that is never late.
+        let is_on_both = series.iter().all(|all| !all.is_empty());
+        let late = slacks
+            .iter()
+            .filter(|_| is_on_both)
+            .map(|&slack| late(key, repetitions, slack))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            service,
+            route,
+            sides,
+            ratio,
+            late,
+        })
+    }
+}
+
+fn in_ns(latencies: &[Nanos]) -> Vec<f64> {
+    // Zero would have no ratio; the clock has no finer step than 1 ns.
+    latencies
+        .iter()
+        .map(|latency| latency.ns().max(1) as f64)
+        .collect()
+}
+
+fn side(latencies: &[Nanos]) -> Side {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    // The smallest value that no more than 1 in 1,000 pass.
+    let rank = sorted.len() - sorted.len() / 1_000;
+    Side {
+        largest: sorted.last().copied(),
+        p999: (sorted.len() >= LEAST_SAMPLES).then(|| sorted[rank - 1]),
+        samples: sorted.len(),
+    }
+}
+
+fn late(
+    key: (Route, Service),
+    repetitions: [&[Repetition]; 2],
+    slack: Nanos,
+) -> Result<Late, VersusError> {
+    let mut each = [Vec::new(), Vec::new()];
+    let mut exposures = [0.0; 2];
+    for (index, all) in repetitions.into_iter().enumerate() {
+        for repetition in all {
+            each[index].push(clusters(repetition, key, slack)?);
+            exposures[index] += repetition.exposure.as_secs_f64() / 3_600.0;
+        }
+    }
+    let clusters = each.each_ref().map(|all| all.iter().sum());
+    let comparison = compare_rates(
+        (clusters[0], exposures[0]),
+        (clusters[1], exposures[1]),
+        MARGIN,
+        CONFIDENCE,
+    )?;
+    let signs = || {
+        each[0]
+            .iter()
+            .zip(&each[1])
+            .map(|(one, other)| other.cmp(one))
+    };
+    Ok(Late {
+        slack,
+        clusters,
+        comparison,
+        is_consistent: !(signs().any(|sign| sign.is_gt()) && signs().any(|sign| sign.is_lt())),
+    })
+}
+
+fn clusters(
+    repetition: &Repetition,
+    key: (Route, Service),
+    slack: Nanos,
+) -> Result<u64, VersusError> {
+    let Some(stream) = repetition.streams.get(&key) else {
+        return Ok(0);
+    };
+    let late = || stream.exceedances.iter();
+    let times: Vec<f64> = late().map(|one| one.expiry.as_secs_f64()).collect();
+    let values: Vec<f64> = late().map(|one| one.latency.ns() as f64).collect();
+    let clusters = decluster(&times, &values, slack.ns() as f64, RUN_S)?;
+    Ok(clusters.len() as u64)
+}
+
+impl Late {
+    /// What may be said, in words.
+    pub fn words(&self) -> &'static str {
+        use laggard_analyze::compare::Magnitude;
+        match (
+            self.is_consistent,
+            self.comparison.magnitude,
+            self.comparison.verdict,
+        ) {
+            (false, ..) => "repetitions disagree",
+            (_, Magnitude::TenTimesBetter, _) => "10 times better",
+            (_, Magnitude::TenTimesWorse, _) => "10 times worse",
+            (_, Magnitude::Compatible, Verdict::Better) => "better, perhaps 10 times",
+            (_, Magnitude::Compatible, Verdict::Worse) => "worse, perhaps 10 times",
+            (_, Magnitude::Less, Verdict::Better) => "better, less than 10 times",
+            (_, Magnitude::Less, Verdict::Worse) => "worse, less than 10 times",
+            (_, _, Verdict::Equivalent) => "equal",
+            (_, _, Verdict::Inconclusive) => "cannot be told",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use laggard_analyze::exceedance::{Exceedance, Stream};
+    use laggard_model::Cpu;
+
+    use super::*;
+
+    const KEY: (Route, Service) = (Route::Direct, Service::Fifo(90));
+
+    /// 5,000 activations of 30 us, 2 ms apart, of which every `every`-th is
+    /// `late_us` late.
+    fn repetition(every: u64, late_us: u64) -> Repetition {
+        let exceedances = (0..5_000)
+            .map(|number| Exceedance {
+                expiry: Nanos::from_ms(2 * number),
+                latency: Nanos::from_us(if number % every == 1 { late_us } else { 30 }),
+                free_until: Nanos::ZERO,
+            })
+            .collect();
+        let stream = Stream {
+            cpu: Cpu(0),
+            service: KEY.1,
+            route: KEY.0,
+            samples: 5_000,
+            floor: Nanos::ZERO,
+            exceedances,
+        };
+        Repetition {
+            streams: BTreeMap::from([(KEY, stream)]),
+            exposure: Nanos::from_secs(10),
+            lost: 0,
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_late_twenty_times_as_often_is_ten_times_worse() {
+        let (rare, often) = (repetition(1_000, 2_000), repetition(50, 2_000));
+        let (rare, often) = (vec![rare; 3], vec![often; 3]);
+
+        let cell = Cell::of(KEY, [&rare, &often], &[Nanos::from_ms(1)]).unwrap();
+
+        assert_eq!(cell.late[0].clusters, [15, 300]);
+        assert_eq!(cell.late[0].words(), "10 times worse");
+        assert_eq!(cell.sides[1].largest, Some(Nanos::from_ms(2)));
+        let swapped = Cell::of(KEY, [&often, &rare], &[Nanos::from_ms(1)]).unwrap();
+        assert_eq!(swapped.late[0].words(), "10 times better");
+    }
+
+    #[test]
+    fn repetitions_that_contradict_each_other_are_no_verdict() {
+        let (rare, often) = (repetition(1_000, 2_000), repetition(50, 2_000));
+        let first = [often.clone(), rare.clone()];
+        let second = [rare, often];
+
+        let cell = Cell::of(KEY, [&first, &second], &[Nanos::from_ms(1)]).unwrap();
+
+        assert_eq!(cell.late[0].words(), "repetitions disagree");
+    }
+
+    #[test]
+    fn a_service_that_one_kernel_lacks_is_not_compared() {
+        let with = [repetition(50, 2_000)];
+
+        let cell = Cell::of(KEY, [&with, &[]], &[Nanos::from_ms(1)]).unwrap();
+
+        assert!(cell.late.is_empty() && cell.ratio.is_none());
+        assert_eq!(cell.sides[1].largest, None);
+    }
+
+    #[test]
+    fn the_quantile_ratio_of_twice_the_latency_is_two() {
+        let (one, other) = ([repetition(10, 100)], [repetition(10, 200)]);
+
+        let cell = Cell::of(KEY, [&one, &other], &[]).unwrap();
+
+        assert!((cell.ratio.unwrap().ratio - 2.0).abs() < 1e-9);
+        assert_eq!(cell.sides[0].p999, Some(Nanos::from_us(100)));
+    }
+}

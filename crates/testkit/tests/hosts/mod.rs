@@ -1,0 +1,114 @@
+//! What the tests on test hosts share: asking for them, and reading what they
+//! brought back.
+//!
+//! Where QEMU or the packages cannot be had, a test says so and passes, unless
+//! `LAGGARD_TEST_HOSTS=required`.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use laggard_model::{Activation, Manifest};
+use laggard_record::{Recording, Wanted};
+use laggard_testkit::host::{Host, Kernel, KernelName, Outcome, RunError};
+
+/// Whether something that is missing is to fail the test.
+fn is_required() -> bool {
+    std::env::var("LAGGARD_TEST_HOSTS").is_ok_and(|value| value == "required")
+}
+
+/// Says why a test asserts nothing. Not by `eprintln!`, which a test that passes
+/// does not show.
+fn skip(why: &str) {
+    // There is nobody else to tell.
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+pub(crate) fn fetch(name: &str) -> Option<Kernel> {
+    match Kernel::fetch(name) {
+        Ok(kernel) => Some(kernel),
+        Err(error) if error.is_missing() && !is_required() => {
+            skip(&format!("kernel {name} cannot be had: {error}"));
+            None
+        }
+        Err(error) => panic!("kernel {name}: {error}"),
+    }
+}
+
+/// `None`: QEMU or a guest's program is missing.
+pub(crate) fn run(host: Host) -> Option<Result<Outcome, RunError>> {
+    match host.run() {
+        Err(RunError::Fetch(error)) if error.is_missing() && !is_required() => {
+            skip(&error.to_string());
+            None
+        }
+        other => Some(other),
+    }
+}
+
+/// The number after `Max:` or another label in cyclictest's last line.
+pub(crate) fn figure(output: &str, label: &str) -> u64 {
+    output
+        .rsplit_once(label)
+        .and_then(|(_, rest)| rest.split_whitespace().next())
+        .and_then(|word| word.parse().ok())
+        .unwrap_or_else(|| panic!("no `{label}` in\n{output}"))
+}
+
+/// The laggard to test; `None`: there is none.
+pub(crate) fn laggard() -> Option<PathBuf> {
+    let program = std::env::var_os("LAGGARD_PROGRAM");
+    if program.is_none() {
+        assert!(!is_required(), "LAGGARD_PROGRAM names no laggard to test");
+        skip("LAGGARD_PROGRAM names no laggard to test");
+    }
+    program.map(PathBuf::from)
+}
+
+/// The manifest of a recording that came back.
+pub(crate) fn manifest(outcome: &Outcome) -> Manifest {
+    let path = outcome.files.join("r.laggard/manifest.json");
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// What `laggard show` says, on this machine, of the recording.
+pub(crate) fn show(laggard: &Path, outcome: &Outcome) -> String {
+    let shown = Command::new(laggard)
+        .arg("show")
+        .arg(outcome.files.join("r.laggard"))
+        .output()
+        .unwrap();
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+/// The services and routes that a kernel gives. Work items of programs came
+/// with 6.10.
+pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
+    let mut lines = vec!["softirq direct"];
+    lines.extend(["fifo:90 direct", "fifo:50 direct", "other direct"]);
+    lines.extend(["fifo:90 deferred", "fifo:50 deferred", "other deferred"]);
+    if !name.to_string().starts_with("6.1-") && name.to_string() != "6.1" {
+        lines.push("worker deferred");
+    }
+    lines.into_iter().map(str::to_owned).collect()
+}
+
+/// Every activation of the recording `name` that was served.
+pub(crate) fn served(outcome: &Outcome, name: &str) -> Vec<Activation> {
+    let recording = Recording::open(outcome.files.join(name)).unwrap();
+    let mut all = Vec::new();
+    let shortfalls = recording.scan(Wanted::all(), |batch| {
+        all.extend(batch.iter().filter(|one| !one.missed));
+    });
+    assert!(shortfalls.is_empty(), "{shortfalls:?}");
+    all
+}

@@ -1,0 +1,66 @@
+//! The clock of everything that runs here, and waiting by it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use laggard_model::Nanos;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+
+/// The time now, `CLOCK_MONOTONIC`.
+pub(crate) fn now() -> Nanos {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of the calling thread.
+pub(crate) fn own_cpu_time() -> Nanos {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let time = clock.now().expect("Linux always has this clock");
+    let seconds = u64::try_from(time.tv_sec()).expect("a clock that counts from boot");
+    let ns = u64::try_from(time.tv_nsec()).expect("a fraction of a second");
+    Nanos::from_secs(seconds) + Nanos::from_ns(ns)
+}
+
+/// Computes until `end`.
+pub(crate) fn spin_until(end: Nanos) {
+    while now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// Sleeps until `end`. A signal only makes it look again.
+pub(crate) fn sleep_until(end: Nanos) {
+    let time = TimeSpec::from_duration(end.into());
+    while now() < end {
+        sleep_once(&time);
+    }
+}
+
+/// The same, but asks the kernel for a timer even where `end` has passed.
+pub(crate) fn sleep_once_until(end: Nanos) {
+    sleep_once(&TimeSpec::from_duration(end.into()));
+    sleep_until(end);
+}
+
+fn sleep_once(end: &TimeSpec) {
+    // Interrupted by a signal: the caller sleeps on. Nothing else can fail
+    // with a valid time and clock.
+    let _ = clock_nanosleep(
+        ClockId::CLOCK_MONOTONIC,
+        ClockNanosleepFlags::TIMER_ABSTIME,
+        end,
+    );
+}
+
+/// The longest sleep between two looks at a stop flag.
+const SLICE: Nanos = Nanos::from_ms(50);
+
+/// Sleeps until `end`, or less once `stop` is set: then `false`.
+pub(crate) fn sleep_unless(stop: &AtomicBool, end: Nanos) -> bool {
+    while now() < end && !stop.load(Ordering::Relaxed) {
+        sleep_until(end.min(now() + SLICE));
+    }
+    !stop.load(Ordering::Relaxed)
+}

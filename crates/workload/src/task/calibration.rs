@@ -1,0 +1,82 @@
+//! Computing for a known time: rounds of arithmetic, counted beforehand.
+
+use std::hint::black_box;
+
+use crate::clock;
+
+/// Steps of one round: about 100 ns.
+const STEPS: u32 = 32;
+/// Rounds of one trial: less than 0.1 ms, which often goes by undisturbed even
+/// on a busy processor.
+pub(super) const TRIAL: u64 = 500;
+/// Trials. The quickest counts: nothing else makes a processor faster.
+pub(super) const TRIALS: u32 = 1_000;
+
+/// Computes so many rounds.
+pub(super) fn compute(rounds: u64) {
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..rounds {
+        // Xorshift (Marsaglia 2003): each step needs the one before.
+        for _ in 0..STEPS {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        x = black_box(x);
+    }
+}
+
+/// How many rounds a millisecond has on the processor as it is when nothing
+/// disturbs it.
+pub(super) fn rounds_per_ms() -> f64 {
+    let quickest = (0..TRIALS).map(|_| {
+        let start = clock::now();
+        compute(TRIAL);
+        clock::now().saturating_sub(start).ns()
+    });
+    per_ms(TRIAL, quickest.min().unwrap_or_default())
+}
+
+/// `rounds` in `ns`, as rounds in a millisecond.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn per_ms(rounds: u64, ns: u64) -> f64 {
+    rounds as f64 * 1e6 / ns.max(1) as f64
+}
+
+/// The rounds that take `time`, at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(super) fn rounds_in(time: laggard_model::Nanos, per_ms: f64) -> u64 {
+    ((time.as_secs_f64() * 1e3 * per_ms).round() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laggard_model::Nanos;
+
+    #[test]
+    fn twice_the_time_is_twice_the_rounds() {
+        assert_eq!(
+            rounds_in(Nanos::from_ms(2), per_ms(10_000, 1_000_000)),
+            20_000
+        );
+        assert_eq!(
+            rounds_in(Nanos::from_ms(4), per_ms(10_000, 1_000_000)),
+            40_000
+        );
+        assert_eq!(rounds_in(Nanos::ZERO, 1.0), 1);
+    }
+
+    #[test]
+    fn computing_takes_at_least_the_time_that_was_calibrated() {
+        let rounds = rounds_in(Nanos::from_ms(5), rounds_per_ms());
+        let quickest = (0..10).map(|_| {
+            let start = clock::now();
+            compute(rounds);
+            clock::now().saturating_sub(start)
+        });
+
+        // A busy processor's clock may go up and down in between.
+        assert!(quickest.min().unwrap() > Nanos::from_us(2_500));
+    }
+}

@@ -1,0 +1,278 @@
+//! What is refused, because it would hang a machine or makes no task.
+
+use std::collections::BTreeMap;
+
+use laggard_model::{Cpu, ModelledTask, Nanos, Service};
+
+use super::TaskSet;
+
+/// The largest share of a CPU that tasks above normal threads may use.
+const LARGEST_SHARE: f64 = 0.8;
+/// The same of tasks inside the kernel, which nothing of that CPU but an
+/// interrupt gets past.
+const LARGEST_SHARE_IN_KERNEL: f64 = 0.5;
+/// The longest job of a real-time thread.
+const LONGEST: Nanos = Nanos::from_ms(200);
+/// The longest job inside the kernel.
+const LONGEST_IN_KERNEL: Nanos = Nanos::from_ms(50);
+/// The shortest job that can be told from its own waking.
+const SHORTEST: Nanos = Nanos::from_us(5);
+/// The shortest period.
+const SHORTEST_PERIOD: Nanos = Nanos::from_us(100);
+/// Each job is written down in 16 bytes.
+const MOST_JOBS: u64 = 4_000_000;
+
+/// Why a task set is not run.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There is nothing to run.
+    #[error("there is no task; write at least one `[[task]]`")]
+    Empty,
+    /// No task of ours runs there.
+    #[error(
+        "task `{0}`: no task can run as `{1}`; use softirq, worker, fifo:1 to fifo:98, or other"
+    )]
+    Level(String, Service),
+    /// A time is out of its range.
+    #[error("task `{task}`: {what} of {time} is out of range; use {least} to {most}")]
+    Time {
+        /// The task.
+        task: String,
+        /// Which time.
+        what: &'static str,
+        /// What was asked for.
+        time: Nanos,
+        /// The shortest.
+        least: Nanos,
+        /// The longest.
+        most: Nanos,
+    },
+    /// The tasks would leave too little to others.
+    #[error(
+        "tasks {level} would use {} % of CPU {cpu}, which could hang it; use at most {} %: compute less, or less often",
+        (share * 100.0).ceil(),
+        (most * 100.0).floor()
+    )]
+    Share {
+        /// Which tasks.
+        level: &'static str,
+        /// Where.
+        cpu: Cpu,
+        /// Of the CPU's time, all together.
+        share: f64,
+        /// The limit.
+        most: f64,
+    },
+    /// Too many jobs to write down.
+    #[error(
+        "task `{0}`: {1} jobs are too many to write down; run for a shorter time (at most {2})"
+    )]
+    Jobs(String, u64, Nanos),
+    /// Nothing would be counted.
+    #[error("task `{0}`: no job ends within {1}; run for longer than its period and deadline")]
+    TooBrief(String, Nanos),
+}
+
+impl TaskSet {
+    /// Whether this is safe on this machine and makes sense; getting it ready
+    /// checks it too.
+    ///
+    /// # Errors
+    /// When it is not; the text has the limit.
+    pub fn check(&self) -> Result<(), Refused> {
+        if self.tasks.is_empty() {
+            return Err(Refused::Empty);
+        }
+        for task in &self.tasks {
+            check_times(task)?;
+            self.check_jobs(task)?;
+        }
+        self.check_shares()
+    }
+
+    fn check_jobs(&self, task: &ModelledTask) -> Result<(), Refused> {
+        let jobs = self.duration.ns() / task.period_ns.ns();
+        if jobs > MOST_JOBS {
+            return Err(Refused::Jobs(
+                task.name.clone(),
+                jobs,
+                task.period_ns * MOST_JOBS,
+            ));
+        }
+        match self.duration <= task.period_ns + task.deadline_ns {
+            true => Err(Refused::TooBrief(task.name.clone(), self.duration)),
+            false => Ok(()),
+        }
+    }
+
+    fn check_shares(&self) -> Result<(), Refused> {
+        let mut shares: BTreeMap<Cpu, [f64; 2]> = BTreeMap::new();
+        for task in &self.tasks {
+            let share = task.compute_ns.as_secs_f64() / task.period_ns.as_secs_f64();
+            let [above, kernel] = shares.entry(task.cpu).or_default();
+            if is_in_kernel(task.service) {
+                *kernel += share;
+            }
+            if task.service != Service::Other {
+                *above += share;
+            }
+        }
+        for (cpu, [above, kernel]) in shares {
+            for (level, share, most) in [
+                ("inside the kernel", kernel, LARGEST_SHARE_IN_KERNEL),
+                ("above normal threads", above, LARGEST_SHARE),
+            ] {
+                if share > most {
+                    return Err(Refused::Share {
+                        level,
+                        cpu,
+                        share,
+                        most,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_in_kernel(service: Service) -> bool {
+    matches!(service, Service::Softirq | Service::Worker)
+}
+
+fn check_times(task: &ModelledTask) -> Result<(), Refused> {
+    let longest = match task.service {
+        Service::Softirq | Service::Worker => LONGEST_IN_KERNEL,
+        Service::Fifo(1..=98) => LONGEST,
+        Service::Other => task.period_ns,
+        level => return Err(Refused::Level(task.name.clone(), level)),
+    };
+    let out_of_range = |what, time, least, most| Refused::Time {
+        task: task.name.clone(),
+        what,
+        time,
+        least,
+        most,
+    };
+    let within = |what, time: Nanos, least: Nanos, most: Nanos| match time < least || time > most {
+        true => Err(out_of_range(what, time, least, most)),
+        false => Ok(()),
+    };
+    within(
+        "a period",
+        task.period_ns,
+        SHORTEST_PERIOD,
+        Nanos::from_secs(10),
+    )?;
+    let most = longest.min(task.period_ns);
+    within("a compute time", task.compute_ns, SHORTEST, most)?;
+    within(
+        "a deadline",
+        task.deadline_ns,
+        task.compute_ns,
+        Nanos::from_secs(60),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(service: Service, period_us: u64, compute_us: u64) -> ModelledTask {
+        ModelledTask {
+            name: "t".into(),
+            service,
+            cpu: Cpu(1),
+            period_ns: Nanos::from_us(period_us),
+            compute_ns: Nanos::from_us(compute_us),
+            deadline_ns: Nanos::from_us(period_us),
+        }
+    }
+
+    fn check(tasks: Vec<ModelledTask>, seconds: u64) -> Result<(), String> {
+        let duration = Nanos::from_secs(seconds);
+        TaskSet { tasks, duration }
+            .check()
+            .map_err(|err| err.to_string())
+    }
+
+    #[test]
+    fn a_share_that_would_hang_the_cpu_is_refused_with_the_limit() {
+        let half = || task(Service::Fifo(80), 1_000, 500);
+
+        assert_eq!(check(vec![half()], 30), Ok(()));
+        assert_eq!(
+            check(vec![half(), half()], 30).unwrap_err(),
+            "tasks above normal threads would use 100 % of CPU 1, which could hang it; use at most 80 %: compute less, or less often"
+        );
+        let kernel = task(Service::Softirq, 1_000, 600);
+        assert!(
+            check(vec![kernel], 30)
+                .unwrap_err()
+                .contains("inside the kernel")
+        );
+        let elsewhere = ModelledTask {
+            cpu: Cpu(0),
+            ..half()
+        };
+        assert_eq!(check(vec![half(), elsewhere], 30), Ok(()));
+    }
+
+    #[test]
+    fn normal_threads_may_use_all_of_their_cpu() {
+        assert_eq!(check(vec![task(Service::Other, 1_000, 950)], 30), Ok(()));
+    }
+
+    #[test]
+    fn times_out_of_range_are_refused_with_the_range() {
+        for (service, period, compute, said) in [
+            (
+                Service::Fifo(80),
+                50,
+                10,
+                "a period of 50us is out of range; use 100us to 10s",
+            ),
+            (
+                Service::Softirq,
+                1_000_000,
+                51_000,
+                "a compute time of 51ms is out of range; use 5us to 50ms",
+            ),
+            (
+                Service::Fifo(80),
+                1_000,
+                1_100,
+                "a compute time of 1100us is out of range; use 5us to 1ms",
+            ),
+            (
+                Service::Fifo(99),
+                1_000,
+                100,
+                "no task can run as `fifo:99`",
+            ),
+            (Service::Irq, 1_000, 100, "no task can run as `irq`"),
+        ] {
+            let err = check(vec![task(service, period, compute)], 30).unwrap_err();
+            assert!(err.contains(said), "{err}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_single_job_and_one_with_too_many_are_refused() {
+        let slow = task(Service::Fifo(80), 1_000_000, 1_000);
+        let fast = task(Service::Fifo(80), 100, 10);
+
+        assert!(
+            check(vec![slow], 2)
+                .unwrap_err()
+                .contains("no job ends within 2s")
+        );
+        assert!(
+            check(vec![fast], 3_600)
+                .unwrap_err()
+                .contains("at most 400s")
+        );
+        assert!(check(vec![], 1).unwrap_err().contains("there is no task"));
+    }
+}
