@@ -100,7 +100,7 @@ impl MeasuringThread {
 /// deferred route ends in `d`, one that raises an interrupt in `r`.
 fn name(cpu: Cpu, service: Service, waking: &Waking) -> String {
     let how = match waking {
-        Waking::Timer | Waking::Interrupt(_) => "",
+        Waking::Timer | Waking::Interrupt(_) | Waking::Carrier => "",
         Waking::SoftTimer | Waking::Doorbell(_) => "d",
         Waking::Raising(_) => "r",
     };
