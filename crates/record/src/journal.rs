@@ -235,3 +235,38 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_an_earlier_version_keeps_its_meaning() {
+        // Missed, with stage worker; line 1, seq 2, expiry 3, 4 ns late.
+        let flags = 1_u64 << 9 | 1 << 8;
+        let mut bytes = Vec::new();
+        for number in [flags, 1, 2, 3 << 1, 4] {
+            put_number(&mut bytes, number);
+        }
+
+        let row = take_row(&mut &bytes[..], 0).unwrap();
+
+        assert!(row.missed);
+        assert_eq!(
+            (row.line, row.seq, row.expiry),
+            (LineId(1), 2, Nanos::from_ns(3))
+        );
+        assert_eq!(row.until(Stage::Worker), Some(Nanos::from_ns(4)));
+        assert_eq!(row.steps.iter().flatten().count(), 1);
+    }
+
+    #[test]
+    fn no_two_flags_share_a_bit() {
+        let mut bits: Vec<u32> = STAGES.into_iter().map(bit_of).collect();
+        bits.push(MISSED.ilog2());
+        bits.sort_unstable();
+
+        assert_eq!(bits, (0..12).collect::<Vec<u32>>());
+        assert_eq!(FLAGS_END, 1 << 12);
+    }
+}

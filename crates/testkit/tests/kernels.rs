@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use hosts::{expected_services, fetch, figure, laggard, manifest, run, served, show};
+use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
 use laggard_model::{Activation, Nanos, Stage, State};
 use laggard_testkit::host::{Host, Kernel, KernelName, Mode, RunError};
 
@@ -91,6 +91,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         let name = kernel.name;
         let host = Host::new(kernel)
             .program(&laggard)
+            .deadline(DEADLINE)
             // Doctor's status says whether something is missing; most of
             // these kernels lack something.
             .command(
@@ -253,11 +254,15 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     let Some(kernel) = fetch("6.12-rt") else {
         return;
     };
-    let mut host = Host::new(kernel).mode(Mode::Smp).program(&laggard).command(
-        "cut -d ' ' -f 1 /proc/uptime; \
+    let mut host = Host::new(kernel)
+        .mode(Mode::Smp)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(
+            "cut -d ' ' -f 1 /proc/uptime; \
          laggard record -q --services fifo:90 --no-dither --episodes off --duration 11s \
              -o /result/r.laggard",
-    );
+        );
     for (at, length) in STALLS {
         host = host.stall_at(Duration::from_secs(at), Duration::from_millis(length));
     }
@@ -308,10 +313,14 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel).edu().program(&laggard).command(
-            "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
+        let host = Host::new(kernel)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(
+                "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
              -o /result/r.laggard",
-        );
+            );
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
@@ -351,7 +360,10 @@ fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels().into_iter().filter(|kernel| kernel.name.is_rt()) {
         let name = kernel.name;
-        let host = Host::new(kernel).program(&laggard).command(KTHREAD);
+        let host = Host::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(KTHREAD);
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);

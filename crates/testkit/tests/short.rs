@@ -6,14 +6,10 @@ mod hosts;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
 
-use hosts::{fetch, figure, laggard, manifest, run, served, show};
+use hosts::{DEADLINE, fetch, figure, laggard, manifest, run, served, show};
 use laggard_model::{Nanos, Route, Service, State};
 use laggard_testkit::host::Host;
-
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(200);
 
 const COMMAND: &str = "\
     laggard doctor > /result/doctor; \

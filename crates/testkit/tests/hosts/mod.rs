@@ -11,10 +11,14 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use laggard_model::{Activation, Manifest};
 use laggard_record::{Recording, Wanted};
 use laggard_testkit::host::{Host, Kernel, KernelName, Outcome, RunError};
+
+/// A limit against hanging, not an expectation: generous on purpose.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Whether something that is missing is to fail the test.
 fn is_required() -> bool {
