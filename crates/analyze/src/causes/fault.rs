@@ -33,7 +33,7 @@ pub(super) fn name_page_faults(found: &mut Explanation, episode: &Episode, symbo
         }
         match seen
             .iter_mut()
-            .find(|(class, who, ..)| (*class, &*who) == (part.class, &part.culprit))
+            .find(|(class, who, ..)| (*class, who) == (part.class, &part.culprit))
         {
             Some((.., before, faults_before)) => {
                 (*before, *faults_before) = (*before + all, *faults_before + faults)

@@ -97,12 +97,14 @@ impl MeasuringThread {
 }
 
 /// What the system calls a measuring thread, as in `lag/1/fifo:90`; one of the
-/// deferred route ends in `d`, one that raises an interrupt in `r`.
+/// deferred route ends in `d`, one that raises an interrupt in `r`, one that
+/// arms a work item's timer in `c`.
 fn name(cpu: Cpu, service: Service, waking: &Waking) -> String {
     let how = match waking {
         Waking::Timer | Waking::Interrupt(_) => "",
         Waking::SoftTimer | Waking::Doorbell(_) => "d",
         Waking::Raising(_) => "r",
+        Waking::Carrier => "c",
     };
     let name = format!("lag/{cpu}/{service}{how}");
     match name.len() {

@@ -231,7 +231,8 @@ fn explained<'a>(
             service
                 .is_none_or(|wanted| wanted == line.service)
                 .then(|| {
-                    let explanation = explain_named(episode, line.service, line.route, &late.notes.symbols);
+                    let explanation =
+                        explain_named(episode, line.service, line.route, &late.notes.symbols);
                     (episode, line, explanation)
                 })
         })
