@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [memory] [size] [reading] [answers] [top]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [flight] [memory] [size] [reading] [answers] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -181,6 +182,62 @@ def rate(folder):
         )
 
 
+def own_cost(path):
+    """CPU share of a recording: programs of the flight recorder, all of laggard."""
+    whole = manifest(path)["cost"]
+    programs = whole["programs"]
+    flight = sum(one["run_ns"] for one in programs if one["name"].startswith("flight "))
+    threads = whole["measuring_cpu_ns"] + whole["other_cpu_ns"]
+    everything = threads + sum(one["run_ns"] for one in programs)
+    return [100 * time / whole["wall_ns"] for time in (flight, everything)]
+
+
+def hackbench():
+    """Wall seconds of a fixed amount of messages between threads."""
+    command = ["hackbench", "-T", "-g", "4", "-l", "3000"]
+    return float(re.search(r"Time: ([\d.]+)", run(command).stdout)[1])
+
+
+def flight(folder):
+    """What the flight recorder adds: CPU under fileio at 1 kHz, and slowdown of hackbench."""
+    added, programs = [], []
+    for _ in range(PAIRS // 3):
+        shares = {}
+        for episodes in ("off", "on"):
+            path, _ = record(folder, "--load", "fileio", episodes=episodes)
+            shares[episodes] = own_cost(path)
+        programs.append(shares["on"][0])
+        added.append(shares["on"][1] - shares["off"][1])
+    print(f"flight: its programs under fileio, % of one CPU: {spread(programs)}")
+    print(f"flight: all that it adds under fileio, % of one CPU: {spread(added)}")
+    path = os.path.join(folder, "flight.laggard")
+    slower = []
+    for _ in range(PAIRS // 2):
+        times = {}
+        for episodes in ("off", "on"):
+            shutil.rmtree(path, ignore_errors=True)
+            command = [LAGGARD, "record", "-q", "-o", path, "--episodes", episodes]
+            recording = subprocess.Popen([*command, "--duration", "60s"])
+            time.sleep(2)
+            times[episodes] = hackbench()
+            recording.send_signal(signal.SIGINT)
+            recording.wait()
+        slower.append(times["on"] / times["off"])
+    print(f"flight: time of hackbench, with / without the flight recorder: {spread(slower)}")
+    for wanted in (10, 100, 1000):
+        more = ["--threshold", "1us", "--max-episodes-per-minute", str(60 * wanted)]
+        path, _ = record(folder, "--load", "fileio", *more, episodes="on")
+        with open(os.path.join(path, "episodes.json"), encoding="utf-8") as file:
+            notes = json.load(file)
+        whole = manifest(path)
+        print(
+            f"flight: at most {wanted} episodes a second: {notes['kept'] / SECONDS:.0f} kept,"
+            f" {100 * notes['overwritten'] / max(1, notes['kept']):.0f} % of them with gaps,"
+            f" {100 * whole['cost']['other_cpu_ns'] / whole['cost']['wall_ns']:.1f} % of a CPU"
+            f" for collecting and writing, ring full {whole['losses']['ring_full']}"
+        )
+
+
 def resident(pid):
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
@@ -325,7 +382,9 @@ def main():
     LAGGARD = os.path.abspath(sys.argv[1])
     parts = {
         part.__name__: part
-        for part in (agreement, cost, observer, rate, memory, size, reading, answers, top)
+        for part in (
+            agreement, cost, observer, rate, flight, memory, size, reading, answers, top
+        )
     }
     wanted = sys.argv[2:] or list(parts)
     with tempfile.TemporaryDirectory() as folder:

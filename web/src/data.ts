@@ -229,7 +229,19 @@ export interface LoadForecast {
 export interface ServiceForecast extends Key {
   largest_ns: number | null;
   periodic: { period_ns: number; hits: number; p: number }[];
+  /** What the pieces that were seen could make together. */
+  composed: Composed | null;
   cells: Cell[];
+}
+
+export interface Composed {
+  /** Absent: what is above the service leaves it no time. */
+  latency_ns: number | null;
+  blocking_ns: number;
+  blocked_by: string | null;
+  own_ns: number;
+  unexplained_ns: number;
+  above: { who: string; time_ns: number }[];
 }
 
 export interface Cell {
@@ -239,6 +251,8 @@ export interface Cell {
   low_ns?: number;
   high_ns?: number;
   doubts?: string[];
+  /** Of a level that was made cause by cause. */
+  causes?: string[];
   reasons?: string[];
   at_most_ns?: number | null;
   record_for_model_ns?: number | null;

@@ -1,6 +1,5 @@
 //! `laggard plot`: one figure as a file.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,7 +11,7 @@ use laggard_report::{RecordingReport, Trust, line_name};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Outcome;
-use crate::{evidence, pipe, qos, report};
+use crate::{evidence, file, pipe, qos, report};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
     let format = Format::of(&args.output)?;
@@ -142,20 +141,11 @@ impl Format {
 }
 
 /// Writes a picture and says where.
-fn write(picture: Picture<'_>, style: Style, format: Format, file: &Path) -> anyhow::Result<()> {
+fn write(picture: Picture<'_>, style: Style, format: Format, to: &Path) -> anyhow::Result<()> {
     let bytes = match format {
         Format::Svg => svg(picture, style)?.into_bytes(),
         Format::Png => png(picture, style)?,
     };
-    // Under another name first, so that a reader never sees half a picture.
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    let written = fs::write(part, bytes).and_then(|()| fs::rename(part, file));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(part);
-    }
-    written.with_context(|| format!("write the picture `{}`", file.display()))?;
-    pipe::print(&format!("Wrote {}\n", file.display()))
+    file::write(to, "picture", &bytes)?;
+    pipe::print(&format!("Wrote {}\n", to.display()))
 }

@@ -9,13 +9,13 @@ use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
 use laggard_report::qos::LoadSeen;
-use laggard_report::why::Late;
+use laggard_report::why::{self, Late};
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 
 use crate::args::ReportArgs;
 use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
-use crate::{evidence, file, forecast, pipe, qos, sched, show};
+use crate::{evidence, file, forecast, pipe, qos, sched, show, usage};
 
 /// Threads that follow the courses: each has its own intervals, and more
 /// would not read faster from one disk.
@@ -73,11 +73,12 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
 fn answered(
     args: &ReportArgs,
     report: Report,
-    charts: Vec<Charts>,
+    mut charts: Vec<Charts>,
     seen: &[Evidence],
 ) -> anyhow::Result<PageData> {
     let loads: Vec<&LoadSeen> = seen.iter().map(|one| &one.seen).collect();
     let applications = qos::choices(args.app.as_deref())?;
+    weigh(&report, &mut charts, seen)?;
     Ok(PageData {
         forecast: match loads.is_empty() {
             true => None,
@@ -91,6 +92,40 @@ fn answered(
         report,
         charts,
     })
+}
+
+/// Adds what the leading causes are worth, as `laggard why` does: of each
+/// recording by itself, also where several are of one load.
+fn weigh(report: &Report, charts: &mut [Charts], seen: &[Evidence]) -> anyhow::Result<()> {
+    for (recording, drawn) in report.recordings.iter().zip(charts) {
+        let Some(causes) = &mut drawn.causes else {
+            continue;
+        };
+        let is_it = |one: &&Evidence| matches!(one.seen.recordings.as_slice(), [only] if only.path == recording.path);
+        let is_known = |one: &Evidence| {
+            one.seen
+                .recordings
+                .iter()
+                .any(|one| one.path == recording.path)
+        };
+        let read;
+        let one = match seen.iter().find(is_it) {
+            Some(one) => one,
+            // Without any activation there is nothing to weigh.
+            None if !seen.iter().any(is_known) => continue,
+            None => {
+                read = evidence::read(&[recording.path.clone().into()])?;
+                match read.first() {
+                    Some(one) => one,
+                    None => continue,
+                }
+            }
+        };
+        let known = evidence::causes(one)?;
+        let usage = one.usage.unwrap_or(usage::ALWAYS);
+        why::weigh(&mut causes.why, &one.seen, &known, usage)?;
+    }
+    Ok(())
 }
 
 /// A recording's figures, and what the page draws of them.

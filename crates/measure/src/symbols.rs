@@ -4,9 +4,11 @@
 //! time. Only where an address of a process lies is noted while it runs, since
 //! the process may be gone later.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use blazesym::MaybeDefault;
 use blazesym::normalize::{Normalizer, UserMeta};
@@ -18,11 +20,42 @@ use laggard_model::{Activity, Address, Evidence, Happening, Symbol, Symbols};
 /// is bounded by the episodes, which are.
 const MOST: usize = 200_000;
 
-/// Where a user address lies.
+/// Where a user address lies. Thousands of addresses share a file or a reason.
 #[derive(Clone, Debug)]
 enum Place {
-    File { path: PathBuf, offset: u64 },
-    Unknown(String),
+    File { path: Arc<Path>, offset: u64 },
+    Unknown(Arc<str>),
+}
+
+/// Every text of a run once.
+#[derive(Debug, Default)]
+struct Shared {
+    paths: BTreeSet<Arc<Path>>,
+    reasons: BTreeSet<Arc<str>>,
+}
+
+impl Shared {
+    fn file(&mut self, path: &Path, offset: u64) -> Place {
+        let path = one_of(&mut self.paths, path);
+        Place::File { path, offset }
+    }
+
+    fn unknown(&mut self, reason: &str) -> Place {
+        Place::Unknown(one_of(&mut self.reasons, reason))
+    }
+}
+
+/// The one copy of `text`.
+fn one_of<T: ?Sized + Ord>(known: &mut BTreeSet<Arc<T>>, text: &T) -> Arc<T>
+where
+    for<'a> Arc<T>: From<&'a T> + Borrow<T>,
+{
+    if let Some(known) = known.get(text) {
+        return known.clone();
+    }
+    let new: Arc<T> = text.into();
+    known.insert(new.clone());
+    new
 }
 
 /// The addresses of a run.
@@ -31,6 +64,7 @@ pub struct SymbolBook {
     normalizer: Normalizer,
     kernel: BTreeSet<Address>,
     user: BTreeMap<u32, BTreeMap<Address, Place>>,
+    shared: Shared,
     interrupts: BTreeSet<u32>,
 }
 
@@ -40,6 +74,7 @@ impl Default for SymbolBook {
             normalizer: Normalizer::builder().enable_build_ids(false).build(),
             kernel: BTreeSet::new(),
             user: BTreeMap::new(),
+            shared: Shared::default(),
             interrupts: BTreeSet::new(),
         }
     }
@@ -88,23 +123,22 @@ impl SymbolBook {
             return;
         }
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
-        let places = match self.normalizer.normalize_user_addrs(process.into(), &plain) {
+        let shared = &mut self.shared;
+        let places: Vec<Place> = match self.normalizer.normalize_user_addrs(process.into(), &plain)
+        {
             Ok(found) => found
                 .outputs
                 .iter()
                 .map(|(offset, meta)| match found.meta.get(*meta) {
-                    Some(UserMeta::Elf(elf)) => Place::File {
-                        path: elf.path.clone(),
-                        offset: *offset,
-                    },
-                    Some(UserMeta::Unknown(unknown)) => Place::Unknown(unknown.reason.to_string()),
-                    _ => Place::Unknown("it is in no file".into()),
+                    Some(UserMeta::Elf(elf)) => shared.file(&elf.path, *offset),
+                    Some(UserMeta::Unknown(unknown)) => shared.unknown(&unknown.reason.to_string()),
+                    _ => shared.unknown("it is in no file"),
                 })
                 .collect(),
-            Err(err) => vec![
-                Place::Unknown(format!("the process could not be looked at: {err}"));
-                plain.len()
-            ],
+            Err(err) => {
+                let reason = format!("the process could not be looked at: {err}");
+                vec![shared.unknown(&reason); plain.len()]
+            }
         };
         let known = self.user.entry(process).or_default();
         known.extend(addresses.iter().copied().zip(places));
@@ -112,27 +146,46 @@ impl SymbolBook {
 
     /// Looks up all names. Takes a while: call it when the run has ended.
     pub fn resolve(&self) -> Symbols {
-        let symbolizer = Symbolizer::builder().enable_code_info(false).build();
         Symbols {
-            kernel: self.resolve_kernel(&symbolizer),
-            user: self
-                .user
-                .iter()
-                .map(|(&process, places)| {
-                    let named = places
-                        .iter()
-                        .map(|(&address, place)| (address, resolve_user(&symbolizer, place)));
-                    (process, named.collect())
-                })
-                .collect(),
+            kernel: self.resolve_kernel(),
+            user: self.resolve_users(),
             interrupts: self.name_interrupts(),
         }
     }
 
-    fn resolve_kernel(&self, symbolizer: &Symbolizer) -> BTreeMap<Address, Symbol> {
+    /// File by file, so that the symbols of one at a time are in memory.
+    fn resolve_users(&self) -> BTreeMap<u32, BTreeMap<Address, Symbol>> {
+        let mut named: BTreeMap<u32, BTreeMap<Address, Symbol>> = BTreeMap::new();
+        let mut files: BTreeMap<&Path, Vec<(u32, Address, u64)>> = BTreeMap::new();
+        for (&process, places) in &self.user {
+            let own = named.entry(process).or_default();
+            for (&address, place) in places {
+                match place {
+                    Place::File { path, offset } => {
+                        let wanted = files.entry(path).or_default();
+                        wanted.push((process, address, *offset));
+                    }
+                    Place::Unknown(reason) => {
+                        own.insert(address, unknown(reason.to_string(), None));
+                    }
+                }
+            }
+        }
+        for (path, wanted) in files {
+            let symbolizer = symbolizer();
+            for (process, address, offset) in wanted {
+                let symbol = resolve_in_file(&symbolizer, path, offset);
+                named.entry(process).or_default().insert(address, symbol);
+            }
+        }
+        named
+    }
+
+    fn resolve_kernel(&self) -> BTreeMap<Address, Symbol> {
         let addresses: Vec<u64> = self.kernel.iter().map(|address| address.0).collect();
         let source = running_kernel();
-        let symbols: Vec<Symbol> = match symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) {
+        let symbols: Vec<Symbol> = match symbolizer().symbolize(&source, Input::AbsAddr(&addresses))
+        {
             Ok(found) => found.iter().map(|one| symbol(one, None)).collect(),
             Err(err) => {
                 let reason = format!("the kernel's symbols cannot be read: {err}");
@@ -168,11 +221,11 @@ pub(crate) fn devices_of(interrupt: u32) -> Option<String> {
     (!devices.is_empty()).then(|| devices.to_owned())
 }
 
-fn resolve_user(symbolizer: &Symbolizer, place: &Place) -> Symbol {
-    let (path, offset) = match place {
-        Place::File { path, offset } => (path, *offset),
-        Place::Unknown(reason) => return unknown(reason.clone(), None),
-    };
+fn symbolizer() -> Symbolizer {
+    Symbolizer::builder().enable_code_info(false).build()
+}
+
+fn resolve_in_file(symbolizer: &Symbolizer, path: &Path, offset: u64) -> Symbol {
     let module = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());

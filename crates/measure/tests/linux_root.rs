@@ -4,6 +4,7 @@
 //! Needs root and a kernel with BTF; without them each test says that it is
 //! skipped, and why.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
@@ -120,6 +121,34 @@ fn every_line_is_asked_as_often_as_its_period_says() {
             found.abs_diff(periods) * 10 <= periods + 50,
             "{line:?}: {found} in {periods}"
         );
+    }
+}
+
+#[test]
+fn every_follower_has_the_expiries_of_its_turn_missed_or_not() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let lines = || measured.lines.iter().enumerate();
+    for (softirq, of) in lines().filter(|(_, line)| line.service == Service::Softirq) {
+        let followers: Vec<usize> = lines()
+            .filter(|(_, line)| line.cpu == of.cpu && line.route == Route::Deferred)
+            .map(|(index, _)| index)
+            .collect();
+        let asked: Vec<Nanos> = measured.of_line(softirq).map(|one| one.expiry).collect();
+        for &follower in &followers {
+            let turns: BTreeSet<usize> = measured
+                .of_line(follower)
+                .filter_map(|one| asked.binary_search(&one.expiry).ok())
+                .map(|number| number % followers.len())
+                .collect();
+            assert!(
+                turns.len() <= 1,
+                "{:?}: {turns:?}",
+                measured.lines[follower]
+            );
+        }
     }
 }
 

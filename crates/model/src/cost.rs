@@ -29,7 +29,7 @@ pub struct OwnCost {
     pub programs: Vec<ProgramCost>,
     /// Bytes written to the recording, the journal included.
     pub written_bytes: u64,
-    /// Largest resident size.
+    /// Largest resident size while measuring; names are looked up later.
     pub resident_bytes: u64,
     /// Page faults of measuring threads after their start.
     pub measuring_faults: u64,

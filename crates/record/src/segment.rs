@@ -79,39 +79,36 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
     order.sort_unstable_by_key(|&row| (rows.line[row], rows.seq[row]));
     let line_of = |row: &usize| &lines[usize::from(rows.line[*row].0)];
     // Dictionary columns want one value each; cloning these is a count.
-    let names = |name: &dyn Fn(&Line) -> String| -> Vec<ByteArray> {
+    let names = |name: &dyn Fn(&Line) -> String| -> Column {
         let names: Vec<ByteArray> = lines
             .iter()
             .map(|line| name(line).as_str().into())
             .collect();
         let name = |row: &usize| names[usize::from(rows.line[*row].0)].clone();
-        order.iter().map(name).collect()
+        Column::Text(order.iter().map(name).collect())
     };
-    let small = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
-    let expiry = |row: &usize| rows.expiry_ns[*row].cast_signed();
-    let mut columns = vec![
-        Column::I32(order.iter().map(|&row| rows.line[row].0.into()).collect()),
-        Column::I32(order.iter().map(|row| small(line_of(row).cpu.0)).collect()),
-        Column::Text(names(&|line| line.service.to_string())),
-        Column::Text(names(&|line| line.route.to_string())),
-        Column::I64(
-            order
-                .iter()
-                .map(|&row| rows.seq[row].cast_signed())
-                .collect(),
-        ),
-        Column::I64(order.iter().map(|row| expiry(row) / 1_000).collect()),
+    let small = |value: &dyn Fn(usize) -> i32| -> Column {
+        Column::I32(order.iter().map(|&row| value(row)).collect())
+    };
+    let large = |value: &dyn Fn(usize) -> i64| -> Column {
+        Column::I64(order.iter().map(|&row| value(row)).collect())
+    };
+    let cpu = |row| i32::try_from(line_of(&row).cpu.0).unwrap_or(i32::MAX);
+    let expiry = |row: usize| rows.expiry_ns[row].cast_signed();
+    // Each is made when it is written: all together take as much as the rows.
+    let fixed: [&dyn Fn() -> Column; 8] = [
+        &|| small(&|row| rows.line[row].0.into()),
+        &|| small(&cpu),
+        &|| names(&|line| line.service.to_string()),
+        &|| names(&|line| line.route.to_string()),
+        &|| large(&|row| rows.seq[row].cast_signed()),
+        &|| large(&|row| expiry(row) / 1_000),
         #[allow(clippy::cast_possible_truncation)]
-        Column::I32(
-            order
-                .iter()
-                .map(|row| (expiry(row) % 1_000) as i32)
-                .collect(),
-        ),
-        Column::Bool(order.iter().map(|&row| rows.missed[row]).collect()),
+        &|| small(&|row| (expiry(row) % 1_000) as i32),
+        &|| Column::Bool(order.iter().map(|&row| rows.missed[row]).collect()),
     ];
-    columns.extend(rows.step_ns.iter().map(|steps| step_column(steps, &order)));
-    table::encode(&schema(), &columns)
+    let steps = rows.step_ns.iter().map(|steps| step_column(steps, &order));
+    table::encode(&schema(), fixed.iter().map(|column| column()).chain(steps))
 }
 
 fn schema() -> String {

@@ -1,6 +1,6 @@
 // How bad it will get (OSDI'99 Table 3), as `laggard forecast` gives it.
 
-import { lineName, type Cell, type LoadForecast, type PageData } from "../data";
+import { lineName, type Cell, type LoadForecast, type PageData, type ServiceForecast } from "../data";
 import { h, prose, section, tableElement } from "../dom";
 import { count, meanTime, time, timeOrDash } from "../format";
 
@@ -10,6 +10,9 @@ const METHODS: Record<string, string> = {
   peaks_over_threshold: "a model of the tail, an extrapolation",
   by_cause: "cause by cause: periodic ones as often as they come, a model of each other tail",
 };
+
+/** Causes of a level that a remark tells of. */
+const SAID = 3;
 
 export function forecast({ forecast }: PageData): HTMLElement | null {
   if (!forecast || forecast.loads.length === 0) return null;
@@ -59,6 +62,7 @@ function ofLoad(load: LoadForecast): HTMLElement {
     remarks.length > 0 && h("ul", { class: "remarks" }, ...remarks.map((text, index) => h("li", {}, `${letter(index)}: `, prose(text)))),
     howLong(load),
     periodic.length > 0 && h("ul", {}, ...periodic.map((text) => h("li", {}, text))),
+    composed(load),
     load.notes.length > 0 && h("ul", {}, ...load.notes.map((note) => h("li", {}, prose(note)))),
   );
 }
@@ -68,7 +72,11 @@ function inCell(cell: Cell, mark: (texts: string[]) => string): string {
     const why = mark((cell.reasons ?? []).map(withoutFigures));
     return cell.at_most_ns == null ? `refused (${why})` : `at most ${time(cell.at_most_ns)} (${why})`;
   }
-  const told = [METHODS[cell.method] ?? cell.method.replaceAll("_", " "), ...(cell.doubts ?? []).map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
+  const method = METHODS[cell.method] ?? cell.method.replaceAll("_", " ");
+  const causes = cell.causes ?? [];
+  const rest = causes.length > SAID ? ` and ${causes.length - SAID} more` : "";
+  const from = causes.length > 0 ? ` (${causes.slice(0, SAID).join("; ")}${rest})` : "";
+  const told = [method + from, ...(cell.doubts ?? []).map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
   return `${time(cell.level_ns)} [${time(cell.low_ns!)}, ${time(cell.high_ns!)}] (${mark(told)})`;
 }
 
@@ -86,6 +94,36 @@ function howLong({ services }: LoadForecast): HTMLElement | null {
   if (without.size === 0) return null;
   const parts = [...without].map(([horizon, ns]) => `${meanTime(ns)} in all for the ${horizon}`);
   return h("p", {}, `Without a model it takes recordings of ${parts.join(", ")}.`);
+}
+
+/** The second estimate, and whether the first agrees. */
+function composed({ services }: LoadForecast): HTMLElement | null {
+  const known = services.flatMap((service) => (service.composed ? [{ service, found: service.composed }] : []));
+  if (known.length === 0) return null;
+  const most = (who: string | null | undefined) => (who ? ` (most: ${who})` : "");
+  const rows = known.map(({ service, found }) => [
+    lineName(service),
+    found.latency_ns === null ? "no bound" : time(found.latency_ns),
+    time(found.blocking_ns) + most(found.blocked_by),
+    time(found.above.reduce((sum, { time_ns }) => sum + time_ns, 0)) + most(found.above[0]?.who),
+    time(found.own_ns),
+    time(found.unexplained_ns),
+    disagreement(service, found.latency_ns),
+  ]);
+  const head = ["service", "together", "not preemptible", "above it", "its own", "unexplained, left out", "beside the level"];
+  return tableElement({ head, rows }, { caption: "Second estimate, by composition: what the pieces of late activations could make together" });
+}
+
+/** What speaks against one of the two estimates. */
+function disagreement({ largest_ns: largest, cells }: ServiceForecast, together: number | null): string {
+  if (together === null) return "what is above it leaves it no time";
+  // Latencies are kept to 16 ns.
+  if (largest !== null && together < 0.999 * largest) return "less than the largest seen, which was not kept or not explained";
+  const longest = cells.findLast(({ level_ns }) => level_ns !== undefined);
+  if (!longest) return "-";
+  if (together < longest.low_ns!) return `DISAGREES with the ${longest.horizon}'s level: that takes pieces longer than any seen`;
+  if (together > 3 * longest.high_ns!) return `DISAGREES with the ${longest.horizon}'s level: the pieces seen could make far more together`;
+  return `agrees with the ${longest.horizon}'s level`;
 }
 
 /** a to z, then a1, b1 ... */

@@ -1,6 +1,6 @@
 use laggard_model::{
     Activity, Address, Cpu, Evidence, FlightEvent, Happening, LineId, Sampler, Span, StackSample,
-    Stage, Stolen, Tid, Vector,
+    Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
 };
 use proptest::prelude::*;
 
@@ -327,6 +327,91 @@ fn a_counter_that_moved_too_little_does_not_explain_a_long_silence() {
     assert_eq!(scene.main_causes()[0].0, CauseClass::Unexplained);
 }
 
+fn stolen_us(since: i64, at: i64, time: u64) -> Steal {
+    Steal {
+        since_ns: us(since),
+        at_ns: us(at),
+        time_ns: Nanos::from_us(time),
+    }
+}
+
+#[test]
+fn the_hypervisors_clock_says_how_much_of_a_silence_was_stolen() {
+    let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+    // The tick that tells comes after the CPU goes on.
+    scene.episode.evidence.steals = Some(vec![stolen_us(-50_000, 20_500, 12_000)]);
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::Stolen, None, 12_000),
+            (CauseClass::InterruptsOff, named("cat"), 8_000),
+        ]
+    );
+}
+
+#[test]
+fn a_silence_that_the_hypervisors_clock_knows_nothing_of_was_not_stolen() {
+    let mut scene = late_interrupt(7_000, 7).sample(7_002, 7, &[0xabc]);
+    scene.episode.evidence.steals = Some(vec![stolen_us(-90_000, -60_000, 20_000)]);
+    // The coarse counter, which moved earlier, does not say when.
+    scene.episode.evidence.stolen = Some(Stolen {
+        time_ns: Nanos::from_ms(20),
+        step_ns: Nanos::from_ms(10),
+    });
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::InterruptsOff);
+}
+
+#[test]
+fn a_thread_that_was_stopped_with_its_group_is_throttled_whoever_runs_meanwhile() {
+    let mut scene = late_thread(100)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .switch(100, OURS, "lag/1/other", 120)
+        .switch(110, 8, "dog", 120)
+        .sample(1_000, 8, &[])
+        .switch(2_000, OURS, "lag/1/other", 120);
+    scene
+        .episode
+        .stages
+        .insert(Stage::User, Nanos::from_us(2_002));
+    scene.episode.evidence.throttles = vec![Throttle {
+        at_ns: us(110),
+        tid: Tid(OURS),
+    }];
+
+    let first = scene.main_causes().remove(0);
+
+    assert_eq!((first.0, first.2), (CauseClass::Throttled, 1_890));
+}
+
+#[test]
+fn a_thread_in_page_faults_is_named_with_them() {
+    let scene = |at: u64| {
+        late_thread(3_000)
+            .switch(-500, 95, "hog", 4)
+            .during(10, 15, TIMER)
+            .sample(1_000, 95, &[9, at])
+            .sample(2_000, 95, &[])
+            .ours(3_000)
+            .episode
+    };
+    let mut symbols = Symbols::default();
+    let handler = Symbol {
+        name: Some("exc_page_fault".into()),
+        ..Symbol::default()
+    };
+    symbols.kernel.insert(Address(5), handler);
+    let named = |at| {
+        explain_named(&scene(at), Service::Fifo(90), Route::Direct, &symbols).causes[0].clone()
+    };
+
+    assert_eq!(named(5).class, CauseClass::HigherPriority);
+    assert_eq!(named(5).culprit.activity, Some(Activity::PageFault));
+    assert_eq!(named(6).culprit.activity, None);
+}
+
 #[test]
 fn a_silence_on_all_cpus_is_a_stall() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[]);
@@ -432,6 +517,7 @@ proptest! {
         mut events in proptest::collection::vec((-2_000..40_000_i64, happenings()), 0..60),
         mut samples in proptest::collection::vec((-2_000..40_000_i64, 0..4_u32, any::<bool>()), 0..20),
         flags in any::<(bool, bool, bool)>(),
+        steals in proptest::collection::vec((-2_000..40_000_i64, 0..20_000_u64), 0..4),
         service in prop_oneof![
             Just(Service::Fifo(90)), Just(Service::Other), Just(Service::Softirq), Just(Service::Worker),
         ],
@@ -456,6 +542,10 @@ proptest! {
             time_ns: Nanos::from_ms(10),
             step_ns: Nanos::from_ms(10),
         });
+        if !steals.is_empty() {
+            let readings = steals.iter().map(|&(at, time)| stolen_us(at - 5_000, at, time));
+            evidence.steals = Some(readings.collect());
+        }
         if !sampled {
             evidence.sampler = None;
         }

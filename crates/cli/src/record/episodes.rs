@@ -1,6 +1,13 @@
 //! Keeping late activations with their evidence, while recording.
+//!
+//! The flight recorder overwrites what it has: evidence is copied at once, by
+//! the collector. Writing it, and looking at the processes in it, may take as
+//! long as a busy disk or a busy process does, and is for a thread.
 
+use std::io;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use laggard_measure::linux::{FlightOptions, FlightRecorder};
@@ -27,15 +34,31 @@ pub(super) struct EpisodeWatch {
     kept: Option<Kept>,
 }
 
+/// Episodes that may wait to be written; more are not kept. One takes some
+/// ten kB.
+const MOST_WAITING: usize = 256;
+
 /// The episodes of a recording.
 #[derive(Debug)]
 struct Kept {
-    writer: EpisodeWriter,
-    book: SymbolBook,
+    jobs: SyncSender<Job>,
+    writer: JoinHandle<Written>,
     overwritten: u64,
+    /// Late activations that were chosen and found no room.
+    refused: u64,
     /// What was chosen before the recording began.
     before: EpisodeNotes,
 }
+
+/// What the thread that writes is asked.
+#[derive(Debug)]
+enum Job {
+    Keep(Box<Episode>),
+    Flush(Nanos, EpisodeNotes),
+}
+
+/// What that thread leaves.
+type Written = Result<(EpisodeWriter, SymbolBook), WriteError>;
 
 impl EpisodeWatch {
     /// Starts the flight recorder of the probe's CPUs. `None`: nothing to
@@ -85,13 +108,19 @@ impl EpisodeWatch {
     }
 
     /// Keeps late activations in the recording in `dir` from now on.
-    pub(super) fn record_into(&mut self, dir: &Path) {
+    pub(super) fn record_into(&mut self, dir: &Path) -> io::Result<()> {
+        let (jobs, taken) = sync_channel(MOST_WAITING);
+        let writer = EpisodeWriter::new(dir);
         self.kept = Some(Kept {
-            writer: EpisodeWriter::new(dir),
-            book: SymbolBook::default(),
+            jobs,
+            writer: std::thread::Builder::new()
+                .name("laggard/episode".into())
+                .spawn(move || write(writer, &taken))?,
             overwritten: 0,
+            refused: 0,
             before: self.selector.notes(),
         });
+        Ok(())
     }
 
     /// What is late in a batch that was just drained, with the evidence.
@@ -102,31 +131,38 @@ impl EpisodeWatch {
         now: Nanos,
     ) -> Result<Vec<Episode>, WriteError> {
         self.flight.poll();
-        let mut number = self.selector.kept();
+        let mut number = self
+            .kept
+            .as_ref()
+            .map_or(0, |kept| kept.count(&self.selector));
         let mut late = Vec::new();
         for one in self.selector.choose(batch) {
-            number += 1;
-            let before = self.kept.as_ref().map_or(number, |kept| kept.before.kept);
             let cpu = self.cpus[usize::from(one.activation.line.0)];
-            let mut episode = Episode::new(number - before, cpu, &one.activation, one.threshold);
+            let next = self.kept.as_ref().map_or(0, |_| number + 1);
+            let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
             if let Some(kept) = &mut self.kept {
-                kept.keep(&episode)?;
+                number += u64::from(kept.keep(&episode));
             }
             late.push(episode);
         }
         let notes = self.selector.notes();
-        if let Some(kept) = &mut self.kept {
-            let notes = kept.notes(notes);
-            kept.writer.flush(now, &notes)?;
+        match self.kept.take_if(|kept| kept.writer.is_finished()) {
+            // It ends early for one reason only.
+            Some(kept) => kept.join().map(|_| late),
+            None => {
+                if let Some(kept) = &self.kept {
+                    kept.flush(now, notes);
+                }
+                Ok(late)
+            }
         }
-        Ok(late)
     }
 
     /// What the flight recorder cost so far.
-    pub(super) fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
-        self.flight.cost(wall)
+    pub(super) fn cost(&self) -> Vec<ProgramCost> {
+        self.flight.cost()
     }
 
     /// Looks up all names and writes what waits.
@@ -136,27 +172,68 @@ impl EpisodeWatch {
         let Some(kept) = self.kept else {
             return Ok(());
         };
-        let notes = EpisodeNotes {
-            symbols: kept.book.resolve(),
-            ..kept.notes(notes)
-        };
-        kept.writer.finish(&notes)
+        let notes = kept.notes(notes);
+        let (writer, book) = kept.join()?;
+        writer.finish(&EpisodeNotes {
+            symbols: book.resolve(),
+            ..notes
+        })
     }
 }
 
 impl Kept {
-    fn keep(&mut self, episode: &Episode) -> Result<(), WriteError> {
-        self.overwritten += u64::from(episode.evidence.overwritten);
-        self.book.note(&episode.evidence);
-        self.writer.append(episode)
+    /// How many are kept so far: the last one's number.
+    fn count(&self, selector: &EpisodeSelector) -> u64 {
+        selector.kept() - self.before.kept - self.refused
+    }
+
+    /// Has an episode written, and says whether there was room for it.
+    fn keep(&mut self, episode: &Episode) -> bool {
+        let has_room = self
+            .jobs
+            .try_send(Job::Keep(Box::new(episode.clone())))
+            .is_ok();
+        match has_room {
+            true => self.overwritten += u64::from(episode.evidence.overwritten),
+            false => self.refused += 1,
+        }
+        has_room
+    }
+
+    /// Has written what is due. Where there is no room, the next one does it.
+    fn flush(&self, now: Nanos, all: EpisodeNotes) {
+        let _ = self.jobs.try_send(Job::Flush(now, self.notes(all)));
     }
 
     fn notes(&self, all: EpisodeNotes) -> EpisodeNotes {
         EpisodeNotes {
-            kept: all.kept.saturating_sub(self.before.kept),
-            surplus: all.surplus.saturating_sub(self.before.surplus),
+            kept: all.kept.saturating_sub(self.before.kept + self.refused),
+            surplus: all.surplus.saturating_sub(self.before.surplus) + self.refused,
             overwritten: self.overwritten,
             ..all
         }
     }
+
+    /// Waits until all that was asked is written.
+    fn join(self) -> Written {
+        drop(self.jobs);
+        match self.writer.join() {
+            Ok(written) => written,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn write(mut writer: EpisodeWriter, jobs: &Receiver<Job>) -> Written {
+    let mut book = SymbolBook::default();
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Keep(episode) => {
+                book.note(&episode.evidence);
+                writer.append(&episode)?;
+            }
+            Job::Flush(now, notes) => writer.flush(now, &notes)?,
+        }
+    }
+    Ok((writer, book))
 }

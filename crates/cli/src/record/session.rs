@@ -178,7 +178,9 @@ impl Session<'_> {
         let recorder = Recorder::create(dir, manifest)?;
         self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
         if let Some(watch) = &mut self.watch {
-            watch.record_into(dir);
+            watch
+                .record_into(dir)
+                .context("start the thread that writes episodes")?;
         }
         Ok(())
     }
@@ -189,7 +191,7 @@ impl Session<'_> {
         let Some(watch) = self.watch.take() else {
             return (last, Vec::new());
         };
-        let cost = watch.cost(self.probe.cost().wall_ns);
+        let cost = watch.cost();
         let finished = watch.finish();
         (last.and(finished.map_err(Into::into)), cost)
     }
@@ -216,7 +218,7 @@ impl Session<'_> {
 fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
     let mut cost = probe.cost();
     if let Some(watch) = watch {
-        cost.programs.extend(watch.cost(cost.wall_ns));
+        cost.programs.extend(watch.cost());
     }
     cost
 }

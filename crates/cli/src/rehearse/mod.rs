@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use laggard_report::qos::LoadSeen;
 use laggard_report::rehearsal::{Inside, RehearsalReport, Rehearsed, compare, counted, text};
 use laggard_workload::task::TaskSet;
 
@@ -38,7 +37,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
     };
     let mut evidence = under_the_load(args, &before)?;
     for task in &wanted.set.tasks {
-        wanted.check_recorded(task, &evidence.seen)?;
+        tasks::check_recorded(task, &evidence.seen)?;
     }
     let counts = recording::meanwhile(args, &wanted, &dir, &interrupted)?;
     let now = evidence::read(std::slice::from_ref(&dir))?.pop();
@@ -124,29 +123,5 @@ fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
     match interrupted.load(Ordering::Relaxed) {
         true => Err(anyhow::anyhow!("interrupted; nothing was compared")),
         false => Ok(()),
-    }
-}
-
-impl Wanted {
-    /// Whether `seen` tells anything about `task`.
-    fn check_recorded(
-        &self,
-        task: &laggard_model::ModelledTask,
-        seen: &LoadSeen,
-    ) -> anyhow::Result<()> {
-        let streams = || seen.recordings.iter().flat_map(|one| &one.streams);
-        let kind = std::mem::discriminant(&task.service);
-        let alike = |one: &&laggard_analyze::exceedance::Stream| {
-            std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu
-        };
-        match streams().any(|one| alike(&one)) {
-            true => Ok(()),
-            false => anyhow::bail!(
-                "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; record those, or choose others",
-                task.name,
-                task.service,
-                task.cpu
-            ),
-        }
     }
 }

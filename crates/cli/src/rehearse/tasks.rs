@@ -1,8 +1,10 @@
 //! The tasks that are wanted, from the file that `laggard sched` reads.
 
 use anyhow::Context as _;
+use laggard_analyze::exceedance::Stream;
 use laggard_measure::linux;
 use laggard_model::{ModelledTask, Nanos, Service};
+use laggard_report::qos::LoadSeen;
 use laggard_report::sched::{Asked, TaskAsked};
 use laggard_workload::task::TaskSet;
 
@@ -51,6 +53,22 @@ impl Wanted {
     pub(super) fn slack(&self) -> Nanos {
         let slack = |task: &ModelledTask| task.deadline_ns.saturating_sub(task.compute_ns);
         self.set.tasks.iter().map(slack).min().unwrap_or_default()
+    }
+}
+
+/// Whether `seen` tells anything about `task`.
+pub(super) fn check_recorded(task: &ModelledTask, seen: &LoadSeen) -> anyhow::Result<()> {
+    let streams = || seen.recordings.iter().flat_map(|one| &one.streams);
+    let kind = std::mem::discriminant(&task.service);
+    let alike = |one: &&Stream| std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu;
+    match streams().any(|one| alike(&one)) {
+        true => Ok(()),
+        false => anyhow::bail!(
+            "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; record those, or choose others",
+            task.name,
+            task.service,
+            task.cpu
+        ),
     }
 }
 

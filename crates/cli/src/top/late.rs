@@ -13,6 +13,11 @@ const MOST: usize = 1_000;
 /// Late activations in a minute that are listed where nothing explains them.
 const PER_MINUTE: u64 = 600;
 
+/// Causes told one by one of a late activation, at most.
+const MOST_CAUSES: usize = 4;
+/// A cause with less than this part of the latency is not told by itself.
+const SMALL_PART: u64 = 20;
+
 /// One late activation.
 #[derive(Clone, Debug)]
 pub(super) struct Late {
@@ -29,16 +34,27 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// The causes in words, those that took more first.
+    /// The causes in words, those that took more first; small ones together.
     pub(super) fn why(&self, write: impl Fn(Nanos) -> String) -> String {
         if self.causes.is_empty() {
             return "not explained".into();
         }
-        let parts: Vec<String> = self
-            .causes
+        let small = self.latency.ns() / SMALL_PART;
+        let is_told = |(index, (time, _)): &(usize, &(Nanos, String))| {
+            *index == 0 || (*index < MOST_CAUSES && time.ns() >= small)
+        };
+        let told = self.causes.iter().enumerate().take_while(is_told).count();
+        let (large, rest) = self.causes.split_at(told);
+        let mut parts: Vec<String> = large
             .iter()
             .map(|(time, words)| format!("{} {words}", write(*time)))
             .collect();
+        let left = rest.iter().fold(Nanos::ZERO, |sum, (time, _)| sum + *time);
+        if let [(time, words)] = rest {
+            parts.push(format!("{} {words}", write(*time)));
+        } else if !rest.is_empty() {
+            parts.push(format!("{} of {} others", write(left), rest.len()));
+        }
         parts.join("; ")
     }
 }
@@ -190,6 +206,29 @@ mod tests {
         assert_eq!(late[0].at, Nanos::from_secs(2));
         assert_eq!(late[0].cpu, Cpu(3));
         assert_eq!(late[0].why(|time| time.to_string()), "not explained");
+    }
+
+    #[test]
+    fn small_causes_are_told_together_and_no_time_is_left_out() {
+        let cause = |us, words: &str| (Nanos::from_us(us), words.to_owned());
+        let late = Late {
+            at: Nanos::ZERO,
+            name: "fifo:90".into(),
+            cpu: Cpu(0),
+            latency: Nanos::from_us(1_000),
+            number: None,
+            causes: vec![
+                cause(700, "stolen"),
+                cause(240, "softirq"),
+                cause(40, "irq work"),
+                cause(20, "context switch"),
+            ],
+        };
+
+        assert_eq!(
+            late.why(|time| time.to_string()),
+            "700us stolen; 240us softirq; 60us of 2 others"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::io;
 use laggard_bpf::object::Refused;
 use laggard_model::Service;
 
-use super::flight::{FlightOptions, FlightRecorder};
+use super::flight::{self, FlightOptions, FlightRecorder};
 use super::objects;
 use super::policy;
 use super::probe::may_be_scheduled_as;
@@ -193,8 +193,8 @@ fn evidence() -> Vec<Ability> {
         optional(
             "steal clock",
             "time that the hypervisor took, to the ns",
-            lists("/proc/kallsyms", " steal_time"),
-            "the kernel must list the symbol (CONFIG_KALLSYMS_ALL); /proc/stat, in ticks, is used instead",
+            flight::try_steal_clock().map_err(io::Error::other),
+            "the kernel must count it per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); /proc/stat, in ticks, is used instead",
         ),
         optional(
             "SMI count",

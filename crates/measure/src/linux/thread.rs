@@ -97,14 +97,14 @@ impl MeasuringThread {
 }
 
 /// What the system calls a measuring thread, as in `lag/1/fifo:90`; one of the
-/// deferred route ends in `d`, one that raises an interrupt in `r`, one that
-/// arms a work item's timer in `c`.
+/// deferred route ends in `d`, one that raises an interrupt in `r`, one whose
+/// timer leads to a work item in `w`.
 fn name(cpu: Cpu, service: Service, waking: &Waking) -> String {
     let how = match waking {
         Waking::Timer | Waking::Interrupt(_) => "",
         Waking::SoftTimer | Waking::Doorbell(_) => "d",
         Waking::Raising(_) => "r",
-        Waking::Carrier => "c",
+        Waking::Carrier => "w",
     };
     let name = format!("lag/{cpu}/{service}{how}");
     match name.len() {
@@ -318,4 +318,25 @@ pub(crate) fn unserved_for(
     let slot = &ring[(head % ring.len() as u64) as usize];
     Nanos::between(Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed)), now)
         .filter(|time| *time > Nanos::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_one_machine_differ_within_what_the_kernel_keeps_of_a_name() {
+        for (cpu, service, waking, called) in [
+            (1, Service::Fifo(90), Waking::Timer, "lag/1/fifo:90"),
+            (1, Service::Fifo(50), Waking::SoftTimer, "lag/1/fifo:50d"),
+            (255, Service::Other, Waking::SoftTimer, "lag/255/otherd"),
+            (255, Service::Fifo(90), Waking::Timer, "lag/255/fifo:90"),
+            (255, Service::Fifo(90), Waking::SoftTimer, "lag/255/f90d"),
+        ] {
+            let name = name(Cpu(cpu), service, &waking);
+
+            assert_eq!(name, called);
+            assert!(name.len() <= NAME_BYTES, "{name}");
+        }
+    }
 }

@@ -80,7 +80,7 @@ pub(super) fn encode<'a>(
     ]);
     table::encode(
         &format!("message histograms {{ {LINE_COLUMNS} {COLUMNS} }}"),
-        &columns,
+        columns,
     )
 }
 

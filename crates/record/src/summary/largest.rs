@@ -32,7 +32,7 @@ pub(super) fn encode<'a>(
     ]);
     table::encode(
         &format!("message largest {{ {LINE_COLUMNS} {COLUMNS} }}"),
-        &columns,
+        columns,
     )
 }
 

@@ -10,7 +10,7 @@ mod read;
 
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType,
     Int32Type, Int64Type,
@@ -49,8 +49,8 @@ pub(crate) enum Column {
 }
 
 /// A whole Parquet file of one row group. `schema` is a Parquet message type
-/// with the columns in their order.
-pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
+/// with the columns in their order; one at a time is asked for.
+pub(crate) fn encode(schema: &str, columns: impl IntoIterator<Item = Column>) -> Result<Vec<u8>> {
     let schema = Arc::new(parse_message_type(schema)?);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("laggard ", env!("CARGO_PKG_VERSION")).into())
@@ -61,19 +61,19 @@ pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_data_page_size_limit(PAGE_ROWS * 16)
         .set_write_batch_size(PAGE_ROWS);
-    for (field, column) in schema.get_fields().iter().zip(columns) {
+    for field in schema.get_fields() {
         let path = ColumnPath::from(field.name());
-        properties = match column {
-            Column::I32(_) | Column::I64(_) => {
+        properties = match (field.get_physical_type(), field.is_optional()) {
+            (PhysicalType::INT32 | PhysicalType::INT64, false) => {
                 properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
             // Times are noise with rare large values. Delta packing pays for
             // the largest of every 32; split bytes take a fifth less space.
-            Column::SomeI64 { .. } => {
+            (PhysicalType::INT64, true) => {
                 properties.set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT)
             }
-            Column::Text(_) => properties.set_column_dictionary_enabled(path, true),
-            Column::Bool(_) | Column::SomeDecimal { .. } => properties,
+            (PhysicalType::BYTE_ARRAY, _) => properties.set_column_dictionary_enabled(path, true),
+            _ => properties,
         };
     }
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()))?;
@@ -82,7 +82,7 @@ pub(crate) fn encode(schema: &str, columns: &[Column]) -> Result<Vec<u8>> {
         let mut out = group.next_column()?.ok_or_else(|| {
             ParquetError::General("the schema has fewer columns than the table".into())
         })?;
-        write_column(&mut out, column)?;
+        write_column(&mut out, &column)?;
         out.close()?;
     }
     group.close()?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::Part;
-use laggard_model::{Episode, Nanos, Sampler, StackSample, Symbols};
+use laggard_analyze::causes::{Part, samples_by_part};
+use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -38,7 +38,10 @@ impl Flame {
     /// Adds the parts of an episode; the time of each is divided evenly among
     /// the call chains sampled in it.
     pub(super) fn add(&mut self, parts: &[Part], episode: &Episode, symbols: &Symbols) {
-        let sampled = sampled(parts, episode);
+        let mut sampled: Vec<Vec<&StackSample>> = vec![Vec::new(); parts.len()];
+        for (part, sample) in samples_by_part(episode, parts) {
+            sampled[part].push(sample);
+        }
         for (part, samples) in parts.iter().zip(sampled) {
             let culprit = words::who(&part.culprit, symbols);
             let head: Vec<String> = std::iter::once(part.class.words().to_owned())
@@ -54,9 +57,8 @@ impl Flame {
                 let is_last = index + 1 == samples.len();
                 let ns = if is_last { left } else { each };
                 left -= ns;
-                let chain = frames(sample, symbols);
-                let path = head.iter().chain(chain.iter().rev()).cloned();
-                self.grow(Nanos::from_ns(ns), path);
+                let chain = chain(sample, part.class, symbols);
+                self.grow(Nanos::from_ns(ns), head.iter().cloned().chain(chain));
             }
         }
     }
@@ -102,37 +104,35 @@ impl Flame {
     }
 }
 
-/// The call chains sampled in each part. A sample by the CPU's clock is taken
-/// in the interrupt of that clock and shows what this interrupted, so it
-/// belongs to the part before the interrupt.
-fn sampled<'a>(parts: &[Part], episode: &'a Episode) -> Vec<Vec<&'a StackSample>> {
-    let mut sampled: Vec<Vec<&StackSample>> = vec![Vec::new(); parts.len()];
-    let by_interrupt = matches!(episode.evidence.sampler, Some((Sampler::CpuClock, _)));
-    for sample in &episode.evidence.samples {
-        let Some(within) = parts
-            .iter()
-            .position(|part| sample.at_ns >= part.slice.from && sample.at_ns < part.slice.to)
-        else {
-            continue;
-        };
-        let interrupted = parts[..=within]
-            .iter()
-            .rposition(|part| part.slice.context.interrupt().is_none());
-        let shown = match by_interrupt {
-            true => interrupted.unwrap_or(within),
-            false => within,
-        };
-        sampled[shown].push(sample);
+/// The call chain of a sample, outermost first. Functions without a name are
+/// told by their module only, because each address of them would be a tower of
+/// its own; an interrupt is told from where it began, whatever it interrupted.
+fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<String> {
+    let mut chain: Vec<String> = frames(sample, symbols)
+        .into_iter()
+        .rev()
+        .map(|name| match name.strip_prefix("0x") {
+            Some(rest) => rest
+                .split_once(' ')
+                .map_or("[not known]", |(_, module)| module)
+                .to_owned(),
+            None => name,
+        })
+        .collect();
+    let is_interrupt = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);
+    let entry = chain.iter().position(|name| {
+        name.starts_with("asm_sysvec_") || name.starts_with("asm_common_interrupt")
+    });
+    if let (true, Some(entry)) = (is_interrupt, entry) {
+        chain.drain(..entry);
     }
-    sampled
+    chain.dedup();
+    chain
 }
 
 #[cfg(test)]
 mod tests {
-    use laggard_analyze::causes::{Context, Open, Slice};
-    use laggard_model::{
-        Activation, Activity, CauseClass, Cpu, Culprit, LineId, STAGES, Tid, Vector,
-    };
+    use laggard_model::{Address, Symbol, Tid};
 
     use super::*;
 
@@ -161,56 +161,32 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_by_the_clock_belongs_to_what_the_clock_interrupted() {
-        let part = |from: u64, to: u64, activities: Vec<Activity>| Part {
-            slice: Slice {
-                from: Nanos::from_us(from),
-                to: Nanos::from_us(to),
-                context: Context {
-                    activities: activities
-                        .into_iter()
-                        .map(|activity| Open {
-                            activity,
-                            since: Nanos::ZERO,
-                        })
-                        .collect(),
-                    ..Context::default()
-                },
-            },
-            class: CauseClass::Equal,
-            culprit: Culprit::default(),
-        };
-        let clock = vec![Activity::Vector(Vector::LocalTimer)];
-        let parts = [
-            part(0, 10, vec![]),
-            part(10, 12, clock),
-            part(12, 20, vec![]),
-        ];
-        let stages = Activation {
-            line: LineId(0),
-            seq: 1,
-            expiry: Nanos::ZERO,
-            missed: false,
-            steps: [None; STAGES.len()],
-        };
-        let mut episode = Episode::new(1, Cpu(0), &stages, Nanos::ZERO);
-        episode.evidence.samples.push(StackSample {
-            at_ns: Nanos::from_us(11),
+    fn an_interrupt_is_told_from_where_it_began_and_a_thread_from_its_start() {
+        let mut symbols = Symbols::default();
+        let named = [(1, "poll"), (2, "asm_sysvec_apic"), (3, "do_syscall_64")];
+        for (at, name) in named {
+            let symbol = Symbol {
+                name: Some(name.into()),
+                ..Symbol::default()
+            };
+            symbols.kernel.insert(Address(at), symbol);
+        }
+        let sample = StackSample {
+            at_ns: Nanos::ZERO,
             tid: Tid(1),
             process: 1,
-            kernel: Vec::new(),
-            user: Vec::new(),
-        });
-        let counts = |sampler, episode: &mut Episode| {
-            episode.evidence.sampler = Some((sampler, Nanos::from_ms(1)));
-            sampled(&parts, episode)
-                .iter()
-                .map(Vec::len)
-                .collect::<Vec<_>>()
+            kernel: vec![Address(1), Address(2), Address(3)],
+            user: vec![Address(77), Address(78)],
         };
 
-        assert_eq!(counts(Sampler::CpuClock, &mut episode), [1, 0, 0]);
-        assert_eq!(counts(Sampler::Nmi, &mut episode), [0, 1, 0]);
+        let softirq = chain(&sample, CauseClass::Softirq, &symbols);
+        let thread = chain(&sample, CauseClass::Equal, &symbols);
+
+        assert_eq!(softirq, ["asm_sysvec_apic", "poll"]);
+        assert_eq!(
+            thread,
+            ["[not known]", "do_syscall_64", "asm_sysvec_apic", "poll"]
+        );
     }
 
     #[test]

@@ -108,6 +108,8 @@ fn task(
     let horizon = ns(count.elapsed_ns);
     let expected = expectation(&way.observed(slack), buffering, horizon, CONFIDENCE)?;
     let failures = failures(count);
+    let predicted_failures = Predicted::of(expected.failures, count.jobs);
+    let predicted_late = Predicted::of(expected.misses, count.jobs);
     let paper_failures = horizon / paper_mean_time(buffering, way.share_above(slack))?;
     let mut remarks = Vec::new();
     if by != task.service {
@@ -124,11 +126,11 @@ fn task(
         mttf_ns: mttf(count),
         by,
         route,
-        predicted_failures: Predicted::of(expected.failures),
-        predicted_late: Predicted::of(expected.misses),
-        verdict: Inside::of(failures, expected.failures),
-        late_verdict: Inside::of(count.late as f64, expected.misses),
-        factor: ratio(failures, expected.failures.mean),
+        predicted_failures,
+        predicted_late,
+        verdict: Inside::of(failures, predicted_failures),
+        late_verdict: Inside::of(count.late as f64, predicted_late),
+        factor: ratio(failures, predicted_failures.mean),
         paper_failures,
         paper_factor: ratio(failures, paper_failures),
         analysis,
@@ -198,20 +200,23 @@ fn ratio(counted: f64, predicted: f64) -> Option<f64> {
 }
 
 impl Predicted {
-    fn of(expected: Expected) -> Self {
+    /// Of `jobs` jobs no more than all can miss.
+    #[allow(clippy::cast_precision_loss)]
+    fn of(expected: Expected, jobs: u64) -> Self {
+        let most = jobs as f64;
         Self {
-            mean: expected.mean,
-            low: expected.interval.low,
-            high: expected.interval.high,
+            mean: expected.mean.min(most),
+            low: expected.interval.low.min(most),
+            high: expected.interval.high.min(most),
         }
     }
 }
 
 impl Inside {
-    fn of(counted: f64, expected: Expected) -> Self {
-        if counted < expected.interval.low {
+    fn of(counted: f64, predicted: Predicted) -> Self {
+        if counted < predicted.low {
             Self::Fewer
-        } else if counted > expected.interval.high {
+        } else if counted > predicted.high {
             Self::More
         } else {
             Self::Inside

@@ -147,8 +147,9 @@ impl Drop for Group {
     }
 }
 
-/// Removes groups below `controller` that a killed process of ours has left:
-/// kills its busy process there, and puts everybody else into the group above.
+/// Removes groups below `controller` that a killed process of ours has left,
+/// and puts whoever is in them into the group above; its busy process has
+/// ended with it.
 /// What cannot be removed stays, as it was.
 fn clear_stale(controller: &Path) {
     let Ok(entries) = fs::read_dir(controller) else {
@@ -290,6 +291,24 @@ fn pause() -> io::Result<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_groups_whose_maker_is_gone_are_cleared() {
+        let controller = tempfile::tempdir().unwrap();
+        let group = |name: &str| controller.path().join(name);
+        let own = format!("{PREFIX}{}", std::process::id());
+        // No process has this number: it is above the kernel's largest.
+        for name in ["laggard-4194305", own.as_str(), "laggard-x", "other"] {
+            fs::create_dir(group(name)).unwrap();
+        }
+
+        clear_stale(controller.path());
+
+        assert!(!group("laggard-4194305").exists());
+        for name in [own.as_str(), "laggard-x", "other"] {
+            assert!(group(name).exists(), "{name}");
+        }
+    }
 
     #[test]
     fn a_process_s_group_is_found_in_both_versions() {

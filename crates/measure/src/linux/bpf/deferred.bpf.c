@@ -251,15 +251,17 @@ int start_deferral(struct start_args *args)
 	err = bpf_timer_set_callback(&d->timer, on_deferred);
 	if (err)
 		return -err;
+	/*
+	 * Before the timer starts: the first callback, which may come at once,
+	 * plans the first expiry, and that one is to be served.
+	 */
+	d->skipping = 1;
 	err = bpf_timer_start(&d->timer,
 			      timer_flags & TIMER_ABSOLUTE ?
 				      bpf_ktime_get_ns() + FIRST_DELAY_NS :
 				      FIRST_DELAY_NS,
 			      timer_flags);
-	if (err)
-		return -err;
-	d->skipping = 1;
-	return 0;
+	return -err;
 }
 
 SEC("syscall")

@@ -45,7 +45,7 @@ struct flight_record {
 	u8 before;   /* of a switch: enum flight_before */
 	s16 prio;    /* of a switch: next thread's, as the kernel counts */
 	union {
-		u8 name[16];
+		u64 name[2]; /* 16 bytes */
 		u64 address;
 	};
 };

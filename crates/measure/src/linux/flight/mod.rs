@@ -23,8 +23,7 @@ use libbpf_rs::btf::types::Typedef;
 
 use super::objects;
 use super::possible_cpus;
-use super::probe::WARM_UP;
-use super::statistics::{cost_of, scale};
+use super::statistics::{cost_of, scaled};
 use hurry::Hurry;
 use outside::Outside;
 use record::RECORD_WORDS;
@@ -246,22 +245,30 @@ impl FlightRecorder {
         (!events.overwritten).then_some(signs)
     }
 
-    /// What each program cost in `wall` of recording, by what the kernel timed
-    /// while the probe warmed up.
-    pub fn cost(&self, wall: Nanos) -> Vec<ProgramCost> {
+    /// What each program has cost since the kernel timed them, while the probe
+    /// warmed up: by what a run cost then, and by the records since.
+    pub fn cost(&self) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
-        let steal = self.steal.as_ref().map(StealClock::cost);
-        cost_of(&self.loaded)
-            .into_iter()
+        let mut timed = cost_of(&self.loaded);
+        let runs = timed.iter().map(|one| one.runs).sum();
+        let since = self.rings.written().saturating_sub(runs);
+        // The steal clock is read in the same activities.
+        timed.extend(self.steal.iter().flat_map(StealClock::cost));
+        timed
+            .iter()
+            .map(|one| scaled(one, since, runs))
             .chain(stacks.into_iter().flatten())
-            .chain(steal.into_iter().flatten())
             .map(|mut cost| {
-                scale(&mut cost, wall, WARM_UP);
                 cost.name.insert_str(0, "flight ");
                 cost
             })
             .collect()
     }
+}
+
+/// Whether time that the hypervisor takes can be told to the nanosecond.
+pub(super) fn try_steal_clock() -> Result<(), Refused> {
+    StealClock::new(&super::online_cpus()).map(|_| ())
 }
 
 fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {

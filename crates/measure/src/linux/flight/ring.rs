@@ -69,6 +69,13 @@ impl<const WORDS: usize> Rings<WORDS> {
         &heads[cpu as usize]
     }
 
+    /// How many records were written in all.
+    pub(super) fn written(&self) -> u64 {
+        let cpus = self.cpus.as_slice().iter();
+        cpus.map(|cpu| self.head(cpu.0)[0].load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// The records of `cpu` up to the time `until`, as long as going back finds
     /// them `wanted`. A record's first word is its time.
     pub(super) fn newest(
@@ -149,6 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::reversed_empty_ranges)]
     fn the_first_is_found_also_where_there_is_none() {
         for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (9..5, 0, 5)] {
             assert_eq!(

@@ -6,7 +6,7 @@ use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
-use super::super::statistics::cost_of;
+use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::perf;
 use super::record::{self, SAMPLE_WORDS};
@@ -74,8 +74,12 @@ impl StackSampler {
         read.records.iter().map(record::sample).collect()
     }
 
+    /// What it has cost since programs were timed, by the samples since.
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        cost_of(&self.loaded)
+        let timed = cost_of(&self.loaded);
+        let runs = timed.iter().map(|one| one.runs).sum();
+        let since = self.rings.written().saturating_sub(runs);
+        timed.iter().map(|one| scaled(one, since, runs)).collect()
     }
 }
 

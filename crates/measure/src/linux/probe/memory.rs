@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use laggard_model::Nanos;
+use laggard_model::{Cpu, Nanos};
 
 use super::super::board::{Board, Slot};
+use super::super::lines::{CpuLines, Deferral};
 use super::super::programs::{Extent, Programs};
 use super::system;
 use crate::probe::{ProbeError, Request};
@@ -25,10 +26,19 @@ const RING_BITS: (u32, u32) = (8, 16);
 pub(super) fn ring_bits(request: &Request) -> u32 {
     let slots = RING_TIME.ns() / request.period.ns();
     let wanted = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
-    let lines = request.cpus.len() * request.services.len() * 2;
+    let lines = most_lines(request);
     let bytes = RING_BYTES + RING_BYTES_PER_CPU * request.cpus.len();
     let most = (bytes / (lines.max(1) * size_of::<Slot>())).max(1).ilog2();
     wanted.min(most.max(RING_BITS.0))
+}
+
+/// How many lines the request can mean at most.
+pub(super) fn most_lines(request: &Request) -> usize {
+    let of_cpu = |deferral| {
+        let lines = CpuLines::new(Cpu(0), &request.services, deferral).lines;
+        lines.len()
+    };
+    of_cpu(Deferral::Callback).max(of_cpu(Deferral::Descriptor)) * request.cpus.len()
 }
 
 /// A board over the programs' arrays, or in plain memory.

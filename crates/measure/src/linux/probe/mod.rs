@@ -27,7 +27,7 @@ use super::{clock, policy, possible_cpus};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
 pub(super) use memory::board;
-use memory::ring_bits;
+use memory::{most_lines, ring_bits};
 use readers::readers;
 pub(super) use request::may_be_scheduled_as;
 use request::{check, check_lines, keep_possible};
@@ -73,6 +73,8 @@ pub struct LinuxProbe {
     losses: Losses,
     began: Option<(Nanos, u64)>,
     ended: Option<Nanos>,
+    /// When measuring ended: looking up names afterwards takes more.
+    resident_bytes: Option<u64>,
 }
 
 impl LinuxProbe {
@@ -102,7 +104,7 @@ impl LinuxProbe {
         let extent = Extent {
             nr_cpus: possible_cpus(),
             // Where only a tracer measures there is no line on the board.
-            nr_slots: (request.cpus.len() * request.services.len() * 2).max(1) << ring_bits,
+            nr_slots: most_lines(&request).max(1) << ring_bits,
         };
         let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
@@ -160,6 +162,7 @@ impl LinuxProbe {
             losses: Losses::default(),
             began: None,
             ended: None,
+            resident_bytes: None,
         })
     }
 
@@ -399,6 +402,7 @@ impl Probe for LinuxProbe {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.count_unserved(clock::now());
+        self.resident_bytes = Some(resident_bytes());
         // What follows (symbols, the last segment) need not stay in memory.
         policy::unlock_memory();
     }
@@ -445,7 +449,7 @@ impl Probe for LinuxProbe {
                 .as_ref()
                 .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP)),
             written_bytes: 0,
-            resident_bytes: resident_bytes(),
+            resident_bytes: self.resident_bytes.unwrap_or_else(resident_bytes),
             measuring_faults: self.shared.faults.load(Ordering::Relaxed),
         }
     }

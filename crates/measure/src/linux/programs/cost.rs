@@ -2,25 +2,25 @@
 
 use laggard_model::{Nanos, ProgramCost};
 
-use super::super::statistics::{cost_of, scale};
+use super::super::statistics::{cost_of, scaled};
 use super::Programs;
 use super::callback::{deferral, work};
 
 impl Programs {
     /// Lets the kernel time the programs until [`Programs::end_timing`].
     pub(crate) fn begin_timing(&mut self, now: Nanos) {
-        self.statistics.begin(now);
+        let costs = self.timed_costs();
+        self.statistics.begin(now, costs);
     }
 
     /// Ends the timing of the programs, and returns when that is done.
     pub(crate) fn end_timing(&mut self, now: Nanos) {
-        self.statistics.end(now);
+        let costs = self.timed_costs();
+        self.statistics.end(now, costs);
     }
 
-    /// What each program and callback cost in `wall`, the time recorded: the
-    /// programs by what they cost while the kernel timed them just before,
-    /// the callbacks by what they cost in `ran`, the time since they began.
-    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
+    /// What each program cost while the kernel timed it.
+    fn timed_costs(&self) -> Vec<ProgramCost> {
         let objects = [
             Some(&self.chain),
             self.irq.as_ref(),
@@ -29,20 +29,24 @@ impl Programs {
             self.worker.as_ref(),
             self.external.as_ref(),
         ];
-        let mut cost: Vec<ProgramCost> = objects.into_iter().flatten().flat_map(cost_of).collect();
-        let timed = self.statistics.timed();
-        cost.iter_mut().for_each(|one| scale(one, wall, timed));
+        objects.into_iter().flatten().flat_map(cost_of).collect()
+    }
+
+    /// What each program and callback cost in `wall`, the time recorded: the
+    /// programs by what a run cost while the kernel timed them just before, the
+    /// callbacks by what they cost in `ran`, the time since they began.
+    pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
+        let mut cost = self.statistics.costs_since(wall);
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {
                 let run_ns = Nanos::from_ns(values.iter().map(|(_, ns)| ns).sum());
-                let mut one = ProgramCost {
+                let all = ProgramCost {
                     name: name.into(),
                     runs,
                     run_ns,
                 };
-                scale(&mut one, wall, ran);
-                cost.push(one);
+                cost.push(scaled(&all, wall.ns(), ran.ns()));
             }
         };
         if let Some(deferred) = &self.deferred {
