@@ -61,16 +61,16 @@ pub struct Composition {
 }
 
 impl Pieces {
-    /// Takes in an explained activation. `by_turns`: whether equals of the
-    /// service's thread run by turns with it.
-    pub fn add(&mut self, explanation: &Explanation, by_turns: bool) {
+    /// Takes in an explained activation of a service that does not run by turns
+    /// with its equals, as normal threads do.
+    pub fn add(&mut self, explanation: &Explanation) {
         self.episodes += 1;
         let mut blocking = Nanos::ZERO;
         let mut own = Nanos::ZERO;
         let mut unexplained = Nanos::ZERO;
         let mut most: Option<(Nanos, Source)> = None;
         for cause in &explanation.causes {
-            match kind(cause.class, by_turns) {
+            match kind(cause.class) {
                 Kind::Blocking => {
                     blocking += cause.time_ns;
                     if most.as_ref().is_none_or(|most| cause.time_ns > most.0) {
@@ -90,7 +90,7 @@ impl Pieces {
         self.own = self.own.max(own);
         self.unexplained = self.unexplained.max(unexplained);
         let windows = windows();
-        for (source, times) in above(&explanation.parts, by_turns) {
+        for (source, times) in above(&explanation.parts) {
             // Parts follow each other, so they do not overlap.
             let Ok(found) = blackout_envelope(&times, &windows) else {
                 continue;
@@ -155,12 +155,11 @@ enum Kind {
     Unknown,
 }
 
-const fn kind(class: CauseClass, by_turns: bool) -> Kind {
+const fn kind(class: CauseClass) -> Kind {
     match class {
         CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => Kind::Own,
         CauseClass::Unexplained => Kind::Unknown,
         CauseClass::Throttled => Kind::Turns,
-        CauseClass::Equal if by_turns => Kind::Turns,
         CauseClass::Interrupt
         | CauseClass::Softirq
         | CauseClass::Stolen
@@ -172,10 +171,10 @@ const fn kind(class: CauseClass, by_turns: bool) -> Kind {
 }
 
 /// When each source above the service ran.
-fn above(parts: &[Part], by_turns: bool) -> BTreeMap<Source, Vec<Blackout>> {
+fn above(parts: &[Part]) -> BTreeMap<Source, Vec<Blackout>> {
     let mut all: BTreeMap<Source, Vec<Blackout>> = BTreeMap::new();
     for part in parts {
-        if !matches!(kind(part.class, by_turns), Kind::Above) {
+        if !matches!(kind(part.class), Kind::Above) {
             continue;
         }
         let culprit = Culprit {
@@ -250,20 +249,14 @@ mod tests {
     #[test]
     fn pieces_that_never_met_are_put_together() {
         let mut pieces = Pieces::default();
-        pieces.add(
-            &explained(&[
-                (CauseClass::PreemptionOff, 0, 4_000),
-                (CauseClass::OwnPath, 0, 20),
-            ]),
-            false,
-        );
-        pieces.add(
-            &explained(&[
-                (CauseClass::Interrupt, 7, 1_000),
-                (CauseClass::OwnPath, 0, 10),
-            ]),
-            false,
-        );
+        pieces.add(&explained(&[
+            (CauseClass::PreemptionOff, 0, 4_000),
+            (CauseClass::OwnPath, 0, 20),
+        ]));
+        pieces.add(&explained(&[
+            (CauseClass::Interrupt, 7, 1_000),
+            (CauseClass::OwnPath, 0, 10),
+        ]));
 
         let found = pieces.compose().unwrap();
 
@@ -284,7 +277,7 @@ mod tests {
             (CauseClass::ContextSwitch, 0, 9),
         ]);
         let mut pieces = Pieces::default();
-        pieces.add(&late, false);
+        pieces.add(&late);
 
         let latency = pieces.compose().unwrap().latency.unwrap();
 
@@ -294,13 +287,10 @@ mod tests {
     #[test]
     fn what_nothing_explains_is_left_out_and_told() {
         let mut pieces = Pieces::default();
-        pieces.add(
-            &explained(&[
-                (CauseClass::Unexplained, 0, 900),
-                (CauseClass::OwnPath, 0, 20),
-            ]),
-            false,
-        );
+        pieces.add(&explained(&[
+            (CauseClass::Unexplained, 0, 900),
+            (CauseClass::OwnPath, 0, 20),
+        ]));
 
         let found = pieces.compose().unwrap();
 
@@ -311,7 +301,7 @@ mod tests {
     #[test]
     fn waiting_for_a_turn_has_no_composition() {
         let mut pieces = Pieces::default();
-        pieces.add(&explained(&[(CauseClass::Equal, 0, 300)]), true);
+        pieces.add(&explained(&[(CauseClass::Throttled, 0, 300)]));
 
         assert_eq!(pieces.compose(), None);
     }

@@ -94,7 +94,7 @@ impl<'a> Setup<'a> {
             .map(|dir| Recorder::create(dir, self.manifest.clone()))
             .transpose()?;
         if let (Some(watch), Some(dir)) = (&mut self.watch, dir) {
-            watch.record_into(dir);
+            watch.record_into(dir)?;
         }
         let start = self.probe.start()?;
         // The load works when the first activation can be late by it, not before.

@@ -220,25 +220,6 @@ fn record_a_moment() -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-/// Whether a file has a line that ends with, or a word that is, `name`.
-fn lists(path: &str, name: &str) -> io::Result<()> {
-    let text = fs::read_to_string(path)
-        .map_err(|err| io::Error::new(err.kind(), format!("{path}: {err}")))?;
-    let found = text
-        .lines()
-        .any(|line| line.ends_with(name) || line.split(' ').any(|word| word == name));
-    if found {
-        return Ok(());
-    }
-    Err(io::Error::new(
-        io::ErrorKind::NotFound,
-        format!(
-            "{path} does not list{}{name}",
-            if name.starts_with(' ') { "" } else { " " }
-        ),
-    ))
-}
-
 /// `PERF_TYPE_HARDWARE` and `PERF_COUNT_HW_CPU_CYCLES` of `linux/perf_event.h`.
 const HARDWARE_CYCLES: (u32, u32) = (0, 0);
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK`.

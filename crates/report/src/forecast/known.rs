@@ -57,10 +57,13 @@ impl KnownCauses {
             .entry((line.service, line.route))
             .or_default();
         *threshold = episode.threshold_ns.max(*threshold);
-        self.pieces
-            .entry((line.service, line.route))
-            .or_default()
-            .add(&explanation, line.service == Service::Other);
+        // Normal threads run by turns, and no piece bounds whose turn it is.
+        if line.service != Service::Other {
+            self.pieces
+                .entry((line.service, line.route))
+                .or_default()
+                .add(&explanation);
+        }
         let irq = episode.stages.get(&Service::Irq.last_stage()).copied();
         if self.recordings.is_empty() {
             self.next_recording();

@@ -105,6 +105,7 @@ pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "eBPF",
         Backend::User => "no BPF",
+        Backend::Tracer => "timerlat tracer",
         Backend::Fake => "a script, NOT a measurement",
     }
 }

@@ -158,7 +158,9 @@ mod tests {
     #[test]
     #[allow(clippy::reversed_empty_ranges)]
     fn the_first_is_found_also_where_there_is_none() {
-        for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (9..5, 0, 5)] {
+        let backwards = std::ops::Range { start: 9, end: 5 };
+        for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (backwards, 0, 5)]
+        {
             assert_eq!(
                 first(numbers.clone(), |number| number >= from),
                 found,
