@@ -114,7 +114,7 @@ test("the forecast on the page is that of forecast --json", { skip }, async (t) 
   const { page } = await open(t, file);
 
   assert.deepEqual(dataOf(file).forecast, forecast);
-  const rows = await rowsOf(page, "#forecast tbody tr");
+  const rows = await rowsOf(page, "#forecast div > .scroll:first-child tbody tr");
   assert.equal(rows.length, forecast.loads[0].services.length);
   for (const [index, { largest_ns, cells }] of forecast.loads[0].services.entries()) {
     near(rows[index][1], largest_ns);
