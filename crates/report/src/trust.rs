@@ -4,6 +4,10 @@ use laggard_model::Losses;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// Fewer latencies than this say nothing of a machine: a command that fails at
+/// once still lets a few be measured.
+const FEWEST: u64 = 20;
+
 /// More lost activations than one in so many spoil the tail: what is lost is
 /// likely to be what was late.
 const LOST_IN: u64 = 1_000;
@@ -24,6 +28,10 @@ pub fn trust(losses: &Losses, samples: u64) -> Trust {
     let mut reasons = Vec::new();
     if samples == 0 {
         reasons.push("nothing was measured".into());
+    } else if samples < FEWEST {
+        reasons.push(format!(
+            "only {samples} activations were measured; record for longer"
+        ));
     }
     let lost = losses.activations();
     if lost > 0 && lost.saturating_mul(LOST_IN) > samples {

@@ -194,13 +194,13 @@ mod tests {
         let mut flame = Flame::default();
         flame.grow(Nanos::from_ms(1), path(&["stolen"]));
         for index in 0..50 {
-            flame.grow(Nanos::from_ns(40), path(&[&format!("small {index}")]));
+            flame.grow(Nanos::from_ns(10), path(&[&format!("small {index}")]));
         }
 
         let root = flame.into_node();
 
         assert_eq!(root.within.len(), 2);
-        assert_eq!(root.within[1].ns, Nanos::from_us(2));
+        assert_eq!(root.within[1].ns, Nanos::from_ns(500));
         assert_eq!(
             root.within.iter().map(|node| node.ns.ns()).sum::<u64>(),
             root.ns.ns()
