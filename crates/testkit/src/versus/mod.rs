@@ -17,7 +17,7 @@ pub use cell::{Cell, Late, Side};
 pub use page::page;
 
 /// The loads, in the order in which a host runs them. `kernel` is
-/// [`KERNEL_LOAD`]; the others are laggard's own.
+/// `KERNEL_LOAD`; the others are laggard's own.
 pub const LOADS: [&str; 4] = ["idle", "fp", "fileio", "kernel"];
 
 /// The load `kernel` as far as a test host's few programs go.
