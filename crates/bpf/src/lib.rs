@@ -1,7 +1,7 @@
 //! BPF objects that are part of the program.
 //!
-//! [`compile`] is for build scripts: it makes an object of each `.bpf.c` file
-//! of a folder. [`object`] loads them. `include/` holds what the programs of
+//! `compile` is for build scripts: it makes an object of each `.bpf.c` file
+//! of a folder. `object` loads them. `include/` holds what the programs of
 //! all crates share.
 
 #![forbid(unsafe_code)]

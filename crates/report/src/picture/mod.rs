@@ -1,6 +1,6 @@
 //! `laggard plot`: single figures as SVG or PNG.
 //!
-//! Everything is drawn once, on a [`canvas`], and written by one of two
+//! Everything is drawn once, on a `canvas`, and written by one of two
 //! backends. Letters come from a font that is part of the program, so that a
 //! PNG needs none from the machine; an SVG names the family `sans-serif`.
 
