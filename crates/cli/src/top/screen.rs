@@ -74,7 +74,9 @@ impl Screen {
     }
 
     fn close(&mut self) {
-        if self.terminal.take().is_some() {
+        // A panic has given the terminal back before its message, which a second
+        // time would be written over.
+        if self.terminal.take().is_some() && !std::thread::panicking() {
             ratatui::restore();
         }
     }
