@@ -4,18 +4,7 @@
  * job that is due, then arms the timer for the next. A job whose time has
  * passed meanwhile follows at once.
  */
-#include "task.h"
-
-struct alarm {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct alarm);
-} alarms SEC(".maps");
+#include "alarm.h"
 
 static int on_alarm(void *map, u32 *key, struct alarm *alarm)
 {
@@ -28,7 +17,7 @@ static int on_alarm(void *map, u32 *key, struct alarm *alarm)
 		return 0;
 	serve(plan);
 	if (!is_over(plan))
-		bpf_timer_start(&alarm->timer, due_ns(plan), ABSOLUTE_PINNED);
+		arm(alarm, due_ns(plan));
 	return 0;
 }
 
@@ -36,31 +25,5 @@ static int on_alarm(void *map, u32 *key, struct alarm *alarm)
 SEC("syscall")
 int begin(void *unused)
 {
-	struct plan *plan = the_plan();
-	struct alarm *alarm;
-	u32 first = 0;
-	long err;
-
-	alarm = bpf_map_lookup_elem(&alarms, &first);
-	if (!plan || !alarm)
-		return INVALID;
-	err = bpf_timer_init(&alarm->timer, &alarms, MONOTONIC);
-	if (err && err != -BUSY)
-		return -err;
-	err = bpf_timer_set_callback(&alarm->timer, on_alarm);
-	if (err)
-		return -err;
-	return -bpf_timer_start(&alarm->timer, plan->first_ns, ABSOLUTE_PINNED);
-}
-
-/* Returns when no callback runs any more. */
-SEC("syscall")
-int end(void *unused)
-{
-	u32 first = 0;
-	struct alarm *alarm = bpf_map_lookup_elem(&alarms, &first);
-
-	if (alarm)
-		bpf_timer_cancel(&alarm->timer);
-	return 0;
+	return begin_alarm(the_plan());
 }
