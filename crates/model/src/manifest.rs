@@ -71,6 +71,21 @@ pub struct Plan {
     pub held_awake: bool,
 }
 
+impl Default for Plan {
+    /// What `laggard record` does unasked, with the first of all seeds.
+    fn default() -> Self {
+        Self {
+            period_ns: Nanos::from_ms(1),
+            dither: true,
+            seed: 1,
+            duration_ns: None,
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+        }
+    }
+}
+
 /// The clock of all times in a recording.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Clock {
@@ -82,6 +97,19 @@ pub struct Clock {
     pub end_ns: Option<Nanos>,
     /// The same start by the wall clock, RFC 3339 with time zone.
     pub start_wall: String,
+}
+
+impl Clock {
+    /// `CLOCK_MONOTONIC`, of a recording that began at `start_ns`.
+    #[must_use]
+    pub fn monotonic(start_ns: Nanos, start_wall: impl Into<String>) -> Self {
+        Self {
+            name: "CLOCK_MONOTONIC".into(),
+            start_ns,
+            end_ns: None,
+            start_wall: start_wall.into(),
+        }
+    }
 }
 
 /// What else the machine did meanwhile.
@@ -163,4 +191,29 @@ pub struct Manifest {
     pub cost: OwnCost,
     /// The closed segments.
     pub segments: Vec<SegmentEntry>,
+}
+
+impl Manifest {
+    /// Of a recording that begins: nothing is known of the machine, and nothing
+    /// counted yet.
+    #[must_use]
+    pub fn new(backend: Backend, plan: Plan, clock: Clock, lines: Vec<Line>) -> Self {
+        Self {
+            schema: SCHEMA_VERSION,
+            version: env!("CARGO_PKG_VERSION").into(),
+            state: State::Running,
+            command: Vec::new(),
+            backend,
+            plan,
+            clock,
+            counts: vec![LineCount::default(); lines.len()],
+            lines,
+            load: None,
+            host: Host::default(),
+            losses: Losses::default(),
+            caveats: Vec::new(),
+            cost: OwnCost::default(),
+            segments: Vec::new(),
+        }
+    }
 }

@@ -3,9 +3,8 @@
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_model::{
-    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Keep, Line, LineCount,
-    LineId, LoadRun, Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, SCHEMA_VERSION,
-    STAGES, Service, Stage, State,
+    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
+    Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
 use laggard_report::{Measured, RecordingReport, Unit, recording, text};
 
@@ -74,29 +73,17 @@ fn activations() -> Batch {
 }
 
 fn manifest() -> Manifest {
+    let plan = Plan {
+        duration_ns: Some(Nanos::from_secs(40)),
+        ..Plan::default()
+    };
+    let clock = Clock {
+        end_ns: Some(START + Nanos::from_secs(40)),
+        ..Clock::monotonic(START, "2026-11-20T11:00:00.000+01:00")
+    };
     Manifest {
-        schema: SCHEMA_VERSION,
-        version: "0.1.0".into(),
         state: State::Complete,
         command: vec!["laggard".into(), "record".into()],
-        backend: Backend::Bpf,
-        plan: Plan {
-            period_ns: Nanos::from_ms(1),
-            dither: true,
-            seed: 1,
-            duration_ns: Some(Nanos::from_secs(40)),
-            threshold_ns: Nanos::from_ms(1),
-            keep: Keep::All,
-            held_awake: false,
-        },
-        clock: Clock {
-            name: "CLOCK_MONOTONIC".into(),
-            start_ns: START,
-            end_ns: Some(START + Nanos::from_secs(40)),
-            start_wall: "2026-11-20T11:00:00.000+01:00".into(),
-        },
-        lines: LINES.to_vec(),
-        counts: vec![LineCount::default(); 2],
         load: Some(LoadRun {
             name: "fileio".into(),
             command: Vec::new(),
@@ -131,7 +118,7 @@ fn manifest() -> Manifest {
             resident_bytes: 18_000_000,
             measuring_faults: 0,
         },
-        segments: Vec::new(),
+        ..Manifest::new(Backend::Bpf, plan, clock, LINES.to_vec())
     }
 }
 

@@ -2,10 +2,7 @@
 
 use laggard_measure::Probe;
 use laggard_measure::host::{self, Files, Rights};
-use laggard_model::{
-    Backend, Caveat, Clock, Host, Keep, LineCount, LoadRun, Losses, Manifest, Nanos, OwnCost, Plan,
-    SCHEMA_VERSION, Service, State,
-};
+use laggard_model::{Backend, Caveat, Clock, Host, Keep, LoadRun, Manifest, Nanos, Plan, Service};
 
 use crate::args::{KeepArg, RecordArgs};
 
@@ -21,40 +18,27 @@ pub(super) fn manifest(
     seed: u64,
 ) -> Manifest {
     let (host, caveats) = machine(probe);
+    let plan = Plan {
+        period_ns: args.period,
+        dither: !args.no_dither,
+        seed,
+        duration_ns: duration,
+        threshold_ns: args.threshold.unwrap_or(EXCEEDING),
+        keep: match args.keep {
+            KeepArg::All => Keep::All,
+            KeepArg::Tail => Keep::Tail,
+        },
+        held_awake: args.hold_cpu_awake,
+    };
+    let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {
-        schema: SCHEMA_VERSION,
-        version: env!("CARGO_PKG_VERSION").into(),
-        state: State::Running,
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect(),
-        backend: probe.backend(),
-        plan: Plan {
-            period_ns: args.period,
-            dither: !args.no_dither,
-            seed,
-            duration_ns: duration,
-            threshold_ns: args.threshold.unwrap_or(EXCEEDING),
-            keep: match args.keep {
-                KeepArg::All => Keep::All,
-                KeepArg::Tail => Keep::Tail,
-            },
-            held_awake: args.hold_cpu_awake,
-        },
-        clock: Clock {
-            name: "CLOCK_MONOTONIC".into(),
-            start_ns: probe.now(),
-            end_ns: None,
-            start_wall: wall_clock(),
-        },
-        lines: probe.lines().to_vec(),
-        counts: vec![LineCount::default(); probe.lines().len()],
         load,
         host,
-        losses: Losses::default(),
         caveats,
-        cost: OwnCost::default(),
-        segments: Vec::new(),
+        ..Manifest::new(probe.backend(), plan, clock, probe.lines().to_vec())
     }
 }
 

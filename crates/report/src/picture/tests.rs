@@ -1,7 +1,7 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Host, Keep, Line, LineId, Losses, Manifest, Nanos,
-    OwnCost, Plan, Route, SCHEMA_VERSION, STAGES, Service, Stage, State,
+    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Losses, Manifest, Nanos, Plan, Route,
+    STAGES, Service, Stage, State,
 };
 
 use super::*;
@@ -44,38 +44,17 @@ fn report(latencies_us: &[u64]) -> RecordingReport {
 }
 
 fn manifest(lines: Vec<Line>) -> Manifest {
+    let clock = Clock {
+        end_ns: Some(Nanos::from_secs(1)),
+        ..Clock::monotonic(Nanos::ZERO, "2026-01-01T00:00:00Z")
+    };
     Manifest {
-        schema: SCHEMA_VERSION,
-        version: "0.1.0".into(),
         state: State::Complete,
-        command: Vec::new(),
-        backend: Backend::User,
-        plan: Plan {
-            period_ns: Nanos::from_ms(1),
-            dither: true,
-            seed: 1,
-            duration_ns: None,
-            threshold_ns: Nanos::from_ms(1),
-            keep: Keep::All,
-            held_awake: false,
-        },
-        clock: Clock {
-            name: "CLOCK_MONOTONIC".into(),
-            start_ns: Nanos::ZERO,
-            end_ns: Some(Nanos::from_secs(1)),
-            start_wall: "2026-01-01T00:00:00Z".into(),
-        },
-        counts: Vec::new(),
-        lines,
-        load: None,
-        host: Host::default(),
         losses: Losses {
             ring_full: 7,
             ..Losses::default()
         },
-        caveats: Vec::new(),
-        cost: OwnCost::default(),
-        segments: Vec::new(),
+        ..Manifest::new(Backend::User, Plan::default(), clock, lines)
     }
 }
 

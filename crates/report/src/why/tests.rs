@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use laggard_model::{
-    Activity, Address, Backend, Clock, Evidence, FlightEvent, Happening, Host, Keep, LineId,
-    Losses, OwnCost, Plan, Route, Sampler, StackSample, State, Symbol, Tid, Vector,
+    Activity, Address, Backend, Clock, Evidence, FlightEvent, Happening, LineId, Plan, Route,
+    Sampler, StackSample, State, Symbol, Tid, Vector,
 };
 
 use super::*;
@@ -10,39 +10,18 @@ use super::*;
 const START: Nanos = Nanos::from_secs(100);
 
 pub(super) fn manifest() -> Manifest {
+    let line = Line {
+        cpu: Cpu(1),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    };
+    let clock = Clock {
+        end_ns: Some(START + Nanos::from_secs(60)),
+        ..Clock::monotonic(START, "")
+    };
     Manifest {
-        schema: 1,
-        version: "0".into(),
         state: State::Complete,
-        command: Vec::new(),
-        backend: Backend::Bpf,
-        plan: Plan {
-            period_ns: Nanos::from_ms(1),
-            dither: true,
-            seed: 1,
-            duration_ns: None,
-            threshold_ns: Nanos::from_ms(1),
-            keep: Keep::All,
-            held_awake: false,
-        },
-        clock: Clock {
-            name: "CLOCK_MONOTONIC".into(),
-            start_ns: START,
-            end_ns: Some(START + Nanos::from_secs(60)),
-            start_wall: String::new(),
-        },
-        lines: vec![Line {
-            cpu: Cpu(1),
-            service: Service::Fifo(90),
-            route: Route::Direct,
-        }],
-        counts: Vec::new(),
-        load: None,
-        host: Host::default(),
-        losses: Losses::default(),
-        caveats: Vec::new(),
-        cost: OwnCost::default(),
-        segments: Vec::new(),
+        ..Manifest::new(Backend::Bpf, Plan::default(), clock, vec![line])
     }
 }
 

@@ -1,7 +1,6 @@
 use laggard_model::{
-    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Keep, LineId, Losses,
-    Manifest, Nanos, OwnCost, Plan, Processor, Route, SCHEMA_VERSION, STAGES, Service, Stage,
-    State as Ending,
+    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, LineId, Losses, Manifest,
+    Nanos, OwnCost, Plan, Processor, Route, STAGES, Service, Stage,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -21,30 +20,8 @@ fn manifest() -> Manifest {
             route: Route::Direct,
         })
     });
+    let clock = Clock::monotonic(START, "2026-01-01T00:00:00Z");
     Manifest {
-        schema: SCHEMA_VERSION,
-        version: "0.1.0".into(),
-        state: Ending::Running,
-        command: Vec::new(),
-        backend: Backend::Bpf,
-        plan: Plan {
-            period_ns: Nanos::from_ms(1),
-            dither: true,
-            seed: 1,
-            duration_ns: None,
-            threshold_ns: Nanos::from_ms(1),
-            keep: Keep::All,
-            held_awake: false,
-        },
-        clock: Clock {
-            name: "CLOCK_MONOTONIC".into(),
-            start_ns: START,
-            end_ns: None,
-            start_wall: "2026-01-01T00:00:00Z".into(),
-        },
-        lines: lines.collect(),
-        counts: Vec::new(),
-        load: None,
         host: Host {
             node: "robot".into(),
             kernel: "6.12.9-rt".into(),
@@ -55,14 +32,12 @@ fn manifest() -> Manifest {
             },
             ..Host::default()
         },
-        losses: Losses::default(),
         caveats: vec![Caveat::new(
             CaveatKind::Governor,
             "the governor of CPU 0 is powersave",
             "write performance to scaling_governor",
         )],
-        cost: OwnCost::default(),
-        segments: Vec::new(),
+        ..Manifest::new(Backend::Bpf, Plan::default(), clock, lines.collect())
     }
 }
 
