@@ -2,42 +2,30 @@
 
 use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-const LINE: &str = r#"
-[[line]]
-service = "fifo:90"
-route = "direct"
-steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
-"#;
+mod scripted;
+
+use scripted::{laggard, record, script, stall};
 
 /// The stalls of a recording: (start, length), ms.
 fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
-    let mut script = format!("period_ns = 1_000_000\n{LINE}\n");
-    for (start, length) in stalls {
-        script += &format!(
-            "[[stall]]\nat_ns = {}\nlength_ns = {}\n",
-            start * 1_000_000 + 500_000,
-            length * 1_000_000
-        );
-    }
-    let file = dir.path().join("script.toml");
-    std::fs::write(&file, script).unwrap();
-    Command::cargo_bin("laggard")
-        .unwrap()
-        .args(["record", "--quiet", "--output"])
-        .arg(dir.path().join("r.laggard"))
-        .arg(format!("--backend=fake:{}", file.display()))
-        .arg(format!("--duration={seconds}s"))
-        .assert()
-        .success();
+    let stalls: String = stalls
+        .iter()
+        .map(|(start, length)| stall(start * 1_000_000 + 500_000, length * 1_000_000))
+        .collect();
+    record(
+        &dir.path().join("r.laggard"),
+        &script(1_000_000, &stalls),
+        &[&format!("--duration={seconds}s")],
+    )
+    .assert()
+    .success();
 }
 
 fn ask(dir: &TempDir, command: &str, args: &[&str]) -> Output {
-    Command::cargo_bin("laggard")
-        .unwrap()
+    laggard()
         .arg(command)
         .arg(dir.path().join("r.laggard"))
         .args(args)
@@ -170,22 +158,13 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
 #[test]
 fn a_tail_recording_says_what_it_does_not_know() {
     let dir = TempDir::new().unwrap();
-    let file = dir.path().join("script.toml");
-    let stall = "[[stall]]\nat_ns = 20_000_500_000\nlength_ns = 50_000_000\n";
-    std::fs::write(&file, format!("period_ns = 1_000_000\n{LINE}\n{stall}")).unwrap();
-    Command::cargo_bin("laggard")
-        .unwrap()
-        .args([
-            "record",
-            "--quiet",
-            "--keep=tail",
-            "--duration=60s",
-            "--output",
-        ])
-        .arg(dir.path().join("r.laggard"))
-        .arg(format!("--backend=fake:{}", file.display()))
-        .assert()
-        .success();
+    record(
+        &dir.path().join("r.laggard"),
+        &script(1_000_000, &stall(20_000_500_000, 50_000_000)),
+        &["--keep=tail", "--duration=60s"],
+    )
+    .assert()
+    .success();
 
     let found = json(&ask(&dir, "qos", &BUFFERS));
 

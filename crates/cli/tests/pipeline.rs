@@ -3,33 +3,20 @@
 use std::path::Path;
 use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// irq + expire + waking + running + user of every activation, ns.
 const LATENCY: u64 = 14_000 + 400 + 240 + 3_008 + 1_203;
 
-const LINE: &str = r#"
-[[line]]
-service = "fifo:90"
-route = "direct"
-steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
-"#;
+mod scripted;
 
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
+use scripted::{laggard, script, stall};
 
 /// Records a script for `seconds` of its time.
 fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
-    let file = dir.path().join("script.toml");
-    std::fs::write(&file, script).unwrap();
-    laggard()
-        .args(["record", "--quiet", "--output"])
-        .arg(dir.path().join("r.laggard"))
-        .arg(format!("--backend=fake:{}", file.display()))
-        .arg(format!("--duration={seconds}s"))
+    let duration = format!("--duration={seconds}s");
+    scripted::record(&dir.path().join("r.laggard"), script, &[&duration])
         .output()
         .unwrap()
 }
@@ -51,10 +38,6 @@ fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
         .iter()
         .find(|row| row["service"] == service)
         .unwrap()
-}
-
-fn script(period_ns: u64, rest: &str) -> String {
-    format!("period_ns = {period_ns}\n{LINE}\n{rest}")
 }
 
 #[test]
@@ -94,9 +77,9 @@ fn known_latencies_come_out_exactly() {
 #[test]
 fn a_stall_shows_at_its_length_and_all_it_delayed_are_missed() {
     let dir = TempDir::new().unwrap();
-    let stall = "[[stall]]\nat_ns = 2_000_500_000\nlength_ns = 100_000_000\n";
 
-    record(&dir, &script(1_000_000, stall), 10);
+    let stalled = script(1_000_000, &stall(2_000_500_000, 100_000_000));
+    record(&dir, &stalled, 10);
     let report = shown(&dir);
 
     let fifo = row(&report, "fifo:90");
@@ -147,9 +130,9 @@ fn activations_before_their_expiry_are_losses_not_latencies() {
 #[test]
 fn a_line_that_is_never_served_again_does_not_pass_for_a_good_one() {
     let dir = TempDir::new().unwrap();
-    let starved = LINE.replace("steps", "starved_from_ns = 5_000_000_000\nsteps");
+    let starved = script(1_000_000, "").replace("steps", "starved_from_ns = 5_000_000_000\nsteps");
 
-    record(&dir, &format!("period_ns = 1_000_000\n{starved}"), 10);
+    record(&dir, &starved, 10);
     let report = shown(&dir);
 
     assert_eq!(row(&report, "fifo:90")["latency"]["samples"], 4_999);
@@ -159,22 +142,15 @@ fn a_line_that_is_never_served_again_does_not_pass_for_a_good_one() {
 #[test]
 fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
     let (all, tail) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let stall = "[[stall]]\nat_ns = 2_000_500_000\nlength_ns = 50_000_000\n";
-    record(&all, &script(1_000_000, stall), 20);
-    let file = tail.path().join("script.toml");
-    std::fs::write(&file, script(1_000_000, stall)).unwrap();
-    laggard()
-        .args([
-            "record",
-            "--quiet",
-            "--keep=tail",
-            "--duration=20s",
-            "--output",
-        ])
-        .arg(tail.path().join("r.laggard"))
-        .arg(format!("--backend=fake:{}", file.display()))
-        .assert()
-        .success();
+    let script = script(1_000_000, &stall(2_000_500_000, 50_000_000));
+    record(&all, &script, 20);
+    scripted::record(
+        &tail.path().join("r.laggard"),
+        &script,
+        &["--keep=tail", "--duration=20s"],
+    )
+    .assert()
+    .success();
 
     let (all, tail) = (shown(&all), shown(&tail));
 

@@ -4,35 +4,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use assert_cmd::Command;
 use tempfile::TempDir;
 
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
+mod scripted;
+
+use scripted::{laggard, record, script, stall};
 
 /// A recording of a script with a stall.
 fn recording(dir: &TempDir) -> PathBuf {
-    let file = dir.path().join("script.toml");
-    fs::write(
-        &file,
-        r#"
-period_ns = 1000000
-[[line]]
-service = "fifo:90"
-route = "direct"
-steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
-[[stall]]
-at_ns = 2000000000
-length_ns = 30000000
-"#,
-    )
-    .unwrap();
     let recording = dir.path().join("r.laggard");
-    laggard()
-        .args(["record", "--quiet", "--duration=5s", "--output"])
-        .arg(&recording)
-        .arg(format!("--backend=fake:{}", file.display()))
+    let script = script(1_000_000, &stall(2_000_000_000, 30_000_000));
+    record(&recording, &script, &["--duration=5s"])
         .assert()
         .success();
     recording

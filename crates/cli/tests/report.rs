@@ -3,35 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use predicates::str::contains;
 
-const SCRIPT: &str = r#"
-period_ns = 1000000
+mod scripted;
 
-[[line]]
-service = "fifo:90"
-route = "direct"
-steps = [[["irq", 2000], ["expire", 500], ["waking", 500], ["running", 1000], ["user", 1000]]]
-
-[[stall]]
-at_ns = 500000000
-length_ns = 6000000
-"#;
-
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
+use scripted::{laggard, record, script, stall};
 
 fn recorded(dir: &Path, keep: &str) -> PathBuf {
-    let script = dir.join("script.toml");
-    fs::write(&script, SCRIPT).unwrap();
     let recording = dir.join(format!("{keep}.laggard"));
-    laggard()
-        .args(["record", "--quiet", "--duration", "2s", "--keep", keep])
-        .arg(format!("--backend=fake:{}", script.display()))
-        .arg("--output")
-        .arg(&recording)
+    let script = script(1_000_000, &stall(500_000_000, 6_000_000));
+    record(&recording, &script, &["--duration=2s", "--keep", keep])
         .assert()
         .success();
     recording
@@ -48,8 +29,8 @@ fn markdown_has_the_figures_and_what_to_do() {
 
     report
         .success()
-        .stdout(contains("| fifo:90 | 1,999 | 6 | 5.00 us |"))
-        .stdout(contains("| 6.00 ms |"))
+        .stdout(contains("| fifo:90 | 1,999 | 6 | 18.9 us |"))
+        .stdout(contains("| 6.02 ms |"))
         .stdout(contains("A script was played"))
         .stdout(contains("Losses: 0 activations lost"));
 }

@@ -10,28 +10,18 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod scripted;
+
 /// A limit against hanging, not an expectation: generous on purpose.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-const SCRIPT: &str = r#"
-period_ns = 1000000
-[[line]]
-service = "fifo:90"
-route = "direct"
-steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
-[[stall]]
-at_ns = 2000000000
-length_ns = 30000000
-"#;
 
 fn laggard() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin("laggard"))
 }
 
 fn script(dir: &TempDir) -> String {
-    let file = dir.path().join("script.toml");
-    fs::write(&file, SCRIPT).unwrap();
-    format!("--backend=fake:{}", file.display())
+    let stalled = scripted::script(1_000_000, &scripted::stall(2_000_000_000, 30_000_000));
+    scripted::backend(dir.path(), &stalled)
 }
 
 #[test]

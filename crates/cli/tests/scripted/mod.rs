@@ -1,0 +1,50 @@
+//! Recordings whose every latency is known, for the tests of commands: made by
+//! the `fake` probe, which plays a script.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+
+/// One `fifo:90` that is 18.851 us late, always.
+pub(crate) const LINE: &str = r#"
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
+"#;
+
+pub(crate) fn laggard() -> Command {
+    Command::cargo_bin("laggard").unwrap()
+}
+
+/// Of [`LINE`], and what else is to happen.
+pub(crate) fn script(period_ns: u64, rest: &str) -> String {
+    format!("period_ns = {period_ns}\n{LINE}\n{rest}")
+}
+
+/// A time in which nothing runs.
+pub(crate) fn stall(at_ns: u64, length_ns: u64) -> String {
+    format!("[[stall]]\nat_ns = {at_ns}\nlength_ns = {length_ns}\n")
+}
+
+/// `laggard record` of `script`, to `recording`; the script lies beside it.
+pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Command {
+    let mut command = laggard();
+    command
+        .args(["record", "--quiet"])
+        .arg(backend(recording.parent().unwrap(), script))
+        .arg("--output")
+        .arg(recording)
+        .args(options);
+    command
+}
+
+/// The option that plays `script`, which is written to `dir`.
+pub(crate) fn backend(dir: &Path, script: &str) -> String {
+    let file = dir.join("script.toml");
+    fs::write(&file, script).unwrap();
+    format!("--backend=fake:{}", file.display())
+}
