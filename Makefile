@@ -1,7 +1,8 @@
 # `make run` measures this machine; `make test` passes the tests. Both install
 # what they need first (scripts/packages says what).
 
-CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
+# Looked up by the shell that runs it: scripts/packages may just have installed it.
+CARGO := "$$(command -v cargo || echo "$$HOME/.cargo/bin/cargo")"
 PREFIX ?= /usr/local
 LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
