@@ -424,6 +424,75 @@ fn a_silence_on_all_cpus_is_a_stall() {
 }
 
 #[test]
+fn a_silence_that_most_of_it_all_cpus_shared_is_a_stall() {
+    let class = |from, to| {
+        let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+        scene.episode.evidence.still = vec![Span {
+            from_ns: us(from),
+            to_ns: us(to),
+        }];
+        scene.main_causes()[0].0
+    };
+
+    assert_eq!(class(3_000, 18_000), CauseClass::Stall);
+    assert_eq!(class(13_000, 19_000), CauseClass::InterruptsOff);
+}
+
+/// A timer's interrupt in which `function` runs until 12 us, and which then
+/// goes on until `end`.
+fn interrupt_after(function: u64, end: i64) -> Scene {
+    let timer = Activity::Hrtimer(Address(function));
+    late_thread(9_000)
+        .switch(-500, 7, "cat", 120)
+        .event(10, Happening::Begin(TIMER))
+        .during(11, 12, timer)
+        .event(end, Happening::End(TIMER))
+        .ours(9_000)
+}
+
+fn main_named(scene: &Scene, symbols: &Symbols) -> Cause {
+    let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, symbols);
+    let sum: u64 = explained.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(sum, scene.episode.latency().ns());
+    explained.causes[0].clone()
+}
+
+#[test]
+fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside() {
+    let main = main_named(&interrupt_after(1, 8_990), &Symbols::default());
+
+    assert_eq!(main.class, CauseClass::Interrupt);
+    assert_eq!(main.culprit.activity, Some(TIMER));
+    assert_eq!(
+        main.culprit.because.as_deref(),
+        Some("or a stop from outside")
+    );
+    assert!(main.time_ns > Nanos::from_us(8_000));
+}
+
+#[test]
+fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_it_is_the_samplers() {
+    let scene = late_thread(9_000)
+        .switch(-500, 7, "cat", 120)
+        .event(10, Happening::Begin(TIMER))
+        .during(13, 8_980, Activity::Hrtimer(Address(5)))
+        .event(8_990, Happening::End(TIMER))
+        .ours(9_000);
+    let named = |name: &str| {
+        let mut symbols = Symbols::default();
+        let symbol = Symbol {
+            name: Some(name.into()),
+            ..Symbol::default()
+        };
+        symbols.kernel.insert(Address(5), symbol);
+        main_named(&scene, &symbols).culprit.because
+    };
+
+    assert_eq!(named("tick_nohz_handler"), None);
+    assert!(named("perf_swevent_hrtimer").is_some());
+}
+
+#[test]
 fn an_idle_cpu_that_wakes_late_had_to_leave_idle() {
     let scene = late_interrupt(300, 0);
 
