@@ -31,7 +31,7 @@ from testhost import TestHost
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("laggard", help="for --host, one that needs no library: make static")
+    parser.add_argument("laggard", help="the program")
     parser.add_argument("--kinds", default=",".join([*KINDS, *SKIPPED, "undisturbed"]))
     parser.add_argument("--loads", default="none,fileio")
     parser.add_argument("--duration", default="12s")
