@@ -73,7 +73,7 @@ ALL = services("softirq", "fifo:90", "fifo:50", "other")
 BELOW_60 = services("fifo:50", "other")
 
 KINDS = {
-    "softirq": Kind(by("softirq", activity({"softirq": 8})), ALL),
+    "softirq": Kind(by("softirq", activity({"softirq": 8}), certain), ALL),
     "irq": Kind(by("interrupt", activity({"vector": "local_timer"}), certain), ALL),
     "irqs-off": Kind(by("interrupts_off", thread("irqs-off")), ALL),
     "preempt-off": Kind(by("preemption_off", thread("preempt-off")), FIFO, length="4500us", computes_elsewhere=True),

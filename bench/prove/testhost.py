@@ -26,8 +26,9 @@ RECORDING = "/result/r.laggard"
 TRUTH = "/result/hits.jsonl"
 # This kernel preempts itself unless it is told not to.
 APPEND = {"preempt-off": ["--append", "preempt=none"]}
-# Long system calls need more mappings than the kernel allows by default.
-PRELUDE = "echo 1048576 > /proc/sys/vm/max_map_count\n"
+# Long system calls need more mappings than the kernel allows by default, and
+# groups with a quota need the controller.
+PRELUDE = "echo 1048576 > /proc/sys/vm/max_map_count\necho +cpu > /sys/fs/cgroup/cgroup.subtree_control\n"
 # Fails when the recording does; its end is the command's.
 RECORD = f"""laggard record -o {RECORDING} {{options}} &
 recording=$!

@@ -127,7 +127,7 @@ pub fn explain_named(
 ) -> Explanation {
     let mut found = explain(episode, service, route);
     fault::name_page_faults(&mut found, episode, symbols);
-    doubt::doubt_interrupts(&mut found, episode, symbols);
+    doubt::doubt_interrupts(&mut found, episode);
     found.causes = sum(&found.parts);
     found
 }

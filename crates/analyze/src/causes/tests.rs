@@ -450,8 +450,9 @@ fn interrupt_after(function: u64, end: i64) -> Scene {
         .ours(9_000)
 }
 
-fn main_named(scene: &Scene, symbols: &Symbols) -> Cause {
-    let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, symbols);
+fn main_named(scene: &Scene) -> Cause {
+    let symbols = Symbols::default();
+    let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
     let sum: u64 = explained.causes.iter().map(|one| one.time_ns.ns()).sum();
     assert_eq!(sum, scene.episode.latency().ns());
     explained.causes[0].clone()
@@ -459,10 +460,9 @@ fn main_named(scene: &Scene, symbols: &Symbols) -> Cause {
 
 #[test]
 fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside() {
-    let main = main_named(&interrupt_after(1, 8_990), &Symbols::default());
+    let main = main_named(&interrupt_after(1, 8_990));
 
-    assert_eq!(main.class, CauseClass::Interrupt);
-    assert_eq!(main.culprit.activity, Some(TIMER));
+    assert_eq!(main.class, CauseClass::OwnPath);
     assert_eq!(
         main.culprit.because.as_deref(),
         Some("or a stop from outside")
@@ -471,25 +471,30 @@ fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside(
 }
 
 #[test]
-fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_it_is_the_samplers() {
-    let scene = late_thread(9_000)
-        .switch(-500, 7, "cat", 120)
-        .event(10, Happening::Begin(TIMER))
-        .during(13, 8_980, Activity::Hrtimer(Address(5)))
-        .event(8_990, Happening::End(TIMER))
-        .ours(9_000);
-    let named = |name: &str| {
-        let mut symbols = Symbols::default();
-        let symbol = Symbol {
-            name: Some(name.into()),
-            ..Symbol::default()
-        };
-        symbols.kernel.insert(Address(5), symbol);
-        main_named(&scene, &symbols).culprit.because
+fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_follows() {
+    let softirq = Activity::Softirq(8);
+    let function = Activity::Hrtimer(Address(5));
+    let irq_work = Activity::Vector(Vector::IrqWork);
+    let scene = |next: Activity| {
+        late_thread(2_500)
+            .switch(-500, 7, "cat", 120)
+            .during(10, 15, TIMER)
+            .event(16, Happening::Begin(softirq))
+            .event(17, Happening::Begin(function))
+            .during(2_400, 2_410, next)
+            .event(2_420, Happening::End(function))
+            .event(2_430, Happening::End(softirq))
+            .ours(2_500)
     };
 
-    assert_eq!(named("tick_nohz_handler"), None);
-    assert!(named("perf_swevent_hrtimer").is_some());
+    let (plain, asking) = (main_named(&scene(TIMER)), main_named(&scene(irq_work)));
+
+    assert_eq!(
+        (plain.class, plain.culprit.because),
+        (CauseClass::Softirq, None)
+    );
+    assert_eq!(asking.class, CauseClass::Softirq);
+    assert!(asking.culprit.because.is_some());
 }
 
 #[test]
