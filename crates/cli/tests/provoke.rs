@@ -2,7 +2,7 @@
 //! skipped without it, with a word why.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -77,4 +77,85 @@ fn either_signal_ends_a_fault_and_its_hits_so_far_are_kept() {
         assert!(status.success(), "{name}, `{kind}`: {status}");
         assert!(!hits_in(&fs::read_to_string(&json).unwrap()).is_empty());
     }
+}
+
+/// A process that does nothing, ended with this value.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The group that the process of `pid` makes, in whichever hierarchy.
+fn group_of(pid: u32) -> Option<PathBuf> {
+    ["cpu", "cpu,cpuacct", ""]
+        .map(|controller| PathBuf::from(format!("/sys/fs/cgroup/{controller}/laggard-{pid}")))
+        .into_iter()
+        .find(|group| group.exists())
+}
+
+fn members(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Waits for `holds`; whether it came about while `child`, if any, ran.
+fn comes_about(mut child: Option<&mut Child>, mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < DEADLINE);
+        if child
+            .as_mut()
+            .is_some_and(|child| child.try_wait().unwrap().is_some())
+        {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+#[test]
+fn after_a_kill_the_next_throttle_frees_the_processes_that_were_left_in_the_group() {
+    let victim = Sleeper(Command::new("sleep").arg("1000").spawn().unwrap());
+    let pid = victim.0.id();
+    let throttle = |duration: &str| {
+        let mut command = provoke(&["throttle", "--length", "40ms", "--every", "100ms", "--for"]);
+        command.arg(duration).stdout(Stdio::null());
+        command
+    };
+    let mut killed = throttle("1h")
+        .args(["--pid", &pid.to_string()])
+        .spawn()
+        .unwrap();
+    let killed_pid = killed.id();
+    let is_in = || group_of(killed_pid).is_some_and(|group| members(&group).contains(&pid));
+    if !comes_about(Some(&mut killed), is_in) {
+        println!("skipped: `throttle` is not possible here");
+        return;
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let group = group_of(killed_pid).expect("a kill leaves the group");
+    // Its busy process ends with it.
+    assert!(comes_about(None, || members(&group) == [pid]));
+
+    // Whether it has a hit depends on what else this machine does.
+    throttle("400ms").status().unwrap();
+
+    assert!(!group.exists());
+    let now_in = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    assert!(!now_in.contains("laggard-"), "{now_in}");
+}
+
+#[test]
+fn a_machine_is_not_stopped_from_inside_and_the_error_says_how_it_can_be() {
+    let output = provoke(&["steal"]).output().unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("testhost run --mode smp --stall"), "{said}");
 }

@@ -46,18 +46,24 @@ impl LiveNames {
 
     /// Looks up what a culprit needs to be named.
     pub fn learn(&mut self, culprit: &Culprit) {
-        let function = |activity: &Option<Activity>| match activity {
-            Some(
-                Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function),
-            ) => Some(*function),
-            _ => None,
-        };
-        let addresses = [
-            function(&culprit.activity),
-            function(&culprit.function),
-            culprit.frame,
-        ];
-        for address in addresses.into_iter().flatten() {
+        for activity in [culprit.activity, culprit.function].into_iter().flatten() {
+            self.learn_activity(activity);
+        }
+        self.learn_stack(culprit.frame.as_slice());
+    }
+
+    /// Looks up the function that an activity is, if it is one.
+    pub fn learn_activity(&mut self, activity: Activity) {
+        if let Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) =
+            activity
+        {
+            self.learn_stack(&[function]);
+        }
+    }
+
+    /// Looks up the kernel's functions at these addresses.
+    pub fn learn_stack(&mut self, addresses: &[Address]) {
+        for &address in addresses {
             if !self.symbols.kernel.contains_key(&address) {
                 self.look_up(address);
             }

@@ -3,7 +3,7 @@
 use laggard_model::{Activity, Address, CauseClass, Culprit, Episode, StackSample, Symbols};
 
 use super::classify::SAME_INSTANT;
-use super::{Explanation, Part, sum};
+use super::{Explanation, Part};
 
 /// Through one of these functions every page fault goes: x86, Arm, both.
 const HANDLERS: [&str; 5] = [
@@ -50,7 +50,6 @@ pub(super) fn name_page_faults(found: &mut Explanation, episode: &Episode, symbo
             part.culprit.activity = Some(Activity::PageFault);
         }
     }
-    found.causes = sum(&found.parts);
 }
 
 /// Whether a thread's own work took the part.

@@ -9,6 +9,7 @@
 mod classify;
 mod composition;
 mod context;
+mod doubt;
 mod fault;
 mod rank;
 mod rhythm;
@@ -126,6 +127,8 @@ pub fn explain_named(
 ) -> Explanation {
     let mut found = explain(episode, service, route);
     fault::name_page_faults(&mut found, episode, symbols);
+    doubt::doubt_interrupts(&mut found, episode);
+    found.causes = sum(&found.parts);
     found
 }
 

@@ -18,8 +18,8 @@ const FEWEST_VISITS: usize = 3;
 /// How far a visit may be from when it is due, s: what timers of the kernel
 /// miss by, and a few ticks.
 const TOLERANCES: [f64; 2] = [0.005, 0.02];
-/// The shortest period that is looked for, s: several tolerances.
-const SHORTEST: f64 = 0.1;
+/// The shortest period that is looked for, s: two visits.
+const SHORTEST: f64 = 0.05;
 const SEED: u64 = 1999;
 
 /// A cause that comes again and again.

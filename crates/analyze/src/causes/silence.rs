@@ -90,11 +90,12 @@ fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)>
     if stolen && evidence.steals.is_none() {
         return Some((CauseClass::Stolen, Culprit::default()));
     }
-    let middle = Nanos::from_ns(silence.from_ns.ns().midpoint(silence.to_ns.ns()));
+    // One stop from outside does not end at the same time for all CPUs.
     let still = evidence
         .still
         .iter()
-        .any(|span| span.from_ns <= middle && middle <= span.to_ns);
+        .fold(Nanos::ZERO, |sum, span| sum + common(span, silence));
+    let still = still * 2 >= length;
     let because = match evidence.smis {
         Some(smis @ 1..) => Some(format!("{smis} system management interrupts meanwhile")),
         _ if still => None,
@@ -105,6 +106,12 @@ fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)>
         ..Culprit::default()
     };
     Some((CauseClass::Stall, culprit))
+}
+
+/// For how long both last.
+fn common(one: &Span, other: &Span) -> Nanos {
+    let from = one.from_ns.max(other.from_ns);
+    one.to_ns.min(other.to_ns).saturating_sub(from)
 }
 
 /// The sample that a disabled interrupt would have delayed. An NMI is not

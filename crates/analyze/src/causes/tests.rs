@@ -424,6 +424,80 @@ fn a_silence_on_all_cpus_is_a_stall() {
 }
 
 #[test]
+fn a_silence_that_most_of_it_all_cpus_shared_is_a_stall() {
+    let class = |from, to| {
+        let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+        scene.episode.evidence.still = vec![Span {
+            from_ns: us(from),
+            to_ns: us(to),
+        }];
+        scene.main_causes()[0].0
+    };
+
+    assert_eq!(class(3_000, 18_000), CauseClass::Stall);
+    assert_eq!(class(13_000, 19_000), CauseClass::InterruptsOff);
+}
+
+/// A timer's interrupt in which `function` runs until 12 us, and which then
+/// goes on until `end`.
+fn interrupt_after(function: u64, end: i64) -> Scene {
+    let timer = Activity::Hrtimer(Address(function));
+    late_thread(9_000)
+        .switch(-500, 7, "cat", 120)
+        .event(10, Happening::Begin(TIMER))
+        .during(11, 12, timer)
+        .event(end, Happening::End(TIMER))
+        .ours(9_000)
+}
+
+fn main_named(scene: &Scene) -> Cause {
+    let symbols = Symbols::default();
+    let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
+    let sum: u64 = explained.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(sum, scene.episode.latency().ns());
+    explained.causes[0].clone()
+}
+
+#[test]
+fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside() {
+    let main = main_named(&interrupt_after(1, 8_990));
+
+    assert_eq!(main.class, CauseClass::OwnPath);
+    assert_eq!(
+        main.culprit.because.as_deref(),
+        Some("or a stop from outside")
+    );
+    assert!(main.time_ns > Nanos::from_us(8_000));
+}
+
+#[test]
+fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_follows() {
+    let softirq = Activity::Softirq(8);
+    let function = Activity::Hrtimer(Address(5));
+    let irq_work = Activity::Vector(Vector::IrqWork);
+    let scene = |next: Activity| {
+        late_thread(2_500)
+            .switch(-500, 7, "cat", 120)
+            .during(10, 15, TIMER)
+            .event(16, Happening::Begin(softirq))
+            .event(17, Happening::Begin(function))
+            .during(2_400, 2_410, next)
+            .event(2_420, Happening::End(function))
+            .event(2_430, Happening::End(softirq))
+            .ours(2_500)
+    };
+
+    let (plain, asking) = (main_named(&scene(TIMER)), main_named(&scene(irq_work)));
+
+    assert_eq!(
+        (plain.class, plain.culprit.because),
+        (CauseClass::Softirq, None)
+    );
+    assert_eq!(asking.class, CauseClass::Softirq);
+    assert!(asking.culprit.because.is_some());
+}
+
+#[test]
 fn an_idle_cpu_that_wakes_late_had_to_leave_idle() {
     let scene = late_interrupt(300, 0);
 

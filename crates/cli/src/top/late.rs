@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use laggard_analyze::causes::explain;
+use laggard_analyze::causes::explain_named;
 use laggard_measure::LiveNames;
-use laggard_model::{Batch, Cpu, Episode, Line, Nanos};
+use laggard_model::{Batch, Cpu, Episode, Happening, Line, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
 use laggard_report::{line_name, why::cause_words};
 
@@ -130,7 +130,15 @@ impl LateFinder {
 }
 
 fn causes(episode: &Episode, line: Line, names: &mut LiveNames) -> Vec<(Nanos, String)> {
-    let explained = explain(episode, line.service, line.route);
+    for event in &episode.evidence.events {
+        if let Happening::Begin(activity) = event.what {
+            names.learn_activity(activity);
+        }
+    }
+    for sample in &episode.evidence.samples {
+        names.learn_stack(&sample.kernel);
+    }
+    let explained = explain_named(episode, line.service, line.route, names.symbols());
     explained
         .causes
         .iter()

@@ -3,6 +3,7 @@
 pub(crate) mod episode;
 mod flame;
 mod perfetto;
+mod rhythms;
 mod table4;
 mod text;
 pub(crate) mod words;
@@ -10,7 +11,7 @@ mod worth;
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank, rhythm};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
     Symbols,
@@ -25,6 +26,7 @@ use crate::figures::line_name;
 pub use episode::episode_text;
 pub use flame::{FlameError, flame};
 pub use perfetto::perfetto;
+use rhythms::Rhythms;
 pub use table4::table4;
 pub use text::why_text;
 pub(crate) use words::who;
@@ -174,13 +176,14 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
         |culprit| words::who(culprit, symbols),
     );
     let duration = duration(late.manifest);
+    let mut rhythms = Rhythms::new(&explained, symbols);
     let rows: Vec<CauseRow> = ranking
         .causes
         .iter()
         .enumerate()
         .map(|(place, cause)| {
             let row = row(cause, ranking.total, duration);
-            let found = (place < RHYTHMS).then(|| rhythm(cause));
+            let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
             CauseRow {
                 rhythm: found.flatten().map(RhythmRow::from),
                 ..row

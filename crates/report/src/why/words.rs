@@ -35,6 +35,15 @@ pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     }
 }
 
+/// As [`who`], without the place in the code, which samples show here or there.
+pub(crate) fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
+    let anywhere = Culprit {
+        frame: None,
+        ..culprit.clone()
+    };
+    who(&anywhere, symbols)
+}
+
 /// A culprit in words; `None` where its class says it all.
 pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();

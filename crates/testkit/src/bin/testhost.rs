@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use laggard_model::Nanos;
-use laggard_testkit::host::{Host, Kernel, KernelName, Mode, Outcome};
+use laggard_testkit::host::{Host, InstructionTime, Kernel, KernelName, Mode, Outcome, Stall};
+use laggard_workload::disturb::{Hit, write_hits};
 
 /// Boot a Debian kernel in QEMU, run a command, bring back what it left.
 #[derive(Debug, Parser)]
@@ -38,6 +40,9 @@ struct Run {
     /// How time passes: virtual on one CPU, or real on two.
     #[arg(long, value_enum, default_value_t = Time::Icount)]
     mode: Time,
+    /// How long an instruction takes in virtual time: 1ns, 2ns, 4ns or 8ns.
+    #[arg(long, default_value = "8ns")]
+    instruction: Nanos,
     /// A program of this machine, put into /usr/bin with its libraries.
     #[arg(long)]
     program: Vec<PathBuf>,
@@ -51,6 +56,10 @@ struct Run {
     /// as 2s:20ms. Only with --mode smp.
     #[arg(long, value_name = "AT:LENGTH")]
     stall: Vec<String>,
+    /// Write each stall, as it was by the guest's clock, to this file: a line
+    /// of JSON for each CPU, as `laggard provoke --json` does.
+    #[arg(long, value_name = "FILE", requires = "stall")]
+    truth: Option<PathBuf>,
     /// More of the kernel's command line.
     #[arg(long, default_value = "")]
     append: String,
@@ -105,12 +114,19 @@ fn fetch(kernels: &[String]) -> Result<()> {
 }
 
 fn boot(run: Run) -> Result<ExitCode> {
+    let Some(instruction) = InstructionTime::new(run.instruction) else {
+        bail!(
+            "an instruction cannot take {}; use 1ns, 2ns, 4ns or 8ns",
+            run.instruction
+        );
+    };
     let kernel = Kernel::fetch(&run.kernel)?;
     let mut host = Host::new(kernel)
         .mode(match run.mode {
             Time::Icount => Mode::Icount,
             Time::Smp => Mode::Smp,
         })
+        .instruction(instruction)
         .memory_mib(run.memory)
         .seed(run.seed)
         .kernel_arguments(&run.append)
@@ -137,6 +153,12 @@ fn boot(run: Run) -> Result<ExitCode> {
     }
     let outcome = host.run()?;
     show(&outcome, run.console);
+    if let Some(path) = run.truth {
+        let hits: Vec<Hit> = outcome.stalls.iter().flat_map(Stall::hits).collect();
+        File::create(&path)
+            .and_then(|file| write_hits(&hits, file))
+            .with_context(|| format!("write `{}`", path.display()))?;
+    }
     // As a shell would: statuses above 255 do not exist.
     Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(255)))
 }

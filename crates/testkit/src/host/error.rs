@@ -79,6 +79,10 @@ pub enum RunError {
     /// The directory for the results holds those of another run.
     #[error("{0} already holds results; remove it, or name another directory")]
     ResultsExist(PathBuf),
+    /// The guest did not tell its clock, so nobody can say when, for it, a
+    /// stall was.
+    #[error("the guest did not tell its clock before and after the command")]
+    ClockUnknown,
     /// A stall was asked for in virtual time, which no guest can notice.
     #[error("a guest in virtual time cannot see a stall; use `Mode::Smp`")]
     StallUnseen,

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::Stall;
+use super::clock::GuestClock;
 use super::error::{FetchError, RunError};
 use super::qmp::Qmp;
 use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
+use super::{PlannedStall, Stall};
 
 /// What init shows when it starts the command.
 const COMMAND_BEGINS: &str = "testhost: command begins";
@@ -34,8 +35,8 @@ pub(super) fn socket(scratch: &Path) -> PathBuf {
 /// What the loop waits for.
 #[derive(Debug)]
 enum Happening {
-    /// The console shows a line.
-    Line(String),
+    /// The console shows a line, which arrived then.
+    Line(String, Instant),
     /// QEMU reports an event.
     Event(String),
     /// QEMU has closed its end of the console: it is gone.
@@ -62,6 +63,7 @@ pub(super) struct Guest {
     qmp: Qmp,
     happenings: Receiver<Happening>,
     console: String,
+    clock: GuestClock,
     scratch: PathBuf,
     booted_at: Instant,
     began_at: Option<Instant>,
@@ -103,6 +105,7 @@ impl Guest {
             qmp,
             happenings,
             console: String::new(),
+            clock: GuestClock::default(),
             scratch: scratch.into(),
             booted_at,
             began_at: None,
@@ -112,7 +115,7 @@ impl Guest {
     /// Waits until the guest has ended, and makes stalls meanwhile.
     pub(super) fn finish(
         mut self,
-        stalls: &[Stall],
+        stalls: &[PlannedStall],
         deadline: Duration,
     ) -> Result<Finished, RunError> {
         let mut planned = stalls.iter().peekable();
@@ -129,7 +132,7 @@ impl Guest {
             let wait = due.map_or(until, |due| due.min(until));
             let wait = wait.saturating_duration_since(Instant::now());
             match self.happenings.recv_timeout(wait) {
-                Ok(Happening::Line(line)) => self.show(&line),
+                Ok(Happening::Line(line, at)) => self.show(&line, at),
                 Ok(Happening::Event(event)) if event == "SHUTDOWN" => {
                     return self.collect(made);
                 }
@@ -139,11 +142,9 @@ impl Guest {
                     return Err(RunError::Qemu(format!("{words}\n{}", self.console)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if let (Some(began), Some(stall)) = (
-                        self.began_at,
-                        planned.next_if(|_| due.is_some_and(|due| due <= Instant::now())),
-                    ) {
-                        made.push(self.stall(began, stall.length)?);
+                    let is_due = due.is_some_and(|due| due <= Instant::now());
+                    if let Some(stall) = planned.next_if(|_| is_due) {
+                        made.push(self.stall(stall.length)?);
                     } else if let Some(mut input) = self.input.take() {
                         // To init, which then ends the command. A guest that
                         // cannot read it is ended after the grace.
@@ -160,9 +161,12 @@ impl Guest {
         }
     }
 
-    fn show(&mut self, line: &str) {
+    fn show(&mut self, line: &str, at: Instant) {
+        if self.clock.take(line, at, self.began_at.is_some()) {
+            return;
+        }
         if line == COMMAND_BEGINS {
-            self.began_at = Some(Instant::now());
+            self.began_at = Some(at);
         }
         self.console.push_str(line);
         self.console.push('\n');
@@ -175,9 +179,9 @@ impl Guest {
         }
     }
 
-    /// Stops QEMU by a signal. Its own `stop` command would stop the guest's
+    /// Stops QEMU by a signal; when that was, and for how long. Its own `stop` command would stop the guest's
     /// clocks as well, and the guest would see nothing.
-    fn stall(&self, began: Instant, length: Duration) -> Result<Stall, RunError> {
+    fn stall(&self, length: Duration) -> Result<(Instant, Duration), RunError> {
         let signal = |signal| {
             kill(self.process.pid(), signal).map_err(|errno| RunError::Qemu(errno.to_string()))
         };
@@ -185,22 +189,19 @@ impl Guest {
         signal(Signal::SIGSTOP)?;
         thread::sleep(length);
         signal(Signal::SIGCONT)?;
-        Ok(Stall {
-            at: from - began,
-            length: from.elapsed(),
-        })
+        Ok((from, from.elapsed()))
     }
 
     /// The guest has switched off; its memory is still there.
-    fn collect(mut self, stalls: Vec<Stall>) -> Result<Finished, RunError> {
+    fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<Finished, RunError> {
         let total = self.booted_at.elapsed();
         let page = self.scratch.join("header");
         self.qmp.save_memory(RESULTS_AT, HEADER_BYTES, &page)?;
         let bytes = fs::read(&page).map_err(RunError::io(&page))?;
         // What the console still has to say may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
-            if let Happening::Line(line) = happening {
-                self.show(&line);
+            if let Happening::Line(line, at) = happening {
+                self.show(&line, at);
             }
         }
         let header = match Header::parse(&bytes) {
@@ -217,6 +218,15 @@ impl Guest {
                 limit: LIMIT_BYTES,
             });
         }
+        let began = self.began_at.unwrap_or(self.booted_at);
+        let mut made = Vec::new();
+        for (from, length) in stalls {
+            made.push(Stall {
+                at: from - began,
+                length,
+                guest: self.clock.at(from).ok_or(RunError::ClockUnknown)?,
+            });
+        }
         let archive = self.scratch.join("results.tar");
         self.qmp
             .save_memory(RESULTS_AT + HEADER_BYTES, header.bytes, &archive)?;
@@ -224,7 +234,7 @@ impl Guest {
             header,
             archive,
             console: std::mem::take(&mut self.console),
-            stalls,
+            stalls: made,
             boot: self.began_at.map_or(total, |began| began - self.booted_at),
             total,
         })
@@ -288,7 +298,7 @@ fn watch_console(output: impl Read, sender: &Sender<Happening>) {
     {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         line.clear();
-        if sender.send(Happening::Line(text)).is_err() {
+        if sender.send(Happening::Line(text, Instant::now())).is_err() {
             return;
         }
     }

@@ -14,6 +14,8 @@ use super::results::{RESULTS_AT, RESULTS_BYTES};
 use super::tools::Tools;
 
 const INIT: &str = include_str!("init.sh");
+/// How often a guest tells its clock: one of so many arrives soon.
+const CLOCK_READINGS: u8 = 20;
 
 /// What a guest is to find in its file system.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct Contents<'a> {
     pub(super) edu: bool,
     /// How long it waits after boot for its kernel to come to rest.
     pub(super) settle: Duration,
+    /// Whether it tells its clock, before and after the command.
+    pub(super) tells_time: bool,
 }
 
 impl Contents<'_> {
@@ -50,10 +54,11 @@ impl Contents<'_> {
             &[]
         };
         let settings = format!(
-            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\n",
+            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\nCLOCKS={}\n",
             modules.join(" "),
             u8::from(self.edu),
             self.settle.as_secs(),
+            if self.tells_time { CLOCK_READINGS } else { 0 },
         );
         let os = "NAME='laggard test host'\nID=testhost\nPRETTY_NAME='laggard test host'\n";
         for (name, mode, content) in [

@@ -17,6 +17,7 @@
 
 mod apt;
 mod cache;
+mod clock;
 mod cpio;
 mod error;
 mod guest;
@@ -29,6 +30,8 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use laggard_model::{Cpu, Nanos};
+use laggard_workload::disturb::{Hit, Kind};
 use tempfile::TempDir;
 
 pub use error::{FetchError, RunError};
@@ -51,6 +54,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// How many CPUs it has.
+    const fn cpus(self) -> u32 {
+        match self {
+            Self::Icount => 1,
+            Self::Smp => 2,
+        }
+    }
+
     /// For seconds after boot, 6.12 still delays threads by up to 0.9 ms.
     /// Waiting costs nothing in virtual time.
     const fn settle(self) -> Duration {
@@ -58,6 +69,28 @@ impl Mode {
             Self::Icount => 5,
             Self::Smp => 1,
         })
+    }
+}
+
+/// How long an instruction takes in virtual time: a power of two of ns. The
+/// shorter, the less of the time programs take that measure, and the longer the
+/// host's own work takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct InstructionTime {
+    shift: u32,
+}
+
+impl Default for InstructionTime {
+    fn default() -> Self {
+        Self { shift: 3 }
+    }
+}
+
+impl InstructionTime {
+    /// 1, 2, 4 or 8 ns; `None`: it can be none of other times.
+    pub fn new(time: Nanos) -> Option<Self> {
+        let ns = time.ns();
+        (ns.is_power_of_two() && ns <= 8).then(|| Self { shift: ns.ilog2() })
     }
 }
 
@@ -69,6 +102,31 @@ pub struct Stall {
     /// How long, from before the signal that stops to after the one that
     /// continues.
     pub length: Duration,
+    /// When, by the guest's `CLOCK_MONOTONIC`; too early by the time in which
+    /// a line of its console comes here, some tenths of a millisecond.
+    pub guest: Nanos,
+}
+
+impl Stall {
+    /// The truth in the form in which `laggard provoke` writes it: one hit for
+    /// each CPU, since all of them stood still.
+    pub fn hits(&self) -> Vec<Hit> {
+        let hit = |cpu| Hit {
+            kind: Kind::Steal,
+            start_ns: self.guest,
+            length_ns: self.length.into(),
+            cpu: Cpu(cpu),
+        };
+        (0..Mode::Smp.cpus()).map(hit).collect()
+    }
+}
+
+/// A stall that is to be made.
+#[derive(Clone, Copy, Debug)]
+struct PlannedStall {
+    /// When, after the command began.
+    at: Duration,
+    length: Duration,
 }
 
 /// A machine to be booted once.
@@ -76,6 +134,7 @@ pub struct Stall {
 pub struct Host {
     kernel: Kernel,
     mode: Mode,
+    instruction: InstructionTime,
     memory_mib: u64,
     seed: u64,
     edu: bool,
@@ -83,7 +142,7 @@ pub struct Host {
     files: Vec<(PathBuf, String)>,
     programs: Vec<PathBuf>,
     command: String,
-    stalls: Vec<Stall>,
+    stalls: Vec<PlannedStall>,
     deadline: Duration,
     results: Option<PathBuf>,
 }
@@ -94,6 +153,7 @@ impl Host {
         Self {
             kernel,
             mode: Mode::Icount,
+            instruction: InstructionTime::default(),
             memory_mib: 512,
             seed: 1,
             edu: false,
@@ -111,6 +171,13 @@ impl Host {
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// How long an instruction takes in [`Mode::Icount`]; 8 ns unless told.
+    #[must_use]
+    pub fn instruction(mut self, time: InstructionTime) -> Self {
+        self.instruction = time;
         self
     }
 
@@ -172,7 +239,7 @@ impl Host {
     /// with [`Mode::Smp`]: virtual time stands still while QEMU does.
     #[must_use]
     pub fn stall_at(mut self, at: Duration, length: Duration) -> Self {
-        self.stalls.push(Stall { at, length });
+        self.stalls.push(PlannedStall { at, length });
         self.stalls.sort_by_key(|stall| stall.at);
         self
     }
@@ -217,6 +284,7 @@ impl Host {
             command: &self.command,
             edu: self.edu,
             settle: self.mode.settle(),
+            tells_time: !self.stalls.is_empty(),
         }
         .write(&initramfs)?;
         // QEMU puts it at the end of memory; the kernel keeps it there while
@@ -307,17 +375,17 @@ impl Host {
             "-qmp",
             format!("unix:{},server=on,wait=on", socket.display()),
         );
+        option("-smp", self.mode.cpus().to_string());
         match self.mode {
             Mode::Icount => {
-                option("-smp", "1".into());
                 option("-accel", "tcg,thread=single".into());
-                option("-icount", "shift=3,sleep=off".into());
+                let shift = self.instruction.shift;
+                option("-icount", format!("shift={shift},sleep=off"));
                 // A date of its own, else today's would be the one input that
                 // differs from run to run.
                 option("-rtc", "base=2026-01-01,clock=vm".into());
             }
             Mode::Smp => {
-                option("-smp", "2".into());
                 option("-accel", "tcg,thread=multi".into());
             }
         }

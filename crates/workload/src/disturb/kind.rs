@@ -38,11 +38,14 @@ pub enum Kind {
     IrqsOff,
     /// A timer is served only on a hidden tick.
     Tick,
+    /// The hypervisor stops the machine. Only made from outside, on a test
+    /// host.
+    Steal,
 }
 
 impl Kind {
     /// Every fault.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Thread,
         Self::Queue,
         Self::Throttle,
@@ -56,6 +59,7 @@ impl Kind {
         Self::Irq,
         Self::IrqsOff,
         Self::Tick,
+        Self::Steal,
     ];
 
     /// The name by which a user asks for it.
@@ -74,6 +78,7 @@ impl Kind {
             Self::Irq => "irq",
             Self::IrqsOff => "irqs-off",
             Self::Tick => "tick",
+            Self::Steal => "steal",
         }
     }
 
@@ -103,6 +108,7 @@ impl Kind {
                 "a thread computes with interrupts disabled: delays everything on its CPU"
             }
             Self::Tick => "a timer is served only on a tick of 976.5625 us: its own waits are late",
+            Self::Steal => "the hypervisor stops the machine: only on test hosts, from outside",
         }
     }
 
@@ -151,7 +157,7 @@ impl fmt::Display for Kind {
 /// No fault has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is not a known fault; use thread, queue, throttle, rt-throttle, page-fault, lock, lock-pi, net, preempt-off, softirq, irq, irqs-off or tick"
+    "`{0}` is not a known fault; use thread, queue, throttle, rt-throttle, page-fault, lock, lock-pi, net, preempt-off, softirq, irq, irqs-off, tick or steal"
 )]
 pub struct UnknownKind(pub String);
 

@@ -140,6 +140,7 @@ pub fn run_telling(
         Kind::Irq => kernel::run(&site, kernel::Context::Irq),
         Kind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
         Kind::Tick => tick::run(&site),
+        Kind::Steal => Err(Refused::FromOutside.into()),
     }
 }
 

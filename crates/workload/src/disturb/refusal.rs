@@ -101,6 +101,11 @@ pub enum Refused {
         /// What was asked for.
         every: Nanos,
     },
+    /// A machine cannot do that to itself.
+    #[error(
+        "steal: a machine cannot stop itself from inside; stop a test host from outside, with `testhost run --mode smp --stall 2s:20ms --truth hits.jsonl` (docs/provoke.md)"
+    )]
+    FromOutside,
     /// The kernel has no such quota.
     #[error(
         "throttle: the kernel takes periods from 1ms to 1s that leave at least 1ms for running; {length} every {every} is not one"
@@ -133,6 +138,9 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
         duration,
         ..
     } = plan;
+    if kind == Kind::Steal {
+        return Err(Refused::FromOutside);
+    }
     if kind.has_own_period() {
         return Ok(());
     }
@@ -248,6 +256,13 @@ mod tests {
             "net: with a hit every 60s there is none in 60s; go on for longer than 60s"
         );
         assert_eq!(check_for(&plan(Kind::Net, 7, 59_999), 2), Ok(()));
+    }
+
+    #[test]
+    fn a_machine_does_not_stop_itself_and_is_told_who_can() {
+        let err = check_for(&plan(Kind::Steal, 20, 500), 2).unwrap_err();
+
+        assert!(err.to_string().contains("testhost run"), "{err}");
     }
 
     #[test]

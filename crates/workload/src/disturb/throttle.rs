@@ -23,8 +23,9 @@ const POLL: Nanos = Nanos::from_us(500);
 /// Where other work leaves the group less than its quota, it is never
 /// stopped, and there are no hits.
 ///
-/// The length of each hit is the kernel's own figure. Its end, and so its
-/// start, is when that figure was seen to have grown.
+/// The length of each hit is the kernel's own figure, which adds up the CPUs
+/// on which the group was stopped. Its end, and so its start, is when that
+/// figure was seen to have grown.
 pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let plan = site.plan;
     let group = Group::new(plan.every.saturating_sub(plan.length), plan.every)
@@ -41,7 +42,12 @@ pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             .bring(&group, pid)
             .map_err(site.needs(format!("move process {pid} into the control group")))?;
     }
-    let hits = watch(site, &group)?;
+    // A normal thread would have to wait for its turn, on a busy machine for
+    // longer than a stop lasts.
+    let hits = site.in_thread(|| {
+        site.place(ABOVE_ALL)?;
+        watch(site, &group)
+    })?;
     guests
         .take_back()
         .map_err(site.needs("move the processes back to their control group"))?;

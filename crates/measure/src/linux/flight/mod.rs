@@ -10,6 +10,7 @@ mod record;
 mod ring;
 mod stacks;
 mod steal;
+mod still;
 
 use std::os::fd::AsFd;
 
@@ -30,6 +31,7 @@ use record::RECORD_WORDS;
 use ring::Rings;
 use stacks::StackSampler;
 use steal::StealClock;
+use still::common_silences;
 
 /// How many records all rings together may have: 128 MiB.
 const ALL_RECORDS: usize = 1 << 22;
@@ -188,45 +190,28 @@ impl FlightRecorder {
     /// Spans in which this CPU was silent, longer than the sampler ever is,
     /// and every other one too.
     fn still(&self, cpu: Cpu, evidence: &Evidence, stacks: &StackSampler) -> Vec<Span> {
-        let others: Vec<u32> = self
-            .cpus
-            .as_slice()
-            .iter()
-            .filter(|other| **other != cpu)
-            .map(|other| other.0)
-            .collect();
-        if others.is_empty() || stacks.sampler == Sampler::Nmi {
+        if self.cpus.len() < 2 || stacks.sampler == Sampler::Nmi {
             return Vec::new();
         }
-        // CPUs stop and go on again at slightly different times.
-        let slack = stacks.period;
-        let mut times: Vec<Nanos> = evidence.events.iter().map(|event| event.at_ns).collect();
-        times.extend(evidence.samples.iter().map(|sample| sample.at_ns));
-        times.sort_unstable();
-        let silent = times
-            .windows(2)
-            .filter(|two| two[1] >= evidence.from_ns && two[1] > two[0] + slack * 3)
-            .map(|two| Span {
-                from_ns: two[0],
-                to_ns: two[1],
-            });
-        let mut still: Vec<Span> = silent.collect();
-        for other in others {
-            let Some(first) = still.first().copied() else {
-                break;
-            };
-            let signs = self.signs_of_life(other, first.from_ns, evidence, stacks);
-            still.retain(|span| {
-                let within = |at: &Nanos| *at > span.from_ns + slack && *at + slack < span.to_ns;
-                signs
-                    .as_ref()
-                    .is_some_and(|signs| !signs.iter().any(within))
-            });
+        let mut signs: Vec<Nanos> = evidence.events.iter().map(|event| event.at_ns).collect();
+        signs.extend(evidence.samples.iter().map(|sample| sample.at_ns));
+        signs.sort_unstable();
+        let least = stacks.period * 3;
+        let alone = common_silences(&signs, &[], evidence.from_ns, least);
+        let Some(first) = alone.first() else {
+            return alone;
+        };
+        let others = self.cpus.as_slice().iter().filter(|other| **other != cpu);
+        let others: Option<Vec<Vec<Nanos>>> = others
+            .map(|other| self.signs_of_life(other.0, first.from_ns, evidence, stacks))
+            .collect();
+        match others {
+            Some(others) => common_silences(&signs, &others, evidence.from_ns, least),
+            None => Vec::new(),
         }
-        still
     }
 
-    /// When a CPU did anything from `from` to the end of the evidence; `None`:
+    /// When a CPU did anything from `from` to the end of the evidence, in order; `None`:
     /// not known any more.
     fn signs_of_life(
         &self,
@@ -242,6 +227,7 @@ impl FlightRecorder {
         let samples = stacks.samples(cpu, from, to);
         let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
         signs.extend(events.records.iter().map(|words| record::time(words)));
+        signs.sort_unstable();
         (!events.overwritten).then_some(signs)
     }
 
