@@ -14,6 +14,18 @@ pub struct LateJobs {
     pub episodes: Vec<f64>,
 }
 
+impl LateJobs {
+    /// The length of each run of consecutive misses.
+    pub(super) fn runs(&self) -> impl Iterator<Item = usize> + '_ {
+        let begins = self.episodes.iter();
+        let ends = self.episodes.iter().skip(1).copied().chain([f64::INFINITY]);
+        let before = |at: f64| self.misses.partition_point(|&miss| miss < at);
+        begins
+            .zip(ends)
+            .map(move |(&begin, end)| before(end) - before(begin))
+    }
+}
+
 /// Means over replays from several phases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanReplay {

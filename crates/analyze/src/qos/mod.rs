@@ -12,6 +12,7 @@ mod expectation;
 mod late;
 mod outlook;
 mod rule;
+mod runs;
 mod series;
 mod stalls;
 
