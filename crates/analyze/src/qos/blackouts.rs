@@ -52,7 +52,8 @@ pub fn replay_blackouts(
     })
 }
 
-pub(super) fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
+/// That blackouts ascend and do not overlap.
+pub(crate) fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
     let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
     finite("blackouts", &edges)?;
     ascending("edges of blackouts", &edges)

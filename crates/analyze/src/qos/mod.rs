@@ -16,6 +16,7 @@ mod runs;
 mod series;
 mod stalls;
 
+pub(crate) use blackouts::check as check_blackouts;
 pub use blackouts::{BlackoutReplay, replay_blackouts};
 pub use bounds::{Blackout, BlackoutBounds, blackout_bounds, blackouts_of};
 pub use buffering::Buffering;
