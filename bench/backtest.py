@@ -13,8 +13,10 @@ A return level is exceeded once per horizon on average, so the largest latency
 of a block lies above it with probability 1 - 1/e (63 %), and above the upper
 limit of its interval less often. Counted is therefore not only how many maxima
 lie in the interval but whether more lie above the upper limit than that allows
-(binomial, one-sided): a forecast that promises too much. The services share
-their stalls, so their rows are not independent.
+(binomial, one-sided): a forecast that promises too much, by chance in up to 5 %
+of the rows. The services share their stalls, so their rows are not independent.
+A method with a question mark is a forecast with a doubt: laggard says that the
+peaks are not those of a steady process and that the interval may be too narrow.
 """
 import collections
 import json
@@ -98,16 +100,20 @@ def back_test(program, load, first, second):
                 max(piece[4].get(line, 0) for piece in block) for block in blocks
             ])
             false = tail(above, len(blocks), ABOVE_LEVEL) < SIGNIFICANT
-            totals.update(maxima=len(blocks), below=below, inside=inside, above=above, false=false)
+            doubt = bool(cell["doubts"])
+            totals.update(maxima=len(blocks), below=below, inside=inside, above=above, false=false,
+                          doubted=doubt, false_doubted=false and doubt)
             level, low, high = (cell[key] / 1e6 for key in ("level_ns", "low_ns", "high_ns"))
             route = "" if line[1] == "direct" else f" {line[1]}"
-            print(f"| {seconds / 60:.0f} min | {line[0]}{route} | {cell['method']} "
+            print(f"| {seconds / 60:.0f} min | {line[0]}{route} | {cell['method']}{'?' if doubt else ''} "
                   f"| {level:.3g} ms ({low:.3g} to {high:.3g}) | {len(blocks)} | {below} "
                   f"| {inside} | {above} | {'yes' if false else 'no'} |")
     given = totals["cells"] - totals["refused"]
     print(f"\n{load}: {totals['cells']} cells, {totals['refused']} refused, {given} forecasts; of "
           f"{totals['maxima']} maxima {totals['below']} below, {totals['inside']} inside, "
-          f"{totals['above']} above; {totals['false']} forecasts promised too much")
+          f"{totals['above']} above; {totals['false']} forecasts promised too much "
+          f"({totals['false_doubted']} of the {totals['doubted']} with a doubt); by chance up to "
+          f"{SIGNIFICANT * given:.0f} may")
 
 
 def count(cell, maxima):

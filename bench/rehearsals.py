@@ -1,36 +1,42 @@
 #!/usr/bin/env python3
 """Predicted against counted misses: for each load one recording, then rehearsals.
 
-usage: rehearsals.py LAGGARD FOLDER LOAD ...
+usage: rehearsals.py LAGGARD FOLDER [LOAD ...]
 
 Each rehearsal runs one task on each of two CPUs, so that neither is in the
-other's way. The recordings and results stay in FOLDER; a table in Markdown of
-all results there goes to standard output.
+other's way; with two loads (`fileio kernel` unless named) there are 20, in 11
+minutes. The recordings and results stay in FOLDER; tables in Markdown of all
+results there, as in docs/rehearse.md, go to standard output.
 """
 import glob
 import json
 import os
+import platform
 import subprocess
 import sys
+import time
 
-RECORD = "60s"
-REHEARSE = "30s"
+LOADS = ["fileio", "kernel"]
+RECORD = "80s"
+REHEARSE = "40s"
 PERIOD = "500us"
-# (period, compute, buffers or None, deadline or None) of both tasks.
+# What runs the tasks; the first of each pair on CPU 0, the second on CPU 1.
+FAST = ("fifo:80", "softirq")
+ORDINARY = ("other", "worker")
+# (period, compute, buffers or None, deadline or None) of both tasks, and their levels.
 STREAMS = [
-    ("2ms", "400us", None, "2ms"),
-    ("4ms", "1ms", 2, None),
-    ("6ms", "1.5ms", 3, None),
-    ("10ms", "2ms", 4, None),
+    ("2ms", "400us", None, "2ms", FAST),
+    ("4ms", "1ms", 2, None, FAST),
+    ("6ms", "1.5ms", 3, None, FAST),
+    ("10ms", "2ms", 4, None, FAST),
+    ("20ms", "2ms", 2, None, ORDINARY),
 ]
-# What runs them, and where.
-LEVELS = [("fifo:80", 0), ("softirq", 1)]
 
 
 def task_file(folder, index):
-    period, compute, buffers, deadline = STREAMS[index]
+    period, compute, buffers, deadline, levels = STREAMS[index]
     text = ""
-    for service, cpu in LEVELS:
+    for cpu, service in enumerate(levels):
         text += f'[[task]]\nname = "{service}"\nservice = "{service}"\ncpu = {cpu}\n'
         text += f'period = "{period}"\ncompute = "{compute}"\n'
         text += f"buffers = {buffers}\n" if buffers else f'deadline = "{deadline}"\n'
@@ -49,7 +55,7 @@ def run(command):
 def rehearse(laggard, folder, load):
     before = os.path.join(folder, f"{load}.laggard")
     run([laggard, "record", "-q", "-o", before, "--load", load, "--duration", RECORD,
-         "--period", PERIOD, "--episodes", "off", "--services", "softirq,fifo:80"])
+         "--period", PERIOD, "--episodes", "off", "--services", ",".join(["fifo:80", "softirq", *ORDINARY])])
     for index in range(len(STREAMS)):
         out = os.path.join(folder, f"{load}-{index}.laggard")
         run([laggard, "rehearse", task_file(folder, index), "--load", load, "--from", before,
@@ -82,11 +88,10 @@ def worst(rows, predicted, key, least):
     return f"{max(known):.2f} of {len(known)}" if known else "-"
 
 
-def table(folder):
+def table(rows):
     print("| load | runs as | period, work, deadline (ms) | underruns predicted | counted | | factor |"
           " paper's rule | factor | late jobs predicted | counted | |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    rows = list(results(folder))
     for load, task in rows:
         count = task["count"]
         times = ", ".join(ms(count[key]) for key in ("period_ns", "compute_ns", "deadline_ns"))
@@ -97,6 +102,9 @@ def table(folder):
     inside = sum(task["verdict"] == "inside" for _, task in rows)
     late = sum(task["late_verdict"] == "inside" for _, task in rows)
     print(f"\n{len(rows)} rehearsals; inside the interval: underruns {inside}, late jobs {late}.")
+
+
+def summary(rows):
     for least in (0, 5):
         ours = worst(rows, lambda task: task["predicted_failures"]["mean"], "factor", least)
         paper = worst(rows, lambda task: task["paper_failures"], "paper_factor", least)
@@ -106,11 +114,22 @@ def table(folder):
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    laggard, folder, loads = sys.argv[1], sys.argv[2], sys.argv[3:]
+    laggard, folder, loads = sys.argv[1], sys.argv[2], sys.argv[3:] or LOADS
     os.makedirs(folder, exist_ok=True)
+    start = time.monotonic()
     for load in loads:
         rehearse(laggard, folder, load)
-    table(folder)
+    print(f"{time.strftime('%d %B %Y')}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}: for each"
+          f" load one recording of {RECORD} (`--period {PERIOD}`), then rehearsals of {REHEARSE};"
+          f" {(time.monotonic() - start) / 60:.0f} minutes, load average at the end {os.getloadavg()[2]:.1f}.\n")
+    rows = list(results(folder))
+    ordinary = [row for row in rows if row[1]["count"]["service"] in ORDINARY]
+    fast = [row for row in rows if row not in ordinary]
+    table(fast)
+    summary(fast)
+    if ordinary:
+        print("\nA normal thread and a work item:\n")
+        table(ordinary)
 
 
 if __name__ == "__main__":

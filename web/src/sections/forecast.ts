@@ -51,7 +51,7 @@ function ofLoad(load: LoadForecast): HTMLElement {
   };
   const periodic = services.flatMap((service) =>
     service.periodic.map(
-      ({ period_ns, hits, p }) => `${lineName(service)}: something comes every ${meanTime(period_ns)}, seen ${count(hits)} times (p ${p.toFixed(3)} by chance).`,
+      ({ period_ns, hits, p }) => `${lineName(service)}: something comes every ${meanTime(period_ns)}, seen ${count(hits)} times (by chance: p at most ${Math.max(p, 0.001).toFixed(3)}).`,
     ),
   );
   const use = `${usage.hours_per_day} hours a day, ${usage.days_per_week} days a week, one measured hour for ${usage.compression} of it (${load.usage_from})`;

@@ -5,6 +5,7 @@
 //! raw exceedances, which come in bursts and make every interval too narrow.
 
 mod binomial;
+mod compound;
 mod dispersion;
 mod order;
 mod power;
@@ -12,6 +13,7 @@ mod prediction;
 mod rate;
 mod ratio;
 
+pub use compound::{SizedEvents, predicted_sum};
 pub use dispersion::{Dispersion, dispersion_index};
 pub use order::{QuantileBounds, quantile_interval, quantile_interval_of_sorted};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};

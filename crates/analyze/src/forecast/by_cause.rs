@@ -1,8 +1,11 @@
 //! The return level of peaks that several causes made (METHODS 2.7).
 //!
 //! Peaks are put together by cause, a cause with too few by its class, and
-//! what still has too few with all others. Each group is periodic, or has a
-//! Pareto tail, or the forecast is refused; together they are a [`Mixture`].
+//! what still has too few with all others, and so have those of unknown cause.
+//! Each group is periodic, or has a Pareto tail, or the forecast is refused;
+//! together they are a [`Mixture`]. For that, a group need not be one cause: it
+//! must come at random, at a steady rate, with a tail of one form, and that is
+//! tested.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +25,8 @@ const SEARCHED: usize = 60;
 const TOLERANCES: [f64; 2] = [5e6, 20e6];
 /// The shortest period that is looked for, ns: several tolerances.
 const SHORTEST: f64 = 0.2e9;
-/// So many peaks may be of unknown cause at most.
+/// With more peaks of unknown cause than this, and too few of them for a tail
+/// of their own, there is no forecast.
 const MOST_UNKNOWN: f64 = 0.05;
 
 /// Peaks and what is known of their causes.
@@ -76,7 +80,7 @@ pub fn level_by_cause(
     };
     let unknown = known.causes.iter().filter(|one| one.is_none()).count();
     let share = unknown as f64 / known.causes.len().max(1) as f64;
-    if share > MOST_UNKNOWN {
+    if share > MOST_UNKNOWN && unknown < settings.fewest_peaks {
         return Err(of_all(Reason::CausesUnknown { share }));
     }
     let factor = horizon / known.peaks.exposure();
@@ -324,6 +328,20 @@ mod tests {
         let refused = forecast(&all, &causes, 10.0, 1.0).unwrap_err();
 
         assert!(matches!(refused.reason, Reason::CausesUnknown { .. }));
+    }
+
+    #[test]
+    fn enough_peaks_of_unknown_cause_have_a_tail_of_their_own() {
+        let all = hour(400, false);
+        let mut causes = known(&all);
+        for one in causes.iter_mut().step_by(4) {
+            *one = None;
+        }
+
+        let (found, sources) = forecast(&all, &causes, 10.0, 1.0).unwrap();
+
+        assert_eq!(sources, [CauseSource::Cause(0), CauseSource::Others]);
+        assert!(found.interval.contains(found.value));
     }
 
     #[test]

@@ -23,13 +23,30 @@ pub fn false_alarm(
     rounds: usize,
     seed: u64,
 ) -> Result<f64, InputError> {
+    alarm_below(f64::INFINITY, score, events, search, (rounds, seed))
+}
+
+/// As [`false_alarm`]; what is above `most` is not looked at to the end, and is
+/// told as some number above it (Besag & Clifford 1991): most combs of random
+/// times are seen to be one after a few rounds.
+pub(super) fn alarm_below(
+    most: f64,
+    score: f64,
+    events: usize,
+    search: &CombSearch,
+    (rounds, seed): (usize, u64),
+) -> Result<f64, InputError> {
     positive("exposure", search.exposure)?;
     positive("rounds", rounds as f64)?;
     let mut times = vec![0.0; events];
     at_least("events", &times, 1)?;
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut as_good = 0;
+    let p = |as_good: u32| (f64::from(as_good) + 1.0) / (rounds as f64 + 1.0);
     for _ in 0..rounds {
+        if p(as_good) > most {
+            break;
+        }
         for time in &mut times {
             *time = random.random::<f64>() * search.exposure;
         }
@@ -39,7 +56,19 @@ pub fn false_alarm(
             as_good += 1;
         }
     }
-    Ok((f64::from(as_good) + 1.0) / (rounds as f64 + 1.0))
+    Ok(p(as_good))
+}
+
+/// The fit of a comb finds more than the comb of two events does; this is far
+/// more than it was seen to.
+const FITTED: f64 = 1e3;
+
+/// An upper limit of [`false_alarm`] without drawing: the chance of one comb
+/// through two of the events (its score), times how many such combs there are.
+pub(super) fn most_likely_alarm(score: f64, events: usize, search: &CombSearch) -> f64 {
+    let events = events as f64;
+    let tried = events * (events - 1.0) / 2.0 * f64::from(search.most_teeth_apart);
+    FITTED * tried * 10_f64.powf(-score)
 }
 
 #[cfg(test)]
@@ -57,6 +86,43 @@ mod tests {
                 let p = false_alarm(3.0, events, &search, 399, 1).unwrap();
 
                 assert!(p <= 0.03, "{p} for {events} events, {tolerance}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_looked_at_to_the_end_is_the_same() {
+        let search = CombSearch::new(30.0, 0.02, 0.5);
+        for score in [0.1, 1.0, 2.0, 3.0, 5.0] {
+            let whole = false_alarm(score, 8, &search, 199, 3).unwrap();
+
+            let found = alarm_below(0.05, score, 8, &search, (199, 3)).unwrap();
+
+            assert!(
+                if whole <= 0.05 {
+                    found == whole
+                } else {
+                    found > 0.05
+                },
+                "{score}: {found}, {whole}"
+            );
+        }
+    }
+
+    #[test]
+    fn chance_is_never_above_its_limit() {
+        for events in [6, 12] {
+            let search = CombSearch::new(30.0, 0.02, 0.2);
+            for score in [2.0, 3.0, 4.0, 5.0] {
+                let found = false_alarm(score, events, &search, 999, 7).unwrap();
+
+                // The found one counts as one of 1,000.
+                let drawn = found - 1.0 / 1_000.0;
+                let limit = most_likely_alarm(score, events, &search) / FITTED;
+                assert!(
+                    drawn <= limit,
+                    "{drawn} above {limit} for {events} events, {score}"
+                );
             }
         }
     }

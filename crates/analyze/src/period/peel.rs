@@ -1,6 +1,7 @@
 //! All periodic sources, one after the other (METHODS 3.1).
 
-use super::{Comb, CombSearch, false_alarm, find_comb};
+use super::alarm::{alarm_below, most_likely_alarm};
+use super::{Comb, CombSearch, find_comb};
 use crate::InputError;
 use crate::input::{at_least, probability};
 
@@ -80,8 +81,17 @@ fn clearest(times: &[f64], how: &SourceSearch) -> Result<Option<PeriodicSource>,
         let Some(comb) = find_comb(times, search)? else {
             continue;
         };
-        let alone = false_alarm(comb.score, times.len(), search, how.rounds, how.seed)?;
-        let p = (alone * how.searches.len() as f64).min(1.0);
+        let paid = how.searches.len() as f64;
+        let most = how.alpha / paid;
+        // A clear comb need not be drawn against, which takes longest.
+        let limit = most_likely_alarm(comb.score, times.len(), search);
+        let alone = if limit <= most {
+            limit
+        } else {
+            let draws = (how.rounds, how.seed);
+            alarm_below(most, comb.score, times.len(), search, draws)?
+        };
+        let p = (alone * paid).min(1.0);
         let is_better = best
             .as_ref()
             .is_none_or(|best| p < best.p || (p <= best.p && comb.score > best.comb.score));

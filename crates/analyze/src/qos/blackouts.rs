@@ -16,15 +16,6 @@ pub struct BlackoutReplay {
     pub responses: Vec<f64>,
 }
 
-/// Means over replays from several phases.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MeanReplay {
-    /// Jobs that missed.
-    pub misses: f64,
-    /// Runs of consecutive misses.
-    pub episodes: f64,
-}
-
 /// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
 /// every buffer period after it, are served in order, each takes the compute
 /// time and `base` more (the ordinary latency), and nothing runs in a blackout.
@@ -61,33 +52,8 @@ pub fn replay_blackouts(
     })
 }
 
-/// The mean of [`replay_blackouts`] over `phases` phases, equally spaced over
-/// one buffer period; 16 or more are enough (METHODS 1.4).
-///
-/// # Errors
-/// As [`replay_blackouts`], or with no phase.
-pub fn replay_over_phases(
-    blackouts: &[Blackout],
-    until: f64,
-    buffering: Buffering,
-    phases: u32,
-    base: f64,
-) -> Result<MeanReplay, InputError> {
-    let count = positive("number of phases", f64::from(phases))?;
-    let (mut misses, mut episodes) = (0, 0);
-    for index in 0..phases {
-        let phase = (f64::from(index) + 0.5) / count * buffering.period();
-        let replay = replay_blackouts(blackouts, until, buffering, phase, base)?;
-        misses += replay.misses;
-        episodes += replay.episodes;
-    }
-    Ok(MeanReplay {
-        misses: misses as f64 / count,
-        episodes: episodes as f64 / count,
-    })
-}
-
-pub(super) fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
+/// That blackouts ascend and do not overlap.
+pub(crate) fn check(blackouts: &[Blackout]) -> Result<(), InputError> {
     let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
     finite("blackouts", &edges)?;
     ascending("edges of blackouts", &edges)
@@ -189,37 +155,5 @@ mod tests {
         let overlapping = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
 
         assert!(replay_blackouts(&overlapping, 10.0, buffering(), 0.0, 0.0).is_err());
-    }
-
-    /// METHODS 1.4: predicted and simulated misses of isolated stalls.
-    #[test]
-    fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
-        use crate::qos::failures_of_isolated_stalls;
-        use rand::{RngExt, SeedableRng};
-
-        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
-        let (gap, stalls) = (400.0, 2_000);
-        let lengths: Vec<f64> = (0..stalls)
-            .map(|_| 8.0 - 5.0 * (1.0 - random.random::<f64>()).ln())
-            .collect();
-        let blackouts: Vec<Blackout> = (0_u32..)
-            .zip(&lengths)
-            .map(|(index, length)| {
-                let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
-                let end = start + length;
-                Blackout { start, end }
-            })
-            .collect();
-        let until = gap * f64::from(stalls);
-
-        let replay = replay_over_phases(&blackouts, until, buffering(), 16, 0.0).unwrap();
-
-        let predicted = failures_of_isolated_stalls(1.0 / gap, &lengths, buffering()).unwrap();
-        let (episodes, misses) = (
-            replay.episodes / (predicted.episode_rate * until),
-            replay.misses / (predicted.miss_rate * until),
-        );
-        assert!((episodes - 1.0).abs() < 0.03, "episodes {episodes}");
-        assert!((misses - 1.0).abs() < 0.03, "misses {misses}");
     }
 }

@@ -1,8 +1,9 @@
 //! How many failures a run of known length will count, with an interval.
 
-use super::outlook::{PHASES, dispersion, failures_in};
-use super::{Buffering, LateJobs, MeanReplay, Observed, late_over_phases};
-use crate::counts::predicted_count;
+use super::outlook::dispersion;
+use super::runs::{Pick, Runs};
+use super::{Buffering, LateJobs, Observed};
+use crate::counts::{SizedEvents, predicted_count, predicted_sum};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
@@ -28,9 +29,10 @@ pub struct Expectation {
 /// What a stream of jobs will count in `horizon`, one CPU, after what was
 /// `observed`, if nothing else changes.
 ///
-/// The interval reaches from the prediction limit of a count by blackouts that
-/// are never too long to that by those never too short, each widened by how
-/// much more the counts varied over the observation than Poisson's.
+/// The intervals reach from the prediction limit of a count by blackouts that
+/// are never too long to that by those never too short. That of failures holds
+/// how little is known of their rate, how a count varies even at a known one,
+/// and that they come in bursts; that of late jobs also how long runs are.
 ///
 /// # Errors
 /// When there is nothing observed or a number is out of its range.
@@ -43,34 +45,92 @@ pub fn expectation(
     at_least("observed CPUs", observed, 1)?;
     positive("horizon", horizon)?;
     let exposure = positive("exposure", observed.iter().map(|one| one.exposure).sum())?;
-    let (mut inner, mut middle, mut outer) = (Vec::new(), Vec::new(), Vec::new());
-    for one in observed {
-        let replay =
-            |blackouts| late_over_phases(blackouts, one.exposure, buffering, PHASES, one.base);
-        inner.push(replay(&one.blackouts.inner)?);
-        middle.push(replay(&one.blackouts.middle)?);
-        outer.push(replay(&one.blackouts.outer)?);
-    }
-    let expected = |count: fn(MeanReplay) -> f64, times: fn(&LateJobs) -> &[f64]| {
-        let sum = |replays: &[MeanReplay]| replays.iter().map(|&one| count(one)).sum::<f64>();
+    let picks: [Pick; 3] = [|all| &all.inner, |all| &all.middle, |all| &all.outer];
+    let [inner, middle, outer] = picks.map(|pick| {
+        let list = List::of(observed, pick, buffering)?;
+        let failures = list.failures(exposure, horizon, confidence)?;
+        let misses = list.misses(observed, buffering, (exposure, horizon), confidence)?;
+        Ok::<_, InputError>((list.runs, failures, misses))
+    });
+    let (inner, (runs, failures, misses), outer) = (inner?, middle?, outer?);
+    let expected = |mean: f64, intervals: [Interval; 3]| Expected {
+        mean: mean / exposure * horizon,
         // Longer blackouts can join two episodes to one.
-        let sums = [sum(&inner), sum(&middle), sum(&outer)];
-        let fewest = sums.into_iter().fold(f64::INFINITY, f64::min);
-        let most = sums.into_iter().fold(0.0, f64::max);
-        let bursts = dispersion(observed, buffering, times)?.map_or(1.0, |found| found.index);
-        let limits = |events| predicted_count(events, exposure, horizon, bursts, confidence);
-        Ok(Expected {
-            mean: sums[1] / exposure * horizon,
-            interval: Interval {
-                low: limits(fewest)?.low,
-                high: limits(most)?.high,
-            },
-        })
+        interval: Interval {
+            low: intervals
+                .iter()
+                .map(|one| one.low)
+                .fold(f64::INFINITY, f64::min),
+            high: intervals.iter().map(|one| one.high).fold(0.0, f64::max),
+        },
     };
     Ok(Expectation {
-        failures: expected(failures_in, |late| &late.episodes)?,
-        misses: expected(|replay| replay.misses, |late| &late.misses)?,
+        failures: expected(runs.failures(), [inner.1, failures, outer.1]),
+        misses: expected(runs.misses, [inner.2, misses, outer.2]),
     })
+}
+
+/// What one list of blackouts brings.
+struct List {
+    pick: Pick,
+    runs: Runs,
+    /// How much more than Poisson's the counts of runs vary.
+    bursts: f64,
+    /// The same of late jobs.
+    dispersion: f64,
+}
+
+impl List {
+    fn of(observed: &[Observed], pick: Pick, buffering: Buffering) -> Result<Self, InputError> {
+        let index = |what: fn(&LateJobs) -> &[f64]| {
+            let found = dispersion(observed, pick, buffering, what)?;
+            Ok::<_, InputError>(found.map_or(1.0, |found| found.index))
+        };
+        Ok(Self {
+            pick,
+            runs: Runs::of(observed, pick, buffering)?,
+            bursts: index(|late| &late.episodes)?,
+            dispersion: index(|late| &late.misses)?,
+        })
+    }
+
+    fn failures(
+        &self,
+        exposure: f64,
+        horizon: f64,
+        confidence: f64,
+    ) -> Result<Interval, InputError> {
+        let failures = self.runs.failures();
+        if self.bursts <= 1.0 {
+            return predicted_count(failures, exposure, horizon, 1.0, confidence);
+        }
+        let bursts = SizedEvents {
+            seen: failures / self.bursts,
+            mean: self.bursts,
+            // How many runs a burst has varies as a geometric number.
+            variation: 1.0 - 1.0 / self.bursts,
+            sizes: failures.max(1.0) / self.bursts,
+            largest: self.bursts,
+        };
+        predicted_sum(bursts, exposure, horizon, confidence)
+    }
+
+    fn misses(
+        &self,
+        observed: &[Observed],
+        buffering: Buffering,
+        (exposure, horizon): (f64, f64),
+        confidence: f64,
+    ) -> Result<Interval, InputError> {
+        let misses = self.runs.misses;
+        // Where to be late is the rule, it does not come in runs.
+        if misses > exposure / buffering.period() / 2.0 {
+            return predicted_count(misses, exposure, horizon, self.dispersion, confidence);
+        }
+        let spread = (self.bursts, self.dispersion);
+        let bursts = self.runs.bursts(observed, self.pick, buffering, spread)?;
+        predicted_sum(bursts, exposure, horizon, confidence)
+    }
 }
 
 #[cfg(test)]

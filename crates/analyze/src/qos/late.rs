@@ -1,7 +1,7 @@
 //! Counting late jobs without playing those that nothing hinders.
 
 use super::blackouts::Cpu;
-use super::{Blackout, Buffering, MeanReplay};
+use super::{Blackout, Buffering};
 use crate::InputError;
 use crate::input::{not_negative, positive};
 
@@ -12,6 +12,27 @@ pub struct LateJobs {
     pub misses: Vec<f64>,
     /// When the first late job of each run of consecutive misses was due.
     pub episodes: Vec<f64>,
+}
+
+impl LateJobs {
+    /// The length of each run of consecutive misses.
+    pub(super) fn runs(&self) -> impl Iterator<Item = usize> + '_ {
+        let begins = self.episodes.iter();
+        let ends = self.episodes.iter().skip(1).copied().chain([f64::INFINITY]);
+        let before = |at: f64| self.misses.partition_point(|&miss| miss < at);
+        begins
+            .zip(ends)
+            .map(move |(&begin, end)| before(end) - before(begin))
+    }
+}
+
+/// Means over replays from several phases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanReplay {
+    /// Jobs that missed.
+    pub misses: f64,
+    /// Runs of consecutive misses.
+    pub episodes: f64,
 }
 
 /// As [`super::replay_blackouts`], but only the jobs near a blackout are
@@ -116,5 +137,38 @@ mod tests {
 
             prop_assert_eq!((late.misses.len(), late.episodes.len()), (whole.misses, whole.episodes));
         }
+    }
+
+    /// METHODS 1.4: predicted and simulated misses of isolated stalls.
+    #[test]
+    fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
+        use crate::qos::failures_of_isolated_stalls;
+        use rand::{RngExt, SeedableRng};
+
+        let buffering = Buffering::new(3, 6.0, 1.5).unwrap();
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
+        let (gap, stalls) = (400.0, 2_000);
+        let lengths: Vec<f64> = (0..stalls)
+            .map(|_| 8.0 - 5.0 * (1.0 - random.random::<f64>()).ln())
+            .collect();
+        let blackouts: Vec<Blackout> = (0_u32..)
+            .zip(&lengths)
+            .map(|(index, length)| {
+                let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
+                let end = start + length;
+                Blackout { start, end }
+            })
+            .collect();
+        let until = gap * f64::from(stalls);
+
+        let replay = late_over_phases(&blackouts, until, buffering, 16, 0.0).unwrap();
+
+        let predicted = failures_of_isolated_stalls(1.0 / gap, &lengths, buffering).unwrap();
+        let (episodes, misses) = (
+            replay.episodes / (predicted.episode_rate * until),
+            replay.misses / (predicted.miss_rate * until),
+        );
+        assert!((episodes - 1.0).abs() < 0.03, "episodes {episodes}");
+        assert!((misses - 1.0).abs() < 0.03, "misses {misses}");
     }
 }

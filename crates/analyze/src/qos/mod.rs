@@ -12,14 +12,16 @@ mod expectation;
 mod late;
 mod outlook;
 mod rule;
+mod runs;
 mod series;
 mod stalls;
 
-pub use blackouts::{BlackoutReplay, MeanReplay, replay_blackouts, replay_over_phases};
+pub(crate) use blackouts::check as check_blackouts;
+pub use blackouts::{BlackoutReplay, replay_blackouts};
 pub use bounds::{Blackout, BlackoutBounds, blackout_bounds, blackouts_of};
 pub use buffering::Buffering;
 pub use expectation::{Expectation, Expected, expectation};
-pub use late::{LateJobs, late_jobs, late_over_phases};
+pub use late::{LateJobs, MeanReplay, late_jobs, late_over_phases};
 pub use outlook::{Observed, Outlook, failures_of_counts, outlook};
 pub use rule::{extremal_index_of_isolated_stalls, mean_time_to_failure, paper_mean_time};
 pub use series::{Carry, MissPolicy, SeriesReplay, replay_series};

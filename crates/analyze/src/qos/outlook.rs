@@ -1,5 +1,6 @@
 //! How often a stream of jobs fails, with an interval (METHODS 1.4, 1.7).
 
+use super::runs::Pick;
 use super::{Buffering, LateJobs, MeanReplay, late_jobs, late_over_phases};
 use crate::counts::{Dispersion, dispersion_index, rate_interval, rate_upper_limit, widened};
 use crate::exceedance::StreamBlackouts;
@@ -24,7 +25,7 @@ pub struct Observed {
 
 /// A run of more late jobs than this counts once per so many: an application
 /// that is always late does not fail once.
-const LONG_RUN: f64 = 100.0;
+pub(super) const LONG_RUN: f64 = 100.0;
 
 /// How often a stream of jobs fails: how often a run of late jobs begins, a
 /// run of more than 100 counting once per 100.
@@ -100,7 +101,7 @@ pub fn outlook(
     })
 }
 
-pub(super) fn failures_in(replay: MeanReplay) -> f64 {
+fn failures_in(replay: MeanReplay) -> f64 {
     failures_of_counts(replay.episodes, replay.misses)
 }
 
@@ -114,7 +115,12 @@ pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
 /// together, where it is not that of a Poisson process: stalls that hit
 /// several CPUs at once count here, too.
 fn burstiness(observed: &[Observed], buffering: Buffering) -> Result<Option<f64>, InputError> {
-    let found = dispersion(observed, buffering, |late| &late.episodes)?;
+    let found = dispersion(
+        observed,
+        |all| &all.middle,
+        buffering,
+        |late| &late.episodes,
+    )?;
     Ok(found
         .filter(|found| found.p < 0.01 && found.index > 1.0)
         .map(|found| found.index))
@@ -123,6 +129,7 @@ fn burstiness(observed: &[Observed], buffering: Buffering) -> Result<Option<f64>
 /// How the counts of `what` vary over windows of the time; `None` without any.
 pub(super) fn dispersion(
     observed: &[Observed],
+    pick: Pick,
     buffering: Buffering,
     what: impl Fn(&LateJobs) -> &[f64],
 ) -> Result<Option<Dispersion>, InputError> {
@@ -130,7 +137,7 @@ pub(super) fn dispersion(
     let mut counts = vec![0.0; WINDOWS];
     for one in observed {
         let phase = buffering.period() / 2.0;
-        let blackouts = &one.blackouts.middle;
+        let blackouts = pick(&one.blackouts);
         let late = late_jobs(blackouts, one.exposure, buffering, phase, one.base)?;
         for at in what(&late) {
             let window = crate::sample::index(at / longest * WINDOWS as f64);

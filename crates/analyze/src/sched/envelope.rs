@@ -2,8 +2,8 @@
 //! (METHODS 5.4).
 
 use crate::InputError;
-use crate::input::{ascending, finite, not_negative};
-use crate::qos::Blackout;
+use crate::input::not_negative;
+use crate::qos::{Blackout, check_blackouts};
 
 /// For each of `windows` the longest time that `blackouts` took in any window
 /// of that length: the largest seen, not a return level.
@@ -13,9 +13,7 @@ use crate::qos::Blackout;
 /// # Errors
 /// When blackouts do not ascend or overlap, or a window is negative.
 pub fn blackout_envelope(blackouts: &[Blackout], windows: &[f64]) -> Result<Vec<f64>, InputError> {
-    let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
-    finite("blackouts", &edges)?;
-    ascending("edges of blackouts", &edges)?;
+    check_blackouts(blackouts)?;
     let mut before = vec![0.0];
     for blackout in blackouts {
         let sum = before.last().copied().unwrap_or(0.0);

@@ -3,7 +3,9 @@
 //! The plain envelope is the largest seen, however rare; this one is the level
 //! that sums of blackouts in a window exceed once per permitted time, so it
 //! can be lower, for a rate that was observed often, or higher, for a rarer
-//! one. Not validated by simulation (METHODS 9).
+//! one. By simulation (`tests/envelope.rs`) it lies above the level in 98 to
+//! 99 % of all recordings for rates that were observed ten times, and in 92 to
+//! 98 % for one in five recordings.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +13,7 @@ use super::Envelope;
 use crate::InputError;
 use crate::forecast::{Bootstrap, Peaks, Settings, return_level};
 use crate::input::positive;
-use crate::qos::Blackout;
+use crate::qos::{Blackout, check_blackouts};
 
 /// Ratio of neighbouring windows.
 const STEP: f64 = 1.1;
@@ -54,6 +56,9 @@ pub fn rated_envelope(
     positive("shortest window", shortest)?;
     positive("longest window", longest)?;
     positive("permitted time between failures", permitted)?;
+    for cpu in cpus {
+        check_blackouts(cpu.blackouts)?;
+    }
     let mut steps = Vec::new();
     let mut as_seen = 0;
     let mut window = shortest;
@@ -194,6 +199,17 @@ mod tests {
 
         assert_eq!(found.as_seen, found.windows);
         assert!((found.envelope.at(8.0) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn blackouts_that_overlap_are_refused() {
+        let blackouts = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
+        let cpu = CpuBlackouts {
+            exposure: 10.0,
+            blackouts: &blackouts,
+        };
+
+        assert!(rated_envelope(&[cpu], (1.0, 2.0), 5.0).is_err());
     }
 
     #[test]

@@ -62,11 +62,11 @@ fn of_load(load: &LoadForecast) -> String {
         for source in &service.periodic {
             let _ = writeln!(
                 text,
-                "  {}: something comes every {}, seen {} times (p {:.3} by chance)",
+                "  {}: something comes every {}, seen {} times (by chance: p at most {:.3})",
                 line_name(service.service, service.route),
                 mean_time(source.period_ns),
                 source.hits,
-                source.p
+                source.p.max(0.001)
             );
         }
     }

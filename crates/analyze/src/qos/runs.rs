@@ -1,0 +1,123 @@
+//! How long runs of late jobs are.
+
+use super::outlook::{LONG_RUN, PHASES, failures_of_counts};
+use super::{Blackout, Buffering, Observed, late_jobs};
+use crate::InputError;
+use crate::counts::SizedEvents;
+use crate::exceedance::StreamBlackouts;
+use crate::sample::descending;
+
+/// Which of the lists of blackouts: those never too long, the likely ones, or
+/// those never too short.
+pub(super) type Pick = fn(&StreamBlackouts) -> &[Blackout];
+
+/// Runs from which their length can be told; with fewer, those of a shorter
+/// deadline are looked at.
+const ENOUGH: f64 = 5.0;
+/// The slack of shorter deadlines, as a share of the slack. Blackouts below a
+/// tenth of it are not known.
+const SHORTER: [f64; 5] = [0.8, 0.65, 0.5, 0.35, 0.25];
+
+/// Runs of late jobs, means over phases. A long run is cut into pieces of 100.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Runs {
+    episodes: f64,
+    /// Pieces.
+    count: f64,
+    pub(super) misses: f64,
+    squares: f64,
+    largest: f64,
+}
+
+impl Runs {
+    pub(super) fn of(
+        observed: &[Observed],
+        pick: Pick,
+        buffering: Buffering,
+    ) -> Result<Self, InputError> {
+        let mut runs = Self::default();
+        let share = 1.0 / f64::from(PHASES);
+        for one in observed {
+            for index in 0..PHASES {
+                let phase = (f64::from(index) + 0.5) * share * buffering.period();
+                let blackouts = pick(&one.blackouts);
+                let late = late_jobs(blackouts, one.exposure, buffering, phase, one.base)?;
+                for length in late.runs() {
+                    runs.add(length as f64, share);
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    fn add(&mut self, length: f64, share: f64) {
+        let pieces = (length / LONG_RUN).floor();
+        let rest = length - pieces * LONG_RUN;
+        self.episodes += share;
+        self.count += share * (pieces + f64::from(rest > 0.0));
+        self.misses += share * length;
+        self.squares += share * (pieces * LONG_RUN * LONG_RUN + rest * rest);
+        self.largest = self.largest.max(length.min(LONG_RUN));
+    }
+
+    /// How many failures they are, by the mean.
+    pub(super) const fn failures(self) -> f64 {
+        failures_of_counts(self.episodes, self.misses)
+    }
+
+    /// What is known of the lengths. What is longer than one deadline is,
+    /// beyond it, as long as beyond another, if lengths of stalls are
+    /// exponential: so runs of a shorter deadline stand in for too few.
+    fn lengths(
+        self,
+        observed: &[Observed],
+        pick: Pick,
+        buffering: Buffering,
+    ) -> Result<Self, InputError> {
+        let mut known = self;
+        let base = descending(&observed.iter().map(|one| one.base).collect::<Vec<_>>());
+        let base = base.first().copied().unwrap_or(0.0);
+        for share in SHORTER {
+            let slack = share * buffering.slack();
+            // With less, every job would be late.
+            if known.count >= ENOUGH || slack <= 2.0 * base {
+                break;
+            }
+            let compute = buffering.compute();
+            let shorter = Buffering::with_deadline(buffering.period(), compute, compute + slack)?;
+            known = Self::of(observed, pick, shorter)?;
+        }
+        Ok(known)
+    }
+
+    /// The late jobs of bursts, when runs come in bursts of `burst` on average
+    /// and windows of the time vary `dispersion` times as much as Poisson's.
+    pub(super) fn bursts(
+        self,
+        observed: &[Observed],
+        pick: Pick,
+        buffering: Buffering,
+        (burst, dispersion): (f64, f64),
+    ) -> Result<SizedEvents, InputError> {
+        let known = self.lengths(observed, pick, buffering)?;
+        let (mean, variation) = if known.count > 0.0 {
+            let mean = known.misses / known.count;
+            let variance = (known.squares / known.count - mean * mean).max(0.0);
+            // As if one exponential length more had been seen.
+            let variation = (variance / (mean * mean) * known.count + 1.0) / (known.count + 1.0);
+            (mean, variation)
+        } else {
+            (1.0, 1.0)
+        };
+        let by_windows = dispersion / (mean * (1.0 + variation));
+        let burst = burst.max(by_windows).max(1.0);
+        Ok(SizedEvents {
+            seen: self.count / burst,
+            mean: burst * mean,
+            // How many runs a burst has varies as a geometric number.
+            variation: (1.0 - 1.0 / burst) + variation / burst,
+            sizes: known.count.max(1.0) / burst,
+            largest: burst * known.largest.max(1.0),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! How often prediction intervals hold the count that comes, by simulation of
+//! stalls before and after.
+
+#![allow(clippy::cast_precision_loss)]
+
+use laggard_analyze::exceedance::StreamBlackouts;
+use laggard_analyze::qos::{Blackout, Buffering, Observed, expectation, late_jobs};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// ms.
+const BEFORE: f64 = 60_000.0;
+const AFTER: f64 = 30_000.0;
+
+fn exponential(mean: f64, random: &mut Pcg64Mcg) -> f64 {
+    -mean * (1.0 - random.random::<f64>()).ln()
+}
+
+/// How long stalls are.
+#[derive(Clone, Copy, Debug)]
+enum Length {
+    Exponential,
+    Equal,
+    /// Pareto of shape 0.4: longer ones come, now and then, than ever before.
+    Heavy,
+    /// One in seven ten times as long.
+    Two,
+}
+
+impl Length {
+    fn draw(self, random: &mut Pcg64Mcg) -> f64 {
+        match self {
+            Self::Exponential => exponential(8.0, random),
+            Self::Equal => 12.0,
+            Self::Heavy => 10.0 * ((1.0 - random.random::<f64>()).powf(-0.4) - 1.0),
+            Self::Two if random.random::<f64>() < 1.0 / 7.0 => exponential(20.0, random),
+            Self::Two => exponential(2.0, random),
+        }
+    }
+}
+
+/// Stalls: how long, how often in [`BEFORE`], and how many come together
+/// within half a second on average.
+#[derive(Clone, Copy, Debug)]
+struct Stalls {
+    length: Length,
+    often: f64,
+    burst: f64,
+}
+
+impl Stalls {
+    fn come(self, exposure: f64, random: &mut Pcg64Mcg) -> Observed {
+        let mut starts = Vec::new();
+        let between = BEFORE * self.burst / self.often;
+        let mut first = exponential(between, random) - 1_000.0;
+        while first < exposure {
+            let mut at = first;
+            loop {
+                starts.push(at);
+                if random.random::<f64>() < 1.0 / self.burst {
+                    break;
+                }
+                at += exponential(500.0 / self.burst, random);
+            }
+            first += exponential(between, random);
+        }
+        starts.sort_by(f64::total_cmp);
+        let mut blackouts: Vec<Blackout> = Vec::new();
+        for start in starts.into_iter().filter(|at| (0.0..exposure).contains(at)) {
+            let free = blackouts.last().map_or(0.0, |last| last.end);
+            let start = start.max(free);
+            let end = start + self.length.draw(random);
+            blackouts.push(Blackout { start, end });
+        }
+        Observed {
+            blackouts: StreamBlackouts {
+                inner: blackouts.clone(),
+                middle: blackouts.clone(),
+                outer: blackouts,
+            },
+            exposure,
+            base: 0.0,
+        }
+    }
+}
+
+/// The shares of runs in which failures and late jobs were in their intervals,
+/// and the mean number of both.
+fn coverage(stalls: Stalls, buffering: Buffering, seed: u64) -> ([f64; 2], [f64; 2]) {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let runs = 400;
+    let mut inside = [0.0; 2];
+    let mut counted = [0.0; 2];
+    for _ in 0..runs {
+        let before = stalls.come(BEFORE, &mut random);
+        let after = stalls.come(AFTER, &mut random);
+        let said = expectation(&[before], buffering, AFTER, 0.95).unwrap();
+        let phase = buffering.period() * random.random::<f64>();
+        let late = late_jobs(&after.blackouts.middle, AFTER, buffering, phase, 0.0).unwrap();
+        let pairs = [
+            (said.failures, late.episodes.len()),
+            (said.misses, late.misses.len()),
+        ];
+        for (index, (expected, count)) in pairs.into_iter().enumerate() {
+            let count = count as f64;
+            counted[index] += count / f64::from(runs);
+            inside[index] +=
+                f64::from(u8::from(expected.interval.contains(count))) / f64::from(runs);
+        }
+    }
+    (inside, counted)
+}
+
+#[test]
+fn counts_to_come_lie_in_their_intervals_as_often_as_these_say() {
+    let cases = [
+        // Length, so many in 60 s, burst, deadline (ms).
+        (Length::Exponential, 20.0, 1.0, 4.0),
+        (Length::Exponential, 300.0, 1.0, 4.0),
+        (Length::Exponential, 60.0, 1.0, 16.0),
+        (Length::Exponential, 60.0, 1.0, 28.0),
+        (Length::Equal, 60.0, 1.0, 4.0),
+        (Length::Exponential, 20.0, 5.0, 4.0),
+        (Length::Exponential, 300.0, 5.0, 4.0),
+        (Length::Two, 300.0, 1.0, 4.0),
+        (Length::Heavy, 60.0, 1.0, 4.0),
+        (Length::Heavy, 60.0, 1.0, 28.0),
+    ];
+    for (seed, (length, often, burst, deadline)) in (1..).zip(cases) {
+        let stalls = Stalls {
+            length,
+            often,
+            burst,
+        };
+        let buffering = Buffering::with_deadline(4.0, 1.0, deadline).unwrap();
+
+        let (inside, counted) = coverage(stalls, buffering, seed);
+
+        let what = format!(
+            "{stalls:?}, deadline {deadline}: {:.1} failures, {:.3} inside; {:.1} late jobs, {:.3} inside",
+            counted[0], inside[0], counted[1], inside[1]
+        );
+        println!("{what}");
+        // 0.95, 0.03 from it at most, and 0.01 for the simulation. A count of
+        // few failures cannot be cut at exactly 2.5 %.
+        let most = if counted[0] < 10.0 { 1.0 } else { 0.99 };
+        assert!((0.91..=most).contains(&inside[0]), "{what}");
+        assert!((0.91..=0.99).contains(&inside[1]), "{what}");
+    }
+}
