@@ -82,7 +82,7 @@ mod tests {
         // The guest's clock is 2 s behind ours and 1 % slow; readings need
         // 5, 1 and 9 ms, then 7 and 1 ms, to arrive.
         for (at, guest, began) in [
-            (3_005, 1_000_000_000, false),
+            (3_005, 1_000_000_000_u64, false),
             (3_101, 1_099_000_000, false),
             (3_209, 1_198_000_000, false),
             (13_107, 10_999_000_000, true),
