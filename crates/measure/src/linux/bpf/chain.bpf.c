@@ -25,6 +25,22 @@
 /* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
 
+/*
+ * The expiry of a timer descriptor that leads to a work item (carrier.rs). Not
+ * begun while the item before still waits: that expiry is missed.
+ */
+static __always_inline void begin_carried(struct board_cpu *cpu,
+					  struct board_line *line, u64 expiry_ns)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	cpu->softirq_tid = (u32)bpf_get_current_pid_tgid();
+	if (line->waiting)
+		return;
+	if (claim_slot(cpu, line, cpu->carried, cpu->carried_seq, expiry_ns, now))
+		line->waiting = 1;
+}
+
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {
@@ -43,6 +59,10 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 			continue;
 		cpu->expiries[i] = 0;
 		cpu->expired = i;
+		if (i == cpu->carried) {
+			begin_carried(cpu, line, expiry_ns);
+			break;
+		}
 		slot = board_slot(line);
 		if (!slot || !line->waiting)
 			break;

@@ -409,13 +409,14 @@ impl Probe for LinuxProbe {
 
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
-        let (mut direct, mut softirq, mut followers) = (0, 0, 0);
+        let (mut direct, mut softirq, mut followers, mut carried) = (0, 0, 0, 0);
         for (cpu, reader) in &self.readers {
             let lost = reader.lost_since(self.shared.board.cpu(*cpu));
             losses.add(LossReason::RingFull, lost);
             match reader.last {
                 _ if reader.is_follower => followers += reader.unexplained,
                 Stage::Softirq => softirq += reader.unexplained,
+                Stage::Worker => carried += reader.unexplained,
                 _ => direct += reader.unexplained,
             }
         }
@@ -426,7 +427,7 @@ impl Probe for LinuxProbe {
         // after it leaves none.
         let unasked = followers.max(unsignalled);
         losses.add(LossReason::Foreign, foreign);
-        losses.add(LossReason::SignalFailed, unasked);
+        losses.add(LossReason::SignalFailed, unasked + carried);
         losses.add(
             LossReason::RingFull,
             direct + softirq.saturating_sub(foreign),

@@ -9,13 +9,13 @@ use laggard_bpf::object::{Loaded, Refused, Source, set_inputs};
 use laggard_model::{Cpu, Service};
 use libbpf_rs::OpenObject;
 
-use super::board::{Board, LINES_PER_CPU};
+use super::board::{Board, LINES_PER_CPU, NO_LINE};
 use super::external::External;
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
 use super::{objects, soft};
 pub(crate) use callback::MAX_FOLLOWERS;
-use callback::{Deferral, NO_LINE, prepare_work, set_deferral};
+use callback::{Deferral, prepare_work, set_deferral};
 
 /// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
 const SOURCE_THREADS: usize = 4;
