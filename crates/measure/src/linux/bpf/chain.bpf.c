@@ -22,6 +22,9 @@
 #include "kernel.h"
 #include "board_maps.h"
 
+/* Whether on_sched_waking is attached. */
+const volatile u32 waking_is_stamped = 1;
+
 /* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
 
@@ -116,7 +119,17 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	if (!line || !line->waiting)
 		return 0;
 	slot = board_slot(line);
-	if (slot && slot->waking_ns && !slot->running_ns)
-		slot->running_ns = bpf_ktime_get_ns();
+	if (!slot || slot->running_ns)
+		return 0;
+	if (waking_is_stamped) {
+		if (slot->waking_ns)
+			slot->running_ns = bpf_ktime_get_ns();
+	} else {
+		u64 now = bpf_ktime_get_ns();
+
+		/* Before its expiry it was preempted on its way to sleep. */
+		if (now >= slot->expiry_ns)
+			slot->running_ns = now;
+	}
 	return 0;
 }

@@ -21,6 +21,7 @@ use super::collector::{LineReader, Skips};
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
+use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared, unserved_for};
 use super::timerlat::Timerlat;
 use super::{clock, policy, possible_cpus};
@@ -86,8 +87,9 @@ impl LinuxProbe {
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
         let external = External::of_request(&mut request)?;
         check(&request)?;
+        let stamps = Stamps::of_request(&mut request)?;
         let timerlat = Timerlat::of_request(&mut request)?;
-        let mut caveats = Vec::new();
+        let mut caveats = Vec::from_iter(stamps.caveat());
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
@@ -106,7 +108,7 @@ impl LinuxProbe {
             // Where only a tracer measures there is no line on the board.
             nr_slots: most_lines(&request).max(1) << ring_bits,
         };
-        let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
+        let mut programs = load(wanted, extent, &request.services, stamps, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
             if let Some(external) = &external {
@@ -495,13 +497,14 @@ fn load(
     wanted: Wanted,
     extent: Extent,
     services: &[Service],
+    stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
     // Nothing to stamp where only a tracer measures.
     if wanted == Wanted::User || services.is_empty() {
         return Ok(None);
     }
-    match Programs::load(extent, services) {
+    match Programs::load(extent, services, stamps) {
         Ok(programs) => Ok(Some(programs)),
         Err(refused) if wanted == Wanted::Bpf => {
             Err(system("load the BPF programs", refused.reason))
