@@ -167,8 +167,23 @@ impl Loaded {
     /// # Errors
     /// When the kernel refuses one.
     pub fn attach(&mut self) -> Result<(), Refused> {
+        self.attach_those(|_| true)
+    }
+
+    /// Attaches those of its programs that are named.
+    ///
+    /// # Errors
+    /// When the kernel refuses one.
+    pub fn attach_some(&mut self, names: &[&str]) -> Result<(), Refused> {
+        self.attach_those(|name| names.iter().any(|one| name == OsStr::new(one)))
+    }
+
+    fn attach_those(&mut self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<(), Refused> {
         for program in self.object.progs_mut() {
-            if program.section().to_string_lossy().starts_with("tp_btf/") && program.autoload() {
+            if program.section().to_string_lossy().starts_with("tp_btf/")
+                && program.autoload()
+                && is_wanted(program.name())
+            {
                 self.links
                     .push(program.attach().map_err(|err| Refused::new(&err))?);
             }

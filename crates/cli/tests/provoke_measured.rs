@@ -58,6 +58,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
         dither: true,
         seed: 1,
         source: laggard_measure::Source::Timer,
+        stages: None,
     };
     let mut probe = LinuxProbe::new(request, Wanted::Bpf)
         .map_err(|err| skip(&err))

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use laggard_model::{Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service};
+use laggard_model::{
+    Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service, Stage,
+};
 
 /// What a probe is asked to measure.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Request {
     pub seed: u64,
     /// What begins an activation.
     pub source: Source,
+    /// Which of the stages on the way to stamp; `None`: all that can be.
+    pub stages: Option<Vec<Stage>>,
 }
 
 /// What begins an activation.

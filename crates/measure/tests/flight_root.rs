@@ -153,5 +153,6 @@ fn request() -> Request {
         dither: true,
         seed: 1,
         source: Source::Timer,
+        stages: None,
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
 use laggard_measure::{Probe, ProbeError, Request, Source};
 use laggard_model::{
-    Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, Service, Stage,
+    Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, STAGES, Service, Stage,
 };
 
 const PERIOD: Nanos = Nanos::from_ms(1);
@@ -44,12 +44,17 @@ fn request(services: &str) -> Request {
         dither: true,
         seed: 1,
         source: Source::Timer,
+        stages: None,
     }
 }
 
 /// Measures with BPF, or says why it cannot.
 fn measure(services: &str) -> Option<Measured> {
-    let mut probe = match LinuxProbe::new(request(services), Wanted::Bpf) {
+    measure_request(request(services))
+}
+
+fn measure_request(request: Request) -> Option<Measured> {
+    let mut probe = match LinuxProbe::new(request, Wanted::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");
@@ -102,6 +107,56 @@ fn every_gap_in_a_lines_numbers_is_a_loss_and_every_loss_a_gap() {
     assert!(
         (lost..=lost + losses.clock_back).contains(&gaps),
         "{gaps} gaps, {losses:?}"
+    );
+}
+
+#[test]
+fn a_recording_has_the_stages_on_the_way_that_were_asked_for_and_no_program_of_another() {
+    for (asked, programs) in [
+        (vec![], vec![]),
+        (vec![Stage::Running], vec!["on_sched_switch"]),
+        (
+            vec![Stage::Irq],
+            vec!["on_hrtimer_expire_entry", "on_local_timer_entry"],
+        ),
+    ] {
+        let Some(measured) = measure_request(Request {
+            stages: Some(asked.clone()),
+            ..request("fifo:90,other")
+        }) else {
+            return;
+        };
+
+        let mut seen = BTreeSet::new();
+        for one in measured.batch.iter().filter(|one| !one.missed) {
+            seen.extend(
+                STAGES
+                    .into_iter()
+                    .filter(|stage| one.steps[stage.index()].is_some()),
+            );
+        }
+        let expected: BTreeSet<Stage> = asked.iter().copied().chain([Stage::User]).collect();
+        assert_eq!(seen, expected);
+        let ran = measured.cost.programs.iter().filter(|one| one.runs > 0);
+        let ran: BTreeSet<&str> = ran.map(|one| one.name.as_str()).collect();
+        assert_eq!(ran, programs.into_iter().collect(), "for {asked:?}");
+    }
+}
+
+#[test]
+fn the_irq_service_is_refused_without_its_stage() {
+    let refused = LinuxProbe::new(
+        Request {
+            stages: Some(vec![Stage::Expire]),
+            optional: false,
+            ..request("irq,fifo:90")
+        },
+        Wanted::Best,
+    );
+
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "cannot measure `irq`: its stage was not asked for; add irq to the stages, or leave it out of the services"
     );
 }
 

@@ -83,6 +83,7 @@ fn probe() -> LinuxProbe {
         dither: true,
         seed: 1,
         source: Source::Timer,
+        stages: None,
     };
     LinuxProbe::new(
         request("irq,softirq,worker,fifo:90,fifo:50,other"),

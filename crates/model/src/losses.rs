@@ -18,7 +18,8 @@ pub enum LossReason {
     IrqShared,
     /// The thread ran without a wakeup that we saw: that stage is absent.
     WakingUnseen,
-    /// The softirq's callback could not wake its thread.
+    /// The softirq could not wake its thread, or its timer was not armed in
+    /// time to start its work item.
     SignalFailed,
     /// The service had not run yet when the recording ended: its latency is
     /// not known, only that it was longer.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, Throughput, UsagePattern};
+use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern};
 
 /// The version of the recording's layout that this program writes. Readers
 /// accept every version up to their own.
@@ -69,6 +69,9 @@ pub struct Plan {
     /// Whether CPUs were kept from idle states while measuring.
     #[serde(default)]
     pub held_awake: bool,
+    /// Which stages on the way were to be stamped; absent: all that can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Vec<Stage>>,
 }
 
 impl Default for Plan {
@@ -82,6 +85,7 @@ impl Default for Plan {
             threshold_ns: Nanos::from_ms(1),
             keep: Keep::All,
             held_awake: false,
+            stages: None,
         }
     }
 }

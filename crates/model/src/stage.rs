@@ -53,6 +53,17 @@ pub const STAGES: [Stage; 11] = [
     Stage::Kthread,
 ];
 
+/// The stages on the way, which need programs of their own and can be left out.
+/// The others come with the service.
+pub const STAGES_ON_THE_WAY: [Stage; 6] = [
+    Stage::Irq,
+    Stage::IrqThread,
+    Stage::Expire,
+    Stage::Raise,
+    Stage::Waking,
+    Stage::Running,
+];
+
 impl Stage {
     /// This stage's place in [`STAGES`].
     pub const fn index(self) -> usize {

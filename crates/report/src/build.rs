@@ -96,8 +96,6 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
 /// the thread latency, which spans two of them.
 fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
-    // The timerlat tracer does not tell it.
-    let has_irq = group.steps[Stage::Irq.index()].histogram().count() > 0;
     let mut rows: Vec<StageRow> = STAGES
         .into_iter()
         .filter(|_| key.service != Service::Irq)
@@ -106,10 +104,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             service: key.service,
             route: key.route,
             stage,
-            name: match stage {
-                Stage::Expire if !has_irq => "timer handling (expiry to expire)".into(),
-                _ => part_name(stage, before_waking(group)).into(),
-            },
+            name: part_name(stage, stage_before(group, stage)),
             time: Figures::of(&group.steps[stage.index()], start),
         })
         .collect();
@@ -129,37 +124,34 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     rows
 }
 
-/// The stage that most wakeups came from.
-fn before_waking(group: &Group) -> Stage {
+/// The stage before `stage` that most of its activations have; `None`: none,
+/// their expiry.
+fn stage_before(group: &Group, stage: Stage) -> Option<Stage> {
     let count = |stage: Stage| group.steps[stage.index()].histogram().count();
-    [
-        Stage::Signal,
-        Stage::Softirq,
-        Stage::Expire,
-        Stage::IrqThread,
-    ]
-    .into_iter()
-    .find(|&stage| count(stage) * 2 > count(Stage::Waking))
-    .unwrap_or(Stage::Irq)
+    STAGES[..stage.index()]
+        .iter()
+        .copied()
+        .rfind(|&before| count(before) * 2 > count(stage))
 }
 
-/// The name in the field of the part that ends at `stage`.
-pub(crate) const fn part_name(stage: Stage, before_waking: Stage) -> &'static str {
-    match (stage, before_waking) {
-        (Stage::Irq, _) => "interrupt latency (expiry to irq)",
-        (Stage::IrqThread, _) => "interrupt thread (irq to irq_thread)",
-        (Stage::Expire, _) => "timer handling (irq to expire)",
-        (Stage::Raise, _) => "softirq raise (irq to raise)",
-        (Stage::Softirq, _) => "softirq latency (raise to softirq)",
-        (Stage::Signal, _) => "softirq to signal",
-        (Stage::Waking, Stage::Signal) => "irq_work hop (signal to waking)",
-        (Stage::Waking, Stage::Softirq) => "wakeup (softirq to waking)",
-        (Stage::Waking, Stage::IrqThread) => "wakeup (irq_thread to waking)",
-        (Stage::Waking, Stage::Expire) => "wakeup (expire to waking)",
-        (Stage::Waking, _) => "wakeup (irq to waking)",
-        (Stage::Running, _) => "scheduling (waking to running)",
-        (Stage::User, _) => "context switch (running to user)",
-        (Stage::Worker, _) => "work queue (signal to worker)",
-        (Stage::Kthread, _) => "kernel thread (expire to kthread)",
-    }
+/// The name in the field of the part that ends at `stage` and begins at
+/// `before` or, without one, at the expiry.
+pub(crate) fn part_name(stage: Stage, before: Option<Stage>) -> String {
+    let words = match (stage, before) {
+        (Stage::Signal, Some(Stage::Softirq)) => return "softirq to signal".into(),
+        (Stage::Irq, _) => "interrupt latency",
+        (Stage::IrqThread, _) => "interrupt thread",
+        (Stage::Expire, _) => "timer handling",
+        (Stage::Raise, _) => "softirq raise",
+        (Stage::Softirq, _) => "softirq latency",
+        (Stage::Signal, _) => "signal",
+        (Stage::Waking, Some(Stage::Signal)) => "irq_work hop",
+        (Stage::Waking, _) => "wakeup",
+        (Stage::Running, _) => "scheduling",
+        (Stage::User, _) => "context switch",
+        (Stage::Worker, _) => "work queue",
+        (Stage::Kthread, _) => "kernel thread",
+    };
+    let before = before.map_or("expiry", Stage::name);
+    format!("{words} ({before} to {stage})")
 }

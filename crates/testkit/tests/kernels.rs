@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
+use hosts::{
+    DEADLINE, activations, expected_services, fetch, figure, laggard, manifest, manifest_of, run,
+    served, show,
+};
 use laggard_model::{Activation, Nanos, Stage, State};
 use laggard_testkit::host::{Host, Kernel, KernelName, Mode, RunError};
 
@@ -340,6 +343,71 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
         eprintln!("{name}\n{}{}", table(&shown), stage_table(&shown));
         for line in shown.lines().filter(|line| line.contains("its handler")) {
             eprintln!("{line}");
+        }
+    }
+}
+
+/// The interrupt goes to one of the two CPUs, and the thread waits on each in
+/// turn, so once on the other.
+const ON_EACH_CPU: &str = "\
+    cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/effective_affinity_list; \
+    for cpu in 0 1; do \
+        laggard record -q --source uio:/dev/uio0 --cpus $cpu --episodes off --duration 4s \
+            --period 5ms -o /result/$cpu.laggard || [ $? = 3 ] || exit 1; \
+    done";
+
+#[test]
+#[ignore = "boots kernels"]
+fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = Host::new(kernel)
+            .mode(Mode::Smp)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(ON_EACH_CPU);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        for cpu in 0..2 {
+            let recording = format!("{cpu}.laggard");
+            let manifest = manifest_of(&outcome, &recording);
+            assert_eq!(manifest.state, State::Complete, "{name}");
+            assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
+            let all = activations(&outcome, &recording);
+            // 800 in 4 s; this machine may stop the guest for some of them.
+            assert!(all.len() > 400, "{name}: {} on CPU {cpu}", all.len());
+            let numbers = |all: &[Activation]| Some(all.last()?.seq - all.first()?.seq + 1);
+            let gaps = numbers(&all).unwrap() - all.len() as u64;
+            let losses = manifest.losses;
+            assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
+            let lacking = |stage: Stage| {
+                let served = all.iter().filter(|one| !one.missed);
+                served
+                    .filter(|one| one.steps[stage.index()].is_none())
+                    .count() as u64
+            };
+            let unseen = [
+                (lacking(Stage::Irq), losses.irq_shared),
+                (lacking(Stage::Waking), losses.waking_unseen),
+                (lacking(Stage::Running), losses.waking_unseen),
+                (lacking(Stage::User), 0),
+            ];
+            for (lacking, counted) in unseen {
+                assert!(
+                    lacking <= counted + losses.clock_back && lacking * 100 <= all.len() as u64,
+                    "{name}: {unseen:?} of {} on CPU {cpu}, {losses:?}",
+                    all.len()
+                );
+            }
+            eprintln!(
+                "{name}: {} of {} on CPU {cpu}, the interrupt on CPU {}",
+                all.len(),
+                numbers(&all).unwrap(),
+                outcome.output.trim_end()
+            );
         }
     }
 }

@@ -6,6 +6,7 @@ use laggard_model::{
 };
 
 use super::context::{Context, Slice, Thread};
+use super::handler::Handler;
 
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
 const HRTIMER_SOFTIRQ: u32 = 8;
@@ -36,6 +37,8 @@ pub(super) struct Judge<'a> {
     /// From when on the service could have run.
     ready: Nanos,
     deferred: bool,
+    /// Who handles the interrupt, where that is a device's and has a thread.
+    handler: Option<Handler>,
 }
 
 impl<'a> Judge<'a> {
@@ -85,6 +88,7 @@ impl<'a> Judge<'a> {
             interrupted: interrupted.unwrap_or_else(|| episode.end()),
             ready: ready.unwrap_or_else(|| episode.end()),
             deferred: route == Route::Deferred || service == Service::Softirq,
+            handler: Handler::of(episode),
         }
     }
 
@@ -100,6 +104,7 @@ impl<'a> Judge<'a> {
             culprit.activity = Some(interrupt.activity);
             return match interrupt.activity {
                 Activity::Vector(Vector::LocalTimer) if self.is_own_timer(slice, since) => own(),
+                Activity::Irq(_) if self.is_own_device(since) => own(),
                 _ => (CauseClass::Interrupt, culprit),
             };
         }
@@ -149,6 +154,15 @@ impl<'a> Judge<'a> {
                 function.since.ns().abs_diff(expire.ns()) <= SAME_INSTANT.ns()
             }),
         }
+    }
+
+    /// Whether this device's interrupt began the activation.
+    fn is_own_device(&self, since: Nanos) -> bool {
+        let is_timer = [Stage::Expire, Stage::Raise, Stage::Softirq]
+            .iter()
+            .any(|&stage| self.episode.at(stage).is_some());
+        let near = |at: Nanos| since.ns().abs_diff(at.ns()) <= SAME_INSTANT.ns();
+        !is_timer && self.episode.at(Stage::Irq).is_some_and(near)
     }
 
     /// Whether our deferred callback runs, or what leads to it.
@@ -233,6 +247,13 @@ impl<'a> Judge<'a> {
         let Some(ours) = &self.ours else {
             return self.judge_deferred(slice, thread);
         };
+        let handler = self.handler.as_ref();
+        let handler = handler.filter(|handler| handler.is_awaited(slice.from));
+        if handler.is_some_and(|handler| handler.is(thread)) {
+            return (CauseClass::OwnPath, None);
+        }
+        // Whom everything waits for.
+        let ours = handler.map_or(ours, |handler| &handler.thread);
         if self.is_throttled(slice, ours) {
             return (CauseClass::Throttled, None);
         }

@@ -11,6 +11,7 @@ mod composition;
 mod context;
 mod doubt;
 mod fault;
+mod handler;
 mod rank;
 mod rhythm;
 mod samples;

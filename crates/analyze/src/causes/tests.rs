@@ -136,6 +136,50 @@ fn a_more_urgent_thread_is_named_with_its_net_time() {
     );
 }
 
+/// A device's interrupt that `irq/21-uio` handles from `handled` on, at
+/// priority 50, and whose thread is woken 30 us later.
+fn threaded(handled: u64) -> Scene {
+    Scene::new(&[
+        (Stage::Irq, 3),
+        (Stage::IrqThread, handled),
+        (Stage::Waking, handled + 30),
+        (Stage::Running, handled + 32),
+        (Stage::User, handled + 33),
+    ])
+}
+
+#[test]
+fn the_thread_of_the_interrupt_is_the_activations_own_path() {
+    let scene = threaded(40)
+        .switch(-500, 7, "load", 120)
+        .during(3, 30, Activity::Irq(21))
+        .switch(40, 60, "irq/21-s-uio_pc", 48)
+        .switch(50, 61, "irq/21-uio_pci_", 49)
+        .ours(72);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::OwnPath, None, 27 + 30 + 3)]
+    );
+}
+
+#[test]
+fn what_holds_up_the_thread_of_the_interrupt_is_named_though_it_is_below_ours() {
+    let scene = threaded(800)
+        .switch(-500, 70, "middle", 29)
+        .during(3, 5, Activity::Irq(21))
+        .switch(800, 61, "irq/21-uio_pci_", 49)
+        .ours(832);
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::HigherPriority, named("middle"), 795),
+            (CauseClass::OwnPath, None, 35)
+        ]
+    );
+}
+
 #[test]
 fn a_less_urgent_thread_in_the_kernel_has_preemption_disabled() {
     let scene = late_thread(2_000)

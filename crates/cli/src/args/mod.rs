@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_measure::Source;
-use laggard_model::{CpuList, Nanos, Service};
+use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
 use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
 
@@ -173,6 +173,11 @@ pub(crate) struct RecordArgs {
     /// one thread service [default there: fifo:90] and --cpus one CPU
     #[arg(long, value_name = "WHAT", default_value = "timer")]
     pub(crate) source: SourceArg,
+    /// Stages on the way to stamp, of irq, irq_thread, expire, raise, waking
+    /// and running, or none: each takes a program, which costs time on the way
+    /// [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) stages: Option<StagesArg>,
     /// What to measure with
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
@@ -222,6 +227,33 @@ impl std::str::FromStr for SourceArg {
             (_, Some(device)) if !device.is_empty() => Ok(Self(Source::Uio(device.into()))),
             _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
         }
+    }
+}
+
+/// Stages on the way.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct StagesArg(pub(crate) Vec<Stage>);
+
+impl std::str::FromStr for StagesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let stage = |name: &str| {
+            STAGES_ON_THE_WAY
+                .into_iter()
+                .find(|stage| stage.name() == name)
+                .ok_or_else(|| {
+                    let names = STAGES_ON_THE_WAY.map(Stage::name).join(", ");
+                    format!("`{name}` cannot be chosen; use none, or some of {names}")
+                })
+        };
+        text.split(',')
+            .map(stage)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) fn manifest(
             KeepArg::Tail => Keep::Tail,
         },
         held_awake: args.hold_cpu_awake,
+        stages: args.stages.as_ref().map(|stages| stages.0.clone()),
     };
     let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {

@@ -151,6 +151,7 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
         dither: !args.no_dither,
         seed,
         source: args.source.0.clone(),
+        stages: args.stages.as_ref().map(|stages| stages.0.clone()),
     };
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }

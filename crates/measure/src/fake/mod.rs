@@ -16,7 +16,7 @@ use laggard_model::{
 
 pub use script::{Script, ScriptLine, Span};
 
-use crate::linux::{Board, Expected, LineReader, Skips};
+use crate::linux::{Board, Expected, LineReader, Skips, Stamps};
 use crate::probe::{Probe, ProbeError};
 use crate::timeline::Timeline;
 use play::Player;
@@ -111,6 +111,7 @@ impl Probe for FakeProbe {
                     waking: line.has("waking"),
                 },
                 last: line.service.last_stage(),
+                stamps: Stamps::default(),
                 planned: Some(timeline),
                 stride: 1,
                 first: 0,

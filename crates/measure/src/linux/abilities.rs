@@ -12,6 +12,7 @@ use super::objects;
 use super::policy;
 use super::probe::may_be_scheduled_as;
 use super::programs::{Extent, Programs};
+use super::stamps::Stamps;
 
 /// Something that a full recording uses.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,7 +72,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         nr_cpus: super::possible_cpus(),
         nr_slots: 256,
     };
-    let loaded = Programs::load(extent, services).and_then(|mut programs| {
+    let loaded = Programs::load(extent, services, Stamps::default()).and_then(|mut programs| {
         programs.attach()?;
         let board = super::probe::board(extent, Some(&programs)).map_err(|err| Refused {
             reason: err.to_string(),

@@ -15,6 +15,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// Most lines on one CPU: `BOARD_LINES`.
 pub(crate) const LINES_PER_CPU: usize = 16;
+/// No such line: `BOARD_NONE`.
+pub(crate) const NO_LINE: u32 = 255;
 
 /// One activation: `struct board_slot`.
 #[derive(Debug)]
@@ -58,12 +60,15 @@ pub(crate) struct CpuBoard {
     armed_expiry_ns: AtomicU64,
     pub(crate) lines_first_slot: AtomicU64,
     pub(crate) tid_bits: AtomicU64,
+    pub(crate) carried_seq: AtomicU64,
     arming: AtomicU32,
     worker_due: AtomicU32,
     pub(crate) nr_lines: AtomicU32,
     pub(crate) ring_bits: AtomicU32,
     expired: AtomicU32,
     pub(crate) softirq_tid: AtomicU32,
+    pub(crate) carried: AtomicU32,
+    padding: AtomicU32,
     pub(crate) tids: [AtomicU32; LINES_PER_CPU],
     pub(crate) expiries: [AtomicU64; LINES_PER_CPU],
     pub(crate) lines: [LineRing; LINES_PER_CPU],
@@ -71,7 +76,7 @@ pub(crate) struct CpuBoard {
 
 const _: () = assert!(size_of::<Slot>() == 96, "matches board.h");
 const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 920, "matches board.h");
+const _: () = assert!(size_of::<CpuBoard>() == 936, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
@@ -139,7 +144,7 @@ impl Board {
         nr_slots: usize,
         arrays: Option<(BorrowedFd<'_>, BorrowedFd<'_>)>,
     ) -> io::Result<Self> {
-        Ok(Self {
+        let board = Self {
             cpus: Mapping::new(
                 nr_cpus * size_of::<CpuBoard>(),
                 arrays.map(|(cpus, _)| cpus),
@@ -147,7 +152,11 @@ impl Board {
             nr_cpus,
             slots: Mapping::new(nr_slots * size_of::<Slot>(), arrays.map(|(_, slots)| slots))?,
             nr_slots,
-        })
+        };
+        for cpu in 0..u32::try_from(nr_cpus).unwrap_or(0) {
+            board.cpu(cpu).carried.store(NO_LINE, Ordering::Relaxed);
+        }
+        Ok(board)
     }
 
     /// CPU `cpu`'s part.

@@ -17,6 +17,7 @@ mod probe;
 mod programs;
 mod raise;
 mod soft;
+mod stamps;
 mod statistics;
 mod thread;
 mod timerlat;
@@ -29,6 +30,7 @@ pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use probe::{LinuxProbe, Wanted};
+pub(crate) use stamps::Stamps;
 
 use std::fs;
 

@@ -23,6 +23,18 @@ impl SoftTimer {
         )?))
     }
 
+    /// One whose [`SoftTimer::has_expired`] is asked; nobody waits for it.
+    pub(crate) fn unwaited() -> io::Result<Self> {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        Ok(Self(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
+    }
+
+    /// Whether it has expired since it was armed, or was then told so.
+    pub(crate) fn has_expired(&self) -> bool {
+        // The only error is that it has not.
+        self.0.wait().is_ok()
+    }
+
     /// Lets it expire at `time`.
     #[allow(clippy::cast_possible_wrap)]
     pub(crate) fn arm(&self, time: Nanos) {

@@ -167,7 +167,7 @@ fn run(
             measure_timer(shared, cpu_board, line, ring, timeline, turn, wait);
         }
         (Waiting::Carrier(timer), Some((timeline, turn))) => {
-            carrier::carry(shared, cpu_board, line, ring, timeline, turn, &timer);
+            carrier::carry(shared, cpu_board, line, timeline, turn, &timer);
         }
         (Waiting::Interrupt(device), _) => device.wait(shared, cpu_board, line, ring),
         (Waiting::Raising(device), Some((timeline, _))) => {
@@ -199,7 +199,7 @@ impl Waiting {
             Waking::Interrupt(device) => Self::Interrupt(device),
             Waking::Raising(device) => Self::Raising(device),
             Waking::SoftTimer => Self::SoftTimer(SoftTimer::new()?),
-            Waking::Carrier => Self::Carrier(SoftTimer::new()?),
+            Waking::Carrier => Self::Carrier(SoftTimer::unwaited()?),
             Waking::Doorbell(ring) => {
                 let doorbell = Doorbell::new(ring)?;
                 let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use laggard_analyze::distribution::Course;
-use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, STAGES, Service, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -151,7 +151,7 @@ fn course_view(course: &Course, lines: &[Line], start: Nanos, blamed: &Blamed) -
     let example = |one: Option<&Activation>| {
         // An interrupt's way has one part: nothing to draw.
         let one = one.filter(|_| focus.service != Service::Irq)?;
-        example_view(one, focus.route, lines, start)
+        example_view(one, lines, start)
     };
     CourseView {
         name: line_name(focus.service, focus.route),
@@ -165,17 +165,9 @@ fn course_view(course: &Course, lines: &[Line], start: Nanos, blamed: &Blamed) -
     }
 }
 
-fn example_view(
-    one: &Activation,
-    route: Route,
-    lines: &[Line],
-    start: Nanos,
-) -> Option<ExampleView> {
+fn example_view(one: &Activation, lines: &[Line], start: Nanos) -> Option<ExampleView> {
     let line = lines.get(usize::from(one.line.0))?;
-    let before_waking = match route {
-        Route::Direct => Stage::Expire,
-        Route::Deferred => Stage::Signal,
-    };
+    let mut before = None;
     Some(ExampleView {
         at_ns: one.expiry.saturating_sub(start),
         cpu: line.cpu,
@@ -183,11 +175,9 @@ fn example_view(
         parts: STAGES
             .into_iter()
             .filter_map(|stage| {
-                Some(PartView {
-                    stage,
-                    name: part_name(stage, before_waking).into(),
-                    ns: one.steps[stage.index()]?,
-                })
+                let ns = one.steps[stage.index()]?;
+                let name = part_name(stage, before.replace(stage));
+                Some(PartView { stage, name, ns })
             })
             .collect(),
     })

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{Backend, Caveat, Nanos, State};
+use laggard_model::{Backend, Caveat, Nanos, Stage, State};
 
 use super::table;
 use crate::duration::{Unit, count, span};
@@ -56,10 +56,10 @@ fn head(report: &RecordingReport) -> String {
         },
     );
     let backend = match report.backend {
-        Backend::Bpf => "eBPF: every stage",
-        Backend::User => "no BPF: expiry and user stage only",
-        Backend::Tracer => "the timerlat tracer: expire and kthread stage",
-        Backend::Fake => "a script, NOT a measurement",
+        Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
+        Backend::User => "no BPF: expiry and user stage only".into(),
+        Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),
+        Backend::Fake => "a script, NOT a measurement".into(),
     };
     let dither = if report.plan.dither {
         "dithered"
@@ -106,6 +106,18 @@ fn head(report: &RecordingReport) -> String {
         );
     }
     text
+}
+
+/// The stages on the way that were asked for; `None`: all.
+fn stamped(asked: Option<&[Stage]>) -> String {
+    match asked {
+        None => "every stage".into(),
+        Some([]) => "no stage on the way".into(),
+        Some(some) => {
+            let names: Vec<&str> = some.iter().map(|stage| stage.name()).collect();
+            format!("stages {} on the way", names.join(", "))
+        }
+    }
 }
 
 fn services(report: &RecordingReport, unit: Unit) -> String {

@@ -73,9 +73,14 @@ pub(crate) fn laggard() -> Option<PathBuf> {
     program.map(PathBuf::from)
 }
 
-/// The manifest of a recording that came back.
+/// The manifest of the recording `r.laggard` that came back.
 pub(crate) fn manifest(outcome: &Outcome) -> Manifest {
-    let path = outcome.files.join("r.laggard/manifest.json");
+    manifest_of(outcome, "r.laggard")
+}
+
+/// The manifest of the recording `name` that came back.
+pub(crate) fn manifest_of(outcome: &Outcome, name: &str) -> Manifest {
+    let path = outcome.files.join(name).join("manifest.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
@@ -108,10 +113,17 @@ pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
 
 /// Every activation of the recording `name` that was served.
 pub(crate) fn served(outcome: &Outcome, name: &str) -> Vec<Activation> {
+    let mut all = activations(outcome, name);
+    all.retain(|one| !one.missed);
+    all
+}
+
+/// Every activation of the recording `name`.
+pub(crate) fn activations(outcome: &Outcome, name: &str) -> Vec<Activation> {
     let recording = Recording::open(outcome.files.join(name)).unwrap();
     let mut all = Vec::new();
     let shortfalls = recording.scan(Wanted::all(), |batch| {
-        all.extend(batch.iter().filter(|one| !one.missed));
+        all.extend(batch.iter());
     });
     assert!(shortfalls.is_empty(), "{shortfalls:?}");
     all

@@ -53,16 +53,19 @@ struct board_cpu {
 	u64 armed_expiry_ns;  /* expiry of the timer armed under `arming` */
 	u64 lines_first_slot; /* index of the first line's first slot */
 	u64 tid_bits;	      /* bit (tid % 64) of every measuring thread */
+	u64 carried_seq;      /* number of the expiry that `carried` waits for */
 	u32 arming;	      /* our callback is arming its own timer */
 	u32 worker_due;	      /* our callback wants a work item started */
 	u32 nr_lines;
 	u32 ring_bits; /* log2 of a line's slots */
 	u32 expired;	/* place of the line whose timer expired last */
 	u32 softirq_tid; /* who last ran a soft timer's callback */
+	u32 carried;	/* line that a timer descriptor leads to, or BOARD_NONE */
+	u32 padding;
 	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0 */
 	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 920, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 936, "no hidden padding");
 
 #endif

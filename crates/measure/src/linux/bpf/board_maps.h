@@ -49,6 +49,44 @@ static __always_inline struct board_line *board_line(struct board_cpu *cpu, u64 
 }
 
 /*
+ * The next slot of line `i`, whose softirq began to serve it at `now`, filled
+ * with what is known of the activation; or NULL: no room, and counted as such
+ * in the line.
+ */
+static __always_inline struct board_slot *
+claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
+	   u64 expiry_ns, u64 now)
+{
+	u64 room = 1ULL << cpu->ring_bits;
+	u64 place = cpu->lines_first_slot + ((u64)i << cpu->ring_bits) +
+		    (line->head & (room - 1));
+	struct board_slot *slot;
+
+	if (line->head - line->tail >= room) {
+		line->lost += 1;
+		return NULL;
+	}
+	line->slot = place;
+	slot = board_slot(line);
+	if (!slot)
+		return NULL;
+	slot->seq = seq;
+	slot->expiry_ns = expiry_ns;
+	slot->irq_ns = cpu->served_irq_ns;
+	slot->irq_thread_ns = 0;
+	slot->expire_ns = 0;
+	slot->raise_ns = cpu->served_raise_ns;
+	slot->softirq_ns = now;
+	slot->signal_ns = 0;
+	slot->waking_ns = 0;
+	slot->running_ns = 0;
+	slot->end_ns = 0;
+	slot->lost_before = line->lost;
+	line->lost = 0;
+	return slot;
+}
+
+/*
  * Thread `tid`'s line among the CPU's, or NULL: not one of ours. Most threads
  * are not, and the bits tell; of ours, it is most often the thread whose
  * timer expired last.

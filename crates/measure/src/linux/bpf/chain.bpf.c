@@ -22,8 +22,27 @@
 #include "kernel.h"
 #include "board_maps.h"
 
+/* Whether on_sched_waking is attached. */
+const volatile u32 waking_is_stamped = 1;
+
 /* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
+
+/*
+ * The expiry of a timer descriptor that leads to a work item (carrier.rs). Not
+ * begun while the item before still waits: that expiry is missed.
+ */
+static __always_inline void begin_carried(struct board_cpu *cpu,
+					  struct board_line *line, u64 expiry_ns)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	cpu->softirq_tid = (u32)bpf_get_current_pid_tgid();
+	if (line->waiting)
+		return;
+	if (claim_slot(cpu, line, cpu->carried, cpu->carried_seq, expiry_ns, now))
+		line->waiting = 1;
+}
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
@@ -43,6 +62,10 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 			continue;
 		cpu->expiries[i] = 0;
 		cpu->expired = i;
+		if (i == cpu->carried) {
+			begin_carried(cpu, line, expiry_ns);
+			break;
+		}
 		slot = board_slot(line);
 		if (!slot || !line->waiting)
 			break;
@@ -96,7 +119,17 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	if (!line || !line->waiting)
 		return 0;
 	slot = board_slot(line);
-	if (slot && slot->waking_ns && !slot->running_ns)
-		slot->running_ns = bpf_ktime_get_ns();
+	if (!slot || slot->running_ns)
+		return 0;
+	if (waking_is_stamped) {
+		if (slot->waking_ns)
+			slot->running_ns = bpf_ktime_get_ns();
+	} else {
+		u64 now = bpf_ktime_get_ns();
+
+		/* Before its expiry it was preempted on its way to sleep. */
+		if (now >= slot->expiry_ns)
+			slot->running_ns = now;
+	}
 	return 0;
 }

@@ -69,43 +69,6 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/*
- * The next slot of a line, filled with what is known of the activation, or
- * NULL: no room, and counted as such in the line.
- */
-static __always_inline struct board_slot *
-claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i,
-	   const struct deferral *d, u64 seq, u64 now)
-{
-	u64 room = 1ULL << cpu->ring_bits;
-	u64 place = cpu->lines_first_slot + ((u64)i << cpu->ring_bits) +
-		    (line->head & (room - 1));
-	struct board_slot *slot;
-
-	if (line->head - line->tail >= room) {
-		line->lost += 1;
-		return NULL;
-	}
-	line->slot = place;
-	slot = board_slot(line);
-	if (!slot)
-		return NULL;
-	slot->seq = seq;
-	slot->expiry_ns = d->armed_ns;
-	slot->irq_ns = cpu->served_irq_ns;
-	slot->irq_thread_ns = 0;
-	slot->expire_ns = 0;
-	slot->raise_ns = cpu->served_raise_ns;
-	slot->softirq_ns = now;
-	slot->signal_ns = 0;
-	slot->waking_ns = 0;
-	slot->running_ns = 0;
-	slot->end_ns = 0;
-	slot->lost_before = line->lost;
-	line->lost = 0;
-	return slot;
-}
-
 /* Asks the follower whose turn it is; one still busy misses this expiry. */
 static __always_inline void signal_follower(struct board_cpu *cpu,
 					    struct deferral *d, u64 now)
@@ -124,7 +87,7 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	if (!line || line->waiting)
 		return;
 	seq = d->rounds[turn];
-	slot = claim_slot(cpu, line, i, d, seq, now);
+	slot = claim_slot(cpu, line, i, seq, d->armed_ns, now);
 	if (!slot)
 		return;
 	line->waiting = 1;
@@ -199,8 +162,8 @@ static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64
 	} else {
 		/* `seq` was advanced when this expiry was planned. */
 		struct board_slot *slot =
-			own ? claim_slot(cpu, own, d->line, d,
-					 d->timeline.seq - 1, now) :
+			own ? claim_slot(cpu, own, d->line,
+					 d->timeline.seq - 1, d->armed_ns, now) :
 			      NULL;
 
 		if (slot) {

@@ -70,8 +70,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	line = board_line(cpu, work->line);
 	slot = line ? board_slot(line) : NULL;
 	/* Another timer's softirq, or one that was answered. */
-	if (work->is_carried && (!slot || !line->waiting || !slot->softirq_ns ||
-				 slot->signal_ns))
+	if (work->is_carried && (!slot || !line->waiting || slot->signal_ns))
 		return 0;
 	cpu->worker_due = 0;
 	if (slot)

@@ -5,11 +5,12 @@ mod skips;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
 
 use super::board::{CpuBoard, Slot};
+use super::stamps::Stamps;
 use crate::timeline::Timeline;
 pub(crate) use mirror::Mirror;
 pub(crate) use skips::Skips;
@@ -45,6 +46,8 @@ pub(crate) struct LineReader {
     pub(crate) expected: Expected,
     /// The last stage, which `end_ns` is.
     pub(crate) last: Stage,
+    /// The stages on the way that are kept.
+    pub(crate) stamps: Stamps,
     /// Plans the line's expiries again, to tell when missed ones were due.
     pub(crate) planned: Option<Timeline>,
     /// Only every `stride`-th expiry of the timeline, from `first` on, is
@@ -240,7 +243,7 @@ impl LineReader {
             (Stage::Running, &slot.running_ns),
         ] {
             let time = Nanos::from_ns(time.load(Ordering::Relaxed));
-            if time == Nanos::ZERO || stage == self.last {
+            if time == Nanos::ZERO || stage == self.last || !self.stamps.has(stage) {
                 continue;
             }
             // An interrupt or raise from before the expiry served another
@@ -260,7 +263,7 @@ impl LineReader {
                 _ => losses.add(LossReason::ClockBack, 1),
             }
         }
-        self.count_unseen(&steps, slot, losses);
+        self.count_unseen(slot, losses);
         let seen = before.saturating_sub(expiry);
         steps[self.last.index()] = Some(total.saturating_sub(seen));
         Some(Activation {
@@ -272,19 +275,14 @@ impl LineReader {
         })
     }
 
-    fn count_unseen(
-        &self,
-        steps: &[Option<Nanos>; STAGES.len()],
-        slot: &Slot,
-        losses: &mut Losses,
-    ) {
-        let is_expired = |stage: Stage| steps[stage.index()].is_some();
-        if self.expected.expire && !is_expired(Stage::Expire) && !is_expired(Stage::Softirq) {
+    fn count_unseen(&self, slot: &Slot, losses: &mut Losses) {
+        let is_unseen = |time: &AtomicU64| time.load(Ordering::Relaxed) == 0;
+        if self.expected.expire && is_unseen(&slot.expire_ns) && is_unseen(&slot.softirq_ns) {
             losses.add(LossReason::ExpireUnseen, 1);
-        } else if self.expected.irq && slot.irq_ns.load(Ordering::Relaxed) == 0 {
+        } else if self.expected.irq && is_unseen(&slot.irq_ns) {
             losses.add(LossReason::IrqShared, 1);
         }
-        if self.expected.waking && steps[Stage::Waking.index()].is_none() {
+        if self.expected.waking && is_unseen(&slot.waking_ns) {
             losses.add(LossReason::WakingUnseen, 1);
         }
     }

@@ -35,6 +35,7 @@ fn reader(index: usize) -> LineReader {
         index,
         expected: Expected::default(),
         last: [Stage::Softirq, Stage::User][index],
+        stamps: Stamps::default(),
         planned: Some(Timeline::new(0, PERIOD, false, 0, 1, START)),
         stride: [1, 2][index],
         first: [0, 1][index],

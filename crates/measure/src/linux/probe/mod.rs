@@ -21,6 +21,7 @@ use super::collector::{LineReader, Skips};
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
+use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared, unserved_for};
 use super::timerlat::Timerlat;
 use super::{clock, policy, possible_cpus};
@@ -86,8 +87,9 @@ impl LinuxProbe {
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
         let external = External::of_request(&mut request)?;
         check(&request)?;
+        let stamps = Stamps::of_request(&mut request)?;
         let timerlat = Timerlat::of_request(&mut request)?;
-        let mut caveats = Vec::new();
+        let mut caveats = Vec::from_iter(stamps.caveat());
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
@@ -106,7 +108,7 @@ impl LinuxProbe {
             // Where only a tracer measures there is no line on the board.
             nr_slots: most_lines(&request).max(1) << ring_bits,
         };
-        let mut programs = load(wanted, extent, &request.services, &mut caveats)?;
+        let mut programs = load(wanted, extent, &request.services, stamps, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
             if let Some(external) = &external {
@@ -409,13 +411,14 @@ impl Probe for LinuxProbe {
 
     fn losses(&self) -> Losses {
         let mut losses = self.losses;
-        let (mut direct, mut softirq, mut followers) = (0, 0, 0);
+        let (mut direct, mut softirq, mut followers, mut carried) = (0, 0, 0, 0);
         for (cpu, reader) in &self.readers {
             let lost = reader.lost_since(self.shared.board.cpu(*cpu));
             losses.add(LossReason::RingFull, lost);
             match reader.last {
                 _ if reader.is_follower => followers += reader.unexplained,
                 Stage::Softirq => softirq += reader.unexplained,
+                Stage::Worker => carried += reader.unexplained,
                 _ => direct += reader.unexplained,
             }
         }
@@ -426,7 +429,7 @@ impl Probe for LinuxProbe {
         // after it leaves none.
         let unasked = followers.max(unsignalled);
         losses.add(LossReason::Foreign, foreign);
-        losses.add(LossReason::SignalFailed, unasked);
+        losses.add(LossReason::SignalFailed, unasked + carried);
         losses.add(
             LossReason::RingFull,
             direct + softirq.saturating_sub(foreign),
@@ -494,13 +497,14 @@ fn load(
     wanted: Wanted,
     extent: Extent,
     services: &[Service],
+    stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
     // Nothing to stamp where only a tracer measures.
     if wanted == Wanted::User || services.is_empty() {
         return Ok(None);
     }
-    match Programs::load(extent, services) {
+    match Programs::load(extent, services, stamps) {
         Ok(programs) => Ok(Some(programs)),
         Err(refused) if wanted == Wanted::Bpf => {
             Err(system("load the BPF programs", refused.reason))

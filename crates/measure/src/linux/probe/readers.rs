@@ -1,10 +1,11 @@
 //! Who reads which line from the board.
 
-use laggard_model::{LineId, Nanos};
+use laggard_model::{LineId, Nanos, Stage};
 
 use super::super::collector::{Expected, LineReader, Mirror};
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
+use super::super::stamps::Stamps;
 
 /// A reader for each line, with the number of its CPU.
 pub(super) fn readers(
@@ -13,6 +14,7 @@ pub(super) fn readers(
     are_timed: bool,
 ) -> Vec<(u32, LineReader)> {
     let has_irq = programs.is_some_and(Programs::has_irq);
+    let stamps = programs.map_or_else(Stamps::default, |all| all.stamps);
     let mut readers = Vec::new();
     for plan in plans {
         let first = readers.len();
@@ -26,13 +28,17 @@ pub(super) fn readers(
                 index,
                 expected: Expected {
                     expire: programs.is_some()
+                        && stamps.need_expire()
                         && are_timed
                         && line.service.is_thread()
                         && !is_deferred,
                     irq: has_irq,
-                    waking: programs.is_some() && line.service.is_thread(),
+                    waking: programs.is_some()
+                        && stamps.has(Stage::Waking)
+                        && line.service.is_thread(),
                 },
                 last: line.service.last_stage(),
+                stamps,
                 planned: None,
                 stride: turn.stride,
                 first: turn.first,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Route, Tid};
 
-use super::super::board::CpuBoard;
+use super::super::board::{CpuBoard, NO_LINE};
 use super::super::carrier;
 use super::super::external::External;
 use super::super::lines::CpuLines;
@@ -54,6 +54,8 @@ pub(super) fn ready_threads(
             threads.push(thread);
         }
         if let Some(place) = plan.carried() {
+            let carried = u32::try_from(place).unwrap_or(NO_LINE);
+            board.carried.store(carried, Ordering::Relaxed);
             let cpu = plan.lines[place].cpu;
             let carrier = MeasuringThread::prepare(
                 shared.clone(),

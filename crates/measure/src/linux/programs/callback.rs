@@ -8,14 +8,12 @@ use laggard_model::Service;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
-use super::super::board::LINES_PER_CPU;
+use super::super::board::{LINES_PER_CPU, NO_LINE};
 use super::super::doorbell::RING_BYTES;
 use super::super::lines::CpuLines;
 use super::Programs;
 use crate::timeline::Timeline;
 
-/// No such line: `BOARD_NONE`.
-pub(super) const NO_LINE: u32 = 255;
 /// Most followers of one softirq timer: `FOLLOWERS`.
 pub(crate) const MAX_FOLLOWERS: usize = 8;
 

@@ -6,16 +6,17 @@ mod cost;
 use std::os::fd::AsFd;
 
 use laggard_bpf::object::{Loaded, Refused, Source, set_inputs};
-use laggard_model::{Cpu, Service};
+use laggard_model::{Cpu, Service, Stage};
 use libbpf_rs::OpenObject;
 
-use super::board::{Board, LINES_PER_CPU};
+use super::board::{Board, LINES_PER_CPU, NO_LINE};
 use super::external::External;
 use super::lines::Deferral as DeferredBy;
+use super::stamps::Stamps;
 use super::statistics::Statistics;
 use super::{objects, soft};
 pub(crate) use callback::MAX_FOLLOWERS;
-use callback::{Deferral, NO_LINE, prepare_work, set_deferral};
+use callback::{Deferral, prepare_work, set_deferral};
 
 /// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
 const SOURCE_THREADS: usize = 4;
@@ -39,6 +40,7 @@ pub(crate) struct Programs {
     external: Option<Loaded>,
     pub(crate) refused: Vec<(&'static str, Refused)>,
     statistics: Statistics,
+    pub(crate) stamps: Stamps,
 }
 
 /// How large the board is.
@@ -51,9 +53,15 @@ pub(crate) struct Extent {
 impl Programs {
     /// Loads what `services` need and the kernel takes; `Err` when even the
     /// first object is refused.
-    pub(crate) fn load(extent: Extent, services: &[Service]) -> Result<Self, Refused> {
+    pub(crate) fn load(
+        extent: Extent,
+        services: &[Service],
+        stamps: Stamps,
+    ) -> Result<Self, Refused> {
         let sizes = [("cpus", extent.nr_cpus), ("slots", extent.nr_slots)];
-        let chain = objects::CHAIN.load(&[], &sizes, |_| Ok(()))?;
+        let waking_is_stamped = u32::from(stamps.has(Stage::Waking)).to_ne_bytes();
+        let chain =
+            objects::CHAIN.load(&[], &sizes, |open| set_inputs(open, &waking_is_stamped))?;
         let mut all = Self {
             chain,
             irq: None,
@@ -65,11 +73,16 @@ impl Programs {
             external: None,
             refused: Vec::new(),
             statistics: Statistics::default(),
+            stamps,
         };
-        all.irq = all.load_optional(objects::IRQ, extent);
+        if all.stamps.has(Stage::Irq) {
+            all.irq = all.load_optional(objects::IRQ, extent);
+        }
         let wants_worker = services.contains(&Service::Worker);
         if wants_worker || services.contains(&Service::Softirq) {
-            all.raise = all.load_optional(objects::RAISE, extent);
+            if all.stamps.need_raise() {
+                all.raise = all.load_optional(objects::RAISE, extent);
+            }
             match all.load_deferred(extent) {
                 Ok((deferred, arming)) => (all.deferred, all.arming) = (Some(deferred), arming),
                 Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
@@ -195,14 +208,16 @@ impl Programs {
 
     /// Whether stage `irq` is stamped.
     pub(crate) fn has_irq(&self) -> bool {
-        self.irq.is_some() || self.external.is_some()
+        self.stamps.has(Stage::Irq) && (self.irq.is_some() || self.external.is_some())
     }
 
     /// Where the softirq timer is refused, tries on `cpu` whether timer
     /// descriptors serve instead. The programs must be attached and `board`,
     /// which is theirs, not in use.
     pub(crate) fn try_soft_timers(&mut self, cpu: Cpu, board: &Board) {
-        if self.refusal_of(objects::DEFERRED.name).is_none() || self.raise.is_none() {
+        if self.refusal_of(objects::DEFERRED.name).is_none()
+            || self.refusal_of(objects::RAISE.name).is_some()
+        {
             return;
         }
         match soft::try_on(cpu, board) {
@@ -225,13 +240,36 @@ impl Programs {
 
     /// Hooks the programs to their tracepoints.
     pub(crate) fn attach(&mut self) -> Result<(), Refused> {
-        self.chain.attach()?;
+        let stamps = self.stamps;
+        if let Some(external) = &mut self.external {
+            let mut wanted = vec!["on_irq_handler_entry"];
+            wanted.extend(
+                stamps
+                    .has(Stage::IrqThread)
+                    .then_some("on_irq_thread_switch"),
+            );
+            if stamps.has(Stage::Irq) || wanted.len() > 1 {
+                external.attach_some(&wanted)?;
+            }
+        }
+        // The softirq of a timer descriptor has no other program.
+        let is_refused = self.refusal_of(objects::DEFERRED.name).is_some();
+        let wanted = [
+            (
+                "on_hrtimer_expire_entry",
+                self.external.is_none() && (stamps.need_expire() || is_refused),
+            ),
+            ("on_sched_waking", stamps.has(Stage::Waking)),
+            ("on_sched_switch", stamps.has(Stage::Running)),
+        ];
+        let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        let wanted: Vec<&str> = wanted.map(|(name, _)| name).collect();
+        self.chain.attach_some(&wanted)?;
         let optional = [
             &mut self.irq,
             &mut self.raise,
             &mut self.arming,
             &mut self.worker,
-            &mut self.external,
         ];
         for object in optional.into_iter().flatten() {
             object.attach()?;

@@ -121,13 +121,13 @@ fn draw_stages(tracks: &mut Tracks, track: u64, episode: &Episode) {
         .collect();
     stages.sort();
     let mut from = episode.expiry_ns;
-    let mut before = Stage::Irq;
+    let mut before = None;
     for (at, stage) in stages {
         if at > from {
-            tracks.begin(track, from, part_name(stage, before), Vec::new());
+            tracks.begin(track, from, &part_name(stage, before), Vec::new());
             tracks.end(track, at);
         }
-        (from, before) = (at, stage);
+        (from, before) = (at, Some(stage));
     }
 }
 

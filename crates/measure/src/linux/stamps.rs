@@ -1,0 +1,86 @@
+//! Which stages on the way are asked for, and what that takes.
+
+use laggard_model::{Caveat, CaveatKind, STAGES_ON_THE_WAY, Service, Stage};
+
+use crate::probe::{ProbeError, Request};
+
+/// The stages on the way that a recording is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamps {
+    /// A bit for each, at its index.
+    asked: u16,
+}
+
+/// The bits of `stages`.
+fn bits(stages: &[Stage]) -> u16 {
+    stages
+        .iter()
+        .fold(0, |bits, stage| bits | 1 << stage.index())
+}
+
+impl Default for Stamps {
+    /// All of them.
+    fn default() -> Self {
+        Self {
+            asked: bits(&STAGES_ON_THE_WAY),
+        }
+    }
+}
+
+impl Stamps {
+    /// Those of the request. Service `irq`, which is a stage, is left out of
+    /// the request where that stage is.
+    pub(crate) fn of_request(request: &mut Request) -> Result<Self, ProbeError> {
+        let Some(stages) = &request.stages else {
+            return Ok(Self::default());
+        };
+        let all = Self {
+            asked: bits(stages),
+        };
+        if !all.has(Stage::Irq) {
+            if !request.optional && request.services.contains(&Service::Irq) {
+                return Err(ProbeError::Service {
+                    service: Service::Irq,
+                    reason: "its stage was not asked for".into(),
+                    remedy: "add irq to the stages, or leave it out of the services".into(),
+                });
+            }
+            request.services.retain(|&one| one != Service::Irq);
+        }
+        Ok(all)
+    }
+
+    /// Whether a recording is to have `stage`, if that is one on the way.
+    pub(crate) fn has(self, stage: Stage) -> bool {
+        let always = !bits(&STAGES_ON_THE_WAY);
+        (self.asked | always) & (1 << stage.index()) != 0
+    }
+
+    /// Whether the programs of the timer softirq are needed: on the deferred
+    /// route they tell the interrupt as well.
+    pub(crate) fn need_raise(self) -> bool {
+        self.has(Stage::Raise) || self.has(Stage::Irq)
+    }
+
+    /// Whether the program of a timer's callback is needed: on the direct
+    /// route it tells the interrupt as well.
+    pub(crate) fn need_expire(self) -> bool {
+        self.has(Stage::Expire) || self.has(Stage::Irq)
+    }
+
+    /// What a recording lacks because it was not asked for.
+    pub(crate) fn caveat(self) -> Option<Caveat> {
+        let absent: Vec<&str> = STAGES_ON_THE_WAY
+            .into_iter()
+            .filter(|&stage| !self.has(stage))
+            .map(Stage::name)
+            .collect();
+        (!absent.is_empty()).then(|| {
+            Caveat::new(
+                CaveatKind::AbilityAbsent,
+                format!("stages not asked for: {}", absent.join(", ")),
+                "without --stages there are all, and each costs the time of a program",
+            )
+        })
+    }
+}
