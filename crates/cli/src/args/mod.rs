@@ -173,7 +173,7 @@ pub(crate) struct RecordArgs {
     /// one thread service [default there: fifo:90] and --cpus one CPU
     #[arg(long, value_name = "WHAT", default_value = "timer")]
     pub(crate) source: SourceArg,
-    /// Stages on the way to stamp, of irq, irq_thread, expire, raise, waking
+    /// Stages on the way to stamp, of irq, `irq_thread`, expire, raise, waking
     /// and running, or none: each takes a program, which costs time on the way
     /// [default: all]
     #[arg(long, value_name = "LIST")]

@@ -29,7 +29,7 @@ enum Verb {
         kernels: Vec<String>,
     },
     /// Boot a kernel, run a command, show what it wrote and exit as it did.
-    Run(Run),
+    Run(Box<Run>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -92,7 +92,7 @@ enum Time {
 fn main() -> ExitCode {
     match Arguments::parse().verb {
         Verb::Fetch { kernels } => fetch(&kernels).map(|()| ExitCode::SUCCESS),
-        Verb::Run(run) => boot(run),
+        Verb::Run(run) => boot(*run),
     }
     .unwrap_or_else(|error| {
         eprintln!("testhost: {error:#}");
