@@ -33,6 +33,8 @@ impl External {
             reason,
         };
         let uio = Uio::open(path).map_err(|err| refused(err.to_string()))?;
+        // Somebody who was killed may have left it raised: then it never rises.
+        uio.acknowledge();
         uio.enable()
             .map_err(|err| refused(format!("its interrupt cannot be enabled: {err}")))?;
         if request.optional {
@@ -163,5 +165,13 @@ impl External {
             }
         }
         self.uio.raise();
+    }
+}
+
+impl Drop for External {
+    /// The last interrupt, which ends the waiting, may come after the waiter
+    /// has left: a device that stays raised cannot interrupt the next user.
+    fn drop(&mut self) {
+        self.uio.acknowledge();
     }
 }
