@@ -1,0 +1,140 @@
+//! Every latency is accounted for without remainder, and causes are ranked.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn what_had_been_overwritten_is_unexplained() {
+    let mut scene = late_thread(2_000).ours(2_000);
+    scene.episode.evidence.overwritten = true;
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Unexplained, None, 2_000)]
+    );
+}
+
+#[test]
+fn without_any_evidence_everything_is_unexplained() {
+    let scene = late_thread(2_000);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Unexplained, None, 2_002)]
+    );
+}
+
+#[test]
+fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
+    let hog = late_thread(3_000)
+        .switch(-500, 95, "hog", 4)
+        .during(10, 15, TIMER)
+        .sample(1_000, 95, &[])
+        .sample(2_000, 95, &[])
+        .ours(3_000)
+        .episode;
+    let cat = late_thread(500)
+        .switch(-500, 7, "cat", 9)
+        .during(10, 15, TIMER)
+        .ours(500)
+        .episode;
+    let explained: Vec<_> = [&hog, &hog, &cat]
+        .into_iter()
+        .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+        .collect();
+
+    let ranking = rank(
+        explained.iter().map(|(episode, all)| (*episode, all)),
+        |culprit| culprit.thread.clone(),
+    );
+
+    let first = &ranking.causes[0];
+    assert_eq!(first.signature.class, CauseClass::HigherPriority);
+    assert_eq!(first.signature.who, named("hog"));
+    assert_eq!((first.episodes, first.first_in), (2, 2));
+    assert_eq!(first.total, Nanos::from_us(2 * 2_985));
+    assert_eq!(first.largest_without, Nanos::from_us(502));
+    assert_eq!(ranking.largest, Nanos::from_us(3_002));
+}
+
+fn activities() -> impl Strategy<Value = Activity> {
+    prop_oneof![
+        (0..3_u32).prop_map(Activity::Irq),
+        Just(TIMER),
+        (0..10_u32).prop_map(Activity::Softirq),
+        (0..3_u64).prop_map(|at| Activity::Hrtimer(Address(at))),
+        (0..3_u64).prop_map(|at| Activity::Work(Address(at))),
+        Just(Activity::Idle(1)),
+    ]
+}
+
+fn happenings() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        activities().prop_map(Happening::Begin),
+        activities().prop_map(Happening::End),
+        (0..4_u32, -1..130_i16, any::<bool>()).prop_map(|(tid, priority, preempted)| {
+            Happening::Switch {
+                tid: Tid(tid),
+                name: format!("thread {tid}"),
+                priority,
+                preempted,
+            }
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_parts_add_up_to_the_latency_whatever_the_evidence(
+        mut stages in proptest::collection::vec(0..30_000_u64, 4),
+        mut events in proptest::collection::vec((-2_000..40_000_i64, happenings()), 0..60),
+        mut samples in proptest::collection::vec((-2_000..40_000_i64, 0..4_u32, any::<bool>()), 0..20),
+        flags in any::<(bool, bool, bool)>(),
+        steals in proptest::collection::vec((-2_000..40_000_i64, 0..20_000_u64), 0..4),
+        service in prop_oneof![
+            Just(Service::Fifo(90)), Just(Service::Other), Just(Service::Softirq), Just(Service::Worker),
+        ],
+        route in prop_oneof![Just(Route::Direct), Just(Route::Deferred)],
+    ) {
+        stages.sort_unstable();
+        events.sort_by_key(|(at, _)| *at);
+        samples.sort_unstable();
+        let order = [Stage::Irq, Stage::Softirq, Stage::Waking, service.last_stage()];
+        let stages: Vec<_> = order.into_iter().zip(stages).collect();
+        let mut scene = Scene::new(&stages);
+        for (at, what) in events {
+            scene = scene.event(at, what);
+        }
+        for (at, tid, in_user) in samples {
+            scene = scene.sample(at, tid, if in_user { &[] } else { &[5] });
+        }
+        let (overwritten, stolen, sampled) = flags;
+        let evidence = &mut scene.episode.evidence;
+        evidence.overwritten = overwritten;
+        evidence.stolen = stolen.then_some(Stolen {
+            time_ns: Nanos::from_ms(10),
+            step_ns: Nanos::from_ms(10),
+        });
+        if !steals.is_empty() {
+            let readings = steals.iter().map(|&(at, time)| stolen_us(at - 5_000, at, time));
+            evidence.steals = Some(readings.collect());
+        }
+        if !sampled {
+            evidence.sampler = None;
+        }
+
+        let all = explain(&scene.episode, service, route);
+
+        let latency = scene.episode.latency();
+        let causes: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
+        prop_assert_eq!(causes, latency.ns());
+        let mut at = EXPIRY;
+        for part in &all.parts {
+            prop_assert_eq!(part.slice.from, at);
+            prop_assert!(part.slice.to > at);
+            at = part.slice.to;
+        }
+        prop_assert_eq!(at, scene.episode.end());
+    }
+}

@@ -1,0 +1,144 @@
+mod accounting;
+mod interrupts;
+mod outside;
+mod threads;
+
+use super::*;
+use laggard_model::{
+    Activity, Address, Cpu, Evidence, FlightEvent, Happening, LineId, Sampler, StackSample, Stage,
+    Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
+};
+
+/// All scenes expire here; times in them are us after it.
+const EXPIRY: Nanos = Nanos::from_secs(1);
+const OURS: u32 = 90;
+const TIMER: Activity = Activity::Vector(Vector::LocalTimer);
+
+fn us(at: i64) -> Nanos {
+    Nanos::from_ns(EXPIRY.ns().saturating_add_signed(at * 1_000))
+}
+
+/// What happened around one late activation of a `fifo:90` thread.
+struct Scene {
+    episode: Episode,
+}
+
+impl Scene {
+    fn new(stages: &[(Stage, u64)]) -> Self {
+        Self {
+            episode: Episode {
+                number: 1,
+                line: LineId(0),
+                cpu: Cpu(1),
+                seq: 7,
+                expiry_ns: EXPIRY,
+                stages: stages
+                    .iter()
+                    .map(|&(stage, at)| (stage, Nanos::from_us(at)))
+                    .collect(),
+                threshold_ns: Nanos::from_us(50),
+                evidence: Evidence {
+                    from_ns: us(-1_000),
+                    to_ns: us(100_000),
+                    sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
+                    ..Evidence::default()
+                },
+            },
+        }
+    }
+
+    fn event(mut self, at: i64, what: Happening) -> Self {
+        let at_ns = us(at);
+        self.episode
+            .evidence
+            .events
+            .push(FlightEvent { at_ns, what });
+        self
+    }
+
+    fn switch(self, at: i64, tid: u32, name: &str, priority: i16) -> Self {
+        let what = Happening::Switch {
+            tid: Tid(tid),
+            name: name.into(),
+            priority,
+            preempted: true,
+        };
+        self.event(at, what)
+    }
+
+    fn ours(self, at: i64) -> Self {
+        self.switch(at, OURS, "lag/1/fifo:90", 9)
+    }
+
+    fn during(self, from: i64, to: i64, activity: Activity) -> Self {
+        self.event(from, Happening::Begin(activity))
+            .event(to, Happening::End(activity))
+    }
+
+    fn sample(mut self, at: i64, tid: u32, kernel: &[u64]) -> Self {
+        self.episode.evidence.samples.push(StackSample {
+            at_ns: us(at),
+            tid: Tid(tid),
+            process: tid,
+            kernel: kernel.iter().copied().map(Address).collect(),
+            user: vec![Address(1)],
+        });
+        self
+    }
+
+    /// Causes with at least 20 us, as class, thread and us.
+    fn main_causes(&self) -> Vec<(CauseClass, Option<String>, u64)> {
+        let all = explain(&self.episode, Service::Fifo(90), Route::Direct);
+        let sum: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
+        assert_eq!(sum, self.episode.latency().ns(), "{:?}", all.causes);
+        all.causes
+            .into_iter()
+            .filter(|cause| cause.time_ns >= Nanos::from_us(20))
+            .map(|cause| {
+                (
+                    cause.class,
+                    cause.culprit.thread,
+                    cause.time_ns.ns() / 1_000,
+                )
+            })
+            .collect()
+    }
+}
+
+/// A timer's interrupt on time, and a thread that gets the CPU late.
+fn late_thread(by: u64) -> Scene {
+    Scene::new(&[
+        (Stage::Irq, 10),
+        (Stage::Expire, 11),
+        (Stage::Waking, 12),
+        (Stage::Running, by),
+        (Stage::User, by + 2),
+    ])
+}
+
+fn named(name: &str) -> Option<String> {
+    Some(name.into())
+}
+
+/// A timer's interrupt that comes late, in the midst of a thread.
+fn late_interrupt(by: u64, thread: u32) -> Scene {
+    let at = i64::try_from(by).unwrap();
+    Scene::new(&[
+        (Stage::Irq, by),
+        (Stage::Expire, by + 1),
+        (Stage::Waking, by + 2),
+        (Stage::Running, by + 8),
+        (Stage::User, by + 9),
+    ])
+    .switch(-500, thread, "cat", 120)
+    .during(at, at + 5, TIMER)
+    .ours(at + 8)
+}
+
+fn stolen_us(since: i64, at: i64, time: u64) -> Steal {
+    Steal {
+        since_ns: us(since),
+        at_ns: us(at),
+        time_ns: Nanos::from_us(time),
+    }
+}

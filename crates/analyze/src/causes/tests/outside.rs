@@ -1,0 +1,140 @@
+//! What comes from outside the kernel: stolen time, stalls, and doubt whether it did.
+
+use laggard_model::{Span, Symbols};
+
+use super::*;
+
+#[test]
+fn a_silence_in_which_the_hypervisors_counter_moved_was_stolen() {
+    let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+    scene.episode.evidence.stolen = Some(Stolen {
+        time_ns: Nanos::from_ms(10),
+        step_ns: Nanos::from_ms(10),
+    });
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::Stolen);
+}
+
+#[test]
+fn a_counter_that_moved_too_little_does_not_explain_a_long_silence() {
+    let mut scene = late_interrupt(80_000, 7).sample(80_002, 7, &[]);
+    scene.episode.evidence.stolen = Some(Stolen {
+        time_ns: Nanos::from_ms(10),
+        step_ns: Nanos::from_ms(10),
+    });
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::Unexplained);
+}
+
+#[test]
+fn the_hypervisors_clock_says_how_much_of_a_silence_was_stolen() {
+    let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+    // The tick that tells comes after the CPU goes on.
+    scene.episode.evidence.steals = Some(vec![stolen_us(-50_000, 20_500, 12_000)]);
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::Stolen, None, 12_000),
+            (CauseClass::InterruptsOff, named("cat"), 8_000),
+        ]
+    );
+}
+
+#[test]
+fn a_silence_that_the_hypervisors_clock_knows_nothing_of_was_not_stolen() {
+    let mut scene = late_interrupt(7_000, 7).sample(7_002, 7, &[0xabc]);
+    scene.episode.evidence.steals = Some(vec![stolen_us(-90_000, -60_000, 20_000)]);
+    // The coarse counter, which moved earlier, does not say when.
+    scene.episode.evidence.stolen = Some(Stolen {
+        time_ns: Nanos::from_ms(20),
+        step_ns: Nanos::from_ms(10),
+    });
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::InterruptsOff);
+}
+
+#[test]
+fn a_silence_on_all_cpus_is_a_stall() {
+    let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[]);
+    scene.episode.evidence.still = vec![Span {
+        from_ns: us(-500),
+        to_ns: us(20_000),
+    }];
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::Stall);
+}
+
+#[test]
+fn a_silence_that_most_of_it_all_cpus_shared_is_a_stall() {
+    let class = |from, to| {
+        let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
+        scene.episode.evidence.still = vec![Span {
+            from_ns: us(from),
+            to_ns: us(to),
+        }];
+        scene.main_causes()[0].0
+    };
+
+    assert_eq!(class(3_000, 18_000), CauseClass::Stall);
+    assert_eq!(class(13_000, 19_000), CauseClass::InterruptsOff);
+}
+
+/// A timer's interrupt in which `function` runs until 12 us, and which then
+/// goes on until `end`.
+fn interrupt_after(function: u64, end: i64) -> Scene {
+    let timer = Activity::Hrtimer(Address(function));
+    late_thread(9_000)
+        .switch(-500, 7, "cat", 120)
+        .event(10, Happening::Begin(TIMER))
+        .during(11, 12, timer)
+        .event(end, Happening::End(TIMER))
+        .ours(9_000)
+}
+
+fn main_named(scene: &Scene) -> Cause {
+    let symbols = Symbols::default();
+    let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
+    let sum: u64 = explained.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(sum, scene.episode.latency().ns());
+    explained.causes[0].clone()
+}
+
+#[test]
+fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside() {
+    let main = main_named(&interrupt_after(1, 8_990));
+
+    assert_eq!(main.class, CauseClass::OwnPath);
+    assert_eq!(
+        main.culprit.because.as_deref(),
+        Some("or a stop from outside")
+    );
+    assert!(main.time_ns > Nanos::from_us(8_000));
+}
+
+#[test]
+fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_follows() {
+    let softirq = Activity::Softirq(8);
+    let function = Activity::Hrtimer(Address(5));
+    let irq_work = Activity::Vector(Vector::IrqWork);
+    let scene = |next: Activity| {
+        late_thread(2_500)
+            .switch(-500, 7, "cat", 120)
+            .during(10, 15, TIMER)
+            .event(16, Happening::Begin(softirq))
+            .event(17, Happening::Begin(function))
+            .during(2_400, 2_410, next)
+            .event(2_420, Happening::End(function))
+            .event(2_430, Happening::End(softirq))
+            .ours(2_500)
+    };
+
+    let (plain, asking) = (main_named(&scene(TIMER)), main_named(&scene(irq_work)));
+
+    assert_eq!(
+        (plain.class, plain.culprit.because),
+        (CauseClass::Softirq, None)
+    );
+    assert_eq!(asking.class, CauseClass::Softirq);
+    assert!(asking.culprit.because.is_some());
+}

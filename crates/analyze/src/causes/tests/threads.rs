@@ -1,0 +1,211 @@
+//! Who has the CPU while a thread waits for it.
+
+use super::*;
+
+#[test]
+fn a_more_urgent_thread_is_named_with_its_net_time() {
+    let scene = late_thread(3_000)
+        .switch(-500, 95, "hog", 4)
+        .during(10, 15, TIMER)
+        .during(1_000, 1_100, Activity::Irq(36))
+        .ours(3_000);
+
+    let causes = scene.main_causes();
+
+    assert_eq!(
+        causes,
+        [
+            (CauseClass::HigherPriority, named("hog"), 2_885),
+            (CauseClass::Interrupt, None, 100)
+        ]
+    );
+}
+
+/// A device's interrupt that `irq/21-uio` handles from `handled` on, at
+/// priority 50, and whose thread is woken 30 us later.
+fn threaded(handled: u64) -> Scene {
+    Scene::new(&[
+        (Stage::Irq, 3),
+        (Stage::IrqThread, handled),
+        (Stage::Waking, handled + 30),
+        (Stage::Running, handled + 32),
+        (Stage::User, handled + 33),
+    ])
+}
+
+#[test]
+fn the_thread_of_the_interrupt_is_the_activations_own_path() {
+    let scene = threaded(40)
+        .switch(-500, 7, "load", 120)
+        .during(3, 30, Activity::Irq(21))
+        .switch(40, 60, "irq/21-s-uio_pc", 48)
+        .switch(50, 61, "irq/21-uio_pci_", 49)
+        .ours(72);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::OwnPath, None, 27 + 30 + 3)]
+    );
+}
+
+#[test]
+fn what_holds_up_the_thread_of_the_interrupt_is_named_though_it_is_below_ours() {
+    let scene = threaded(800)
+        .switch(-500, 70, "middle", 29)
+        .during(3, 5, Activity::Irq(21))
+        .switch(800, 61, "irq/21-uio_pci_", 49)
+        .ours(832);
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::HigherPriority, named("middle"), 795),
+            (CauseClass::OwnPath, None, 35)
+        ]
+    );
+}
+
+#[test]
+fn a_less_urgent_thread_in_the_kernel_has_preemption_disabled() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .sample(900, 7, &[0xabc, 0xdef])
+        .ours(2_000);
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    let worst = &all.causes[0];
+    assert_eq!(worst.class, CauseClass::PreemptionOff);
+    assert_eq!(worst.culprit.thread, named("cat"));
+    assert_eq!(worst.culprit.frame, Some(Address(0xabc)));
+}
+
+#[test]
+fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .during(500, 505, TIMER)
+        .during(1_000, 1_005, TIMER)
+        .during(1_500, 1_505, TIMER)
+        .sample(100, 7, &[0xabc])
+        .sample(600, 7, &[0xdef])
+        .sample(1_600, 7, &[0xdef])
+        .ours(2_000);
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    let stays: Vec<_> = all
+        .causes
+        .iter()
+        .filter(|cause| cause.class == CauseClass::PreemptionOff)
+        .collect();
+    assert_eq!(stays.len(), 1);
+    assert_eq!(stays[0].culprit.frame, Some(Address(0xdef)));
+}
+
+#[test]
+fn a_less_urgent_thread_in_user_code_means_that_ours_is_throttled() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .sample(900, 7, &[])
+        .ours(2_000);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Throttled, named("cat"), 1_985)]
+    );
+}
+
+#[test]
+fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
+    let scene = late_thread(2_000)
+        .switch(-500, 0, "swapper/1", 120)
+        .during(10, 15, TIMER)
+        .ours(2_000);
+
+    assert_eq!(scene.main_causes()[0].0, CauseClass::Throttled);
+}
+
+#[test]
+fn equals_have_their_turn() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "other", 9)
+        .during(10, 15, TIMER)
+        .ours(2_000);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Equal, named("other"), 1_985)]
+    );
+}
+
+#[test]
+fn a_thread_that_could_not_even_arm_its_timer_was_kept_by_who_ran() {
+    let scene = Scene::new(&[
+        (Stage::Irq, 1_900),
+        (Stage::Expire, 1_901),
+        (Stage::User, 1_950),
+    ])
+    .switch(-500, 95, "hog", 4)
+    .during(8, 13, TIMER)
+    .sample(900, 95, &[])
+    .ours(1_890)
+    .during(1_900, 1_910, TIMER);
+
+    assert_eq!(
+        scene.main_causes()[0],
+        (CauseClass::HigherPriority, named("hog"), 1_877)
+    );
+}
+
+#[test]
+fn a_thread_that_was_stopped_with_its_group_is_throttled_whoever_runs_meanwhile() {
+    let mut scene = late_thread(100)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .switch(100, OURS, "lag/1/other", 120)
+        .switch(110, 8, "dog", 120)
+        .sample(1_000, 8, &[])
+        .switch(2_000, OURS, "lag/1/other", 120);
+    scene
+        .episode
+        .stages
+        .insert(Stage::User, Nanos::from_us(2_002));
+    scene.episode.evidence.throttles = vec![Throttle {
+        at_ns: us(110),
+        tid: Tid(OURS),
+    }];
+
+    let first = scene.main_causes().remove(0);
+
+    assert_eq!((first.0, first.2), (CauseClass::Throttled, 1_890));
+}
+
+#[test]
+fn a_thread_in_page_faults_is_named_with_them() {
+    let scene = |at: u64| {
+        late_thread(3_000)
+            .switch(-500, 95, "hog", 4)
+            .during(10, 15, TIMER)
+            .sample(1_000, 95, &[9, at])
+            .sample(2_000, 95, &[])
+            .ours(3_000)
+            .episode
+    };
+    let mut symbols = Symbols::default();
+    let handler = Symbol {
+        name: Some("exc_page_fault".into()),
+        ..Symbol::default()
+    };
+    symbols.kernel.insert(Address(5), handler);
+    let named = |at| {
+        explain_named(&scene(at), Service::Fifo(90), Route::Direct, &symbols).causes[0].clone()
+    };
+
+    assert_eq!(named(5).class, CauseClass::HigherPriority);
+    assert_eq!(named(5).culprit.activity, Some(Activity::PageFault));
+    assert_eq!(named(6).culprit.activity, None);
+}
