@@ -1,5 +1,6 @@
 //! The probe of a real machine.
 
+mod ending;
 mod memory;
 mod readers;
 mod request;
@@ -13,8 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Cpu, Line, LossReason, Losses, Nanos, OwnCost, Service,
-    Stage,
+    Backend, Batch, Caveat, CaveatKind, Cpu, Line, Losses, Nanos, OwnCost, Service,
 };
 
 use super::collector::{LineReader, Skips};
@@ -22,7 +22,7 @@ use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
 use super::stamps::Stamps;
-use super::thread::{MeasuringThread, Shared, unserved_for};
+use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
 use super::{clock, policy, possible_cpus};
 use crate::probe::{Probe, ProbeError, Request};
@@ -33,7 +33,7 @@ use readers::readers;
 pub(super) use request::may_be_scheduled_as;
 use request::{check, check_lines, keep_possible};
 use threads::{ready_external, ready_threads};
-use usage::{process_cpu_ns, resident_bytes};
+use usage::Usage;
 
 /// From the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
@@ -42,8 +42,6 @@ const LEAD: Nanos = Nanos::from_ms(50);
 pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
 /// From the end of the warm-up, whatever it disturbed, to the recording.
 const REST: Nanos = Nanos::from_ms(5);
-/// How long `stop` waits for threads that do not get to run.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What to measure with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -72,10 +70,9 @@ pub struct LinuxProbe {
     timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
     losses: Losses,
-    began: Option<(Nanos, u64)>,
-    ended: Option<Nanos>,
-    /// When measuring ended: looking up names afterwards takes more.
-    resident_bytes: Option<u64>,
+    began: Option<Usage>,
+    /// What is done afterwards (looking up names, say) takes more.
+    ended: Option<Usage>,
 }
 
 impl LinuxProbe {
@@ -164,7 +161,6 @@ impl LinuxProbe {
             losses: Losses::default(),
             began: None,
             ended: None,
-            resident_bytes: None,
         })
     }
 
@@ -183,7 +179,7 @@ impl LinuxProbe {
         if let Some(timerlat) = &mut self.timerlat {
             timerlat.begin(begin);
         }
-        self.began = Some((begin, process_cpu_ns()));
+        self.began = Some(Usage::at(begin));
         begin
     }
 
@@ -254,29 +250,6 @@ impl LinuxProbe {
             })?;
         }
         Ok(())
-    }
-
-    /// Activations that still wait for their service: their latency is not
-    /// known, which must not pass for a good result.
-    fn count_unserved(&mut self, now: Nanos) {
-        for (cpu, reader) in &self.readers {
-            let board = self.shared.board.cpu(*cpu);
-            let ring = self.shared.board.ring(board, reader.index);
-            if let Some(time) = unserved_for(board, reader.index, ring, now) {
-                let line = self.lines[usize::from(reader.id.0)];
-                self.losses.add(LossReason::Unserved, 1);
-                self.caveats.push(Caveat::new(
-                    CaveatKind::Losses,
-                    format!(
-                        "{} ({}) on CPU {cpu} had been waiting for {:.1} ms when the recording ended",
-                        line.service,
-                        line.route,
-                        time.as_secs_f64() * 1e3
-                    ),
-                    "its largest latency is at least that; record for longer",
-                ));
-            }
-        }
     }
 }
 
@@ -366,95 +339,15 @@ impl Probe for LinuxProbe {
     }
 
     fn stop(&mut self) {
-        if self.ended.is_some() {
-            return;
-        }
-        let ended = clock::now();
-        self.ended = Some(ended);
-        for (_, reader) in &mut self.readers {
-            reader.until = ended;
-        }
-        let stopped = self.timerlat.as_mut().map(|timerlat| timerlat.stop(ended));
-        if let Some(Err(err)) = stopped {
-            self.caveats.push(Caveat::new(
-                CaveatKind::Tracer,
-                format!("the settings of the timerlat tracer were not put back: {err}"),
-                "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
-            ));
-        }
-        if let Some(programs) = &self.programs {
-            for plan in &self.plans {
-                if let Err(refused) = programs.stop_deferral(plan.cpu) {
-                    self.caveats.push(Caveat::new(
-                        CaveatKind::AbilityAbsent,
-                        format!(
-                            "the softirq timer of CPU {} did not stop: {}",
-                            plan.cpu, refused.reason
-                        ),
-                        "it ends with this program",
-                    ));
-                }
-            }
-            // Followers that were just asked still get their turn.
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let patience = clock::now() + STOP_PATIENCE.into() + self.request.period * 2;
-        while clock::now() < patience && !self.threads.iter().all(MeasuringThread::is_finished) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        self.count_unserved(clock::now());
-        self.resident_bytes = Some(resident_bytes());
-        // What follows (symbols, the last segment) need not stay in memory.
-        policy::unlock_memory();
+        self.end();
     }
 
     fn losses(&self) -> Losses {
-        let mut losses = self.losses;
-        let (mut direct, mut softirq, mut followers, mut carried) = (0, 0, 0, 0);
-        for (cpu, reader) in &self.readers {
-            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
-            losses.add(LossReason::RingFull, lost);
-            match reader.last {
-                _ if reader.is_follower => followers += reader.unexplained,
-                Stage::Softirq => softirq += reader.unexplained,
-                Stage::Worker => carried += reader.unexplained,
-                _ => direct += reader.unexplained,
-            }
-        }
-        let cpus = self.cpus();
-        let programs = self.programs.as_ref();
-        let (foreign, unsignalled) = programs.map_or((0, 0), |all| all.failures(&cpus));
-        // A failure leaves a gap, and is not to count twice; one with nothing
-        // after it leaves none.
-        let unasked = followers.max(unsignalled);
-        losses.add(LossReason::Foreign, foreign);
-        losses.add(LossReason::SignalFailed, unasked + carried);
-        losses.add(
-            LossReason::RingFull,
-            direct + softirq.saturating_sub(foreign),
-        );
-        losses
+        self.counted_losses()
     }
 
     fn cost(&self) -> OwnCost {
-        let (start, cpu_before) = self.began.unwrap_or((clock::now(), process_cpu_ns()));
-        let measuring = self.shared.cpu_ns.load(Ordering::Relaxed);
-        let all = process_cpu_ns().saturating_sub(cpu_before);
-        let now = self.ended.unwrap_or_else(clock::now);
-        let wall = now.saturating_sub(start);
-        OwnCost {
-            wall_ns: wall,
-            measuring_cpu_ns: Nanos::from_ns(measuring),
-            other_cpu_ns: Nanos::from_ns(all.saturating_sub(measuring)),
-            programs: self
-                .programs
-                .as_ref()
-                .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP)),
-            written_bytes: 0,
-            resident_bytes: self.resident_bytes.unwrap_or_else(resident_bytes),
-            measuring_faults: self.shared.faults.load(Ordering::Relaxed),
-        }
+        self.own_cost()
     }
 }
 
