@@ -135,6 +135,21 @@ mod tests {
     }
 
     #[test]
+    fn what_two_lines_saw_is_one_visit_and_a_short_stay_is_none() {
+        let mut cause = cause(&[0, 4, 5_000, 5_024, 10_000, 10_026]);
+        let short = Nanos::from_ms(1);
+        cause.met.push((Nanos::from_ms(92_500), short));
+
+        let visits: Vec<f64> = visits(&cause).iter().map(|at| at - 90.0).collect();
+
+        let expected = [0.0, 5.0, 10.0, 10.026];
+        assert_eq!(visits.len(), expected.len(), "{visits:?}");
+        for (visit, due) in visits.iter().zip(expected) {
+            assert!((visit - due).abs() < 1e-9, "{visits:?}");
+        }
+    }
+
+    #[test]
     fn times_without_a_pattern_have_no_rhythm() {
         let met = [120, 1_940, 2_210, 6_480, 9_050, 9_930, 15_700, 21_060];
 

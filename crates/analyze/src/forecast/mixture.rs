@@ -252,15 +252,30 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_of_periodic_peaks_is_that_of_so_many_draws() {
+        // Two hits, each 9 or 12: both are 9 in a quarter of all cases.
+        let source = Source::Periodic {
+            period: 0.5,
+            sizes: [[9.0; 10], [12.0; 10]].concat(),
+        };
+        let mixture = Mixture::new(vec![source], 1.0).unwrap();
+
+        for (share, largest) in [(0.24, 9.0), (0.26, 12.0)] {
+            let found = mixture.largest_quantile(1.0, share).unwrap();
+            assert!((found - largest).abs() < 1e-6, "{share}: {found}");
+        }
+    }
+
+    #[test]
     fn compression_thins_random_sources_but_not_periodic_ones() {
         let level = |source, compression| {
-            Mixture::new(vec![source], compression)
-                .unwrap()
-                .return_level(10.0)
-                .unwrap()
+            let mixture = Mixture::new(vec![source], compression).unwrap();
+            let largest = mixture.largest_quantile(10.0, 0.95).unwrap();
+            (mixture.return_level(10.0).unwrap(), largest)
         };
 
-        assert!(level(random(), 10.0) < level(random(), 1.0));
+        let (thinned, whole) = (level(random(), 10.0), level(random(), 1.0));
+        assert!(thinned.0 < whole.0 && thinned.1 < whole.1);
         assert_eq!(level(periodic(9.0), 10.0), level(periodic(9.0), 1.0));
     }
 

@@ -121,3 +121,52 @@ impl Runs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stalls of these lengths, one every 1,000.
+    fn observed(lengths: &[f64]) -> [Observed; 1] {
+        let stalls = (1_u32..).zip(lengths);
+        let middle: Vec<Blackout> = stalls
+            .map(|(at, length)| {
+                let start = f64::from(at) * 1_000.0;
+                let end = start + length;
+                Blackout { start, end }
+            })
+            .collect();
+        let exposure = 1_000.0 * (lengths.len() + 2) as f64;
+        let blackouts = StreamBlackouts {
+            middle,
+            ..StreamBlackouts::default()
+        };
+        let base = 0.0;
+        [Observed {
+            blackouts,
+            exposure,
+            base,
+        }]
+    }
+
+    #[test]
+    fn runs_of_a_shorter_deadline_stand_in_for_too_few() {
+        let pick: Pick = |all| &all.middle;
+        // A deadline of 40: one of 100 stalls is longer, many are longer than 20.
+        let buffering = Buffering::with_deadline(10.0, 0.0, 40.0).unwrap();
+        let few = observed(&[&[25.0; 99][..], &[75.0]].concat());
+        let many = observed(&[75.0; 20]);
+        let bursts = |observed: &[Observed]| {
+            let runs = Runs::of(observed, pick, buffering).unwrap();
+            runs.bursts(observed, pick, buffering, (1.0, 1.0)).unwrap()
+        };
+
+        let (few, many) = (bursts(&few), bursts(&many));
+
+        // How many came is of this deadline, how long they are of the shorter.
+        assert!((few.seen - 1.0).abs() < 0.1, "{few:?}");
+        assert!(few.sizes > 50.0, "{few:?}");
+        assert!((many.seen - 20.0).abs() < 0.1 && (many.sizes - 20.0).abs() < 0.1);
+        assert!((many.mean - 3.5).abs() < 0.1, "{many:?}");
+    }
+}

@@ -113,6 +113,25 @@ fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside(
 }
 
 #[test]
+fn what_takes_no_longer_than_the_code_may_and_what_was_stolen_is_not_doubted() {
+    let doubted = |scene: &Scene| {
+        let symbols = Symbols::default();
+        let all = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
+        let mut whys = all
+            .causes
+            .iter()
+            .filter_map(|one| one.culprit.because.as_deref());
+        whys.any(|why| why == "or a stop from outside")
+    };
+    let mut stolen = interrupt_after(1, 8_990);
+    stolen.episode.evidence.steals = Some(vec![stolen_us(0, 8_995, 8_970)]);
+
+    assert!(doubted(&interrupt_after(1, 250)));
+    assert!(!doubted(&interrupt_after(1, 150)));
+    assert!(!doubted(&stolen));
+}
+
+#[test]
 fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_follows() {
     let softirq = Activity::Softirq(8);
     let function = Activity::Hrtimer(Address(5));
