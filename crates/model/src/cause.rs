@@ -111,7 +111,7 @@ pub struct Culprit {
     pub function: Option<Activity>,
     /// The innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
-    /// Why nobody can be named.
+    /// Why nobody can be named, or what more there is to say: a doubt, a lock.
     pub because: Option<String>,
 }
 

@@ -25,6 +25,8 @@ const SWITCHING: Nanos = Nanos::from_us(10);
 const LEAVING_IDLE: Nanos = Nanos::from_us(100);
 /// The most urgent priority of normal threads, as the kernel counts.
 const NORMAL: i16 = 100;
+/// Said of a thread that runs with the priority of who waits for it.
+const BOOSTED: &str = "boosted: it holds a lock";
 
 /// What is to be known of an episode to judge its slices.
 #[derive(Debug)]
@@ -138,9 +140,24 @@ impl<'a> Judge<'a> {
             }
             _ => {
                 culprit.frame = frame;
+                let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
+                culprit.because = (is_urgent && self.is_boosted(thread)).then(|| BOOSTED.into());
                 (class, culprit)
             }
         }
+    }
+
+    /// Whether the thread has a real-time priority above the one that it is
+    /// seen with at another time: the kernel lends the holder of a lock the
+    /// priority of who waits for it. (That somebody made it more urgent for
+    /// good just then looks the same.)
+    fn is_boosted(&self, thread: &Thread) -> bool {
+        let mut events = self.episode.evidence.events.iter();
+        thread.priority < NORMAL
+            && events.any(|event| {
+                matches!(event.what, Happening::Switch { tid, priority, .. }
+                    if tid == thread.tid && priority > thread.priority)
+            })
     }
 
     /// Whether the timer's interrupt is the activation's, and no other

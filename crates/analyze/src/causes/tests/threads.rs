@@ -130,6 +130,25 @@ fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
 }
 
 #[test]
+fn the_holder_of_a_lock_runs_with_the_priority_of_who_waits_for_it() {
+    let because = |before: i16| {
+        let scene = late_thread(2_000)
+            .switch(-500, 50, "holder", before)
+            .ours(13)
+            .switch(100, 50, "holder", 9)
+            .ours(2_000);
+        let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+        let cause = &all.causes[0];
+        assert_eq!(cause.class, CauseClass::Equal);
+        assert_eq!(cause.culprit.thread, named("holder"));
+        cause.culprit.because.clone()
+    };
+
+    assert_eq!(because(49).as_deref(), Some("boosted: it holds a lock"));
+    assert_eq!(because(9), None);
+}
+
+#[test]
 fn equals_have_their_turn() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "other", 9)
