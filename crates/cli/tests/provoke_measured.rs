@@ -142,7 +142,8 @@ fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
 
 #[test]
 fn disabled_interrupts_keep_the_interrupt_out() {
-    most_hits_delay(Kind::IrqsOff, Stage::Irq);
+    // A third of the timers join an interrupt that was waiting already.
+    most_hits_delay(Kind::IrqsOff, Stage::Expire);
 }
 
 #[test]

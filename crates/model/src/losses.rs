@@ -21,6 +21,10 @@ pub enum LossReason {
     /// The softirq could not wake its thread, or its timer was not armed in
     /// time to start its work item.
     SignalFailed,
+    /// The interrupt of an external source was not raised at that time: what
+    /// raises it was late itself, or the thread that waits for it was not
+    /// ready again.
+    NotRaised,
     /// The service had not run yet when the recording ended: its latency is
     /// not known, only that it was longer.
     Unserved,
@@ -49,6 +53,8 @@ pub struct Losses {
     pub waking_unseen: u64,
     /// See [`LossReason::SignalFailed`].
     pub signal_failed: u64,
+    /// See [`LossReason::NotRaised`].
+    pub not_raised: u64,
     /// See [`LossReason::Unserved`].
     pub unserved: u64,
     /// See [`LossReason::Foreign`].
@@ -73,7 +79,12 @@ impl Losses {
 
     /// Activations that are missing altogether (not only a stage of one).
     pub const fn activations(&self) -> u64 {
-        self.ring_full + self.signal_failed + self.unserved + self.foreign + self.not_written
+        self.ring_full
+            + self.signal_failed
+            + self.not_raised
+            + self.unserved
+            + self.foreign
+            + self.not_written
     }
 
     /// What was lost since `earlier`, of the same run, was read.
@@ -93,6 +104,7 @@ impl Losses {
             LossReason::IrqShared => &mut self.irq_shared,
             LossReason::WakingUnseen => &mut self.waking_unseen,
             LossReason::SignalFailed => &mut self.signal_failed,
+            LossReason::NotRaised => &mut self.not_raised,
             LossReason::Unserved => &mut self.unserved,
             LossReason::Foreign => &mut self.foreign,
             LossReason::NotWritten => &mut self.not_written,
@@ -102,13 +114,14 @@ impl Losses {
 
 impl LossReason {
     /// Every reason.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::RingFull,
         Self::ClockBack,
         Self::ExpireUnseen,
         Self::IrqShared,
         Self::WakingUnseen,
         Self::SignalFailed,
+        Self::NotRaised,
         Self::Unserved,
         Self::Foreign,
         Self::NotWritten,
@@ -123,6 +136,7 @@ impl LossReason {
             Self::IrqShared => "joined a running interrupt",
             Self::WakingUnseen => "wakeup not seen",
             Self::SignalFailed => "softirq could not signal",
+            Self::NotRaised => "interrupt not raised",
             Self::Unserved => "not served by the end",
             Self::Foreign => "ran on another CPU",
             Self::NotWritten => "not written",

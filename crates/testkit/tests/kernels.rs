@@ -383,6 +383,12 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
             let gaps = numbers(&all).unwrap() - all.len() as u64;
             let losses = manifest.losses;
             assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
+            // What raises, on two CPUs that this machine stops, is late at times.
+            assert_eq!(
+                losses.activations(),
+                losses.not_raised,
+                "{name}: {losses:?}"
+            );
             let lacking = |stage: Stage| {
                 let served = all.iter().filter(|one| !one.missed);
                 served

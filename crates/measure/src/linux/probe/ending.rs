@@ -9,6 +9,7 @@ use super::super::thread::unserved_for;
 use super::super::{clock, policy};
 use super::usage::Usage;
 use super::{LineReader, LinuxProbe, WARM_UP};
+use crate::probe::Source;
 
 /// How long the end waits for threads and work items that do not get to run.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
@@ -125,10 +126,12 @@ impl LinuxProbe {
         let unasked = followers.max(unsignalled);
         losses.add(LossReason::Foreign, foreign);
         losses.add(LossReason::SignalFailed, unasked + carried);
-        losses.add(
-            LossReason::RingFull,
-            direct + softirq.saturating_sub(foreign),
-        );
+        losses.add(LossReason::RingFull, softirq.saturating_sub(foreign));
+        let reason = match self.request.source {
+            Source::Timer => LossReason::RingFull,
+            Source::Uio(_) => LossReason::NotRaised,
+        };
+        losses.add(reason, direct);
         losses
     }
 
