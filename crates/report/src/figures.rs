@@ -5,8 +5,8 @@
 
 use laggard_analyze::distribution::{QUANTILES, Quantile, Tally, quantile};
 use laggard_model::{
-    Backend, Caveat, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, Plan, Route, Service,
-    Stage, State,
+    Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, Plan,
+    Route, Service, Stage, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,6 +64,17 @@ pub struct RecordingReport {
     pub trust: Trust,
     /// The result in plain words.
     pub sentences: Vec<String>,
+}
+
+impl RecordingReport {
+    /// From where latency is counted, in words.
+    pub(crate) fn beginning(&self) -> &'static str {
+        let is_raised = |caveat: &Caveat| caveat.kind == CaveatKind::ExternalSource;
+        match self.caveats.iter().any(is_raised) {
+            true => "the raise of the interrupt",
+            false => "the programmed expiry",
+        }
+    }
 }
 
 /// The figures of a distribution of times.

@@ -1,5 +1,6 @@
 //! `laggard report --markdown`: for issue trackers.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use laggard_model::{Nanos, Severity};
@@ -33,7 +34,12 @@ pub fn markdown(reports: &[RecordingReport]) -> String {
         }
         let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
     }
-    text += "\nFrom the programmed expiry to the service's first instruction:\n\n";
+    let beginnings: BTreeSet<&str> = reports.iter().map(RecordingReport::beginning).collect();
+    let beginnings = Vec::from_iter(beginnings).join(" or ");
+    let _ = writeln!(
+        text,
+        "\nFrom {beginnings} to the service's first instruction:\n"
+    );
     text += &services(reports);
     for (index, report) in reports.iter().enumerate() {
         if numbered {

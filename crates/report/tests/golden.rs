@@ -6,7 +6,7 @@ use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
-use laggard_report::{Measured, RecordingReport, Unit, recording, text};
+use laggard_report::{Measured, RecordingReport, Unit, markdown, recording, text};
 
 const LINES: [Line; 2] = [
     Line {
@@ -148,6 +148,26 @@ fn by_cpu_in_microseconds() {
     let options = text::Options { unit: Unit::Us };
 
     insta::assert_snapshot!(text::show(&report(Split::Whole, true), options));
+}
+
+#[test]
+fn latency_is_counted_from_where_an_activation_begins() {
+    let mut external = report(Split::Whole, false);
+    let kind = CaveatKind::ExternalSource;
+    external.caveats.push(Caveat::new(kind, "raised", "beware"));
+    let first_line = |text: String| {
+        let line = text.lines().find(|line| line.contains("first instruction"));
+        line.unwrap_or_default().to_owned()
+    };
+
+    assert_eq!(
+        first_line(text::show(&external, text::Options::default())),
+        "Latency: from the raise of the interrupt to the service's first instruction"
+    );
+    assert_eq!(
+        first_line(markdown(&[report(Split::Whole, false), external])),
+        "From the programmed expiry or the raise of the interrupt to the service's first instruction:"
+    );
 }
 
 #[test]

@@ -7,7 +7,8 @@ import { count, instant, quantileName, timeOrDash } from "../format";
 export function services({ report }: PageData): HTMLElement {
   const { recordings } = report;
   const several = recordings.length > 1;
-  const caption = "Latency: from the programmed expiry to the service's first instruction";
+  const isRaised = recordings[0]?.caveats.some(({ kind }) => kind === "external_source");
+  const caption = `Latency: from the ${isRaised ? "raise of the interrupt" : "programmed expiry"} to the service's first instruction`;
   return section(
     "services",
     "How late each service runs",

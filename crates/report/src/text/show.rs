@@ -21,7 +21,11 @@ pub struct Options {
 /// The recording as text.
 pub fn show(report: &RecordingReport, options: Options) -> String {
     let mut text = head(report);
-    text += "\nLatency: from the programmed expiry to the service's first instruction\n\n";
+    let beginning = report.beginning();
+    let _ = writeln!(
+        text,
+        "\nLatency: from {beginning} to the service's first instruction\n"
+    );
     text += &services(report, options.unit);
     text += &unsupported(report);
     if !report.stages.is_empty() {
