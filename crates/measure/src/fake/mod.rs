@@ -118,6 +118,7 @@ impl Probe for FakeProbe {
                 is_follower: false,
                 next_seq: 0,
                 last_end: None,
+                last_raise: None,
                 begin: Nanos::ZERO,
                 until: Nanos::MAX,
                 unrecorded: 0,

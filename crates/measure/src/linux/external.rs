@@ -141,8 +141,9 @@ impl External {
         let mut lost = 0;
         while !shared.stop.load(Ordering::Relaxed) {
             clock::sleep_until(timeline.expiry());
-            let head = line.head.load(Ordering::Acquire);
             if self.is_awaited.swap(false, Ordering::AcqRel) {
+                // Not before: the waiter may only now have filled its slot.
+                let head = line.head.load(Ordering::Acquire);
                 if head - line.tail.load(Ordering::Acquire) < room {
                     #[allow(clippy::cast_possible_truncation)]
                     let slot = &ring[(head % room) as usize];

@@ -60,6 +60,8 @@ pub(crate) struct LineReader {
     pub(crate) next_seq: u64,
     /// When the service last ran.
     pub(crate) last_end: Option<Nanos>,
+    /// When an external source last raised its interrupt; `None` with timers.
+    pub(crate) last_raise: Option<Nanos>,
     /// Expiries before this instant are not recorded, nor numbered.
     pub(crate) begin: Nanos,
     /// Nor are expiries from this instant on: ending disturbs them.
@@ -132,9 +134,8 @@ impl LineReader {
         let lost = slot.lost_before.load(Ordering::Relaxed);
         let expiry = Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed));
         if expiry < self.begin {
-            self.next_seq = seq + 1;
             self.unrecorded = seq + 1;
-            self.last_end = Some(end);
+            self.took(seq, expiry, end);
             return;
         }
         losses.add(LossReason::RingFull, lost);
@@ -145,14 +146,14 @@ impl LineReader {
             if self.next_seq < missed_until {
                 match self.served(expiry, skips, end) {
                     Some(served) => self.note_missed(expiry, served, skips, into),
-                    None => self.unexplained += 1,
+                    None if expiry < self.until => self.unexplained += 1,
+                    None => {}
                 }
             }
             self.next_seq += 1;
         }
         self.planned_expiry();
-        self.next_seq = seq + 1;
-        self.last_end = Some(end);
+        self.took(seq, expiry, end);
         if expiry >= self.until {
             return;
         }
@@ -162,6 +163,12 @@ impl LineReader {
                 mirror.serve(&activation);
             }
         }
+    }
+
+    fn took(&mut self, seq: u64, expiry: Nanos, end: Nanos) {
+        self.next_seq = seq + 1;
+        self.last_end = Some(end);
+        self.last_raise = self.last_raise.map(|_| expiry);
     }
 
     /// Keeps expiry `next_seq`, which was missed, if it is to be recorded.
@@ -189,6 +196,11 @@ impl LineReader {
         } else {
             None
         };
+        // What an external source raised late kept it from raising, not the
+        // service from serving.
+        if self.last_raise.is_some_and(|raise| expiry < raise) {
+            return None;
+        }
         // Before anything was served, the first to be served stands in.
         let before = self.last_end.or(Some(first_end));
         before.max(skipped).filter(|served| *served >= expiry)

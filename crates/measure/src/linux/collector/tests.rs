@@ -42,6 +42,7 @@ fn reader(index: usize) -> LineReader {
         is_follower: index == FOLLOWER,
         next_seq: 0,
         last_end: None,
+        last_raise: None,
         begin: Nanos::ZERO,
         until: Nanos::MAX,
         unrecorded: 0,
@@ -158,4 +159,37 @@ fn at_the_end_a_gap_waits_for_nothing_and_counts() {
 
     assert_eq!(cpu.numbers(FOLLOWER), [(0, false), (3, false)]);
     assert_eq!(cpu.readers[FOLLOWER].unexplained, 2);
+}
+
+#[test]
+fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_busy_is_missed() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].last = Stage::User;
+    cpu.readers[SOFTIRQ].last_raise = Some(Nanos::ZERO);
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    // 1 is raised 2.5 periods late, when 2 and 3 have passed, and served when 4 has.
+    cpu.serve(SOFTIRQ, 1, Nanos::from_us(3_500));
+    let slot = &cpu.board.ring(cpu.board.cpu(0), SOFTIRQ)[1];
+    let raised = expiry(1) + Nanos::from_us(2_500);
+    slot.expiry_ns.store(raised.ns(), Ordering::Relaxed);
+    cpu.serve(SOFTIRQ, 5, AT_ONCE);
+
+    cpu.read(SOFTIRQ);
+
+    let numbers = [(0, false), (1, false), (4, true), (5, false)];
+    assert_eq!(cpu.numbers(SOFTIRQ), numbers);
+    assert_eq!(cpu.readers[SOFTIRQ].unexplained, 2);
+}
+
+#[test]
+fn what_is_due_after_the_end_is_no_loss() {
+    let mut cpu = Cpu::new();
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    cpu.serve(SOFTIRQ, 4, AT_ONCE);
+    cpu.readers[SOFTIRQ].until = expiry(2);
+
+    cpu.read(SOFTIRQ);
+
+    assert_eq!(cpu.numbers(SOFTIRQ), [(0, false)]);
+    assert_eq!(cpu.readers[SOFTIRQ].unexplained, 1);
 }

@@ -45,6 +45,7 @@ pub(super) fn readers(
                 is_follower: is_deferred && plan.has_callback(),
                 next_seq: 0,
                 last_end: None,
+                last_raise: (!are_timed).then_some(Nanos::ZERO),
                 begin: Nanos::ZERO,
                 until: Nanos::MAX,
                 unrecorded: 0,
