@@ -183,6 +183,12 @@ fn show(outcome: &Outcome, console: bool) {
             stall.length.as_secs_f64() * 1e3
         );
     }
+    if outcome.boots > 1 {
+        eprintln!(
+            "testhost: booted {} times: the kernel panicked before the command began",
+            outcome.boots
+        );
+    }
     eprintln!(
         "testhost: status {}; {:.1} s real time, {:.1} s of it to boot",
         outcome.status,

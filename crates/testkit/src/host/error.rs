@@ -134,8 +134,11 @@ pub enum RunError {
     },
     /// The guest switched itself off without results: its kernel panicked, or
     /// the command did it.
-    #[error("the guest ended without results; what its console shows:\n{}", tail(.console))]
+    #[error("the guest ended without results, {} its command began; what its console shows:\n{}",
+        if *.began { "after" } else { "before" }, tail(.console))]
     NoResults {
+        /// Whether the command had begun.
+        began: bool,
         /// Everything that the console showed.
         console: String,
     },

@@ -208,6 +208,7 @@ impl Guest {
             Some(header) if header.bytes > 0 => header,
             _ => {
                 return Err(RunError::NoResults {
+                    began: self.began_at.is_some(),
                     console: std::mem::take(&mut self.console),
                 });
             }
