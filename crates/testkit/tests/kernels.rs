@@ -118,7 +118,8 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
             assert!(count.served > 1000, "{name}: {line:?} {count:?}");
         }
-        assert_eq!(manifest.losses.activations(), 0, "{name}");
+        let losses = manifest.losses;
+        assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
         let shown = show(&laggard, &outcome);
         for service in ["irq ", "softirq ", "fifo:90 ", "other "] {
             assert!(

@@ -19,9 +19,10 @@ use super::soft::SoftTimer;
 use super::thread::{Shared, advance};
 use crate::timeline::Timeline;
 
-/// What it runs as: above normal threads, so that it arms in time, and below
-/// everything that is measured.
-pub(super) const SERVICE: Service = Service::Fifo(1);
+/// What it runs as: above normal threads and the kernel's own at FIFO 1 (`rcuc`,
+/// `ktimers`), which hold the CPU for more than a millisecond at times, so that
+/// it arms in time; and below what is measured.
+pub(super) const SERVICE: Service = Service::Fifo(2);
 
 /// Where an expiry is late, it looks this often between two whether it came; and
 /// it arms the timer at least that long before.
