@@ -72,7 +72,7 @@ impl Mode {
     }
 
     /// QEMU runs two CPUs as two threads, and 7.2 loses the race when a kernel
-    /// changes its own code while it boots: 1 boot in 50 or so panics by an
+    /// changes its own code while it boots: once in some 50 boots seen here, by an
     /// `int3`. In virtual time, what panics once panics again.
     const fn most_boots(self) -> u32 {
         match self {
