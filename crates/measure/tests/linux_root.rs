@@ -12,6 +12,7 @@ use laggard_measure::{Probe, ProbeError, Request, Source};
 use laggard_model::{
     Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, STAGES, Service, Stage,
 };
+use nix::time::ClockId;
 
 const PERIOD: Nanos = Nanos::from_ms(1);
 const TIME: Duration = Duration::from_secs(1);
@@ -270,6 +271,39 @@ fn every_program_ran_and_its_cost_is_known() {
         assert_eq!(ran, wanted, "{name} in {programs:?}");
     }
     assert!(measured.cost.measuring_cpu_ns > Nanos::ZERO);
+}
+
+/// Works until this thread has used `time` of a CPU more.
+fn use_cpu(time: Duration) {
+    let used = || Duration::from(ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap());
+    let until = used() + time;
+    while used() < until {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn own_cost_is_what_was_used_from_begin_to_end() {
+    let mut probe = match LinuxProbe::new(request(EVERY_SERVICE), Wanted::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return;
+        }
+    };
+    let work = Duration::from_millis(200);
+    probe.start().unwrap();
+
+    use_cpu(work);
+    probe.stop();
+    let cost = probe.cost();
+    use_cpu(work);
+
+    // The kernel counts a thread's time and the process's by the tick.
+    let other = Duration::from(cost.other_cpu_ns);
+    assert!(other >= work.mul_f64(0.9), "{cost:?}");
+    assert_eq!(probe.cost().other_cpu_ns, cost.other_cpu_ns);
+    assert_eq!(probe.cost().measuring_cpu_ns, cost.measuring_cpu_ns);
 }
 
 #[test]

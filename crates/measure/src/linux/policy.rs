@@ -90,8 +90,8 @@ pub(crate) fn block_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// CPU time and page faults of the calling thread so far.
-pub(crate) fn usage_of_thread() -> (u64, u64) {
+/// Page faults of the calling thread so far.
+pub(crate) fn faults_of_thread() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is valid for writes. Cannot fail for the own thread;
     //         zeroes are a valid value.
@@ -99,13 +99,7 @@ pub(crate) fn usage_of_thread() -> (u64, u64) {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
     };
-    let ns = |time: libc::timeval| {
-        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000
-    };
-    (
-        ns(usage.ru_utime) + ns(usage.ru_stime),
-        (usage.ru_minflt + usage.ru_majflt).cast_unsigned(),
-    )
+    (usage.ru_minflt + usage.ru_majflt).cast_unsigned()
 }
 
 /// Touches the stack that a measuring thread may use, so that it does not

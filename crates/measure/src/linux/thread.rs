@@ -32,9 +32,7 @@ pub(crate) struct Shared {
     pub(crate) board: Board,
     /// Set when measuring is to end.
     pub(crate) stop: AtomicBool,
-    /// CPU time of measuring threads that have ended, ns.
-    pub(crate) cpu_ns: AtomicU64,
-    /// Page faults of those while they measured.
+    /// Page faults of measuring threads that have ended, while they measured.
     pub(crate) faults: AtomicU64,
 }
 
@@ -144,7 +142,7 @@ fn run(
     let Ok(timeline) = started.recv() else {
         return;
     };
-    let (_, faults) = policy::usage_of_thread();
+    let faults = policy::faults_of_thread();
     let cpu_board = shared.board.cpu(cpu.0);
     let ring = shared.board.ring(cpu_board, line);
     match (waiting, timeline) {
@@ -175,11 +173,8 @@ fn run(
         }
         (_, None) => {}
     }
-    let (cpu_ns, faults_after) = policy::usage_of_thread();
-    shared.cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
-    shared
-        .faults
-        .fetch_add(faults_after - faults, Ordering::Relaxed);
+    let faults = policy::faults_of_thread() - faults;
+    shared.faults.fetch_add(faults, Ordering::Relaxed);
 }
 
 /// What a thread waits with.

@@ -21,7 +21,7 @@ impl LinuxProbe {
             return;
         }
         let ended = clock::now();
-        self.ended = Some(Usage::at(ended));
+        self.ended = Some(Usage::at(ended, &self.threads));
         for (_, reader) in &mut self.readers {
             reader.until = ended;
         }
@@ -138,9 +138,10 @@ impl LinuxProbe {
     /// What measuring has cost: until its end, without what was done before
     /// and afterwards.
     pub(super) fn own_cost(&self) -> OwnCost {
-        let ended = self.ended.unwrap_or_else(|| Usage::at(clock::now()));
+        let now = || Usage::at(clock::now(), &self.threads);
+        let ended = self.ended.unwrap_or_else(now);
         let began = self.began.unwrap_or(ended);
-        let measuring = Nanos::from_ns(self.shared.cpu_ns.load(Ordering::Relaxed));
+        let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
         let all = ended.cpu.saturating_sub(began.cpu);
         let wall = ended.at.saturating_sub(began.at);
         OwnCost {

@@ -130,7 +130,6 @@ impl LinuxProbe {
         let shared = Arc::new(Shared {
             board,
             stop: AtomicBool::new(false),
-            cpu_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         });
         let threads = match &external {
@@ -179,7 +178,7 @@ impl LinuxProbe {
         if let Some(timerlat) = &mut self.timerlat {
             timerlat.begin(begin);
         }
-        self.began = Some(Usage::at(begin));
+        self.began = Some(Usage::at(begin, &self.threads));
         begin
     }
 

@@ -2,20 +2,26 @@
 
 use laggard_model::Nanos;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use nix::sys::time::{TimeSpec, TimeVal};
+use nix::time::ClockId;
 
-/// What all threads of this process had used at a time.
+use super::MeasuringThread;
+
+/// What the threads of this process had used at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) at: Nanos,
+    /// Of all threads.
     pub(super) cpu: Nanos,
+    /// Of those that measure.
+    pub(super) measuring_cpu: Nanos,
     /// The largest resident size until then.
     pub(super) resident_bytes: u64,
 }
 
 impl Usage {
-    /// What has been used by now, as of `at`.
-    pub(super) fn at(at: Nanos) -> Self {
+    /// What has been used by now, as of `at`; `measuring` have not ended.
+    pub(super) fn at(at: Nanos, measuring: &[MeasuringThread]) -> Self {
         let (cpu, resident_bytes) = getrusage(UsageWho::RUSAGE_SELF).map_or((0, 0), |usage| {
             (
                 ns(usage.user_time()) + ns(usage.system_time()),
@@ -25,6 +31,7 @@ impl Usage {
         Self {
             at,
             cpu: Nanos::from_ns(cpu),
+            measuring_cpu: Nanos::from_ns(measuring.iter().map(cpu_of).sum()),
             resident_bytes,
         }
     }
@@ -32,4 +39,14 @@ impl Usage {
 
 fn ns(time: TimeVal) -> u64 {
     time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_usec().cast_unsigned() * 1_000
+}
+
+/// CPU time of a thread, ns; 0 once it has ended.
+fn cpu_of(thread: &MeasuringThread) -> u64 {
+    /// Of a clock's number: a thread's, counted by the scheduler. The other
+    /// bits are those of its number, inverted (`clock_getres(2)`).
+    const THREAD_CPU: libc::clockid_t = 6;
+    let clock = ClockId::from_raw((!thread.tid.0.cast_signed() << 3) | THREAD_CPU);
+    let time = clock.now().unwrap_or(TimeSpec::new(0, 0));
+    time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned()
 }
