@@ -4,17 +4,16 @@
 //! Where QEMU or the packages cannot be had, a test says so and passes, unless
 //! `LAGGARD_TEST_HOSTS=required`.
 
+mod external;
+#[path = "../hosts/mod.rs"]
 mod hosts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use hosts::{
-    DEADLINE, activations, expected_services, fetch, figure, laggard, manifest, manifest_of, run,
-    served, show,
-};
-use laggard_model::{Activation, Nanos, Stage, State};
+use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
+use laggard_model::{Activation, Nanos, State};
 use laggard_testkit::host::{Host, Kernel, KernelName, Mode, RunError};
 
 /// The kernels to test: those asked for, as far as they can be had.
@@ -166,21 +165,6 @@ fn status_output_and_files_come_back() {
 
 #[test]
 #[ignore = "boots kernels"]
-fn the_edu_device_is_a_uio_device_on_every_kernel() {
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = Host::new(kernel)
-            .edu()
-            .command("test -c /dev/uio0 && cat /sys/class/uio/uio0/name");
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
-        assert_eq!(outcome.output, "uio_pci_generic\n", "{name}");
-    }
-}
-
-#[test]
-#[ignore = "boots kernels"]
 fn a_command_that_does_not_end_is_stopped_and_its_output_shown() {
     let Some(kernel) = fetch("6.1") else { return };
     let host = Host::new(kernel)
@@ -302,123 +286,6 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     }
 }
 
-/// What an interrupt of a device must have passed.
-const EXTERNAL_STAGES: [Stage; 4] = [Stage::Irq, Stage::Waking, Stage::Running, Stage::User];
-
-/// Whether the handlers of a UIO device run in threads: on `PREEMPT_RT` all
-/// do, and `uio` has one of its own since 6.9.
-fn has_interrupt_threads(name: KernelName) -> bool {
-    name.to_string() != "6.1"
-}
-
-#[test]
-#[ignore = "boots kernels"]
-fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
-    let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = Host::new(kernel)
-            .edu()
-            .program(&laggard)
-            .deadline(DEADLINE)
-            .command(
-                "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
-             -o /result/r.laggard",
-            );
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
-        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
-        let served = served(&outcome, "r.laggard");
-        // 2000 in 4 s, dithered.
-        assert!(served.len() > 1900, "{name}: {}", served.len());
-        let threads = has_interrupt_threads(name).then_some(Stage::IrqThread);
-        for one in &served {
-            let passed = |stage: &Stage| one.steps[stage.index()].is_some();
-            let is_whole = EXTERNAL_STAGES.iter().chain(&threads).all(passed);
-            assert!(is_whole, "{name}: {one:?}");
-            let is_threaded = passed(&Stage::IrqThread);
-            assert_eq!(is_threaded, threads.is_some(), "{name}: {one:?}");
-        }
-        let shown = show(&laggard, &outcome);
-        eprintln!("{name}\n{}{}", table(&shown), stage_table(&shown));
-        for line in shown.lines().filter(|line| line.contains("its handler")) {
-            eprintln!("{line}");
-        }
-    }
-}
-
-/// The interrupt goes to one of the two CPUs, and the thread waits on each in
-/// turn, so once on the other.
-const ON_EACH_CPU: &str = "\
-    cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/effective_affinity_list; \
-    for cpu in 0 1; do \
-        laggard record -q --source uio:/dev/uio0 --cpus $cpu --episodes off --duration 4s \
-            --period 5ms -o /result/$cpu.laggard || [ $? = 3 ] || exit 1; \
-    done";
-
-#[test]
-#[ignore = "boots kernels"]
-fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted() {
-    let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = Host::new(kernel)
-            .mode(Mode::Smp)
-            .edu()
-            .program(&laggard)
-            .deadline(DEADLINE)
-            .command(ON_EACH_CPU);
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
-        for cpu in 0..2 {
-            let recording = format!("{cpu}.laggard");
-            let manifest = manifest_of(&outcome, &recording);
-            assert_eq!(manifest.state, State::Complete, "{name}");
-            assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
-            let all = activations(&outcome, &recording);
-            // 800 in 4 s; this machine may stop the guest for most of them.
-            assert!(all.len() > 100, "{name}: {} on CPU {cpu}", all.len());
-            let numbers = |all: &[Activation]| Some(all.last()?.seq - all.first()?.seq + 1);
-            let gaps = numbers(&all).unwrap() - all.len() as u64;
-            let losses = manifest.losses;
-            assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
-            // What raises, on two CPUs that this machine stops, is late at times.
-            assert_eq!(
-                losses.activations(),
-                losses.not_raised,
-                "{name}: {losses:?}"
-            );
-            let lacking = |stage: Stage| {
-                let served = all.iter().filter(|one| !one.missed);
-                served
-                    .filter(|one| one.steps[stage.index()].is_none())
-                    .count() as u64
-            };
-            let unseen = [
-                (lacking(Stage::Irq), losses.irq_shared),
-                (lacking(Stage::Waking), losses.waking_unseen),
-                (lacking(Stage::Running), losses.waking_unseen),
-                (lacking(Stage::User), 0),
-            ];
-            for (lacking, counted) in unseen {
-                assert!(
-                    lacking <= counted + losses.clock_back && lacking * 100 <= all.len() as u64,
-                    "{name}: {unseen:?} of {} on CPU {cpu}, {losses:?}",
-                    all.len()
-                );
-            }
-            eprintln!(
-                "{name}: {} of {} on CPU {cpu}, the interrupt on CPU {}",
-                all.len(),
-                numbers(&all).unwrap(),
-                outcome.output.trim_end()
-            );
-        }
-    }
-}
-
 /// What rtla and laggard run, one after the other: the tracer's threads every
 /// ms for 5 s, undisturbed by what else laggard can measure.
 const KTHREAD: &str = "\
@@ -487,16 +354,6 @@ fn median(counts: &BTreeMap<u64, u64>) -> f64 {
         before += count;
     }
     panic!("rtla counted nothing");
-}
-
-/// The table of stages out of what `laggard show` says.
-fn stage_table(shown: &str) -> String {
-    shown
-        .split_once("Stages: ")
-        .map(|(_, rest)| rest.lines().skip(2).take_while(|line| !line.is_empty()))
-        .into_iter()
-        .flatten()
-        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 #[test]
