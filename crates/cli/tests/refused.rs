@@ -12,11 +12,13 @@ use tempfile::TempDir;
 fn open_folder() -> TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = TempDir::new().unwrap();
-    std::fs::copy(
-        assert_cmd::cargo::cargo_bin("laggard"),
-        dir.path().join("laggard"),
-    )
-    .unwrap();
+    // By another process: what this one has open for writing, a child that
+    // another test starts meanwhile has too, and then it cannot be run.
+    let copied = Command::new("cp")
+        .arg(assert_cmd::cargo::cargo_bin("laggard"))
+        .arg(dir.path())
+        .status();
+    assert!(copied.unwrap().success());
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     dir
 }
