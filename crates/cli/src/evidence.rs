@@ -255,6 +255,7 @@ fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Vec<Group> {
         let counted = match stored.figure {
             Figure::Latency => Counted::Latency,
             Figure::Missed => Counted::Missed,
+            Figure::Censored => Counted::Censored,
             Figure::Thread => Counted::Thread,
             Figure::Step(stage) => Counted::Step(stage),
         };

@@ -139,6 +139,7 @@ fn count_stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, O
         let counted = match stored.figure {
             Figure::Latency => Counted::Latency,
             Figure::Missed => Counted::Missed,
+            Figure::Censored => Counted::Censored,
             Figure::Thread => Counted::Thread,
             Figure::Step(stage) => Counted::Step(stage),
         };

@@ -19,6 +19,11 @@ pub struct Activation {
     /// one passed. Only the last stage is set then: when the service next
     /// ran, so the latency is what a queued request would have seen.
     pub missed: bool,
+    /// Whether the service had still not run when measuring ended: the latency
+    /// is then how long it had waited by that time, and the true one is at
+    /// least that (a right-censored observation). Such an activation is
+    /// `missed` too.
+    pub censored: bool,
     /// Time from the stage before to this one, by [`Stage::index`]; `None`
     /// where the stage does not belong to the line or was not seen.
     pub steps: [Option<Nanos>; STAGES.len()],
@@ -63,6 +68,8 @@ pub struct Batch {
     pub expiry_ns: Vec<u64>,
     /// Whether each was missed.
     pub missed: Vec<bool>,
+    /// Whether each was still waiting at the end; see [`Activation::censored`].
+    pub censored: Vec<bool>,
     /// Steps by [`Stage::index`], ns; [`Batch::ABSENT`] where there is none. A
     /// column that no activation of the batch has is empty.
     pub step_ns: [Vec<u64>; STAGES.len()],
@@ -89,6 +96,7 @@ impl Batch {
         self.seq.push(activation.seq);
         self.expiry_ns.push(activation.expiry.ns());
         self.missed.push(activation.missed);
+        self.censored.push(activation.censored);
         for (column, step) in self.step_ns.iter_mut().zip(&activation.steps) {
             match step {
                 Some(step) => {
@@ -118,6 +126,7 @@ impl Batch {
             seq: self.seq[row],
             expiry: Nanos::from_ns(self.expiry_ns[row]),
             missed: self.missed[row],
+            censored: self.censored[row],
             steps,
         }
     }
@@ -133,6 +142,7 @@ impl Batch {
         self.seq.clear();
         self.expiry_ns.clear();
         self.missed.clear();
+        self.censored.clear();
         self.step_ns.iter_mut().for_each(Vec::clear);
     }
 }
@@ -148,6 +158,7 @@ mod tests {
             seq,
             expiry: Nanos::from_us(seq),
             missed: false,
+            censored: false,
             steps: [None; STAGES.len()],
         };
         for &(stage, ns) in steps {
@@ -173,6 +184,8 @@ mod tests {
                 .iter()
                 .zip(0..)
                 .map(|(row, seq)| Activation {
+                    missed: seq % 3 != 0,
+                    censored: seq % 3 == 1,
                     steps: row.map(|ns| ns.map(|ns| Nanos::from_ns(ns.into()))),
                     ..activation(seq, &[])
                 })

@@ -299,6 +299,7 @@ mod tests {
             seq: 9,
             expiry: Nanos::from_ms(1),
             missed: false,
+            censored: false,
             steps,
         };
 

@@ -11,6 +11,10 @@ pub enum LossReason {
     RingFull,
     /// Two stages' clock readings ran backwards: that stage is absent.
     ClockBack,
+    /// Two stages were stamped in the wrong order though the clock is sound (a
+    /// thread was preempted between reading the clock and saying so): that
+    /// stage is absent.
+    OutOfOrder,
     /// No timer callback was seen for a wait: the stages before waking are absent.
     ExpireUnseen,
     /// The interrupt had begun before the expiry (it was already serving
@@ -28,8 +32,14 @@ pub enum LossReason {
     /// The service had not run yet when the recording ended: its latency is
     /// not known, only that it was longer.
     Unserved,
-    /// The softirq's callback ran on another CPU than it was pinned to.
+    /// The service ran on another CPU than its line's.
     Foreign,
+    /// laggard itself was stopped (a signal, a debugger, suspend) while this was
+    /// due: what it would have seen is not the machine's doing.
+    Stopped,
+    /// The kernel skipped a program of ours because it was running already: a
+    /// stage is absent.
+    Recursion,
     /// The recording could not be written: the activations of a batch are lost.
     NotWritten,
 }
@@ -45,6 +55,8 @@ pub struct Losses {
     pub ring_full: u64,
     /// See [`LossReason::ClockBack`].
     pub clock_back: u64,
+    /// See [`LossReason::OutOfOrder`].
+    pub out_of_order: u64,
     /// See [`LossReason::ExpireUnseen`].
     pub expire_unseen: u64,
     /// See [`LossReason::IrqShared`].
@@ -59,6 +71,10 @@ pub struct Losses {
     pub unserved: u64,
     /// See [`LossReason::Foreign`].
     pub foreign: u64,
+    /// See [`LossReason::Stopped`].
+    pub stopped: u64,
+    /// See [`LossReason::Recursion`].
+    pub recursion: u64,
     /// See [`LossReason::NotWritten`].
     pub not_written: u64,
 }
@@ -84,6 +100,7 @@ impl Losses {
             + self.not_raised
             + self.unserved
             + self.foreign
+            + self.stopped
             + self.not_written
     }
 
@@ -100,6 +117,7 @@ impl Losses {
         match reason {
             LossReason::RingFull => &mut self.ring_full,
             LossReason::ClockBack => &mut self.clock_back,
+            LossReason::OutOfOrder => &mut self.out_of_order,
             LossReason::ExpireUnseen => &mut self.expire_unseen,
             LossReason::IrqShared => &mut self.irq_shared,
             LossReason::WakingUnseen => &mut self.waking_unseen,
@@ -107,6 +125,8 @@ impl Losses {
             LossReason::NotRaised => &mut self.not_raised,
             LossReason::Unserved => &mut self.unserved,
             LossReason::Foreign => &mut self.foreign,
+            LossReason::Stopped => &mut self.stopped,
+            LossReason::Recursion => &mut self.recursion,
             LossReason::NotWritten => &mut self.not_written,
         }
     }
@@ -114,9 +134,10 @@ impl Losses {
 
 impl LossReason {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::RingFull,
         Self::ClockBack,
+        Self::OutOfOrder,
         Self::ExpireUnseen,
         Self::IrqShared,
         Self::WakingUnseen,
@@ -124,6 +145,8 @@ impl LossReason {
         Self::NotRaised,
         Self::Unserved,
         Self::Foreign,
+        Self::Stopped,
+        Self::Recursion,
         Self::NotWritten,
     ];
 
@@ -132,6 +155,7 @@ impl LossReason {
         match self {
             Self::RingFull => "ring full",
             Self::ClockBack => "clock ran backwards",
+            Self::OutOfOrder => "stamped out of order",
             Self::ExpireUnseen => "timer callback not seen",
             Self::IrqShared => "joined a running interrupt",
             Self::WakingUnseen => "wakeup not seen",
@@ -139,6 +163,8 @@ impl LossReason {
             Self::NotRaised => "interrupt not raised",
             Self::Unserved => "not served by the end",
             Self::Foreign => "ran on another CPU",
+            Self::Stopped => "laggard was stopped",
+            Self::Recursion => "program skipped",
             Self::NotWritten => "not written",
         }
     }

@@ -137,13 +137,41 @@ pub struct LoadRun {
     pub throughput: Option<Throughput>,
 }
 
-/// Activations of one line that are in the recording's closed segments.
+/// Activations of one line: those in the recording's closed segments, and what
+/// became of the rest of its plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LineCount {
     /// Served.
     pub served: u64,
     /// Missed: their expiry passed while the service was still busy.
     pub missed: u64,
+    /// How many of the missed were still waiting when measuring ended; see
+    /// [`crate::Activation::censored`].
+    #[serde(default)]
+    pub censored: u64,
+    /// Lost altogether, for whatever reason; by reason: [`Losses`].
+    #[serde(default)]
+    pub lost: u64,
+    /// Expiries planned from the beginning to the end of measuring: served +
+    /// missed + lost in a recording that ended. Absent where it is not known
+    /// (an external source, a recording of an earlier version or one that did
+    /// not end).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u64>,
+}
+
+impl LineCount {
+    /// Counts one activation that is in the recording.
+    pub const fn add(&mut self, missed: bool, censored: bool) {
+        if missed {
+            self.missed += 1;
+        } else {
+            self.served += 1;
+        }
+        if censored {
+            self.censored += 1;
+        }
+    }
 }
 
 /// One closed segment.

@@ -9,8 +9,10 @@ use laggard_model::{Activation, Nanos, STAGES, Stage};
 pub enum Figure {
     /// The latency of an activation that was served.
     Latency,
-    /// The latency of an activation that was missed.
+    /// The latency of an activation that was missed and served later.
     Missed,
+    /// How long an activation had waited that was still waiting at the end.
+    Censored,
     /// From `waking` to `user`: the thread latency.
     Thread,
     /// From the stage before to this one.
@@ -18,12 +20,12 @@ pub enum Figure {
 }
 
 /// How many figures there are.
-pub(crate) const FIGURES: usize = 3 + STAGES.len();
+pub(crate) const FIGURES: usize = 4 + STAGES.len();
 
 impl Figure {
     /// Every figure.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Self::Latency, Self::Missed, Self::Thread]
+        [Self::Latency, Self::Missed, Self::Censored, Self::Thread]
             .into_iter()
             .chain(STAGES.into_iter().map(Self::Step))
     }
@@ -33,8 +35,9 @@ impl Figure {
         match self {
             Self::Latency => 0,
             Self::Missed => 1,
-            Self::Thread => 2,
-            Self::Step(stage) => 3 + stage.index(),
+            Self::Censored => 2,
+            Self::Thread => 3,
+            Self::Step(stage) => 4 + stage.index(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Figure {
         match self {
             Self::Latency => "latency",
             Self::Missed => "missed",
+            Self::Censored => "censored",
             Self::Thread => "thread",
             Self::Step(stage) => stage.name(),
         }
@@ -57,7 +61,10 @@ impl Figure {
     pub fn of(self, activation: &Activation) -> Option<Nanos> {
         match self {
             Self::Latency => (!activation.missed).then(|| activation.latency()),
-            Self::Missed => activation.missed.then(|| activation.latency()),
+            Self::Missed => {
+                (activation.missed && !activation.censored).then(|| activation.latency())
+            }
+            Self::Censored => activation.censored.then(|| activation.latency()),
             // The last step of a missed activation counts from its expiry.
             Self::Step(_) | Self::Thread if activation.missed => None,
             Self::Step(stage) => activation.steps[stage.index()],

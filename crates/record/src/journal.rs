@@ -5,7 +5,7 @@
 //! the payload. A payload is rows, one after the other, all numbers in LEB128:
 //!
 //! - flags: a bit for each stage that the row has ([`bit_of`]), bit 9 for
-//!   `missed`
+//!   `missed`, bit 12 for `censored`
 //! - line, seq
 //! - expiry, ns, less that of the row before in this frame (the first: less
 //!   zero), zigzag coded
@@ -27,8 +27,9 @@ const HEADER_BYTES: usize = 12;
 /// No frame that we write comes near this; a length above it is damage.
 const LARGEST_PAYLOAD: usize = 16 << 20;
 const MISSED: u64 = 1 << 9;
-/// One more than any flags: a bit for each stage, and one for `missed`.
-const FLAGS_END: u64 = 1 << (STAGES.len() + 1);
+const CENSORED: u64 = 1 << 12;
+/// One more than any flags: a bit for each stage, for `missed` and `censored`.
+const FLAGS_END: u64 = 1 << (STAGES.len() + 2);
 
 /// The bit of a stage, in the order in which stages came to be: a bit never
 /// changes its meaning.
@@ -173,6 +174,9 @@ fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>) -> Option<usize> {
 
 fn put_row(out: &mut Vec<u8>, row: &Activation, expiry_before: u64) {
     let mut flags = if row.missed { MISSED } else { 0 };
+    if row.censored {
+        flags |= CENSORED;
+    }
     for (stage, step) in STAGES.into_iter().zip(row.steps) {
         flags |= u64::from(step.is_some()) << bit_of(stage);
     }
@@ -206,6 +210,7 @@ fn take_row(bytes: &mut &[u8], expiry_before: u64) -> Option<Activation> {
         seq,
         expiry: Nanos::from_ns(expiry_before.wrapping_add(ahead)),
         missed: flags & MISSED != 0,
+        censored: flags & CENSORED != 0,
         steps,
     })
 }
@@ -251,7 +256,7 @@ mod tests {
 
         let row = take_row(&mut &bytes[..], 0).unwrap();
 
-        assert!(row.missed);
+        assert!(row.missed && !row.censored);
         assert_eq!(
             (row.line, row.seq, row.expiry),
             (LineId(1), 2, Nanos::from_ns(3))
@@ -263,10 +268,10 @@ mod tests {
     #[test]
     fn no_two_flags_share_a_bit() {
         let mut bits: Vec<u32> = STAGES.into_iter().map(bit_of).collect();
-        bits.push(MISSED.ilog2());
+        bits.extend([MISSED.ilog2(), CENSORED.ilog2()]);
         bits.sort_unstable();
 
-        assert_eq!(bits, (0..12).collect::<Vec<u32>>());
-        assert_eq!(FLAGS_END, 1 << 12);
+        assert_eq!(bits, (0..13).collect::<Vec<u32>>());
+        assert_eq!(FLAGS_END, 1 << 13);
     }
 }

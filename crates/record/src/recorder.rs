@@ -272,12 +272,9 @@ impl Recorder {
         let (lines, rows) = (self.manifest.lines.len(), &self.open);
         if self.counting.is_none() {
             self.manifest.counts.resize(lines, LineCount::default());
-            for (line, missed) in rows.line.iter().zip(&rows.missed) {
-                let count = &mut self.manifest.counts[usize::from(line.0)];
-                match missed {
-                    true => count.missed += 1,
-                    false => count.served += 1,
-                }
+            let flags = rows.missed.iter().zip(&rows.censored);
+            for (line, (&missed, &censored)) in rows.line.iter().zip(flags) {
+                self.manifest.counts[usize::from(line.0)].add(missed, censored);
             }
         }
         let first = rows.expiry_ns.iter().min().copied().unwrap_or_default();
@@ -356,9 +353,14 @@ fn make_folder(dir: &Path) -> Result<(), CreateError> {
 /// Whether every row of a batch can be stored and read back the same.
 fn check(batch: &Batch, lines: usize) -> Result<(), WriteError> {
     let rows = batch.len();
-    let whole = [batch.seq.len(), batch.expiry_ns.len(), batch.missed.len()];
+    let whole = [
+        batch.seq.len(),
+        batch.expiry_ns.len(),
+        batch.missed.len(),
+        batch.censored.len(),
+    ];
     if whole.iter().any(|&length| length != rows) {
-        return Err(WriteError::Ragged("seq, expiry or missed"));
+        return Err(WriteError::Ragged("seq, expiry, missed or censored"));
     }
     let steps = &batch.step_ns;
     if steps

@@ -23,7 +23,8 @@ const FIXED_COLUMNS: &str = "
     required int64 seq;
     required int64 expiry_us;
     required int32 expiry_sub_ns;
-    required boolean missed;";
+    required boolean missed;
+    required boolean censored;";
 
 /// Columns of a sample segment to read.
 ///
@@ -35,7 +36,7 @@ pub struct Wanted {
     pub seq: bool,
     /// Programmed times.
     pub expiry: bool,
-    /// Whether each was missed.
+    /// Whether each was missed, and whether it was still waiting at the end.
     pub missed: bool,
     /// Steps, by [`Stage::index`].
     pub steps: [bool; STAGES.len()],
@@ -96,7 +97,7 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
     let cpu = |row| i32::try_from(line_of(&row).cpu.0).unwrap_or(i32::MAX);
     let expiry = |row: usize| rows.expiry_ns[row].cast_signed();
     // Each is made when it is written: all together take as much as the rows.
-    let fixed: [&dyn Fn() -> Column; 8] = [
+    let fixed: [&dyn Fn() -> Column; 9] = [
         &|| small(&|row| rows.line[row].0.into()),
         &|| small(&cpu),
         &|| names(&|line| line.service.to_string()),
@@ -106,6 +107,7 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
         #[allow(clippy::cast_possible_truncation)]
         &|| small(&|row| (expiry(row) % 1_000) as i32),
         &|| Column::Bool(order.iter().map(|&row| rows.missed[row]).collect()),
+        &|| Column::Bool(order.iter().map(|&row| rows.censored[row]).collect()),
     ];
     let steps = rows.step_ns.iter().map(|steps| step_column(steps, &order));
     table::encode(&schema(), fixed.iter().map(|column| column()).chain(steps))
@@ -153,6 +155,8 @@ struct Columns {
     seq: Option<ColumnReaderImpl<Int64Type>>,
     expiry: Option<(ColumnReaderImpl<Int64Type>, ColumnReaderImpl<Int32Type>)>,
     missed: Option<ColumnReaderImpl<BoolType>>,
+    /// Absent too in files from before there was this column.
+    censored: Option<ColumnReaderImpl<BoolType>>,
     steps: [Option<ColumnReaderImpl<Int64Type>>; STAGES.len()],
 }
 
@@ -218,6 +222,10 @@ impl Columns {
             ColumnReader::Int32ColumnReader(reader) => Ok(reader),
             _ => Err(Damage::OtherType(name.into())),
         };
+        let flags = |name: &str| match table::column(group, name)? {
+            ColumnReader::BoolColumnReader(reader) => Ok(reader),
+            _ => Err(Damage::OtherType(name.into())),
+        };
         let mut steps = [const { None }; STAGES.len()];
         for (step, stage) in steps.iter_mut().zip(STAGES) {
             if !wanted.steps[stage.index()] {
@@ -241,10 +249,10 @@ impl Columns {
                 true => Some((long("expiry_us")?, short("expiry_sub_ns")?)),
                 false => None,
             },
-            missed: match (wanted.missed, table::column(group, "missed")?) {
-                (false, _) => None,
-                (true, ColumnReader::BoolColumnReader(reader)) => Some(reader),
-                (true, _) => return Err(Damage::OtherType("missed".into())),
+            missed: wanted.missed.then(|| flags("missed")).transpose()?,
+            censored: match wanted.missed.then(|| flags("censored")) {
+                None | Some(Err(Damage::NoColumn(_))) => None,
+                Some(column) => Some(column?),
             },
             steps,
         })
@@ -280,6 +288,10 @@ impl Columns {
         }
         if let Some(missed) = &mut self.missed {
             exactly(missed, rows, "missed", &mut batch.missed)?;
+            match &mut self.censored {
+                Some(censored) => exactly(censored, rows, "censored", &mut batch.censored)?,
+                None => batch.censored.resize(rows, false),
+            }
         }
         for (reader, column) in self.steps.iter_mut().zip(&mut batch.step_ns) {
             if let Some(reader) = reader {

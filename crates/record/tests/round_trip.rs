@@ -231,6 +231,7 @@ proptest! {
                 seq,
                 expiry: Nanos::from_ns(expiry),
                 missed,
+                censored: missed && seq % 2 == 0,
                 steps: steps.map(|ns| ns.map(|ns| Nanos::from_ns(u64::from(ns) << shift))),
             })
             .collect();

@@ -145,6 +145,7 @@ fn a_kill_loses_less_than_ten_seconds_of_summaries() {
             seq: second,
             expiry: START + Nanos::from_secs(second),
             missed: false,
+            censored: false,
             steps,
         });
         recorder.append(&batch).unwrap();

@@ -48,6 +48,7 @@ fn activations() -> Batch {
             seq,
             expiry,
             missed,
+            censored: false,
             steps,
         });
     }
@@ -66,6 +67,7 @@ fn activations() -> Batch {
             seq,
             expiry,
             missed: false,
+            censored: false,
             steps,
         });
     }

@@ -311,6 +311,7 @@ mod tests {
             seq: 0,
             expiry: at,
             missed,
+            censored: false,
             steps: [None; STAGES.len()],
         };
         for &(stage, us) in steps {

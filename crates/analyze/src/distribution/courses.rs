@@ -166,6 +166,7 @@ mod tests {
                 seq: 0,
                 expiry: Nanos::from_ms(5),
                 missed,
+                censored: false,
                 steps,
             });
         }

@@ -25,8 +25,10 @@ pub enum Split {
 pub enum Counted {
     /// Latencies of activations that were served.
     Latency,
-    /// Latencies of activations that were missed.
+    /// Latencies of activations that were missed and served later.
     Missed,
+    /// How long activations had waited that were still waiting at the end.
+    Censored,
     /// Waking to user.
     Thread,
     /// From the stage before.
@@ -40,6 +42,8 @@ pub(super) struct LineTally {
     pub(super) latency: Tally,
     /// How many of those were missed.
     pub(super) missed: u64,
+    /// How long those of them had waited that were still waiting at the end.
+    pub(super) censored: Tally,
     /// From the stage before, by [`Stage::index`].
     pub(super) steps: [Tally; STAGES.len()],
     /// Waking to user.
@@ -122,6 +126,11 @@ impl Fold {
                 own.latency.merge(tally);
                 own.missed += tally.histogram().count();
             }
+            Counted::Censored => {
+                own.latency.merge(tally);
+                own.missed += tally.histogram().count();
+                own.censored.merge(tally);
+            }
             Counted::Thread => own.thread.merge(tally),
             Counted::Step(stage) => own.steps[stage.index()].merge(tally),
         }
@@ -168,6 +177,7 @@ impl LineTally {
     fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.missed += other.missed;
+        self.censored.merge(&other.censored);
         self.thread.merge(&other.thread);
         for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
             mine.merge(theirs);
@@ -204,6 +214,9 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
         }
         tally.latency.add(Nanos::from_ns(latency), expiry);
         tally.missed += u64::from(missed);
+        if batch.censored[row] {
+            tally.censored.add(Nanos::from_ns(latency), expiry);
+        }
         if let Some(thread) = since_waking {
             tally.thread.add(Nanos::from_ns(thread), expiry);
         }
@@ -235,6 +248,7 @@ mod tests {
             seq,
             expiry: Nanos::from_secs(seq),
             missed,
+            censored: false,
             steps: [None; STAGES.len()],
         };
         for &(stage, ns) in steps {

@@ -58,6 +58,9 @@ pub struct Group {
     pub latency: Tally,
     /// How many of those were missed.
     pub missed: u64,
+    /// Those of them that were still waiting at the end, with how long they had
+    /// waited by then: their true latency is at least that.
+    pub censored: Tally,
     /// From the stage before, by [`laggard_model::Stage::index`].
     pub steps: [Tally; STAGES.len()],
     /// Thread latency: waking to user.
@@ -70,6 +73,7 @@ impl Group {
             key,
             latency: Tally::default(),
             missed: 0,
+            censored: Tally::default(),
             steps: Default::default(),
             thread: Tally::default(),
         }
@@ -78,6 +82,7 @@ impl Group {
     pub(super) fn add(&mut self, line: &LineTally) {
         self.latency.merge(&line.latency);
         self.missed += line.missed;
+        self.censored.merge(&line.censored);
         self.thread.merge(&line.thread);
         for (mine, theirs) in self.steps.iter_mut().zip(&line.steps) {
             mine.merge(theirs);

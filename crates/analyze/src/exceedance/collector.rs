@@ -168,6 +168,7 @@ mod tests {
             seq,
             expiry: Nanos::from_ms(seq),
             missed: false,
+            censored: false,
             steps: [None; STAGES.len()],
         };
         one.steps[Stage::Irq.index()] = Some(Nanos::from_ns(irq_ns));

@@ -97,6 +97,7 @@ mod tests {
                 seq,
                 expiry: Nanos::from_ms(seq),
                 missed: false,
+                censored: false,
                 steps: [None; STAGES.len()],
             });
         }

@@ -187,6 +187,7 @@ mod tests {
             seq: 0,
             expiry: Nanos::from_secs(12),
             missed: false,
+            censored: false,
             steps,
         });
         batch

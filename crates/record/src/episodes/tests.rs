@@ -15,6 +15,7 @@ fn activation(seq: u64, latency: Nanos) -> Activation {
         seq,
         expiry: Nanos::from_ms(seq),
         missed: false,
+        censored: false,
         steps,
     }
 }
@@ -89,6 +90,7 @@ fn a_missed_activation_is_no_episode() {
     let mut rows = Batch::default();
     rows.push(&Activation {
         missed: true,
+        censored: false,
         ..activation(1, Nanos::from_ms(9))
     });
 

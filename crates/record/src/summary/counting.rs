@@ -68,10 +68,7 @@ impl Counting {
             self.tails.resize(line + 1, Tail::default());
             self.counts.resize(line + 1, LineCount::default());
         }
-        match activation.missed {
-            true => self.counts[line].missed += 1,
-            false => self.counts[line].served += 1,
-        }
+        self.counts[line].add(activation.missed, activation.censored);
         let since = activation.expiry.saturating_sub(self.start).ns();
         let whole = |unit: u64| u32::try_from(since / unit).unwrap_or(u32::MAX);
         let oldest = self.hours.keys().next().copied().unwrap_or_default();
@@ -166,6 +163,7 @@ impl Hour {
             expiry: activation.expiry,
             seq: activation.seq,
             missed: activation.missed,
+            censored: activation.censored,
         };
         largest.insert(place, row);
     }

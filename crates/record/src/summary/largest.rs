@@ -11,7 +11,8 @@ const COLUMNS: &str = "
     required int64 latency_ns;
     required int64 expiry_ns;
     required int64 seq;
-    required boolean missed;";
+    required boolean missed;
+    required boolean censored;";
 
 pub(super) fn encode<'a>(
     rows: impl Iterator<Item = &'a Largest>,
@@ -29,6 +30,7 @@ pub(super) fn encode<'a>(
         long(&|row| row.expiry.ns()),
         long(&|row| row.seq),
         Column::Bool(rows.iter().map(|row| row.missed).collect()),
+        Column::Bool(rows.iter().map(|row| row.censored).collect()),
     ]);
     table::encode(
         &format!("message largest {{ {LINE_COLUMNS} {COLUMNS} }}"),
@@ -43,6 +45,11 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<Largest>, Dam
         table.i32("minute")?,
         table.bool("missed")?,
     );
+    let censored = match table.bool("censored") {
+        // Written before there was this column.
+        Err(Damage::NoColumn(_)) => vec![false; table.len()],
+        column => column?,
+    };
     let (latency, expiry, seq) = (
         table.i64("latency_ns")?,
         table.i64("expiry_ns")?,
@@ -61,6 +68,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<Largest>, Dam
                 expiry: ns(expiry[row])?,
                 seq: seq[row].cast_unsigned(),
                 missed: missed[row],
+                censored: censored[row],
             })
         })
         .collect()

@@ -48,6 +48,8 @@ pub struct Largest {
     pub seq: u64,
     /// Whether it was missed.
     pub missed: bool,
+    /// Whether it was still waiting at the end: the latency is at least this.
+    pub censored: bool,
 }
 
 /// All summaries of a recording.

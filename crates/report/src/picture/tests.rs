@@ -28,6 +28,7 @@ fn report(latencies_us: &[u64]) -> RecordingReport {
             seq,
             expiry: Nanos::from_ms(seq),
             missed: false,
+            censored: false,
             steps,
         });
     }

@@ -68,6 +68,7 @@ fn state(seconds: u64) -> State {
                     seq: second * 100 + number,
                     expiry: START + Nanos::from_ms(second * 1_000 + number * 10),
                     missed: false,
+                    censored: false,
                     steps,
                 });
             }

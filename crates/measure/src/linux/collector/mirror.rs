@@ -49,6 +49,7 @@ impl Mirror {
             seq: self.next_seq,
             expiry,
             missed,
+            censored: false,
             steps,
         });
         self.next_seq += 1;

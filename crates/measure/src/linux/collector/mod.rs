@@ -226,6 +226,7 @@ impl LineReader {
             seq: seq - self.unrecorded,
             expiry,
             missed: true,
+            censored: false,
             steps,
         }
     }
@@ -283,6 +284,7 @@ impl LineReader {
             seq: seq - self.unrecorded,
             expiry,
             missed: false,
+            censored: false,
             steps,
         })
     }

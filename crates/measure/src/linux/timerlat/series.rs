@@ -175,6 +175,7 @@ impl Series {
             seq: self.next_seq,
             expiry,
             missed,
+            censored: false,
             steps,
         });
         self.next_seq += 1;
