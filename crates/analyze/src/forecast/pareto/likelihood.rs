@@ -15,7 +15,9 @@ const EXPONENTIAL: f64 = 1e-7;
 /// [`SHAPE_FLOOR`] or more.
 ///
 /// For a fixed ratio of shape to scale the best shape is the mean of
-/// ln(1 + ratio x), so one dimension is left to search.
+/// ln(1 + ratio x), so one dimension is left to search. Where that is below
+/// the floor, the constrained maximum may lie on the floor itself, at a ratio
+/// whose best shape is another: there the scale alone is searched.
 ///
 /// # Errors
 /// With fewer than two excesses, or one that is not positive.
@@ -36,7 +38,7 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
         }
     };
     let ratio = minimum_on_grid(loss, &grid(excesses, mean)).at;
-    let pareto = if (ratio * mean).abs() < EXPONENTIAL {
+    let inside = if (ratio * mean).abs() < EXPONENTIAL {
         Pareto {
             scale: mean,
             shape: 0.0,
@@ -48,8 +50,31 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
             shape,
         }
     };
-    let loss = pareto.loss(excesses);
-    Ok(Fitted { pareto, loss })
+    let fits = [inside, on_the_floor(excesses)].map(|pareto| Fitted {
+        pareto,
+        loss: pareto.loss(excesses),
+    });
+    let [inside, floor] = fits;
+    Ok(if floor.loss < inside.loss {
+        floor
+    } else {
+        inside
+    })
+}
+
+/// The most likely distribution with the shape [`SHAPE_FLOOR`]. Its support
+/// ends at scale / -shape, which is beyond the largest excess.
+fn on_the_floor(excesses: &[f64]) -> Pareto {
+    let largest = excesses.iter().copied().fold(0.0, f64::max);
+    let of = |beyond: f64| Pareto {
+        scale: -SHAPE_FLOOR * largest * (1.0 + beyond.exp()),
+        shape: SHAPE_FLOOR,
+    };
+    // How far beyond the largest the support ends, as a share of it.
+    let grid: Vec<f64> = (0..=120)
+        .map(|i| -21.0 + 28.0 * f64::from(i) / 120.0)
+        .collect();
+    of(minimum_on_grid(|beyond| of(beyond).loss(excesses), &grid).at)
 }
 
 fn shape_for(excesses: &[f64], ratio: f64) -> f64 {
@@ -89,6 +114,32 @@ mod tests {
             for other in [moments, quasi] {
                 let bounded = other.shape < SHAPE_FLOOR;
                 assert!(bounded || fitted.loss <= other.loss(&x), "for {shape}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_distribution_within_the_floor_is_more_likely_than_the_fit() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
+        for shape in [-0.9, -0.7, -0.6, -0.5, -0.4, -0.3] {
+            let truth = Pareto { scale: 1.0, shape };
+            for count in [10, 30, 100] {
+                let x: Vec<f64> = (0..count).map(|_| truth.sample(&mut random)).collect();
+                let fitted = fit_likelihood(&x).unwrap();
+                assert!(fitted.pareto.shape >= SHAPE_FLOOR - 1e-9, "{fitted:?}");
+                for i in 0..=60 {
+                    for j in 0..=200 {
+                        let other = Pareto {
+                            shape: SHAPE_FLOOR + 0.02 * f64::from(i),
+                            scale: 0.05 * 1.02_f64.powi(j),
+                        };
+                        let lost = fitted.loss - other.loss(&x);
+                        assert!(
+                            lost < 1e-6,
+                            "{count} of shape {shape}: {fitted:?}, {other:?} is likelier by {lost}"
+                        );
+                    }
+                }
             }
         }
     }
