@@ -103,6 +103,11 @@ pub trait Probe {
     /// Reasons to doubt that showed while preparing or measuring.
     fn caveats(&self) -> Vec<Caveat>;
 
+    /// Where BPF programs can see what is due; `None`: nowhere.
+    fn board(&self) -> Option<crate::linux::BoardMaps> {
+        None
+    }
+
     /// Begins to measure. Returns when, by `CLOCK_MONOTONIC`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
 fn recorder() -> Option<FlightRecorder> {
-    match FlightRecorder::new(&online_cpus(), FlightOptions::default()) {
+    match FlightRecorder::new(&online_cpus(), FlightOptions::default(), None) {
         Ok((recorder, caveats)) => {
             caveats
                 .iter()
@@ -132,10 +132,54 @@ fn its_programs_cost_something_and_say_so() {
 }
 
 #[test]
+fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
+    if recorder().is_none() {
+        return;
+    }
+    let mut probe = LinuxProbe::new(request(), Wanted::Bpf).unwrap();
+    let board = probe.board();
+    let options = FlightOptions::default();
+    let (recorder, _) = FlightRecorder::new(&online_cpus(), options, board.as_ref()).unwrap();
+    probe.start().unwrap();
+
+    // A normal thread waits for this one, which a real-time priority puts
+    // above it.
+    let (spun, calm) = std::thread::scope(|scope| {
+        let spinner = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(0).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let urgent = nix::libc::sched_param { sched_priority: 1 };
+            // SAFETY: a valid parameter, of this thread.
+            let set = unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_FIFO, &urgent) };
+            assert_eq!(set, 0);
+            let from = linux::now();
+            spin(Nanos::from_ms(200));
+            let to = linux::now();
+            (recorder.evidence(Cpu(0), from, to), gettid())
+        });
+        let spun = spinner.join().unwrap();
+        let from = linux::now();
+        std::thread::sleep(Duration::from_millis(300));
+        (spun, recorder.evidence(Cpu(0), from, linux::now()))
+    });
+    probe.stop();
+
+    let frames = |one: &laggard_model::StackSample| one.kernel.len() + one.user.len();
+    let (evidence, tid) = spun;
+    let own = |one: &&laggard_model::StackSample| one.tid.0 == tid.as_raw().cast_unsigned();
+    let spun: Vec<usize> = evidence.samples.iter().filter(own).map(frames).collect();
+    let walked = spun.iter().filter(|&&frames| frames > 1).count();
+    assert!(walked * 2 > spun.len() && walked > 20, "{spun:?}");
+    // The other CPU's tests may be late at times too.
+    assert!(calm.samples.iter().any(|one| frames(one) == 1));
+}
+
+#[test]
 fn a_rate_out_of_range_is_refused() {
     let options = FlightOptions { stacks_hz: Some(0) };
 
-    let err = FlightRecorder::new(&online_cpus(), options).unwrap_err();
+    let err = FlightRecorder::new(&online_cpus(), options, None).unwrap_err();
 
     assert!(matches!(err, FlightError::Rate(0)));
     assert_eq!(

@@ -81,7 +81,7 @@ impl EpisodeWatch {
             stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
         };
         let list = cpus.iter().copied().collect();
-        let (flight, caveats) = match FlightRecorder::new(&list, options) {
+        let (flight, caveats) = match FlightRecorder::new(&list, options, probe.board().as_ref()) {
             Ok(started) => started,
             Err(err) if args.episodes == EpisodesArg::On => {
                 return Err(err).context("watch for late activations");

@@ -216,7 +216,7 @@ fn evidence() -> Vec<Ability> {
 /// their own.
 fn record_a_moment() -> io::Result<()> {
     let options = FlightOptions { stacks_hz: None };
-    FlightRecorder::new(&super::online_cpus(), options)
+    FlightRecorder::new(&super::online_cpus(), options, None)
         .map(|_| ())
         .map_err(io::Error::other)
 }

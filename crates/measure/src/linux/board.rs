@@ -6,7 +6,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -61,6 +61,7 @@ pub(crate) struct CpuBoard {
     pub(crate) lines_first_slot: AtomicU64,
     pub(crate) tid_bits: AtomicU64,
     pub(crate) carried_seq: AtomicU64,
+    deferred_due_ns: AtomicU64,
     arming: AtomicU32,
     worker_due: AtomicU32,
     pub(crate) nr_lines: AtomicU32,
@@ -76,7 +77,7 @@ pub(crate) struct CpuBoard {
 
 const _: () = assert!(size_of::<Slot>() == 96, "matches board.h");
 const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 936, "matches board.h");
+const _: () = assert!(size_of::<CpuBoard>() == 944, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
@@ -125,6 +126,13 @@ impl Drop for Mapping {
         //         more. Failure would leave it mapped, which harms nothing.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
+}
+
+/// The maps that a run's board lies in, for programs that look at what is due.
+#[derive(Debug)]
+pub struct BoardMaps {
+    pub(crate) cpus: OwnedFd,
+    pub(crate) slots: OwnedFd,
 }
 
 /// The board of one run.

@@ -25,6 +25,7 @@ mod uio;
 
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;
+pub use board::BoardMaps;
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};

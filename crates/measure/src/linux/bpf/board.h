@@ -54,6 +54,7 @@ struct board_cpu {
 	u64 lines_first_slot; /* index of the first line's first slot */
 	u64 tid_bits;	      /* bit (tid % 64) of every measuring thread */
 	u64 carried_seq;      /* number of the expiry that `carried` waits for */
+	u64 deferred_due_ns;  /* what the softirq's timer is armed for, or 0 */
 	u32 arming;	      /* our callback is arming its own timer */
 	u32 worker_due;	      /* our callback wants a work item started */
 	u32 nr_lines;
@@ -66,6 +67,6 @@ struct board_cpu {
 	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 936, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 944, "no hidden padding");
 
 #endif

@@ -144,6 +144,7 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 n
 	}
 	want = d->skipping ? now + 1000 : d->timeline.expiry_ns;
 	d->armed_ns = want;
+	cpu->deferred_due_ns = want;
 	cpu->arming = 1;
 	if (flags & TIMER_ABSOLUTE) {
 		bpf_timer_start(&d->timer, want, flags);
@@ -232,10 +233,14 @@ int stop_deferral(struct start_args *args)
 {
 	u32 index = args->index;
 	struct deferral *d = bpf_map_lookup_elem(&deferrals, &index);
+	struct board_cpu *cpu;
 
 	if (!d)
 		return 1;
 	d->stop = 1;
 	bpf_timer_cancel(&d->timer);
+	cpu = board_cpu(d->cpu);
+	if (cpu)
+		cpu->deferred_due_ns = 0;
 	return 0;
 }

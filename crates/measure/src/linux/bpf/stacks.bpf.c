@@ -6,17 +6,75 @@
  * interrupts disabled. From the cpu-clock timer else: a sample that is due
  * meanwhile comes when they are enabled again, at the code that enabled them.
  *
+ * Walking a stack costs some ten microseconds, taking the interrupted
+ * instruction alone next to nothing. So the whole chains are taken while
+ * something of this CPU's board is overdue, which is when they are asked for;
+ * at any other time a sample has its innermost frame only.
+ *
  * One ring per CPU, as overwritten.h has it. A sample without a kernel
  * frame was taken in user code.
  */
 #include "kernel.h"
+#include <asm/ptrace.h>
+#include <linux/bpf_perf_event.h>
+
 #include "overwritten.h"
+#include "board_maps.h"
 #include "stacks.h"
+
+/* Whether there is no board to look at. */
+const volatile u32 always_walk = 1;
+
+/* From when on what was due and is not served counts as overdue: later than
+ * most activations, earlier than anything that is kept as late. */
+enum { OVERDUE_NS = 50 * 1000 };
 
 RING_ENTRIES(samples, struct stack_sample);
 
+static __always_inline bool is_overdue(u64 due_ns, u64 now)
+{
+	return due_ns && (s64)(now - due_ns) > OVERDUE_NS;
+}
+
+/* Whether an expiry of this CPU waits for its service longer than it should. */
+static __always_inline bool has_overdue(u64 now)
+{
+	struct board_cpu *cpu = this_board_cpu();
+
+	if (!cpu)
+		return false;
+	if (is_overdue(cpu->deferred_due_ns, now))
+		return true;
+	for (u32 i = 0; i < BOARD_LINES; i++) {
+		struct board_slot *slot;
+
+		if (i >= cpu->nr_lines)
+			break;
+		if (!cpu->lines[i].waiting)
+			continue;
+		slot = board_slot(&cpu->lines[i]);
+		if (slot && is_overdue(slot->expiry_ns, now))
+			return true;
+	}
+	return false;
+}
+
+/* The interrupted instruction, as a chain of one. */
+static __always_inline void take_innermost(struct bpf_perf_event_data *ctx,
+					   struct stack_sample *sample)
+{
+	bool is_user = (ctx->regs.cs & 3) != 0; /* x86: the ring it ran in */
+
+	sample->nr_kernel = !is_user;
+	sample->nr_user = is_user;
+	if (is_user)
+		sample->user[0] = PT_REGS_IP(&ctx->regs);
+	else
+		sample->kernel[0] = PT_REGS_IP(&ctx->regs);
+}
+
 SEC("perf_event")
-int on_sample(void *ctx)
+int on_sample(struct bpf_perf_event_data *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 both = bpf_get_current_pid_tgid();
@@ -28,6 +86,10 @@ int on_sample(void *ctx)
 	sample->time_ns = now;
 	sample->tid = (u32)both;
 	sample->tgid = both >> 32;
+	if (!always_walk && !has_overdue(now)) {
+		take_innermost(ctx, sample);
+		return 0;
+	}
 	bytes = bpf_get_stack(ctx, sample->kernel, sizeof(sample->kernel), 0);
 	sample->nr_kernel = bytes > 0 ? bytes / 8 : 0;
 	bytes = bpf_get_stack(ctx, sample->user, sizeof(sample->user), BPF_F_USER_STACK);

@@ -22,6 +22,7 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
+use super::board::BoardMaps;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
@@ -83,10 +84,16 @@ pub struct FlightRecorder {
 
 impl FlightRecorder {
     /// Records `cpus` from now on. What an optional ability lacks is a caveat.
+    /// `board` is the probe's ([`crate::Probe::board`]): with it, call chains
+    /// are taken only while one of its expiries is overdue, which costs less.
     ///
     /// # Errors
     /// When the rate is out of range or the kernel refuses the programs.
-    pub fn new(cpus: &CpuList, options: FlightOptions) -> Result<(Self, Vec<Caveat>), FlightError> {
+    pub fn new(
+        cpus: &CpuList,
+        options: FlightOptions,
+        board: Option<&BoardMaps>,
+    ) -> Result<(Self, Vec<Caveat>), FlightError> {
         if let Some(rate) = options
             .stacks_hz
             .filter(|rate| !(1..=10_000).contains(rate))
@@ -124,7 +131,7 @@ impl FlightRecorder {
         }
         let stacks = options
             .stacks_hz
-            .and_then(|rate| start_stacks(cpus, rate, &mut caveats));
+            .and_then(|rate| start_stacks(cpus, rate, board, &mut caveats));
         let recorder = Self {
             loaded,
             rings,
@@ -257,8 +264,13 @@ pub(super) fn try_steal_clock() -> Result<(), Refused> {
     StealClock::new(&super::online_cpus()).map(|_| ())
 }
 
-fn start_stacks(cpus: &CpuList, rate: u32, caveats: &mut Vec<Caveat>) -> Option<StackSampler> {
-    match StackSampler::new(cpus, rate) {
+fn start_stacks(
+    cpus: &CpuList,
+    rate: u32,
+    board: Option<&BoardMaps>,
+    caveats: &mut Vec<Caveat>,
+) -> Option<StackSampler> {
+    match StackSampler::new(cpus, rate, board) {
         Ok(stacks) => {
             if stacks.sampler == Sampler::CpuClock {
                 caveats.push(Caveat::new(

@@ -1,11 +1,12 @@
 //! Stack samples: which code each CPU was in, at a steady rate.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use laggard_bpf::object::{Loaded, Refused, set_inputs};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
+use super::super::board::BoardMaps;
 use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::perf;
@@ -27,16 +28,29 @@ pub(super) struct StackSampler {
 }
 
 impl StackSampler {
-    /// Samples `cpus` from now on, by NMI where the machine can.
-    pub(super) fn new(cpus: &CpuList, frequency_hz: u32) -> Result<Self, Refused> {
+    /// Samples `cpus` from now on, by NMI where the machine can. With a
+    /// `board`, whole call chains are taken only while something there is
+    /// overdue; other samples have their innermost frame alone.
+    pub(super) fn new(
+        cpus: &CpuList,
+        frequency_hz: u32,
+        board: Option<&BoardMaps>,
+    ) -> Result<Self, Refused> {
         let period = Nanos::from_ns(1_000_000_000 / u64::from(frequency_hz.max(1)));
         let bits = (RING_TIME.ns() / period.ns().max(1))
             .next_power_of_two()
             .ilog2();
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("samples", cpus.len() << bits)];
-        let loaded =
-            objects::STACKS.load(&[], &sizes, |open| set_inputs(open, &bits.to_ne_bytes()))?;
+        let shared: Vec<(&str, BorrowedFd<'_>)> = board
+            .iter()
+            .flat_map(|board| [("cpus", board.cpus.as_fd()), ("slots", board.slots.as_fd())])
+            .collect();
+        let inputs: Vec<u8> = [bits, u32::from(board.is_none())]
+            .into_iter()
+            .flat_map(u32::to_ne_bytes)
+            .collect();
+        let loaded = objects::STACKS.load(&shared, &sizes, |open| set_inputs(open, &inputs))?;
         let rings = {
             let (heads, samples) = (loaded.map("heads")?, loaded.map("samples")?);
             Rings::new((heads.as_fd(), nr_heads), samples.as_fd(), bits, cpus)

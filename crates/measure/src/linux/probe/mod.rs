@@ -9,6 +9,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, Cpu, Line, Losses, Nanos, OwnCost, Service,
 };
 
+use super::board::BoardMaps;
 use super::collector::{LineReader, Skips};
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
@@ -265,6 +267,15 @@ impl Probe for LinuxProbe {
 
     fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    fn board(&self) -> Option<BoardMaps> {
+        let chain = &self.programs.as_ref()?.chain;
+        let map = |name| chain.map(name).ok()?.as_fd().try_clone_to_owned().ok();
+        Some(BoardMaps {
+            cpus: map("cpus")?,
+            slots: map("slots")?,
+        })
     }
 
     fn caveats(&self) -> Vec<Caveat> {
