@@ -41,7 +41,7 @@ pub use manifest::{
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
-pub use symbols::{EpisodeNotes, Symbol, Symbols};
+pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
 pub use usage::UsagePattern;

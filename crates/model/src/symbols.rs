@@ -75,8 +75,32 @@ pub struct EpisodeNotes {
     pub surplus: u64,
     /// Episodes kept whose evidence had been overwritten, in part or whole.
     pub overwritten: u64,
+    /// By line: since when it was watched, and what was not kept; empty in
+    /// recordings of earlier versions.
+    pub lines: Vec<LineWatch>,
     /// Names, looked up when the recording ended.
     pub symbols: Symbols,
+}
+
+/// How a line was watched for late activations.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct LineWatch {
+    /// From when on whatever was later than the threshold counted as late,
+    /// `CLOCK_MONOTONIC`; 0 where the threshold was given. Before, only each new
+    /// largest did, and what is late by any threshold. `None`: not before the
+    /// end.
+    pub from_ns: Option<Nanos>,
+    /// Episodes kept.
+    pub kept: u64,
+    /// Late activations that were not kept, because there were too many.
+    pub surplus: u64,
+    /// Before `from_ns`: activations later than the threshold that was decided
+    /// then (or would have been at the end) that were not kept.
+    pub early: u64,
+    /// The largest of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_largest_ns: Option<Nanos>,
 }
 
 #[cfg(test)]

@@ -44,10 +44,8 @@ struct Kept {
     jobs: SyncSender<Job>,
     writer: JoinHandle<Written>,
     overwritten: u64,
-    /// Late activations that were chosen and found no room.
-    refused: u64,
-    /// What was chosen before the recording began.
-    before: EpisodeNotes,
+    /// Late activations that were chosen and found no room, by line.
+    refused: Vec<u64>,
 }
 
 /// What the thread that writes is asked.
@@ -109,6 +107,7 @@ impl EpisodeWatch {
 
     /// Keeps late activations in the recording in `dir` from now on.
     pub(super) fn record_into(&mut self, dir: &Path) -> io::Result<()> {
+        self.selector.begin();
         let (jobs, taken) = sync_channel(MOST_WAITING);
         let writer = EpisodeWriter::new(dir);
         self.kept = Some(Kept {
@@ -117,8 +116,7 @@ impl EpisodeWatch {
                 .name("laggard/episode".into())
                 .spawn(move || write(writer, &taken))?,
             overwritten: 0,
-            refused: 0,
-            before: self.selector.notes(),
+            refused: vec![0; self.cpus.len()],
         });
         Ok(())
     }
@@ -131,10 +129,10 @@ impl EpisodeWatch {
         now: Nanos,
     ) -> Result<Vec<Episode>, WriteError> {
         self.flight.poll();
-        let mut number = self
-            .kept
-            .as_ref()
-            .map_or(0, |kept| kept.count(&self.selector));
+        // The last one's: what was chosen and had room.
+        let mut number = self.kept.as_ref().map_or(0, |kept| {
+            self.selector.kept() - kept.refused.iter().sum::<u64>()
+        });
         let mut late = Vec::new();
         for one in self.selector.choose(batch) {
             let cpu = self.cpus[usize::from(one.activation.line.0)];
@@ -182,11 +180,6 @@ impl EpisodeWatch {
 }
 
 impl Kept {
-    /// How many are kept so far: the last one's number.
-    fn count(&self, selector: &EpisodeSelector) -> u64 {
-        selector.kept() - self.before.kept - self.refused
-    }
-
     /// Has an episode written, and says whether there was room for it.
     fn keep(&mut self, episode: &Episode) -> bool {
         let has_room = self
@@ -195,7 +188,11 @@ impl Kept {
             .is_ok();
         match has_room {
             true => self.overwritten += u64::from(episode.evidence.overwritten),
-            false => self.refused += 1,
+            false => {
+                if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
+                    *refused += 1;
+                }
+            }
         }
         has_room
     }
@@ -205,13 +202,17 @@ impl Kept {
         let _ = self.jobs.try_send(Job::Flush(now, self.notes(all)));
     }
 
-    fn notes(&self, all: EpisodeNotes) -> EpisodeNotes {
-        EpisodeNotes {
-            kept: all.kept.saturating_sub(self.before.kept + self.refused),
-            surplus: all.surplus.saturating_sub(self.before.surplus) + self.refused,
-            overwritten: self.overwritten,
-            ..all
+    /// What the choice was, less what found no room.
+    fn notes(&self, mut all: EpisodeNotes) -> EpisodeNotes {
+        for (line, refused) in all.lines.iter_mut().zip(&self.refused) {
+            line.kept = line.kept.saturating_sub(*refused);
+            line.surplus += refused;
         }
+        let refused: u64 = self.refused.iter().sum();
+        all.kept = all.kept.saturating_sub(refused);
+        all.surplus += refused;
+        all.overwritten = self.overwritten;
+        all
     }
 
     /// Waits until all that was asked is written.

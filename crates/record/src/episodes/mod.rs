@@ -9,6 +9,7 @@
 //! `episodes.json`: [`laggard_model::EpisodeNotes`]. It has the names of
 //! addresses only once the recording has ended.
 
+mod budget;
 mod read;
 mod select;
 mod write;

@@ -20,6 +20,14 @@ fn activation(seq: u64, latency: Nanos) -> Activation {
     }
 }
 
+/// A thread of `line` that is late by `latency` at `seq` ms.
+fn on(line: u16, seq: u64, latency: Nanos) -> Activation {
+    Activation {
+        line: LineId(line),
+        ..activation(seq, latency)
+    }
+}
+
 fn batch(latencies: impl IntoIterator<Item = (u64, Nanos)>) -> Batch {
     let mut batch = Batch::default();
     for (seq, latency) in latencies {
@@ -37,12 +45,18 @@ fn episode(number: u64) -> Episode {
     Episode::new(number, Cpu(1), &activation(number, latency), Nanos::ZERO)
 }
 
+/// Latencies in whole microseconds that go up and down again without a new
+/// largest after the first.
+fn ordinary(seq: u64, most: u64) -> Nanos {
+    Nanos::from_us(most - seq % most)
+}
+
 #[test]
 fn the_automatic_threshold_is_the_tail_of_the_first_seconds() {
     let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
-    let first = batch((0..=3_000).map(|seq| (seq, Nanos::from_us(seq % 1000))));
+    let first = batch((0..=3_000).map(|seq| (seq, ordinary(seq, 1_000))));
 
-    assert_eq!(selector.choose(&first), []);
+    assert_eq!(numbers(&selector.choose(&first)), [0]);
     let threshold = selector.notes().thresholds_ns[0].unwrap();
     assert!(threshold.ns().abs_diff(999_000) < 10_000, "{threshold}");
     let later = batch([(4_000, Nanos::from_us(900)), (4_001, Nanos::from_ms(2))]);
@@ -50,29 +64,46 @@ fn the_automatic_threshold_is_the_tail_of_the_first_seconds() {
 }
 
 #[test]
-fn the_automatic_threshold_is_never_below_50_us() {
-    let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
+fn the_automatic_threshold_is_never_below_50_us_nor_above_10_ms() {
+    let mut selector = EpisodeSelector::new(2, Threshold::Automatic, 100);
+    let mut rows = Batch::default();
+    for seq in 0..=3_000 {
+        rows.push(&on(0, seq, Nanos::from_us(5)));
+        // Stalls of a second and more, in the first seconds.
+        let stall = Nanos::from_ms(1_000 + seq % 7);
+        rows.push(&on(
+            1,
+            seq,
+            if seq % 100 == 0 {
+                stall
+            } else {
+                Nanos::from_us(5)
+            },
+        ));
+    }
 
-    selector.choose(&batch((0..=3_000).map(|seq| (seq, Nanos::from_us(5)))));
+    selector.choose(&rows);
 
-    assert_eq!(selector.notes().thresholds_ns, [Some(Nanos::from_us(50))]);
+    let limits = [Nanos::from_us(50), Nanos::from_ms(10)];
+    assert_eq!(selector.notes().thresholds_ns, limits.map(Some));
 }
 
 #[test]
 fn beyond_the_limit_only_a_new_largest_is_kept_until_time_has_passed() {
-    // Eight a minute: two at once, then one every 7.5 s.
+    // Eight a minute: room for two, of which a line holds half.
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 8);
     let late = [70, 80, 75, 90, 40, 60].map(Nanos::from_us);
 
     let chosen = selector.choose(&batch((0..).zip(late)));
+    let soon = selector.choose(&batch([(1_000, Nanos::from_us(60))]));
     let later = selector.choose(&batch([
-        (7_400, Nanos::from_us(60)),
-        (7_600, Nanos::from_us(60)),
-        (7_700, Nanos::from_us(60)),
+        (30_000, Nanos::from_us(60)),
+        (30_100, Nanos::from_us(60)),
     ]));
 
     assert_eq!(numbers(&chosen), [0, 1, 3]);
-    assert_eq!(numbers(&later), [7_600]);
+    assert_eq!(soon, []);
+    assert_eq!(numbers(&later), [30_000]);
     assert_eq!((selector.kept(), selector.notes().surplus), (4, 4));
 }
 
@@ -170,4 +201,97 @@ fn a_line_that_is_no_episode_is_named_and_the_rest_is_read() {
             .to_string()
             .contains("line 2 is no episode")
     );
+}
+
+#[test]
+fn what_is_late_in_the_first_seconds_is_kept_too() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
+    let latency = |seq| match seq {
+        400 => Nanos::from_ms(25),
+        1_100 => Nanos::from_us(24_900),
+        1_200 => Nanos::from_ms(3),
+        _ => Nanos::from_us(20 + seq % 7),
+    };
+
+    let chosen = selector.choose(&batch((0..2_000).map(|seq| (seq, latency(seq)))));
+
+    assert_eq!(numbers(&chosen), [400, 1_100]);
+    // It would be late by the threshold that there would be now.
+    let watch = selector.notes().lines[0];
+    assert_eq!((watch.from_ns, watch.kept), (None, 2));
+    assert_eq!((watch.early, watch.early_largest_ns), (0, None));
+}
+
+#[test]
+fn what_was_late_before_the_threshold_was_known_is_counted() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
+    let latency = |seq| match seq {
+        100 => Nanos::from_ms(4),
+        200 => Nanos::from_us(3_900),
+        700 => Nanos::from_us(3_500),
+        _ => ordinary(seq, 60),
+    };
+
+    selector.choose(&batch((0..2_000).map(|seq| (seq, latency(seq)))));
+    let undecided = selector.notes();
+    selector.choose(&batch((2_000..=3_000).map(|seq| (seq, latency(seq)))));
+    let decided = selector.notes();
+
+    assert_eq!(undecided.thresholds_ns, [None]);
+    assert_eq!(undecided.lines[0].from_ns, None);
+    // p99.9 of 2,000 leaves two above it, of 3,001 three; the largest was kept.
+    assert_eq!((undecided.lines[0].early, decided.lines[0].early), (1, 2));
+    let largest = Some(Nanos::from_us(3_900));
+    assert_eq!(undecided.lines[0].early_largest_ns, largest);
+    assert_eq!(decided.lines[0].early_largest_ns, largest);
+    assert_eq!(decided.lines[0].from_ns, Some(Nanos::from_secs(3)));
+    assert_eq!(decided.surplus, 0);
+}
+
+#[test]
+fn a_recording_that_begins_later_keeps_the_largest_of_its_own() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 0);
+    selector.choose(&batch([(1, Nanos::from_ms(9)), (2, Nanos::from_ms(1))]));
+
+    selector.begin();
+
+    let chosen = selector.choose(&batch([(3, Nanos::from_ms(2)), (4, Nanos::from_ms(1))]));
+    assert_eq!(numbers(&chosen), [3]);
+    let notes = selector.notes();
+    assert_eq!((notes.kept, notes.surplus), (1, 1));
+}
+
+#[test]
+fn of_those_that_still_wait_at_the_end_the_first_is_kept() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 600);
+    let mut rows = Batch::default();
+    for seq in 0..100 {
+        rows.push(&Activation {
+            missed: true,
+            censored: true,
+            ..activation(seq, Nanos::from_ms(100 - seq))
+        });
+    }
+
+    assert_eq!(numbers(&selector.choose(&rows)), [0]);
+}
+
+#[test]
+fn a_noisy_line_leaves_room_for_a_quiet_one() {
+    let mut selector = EpisodeSelector::new(2, Threshold::Fixed(Nanos::from_us(50)), 600);
+    let mut kept = [0, 0];
+    for second in 0..25 {
+        let mut rows = Batch::default();
+        for ms in 0..1_000 {
+            rows.push(&on(0, second * 1_000 + ms, Nanos::from_us(900 - ms % 7)));
+        }
+        // Never a new largest.
+        rows.push(&on(1, second * 1_000, Nanos::from_ms(40 - second)));
+        for late in selector.choose(&rows) {
+            kept[usize::from(late.activation.line.0)] += 1;
+        }
+    }
+
+    assert_eq!(kept[1], 25);
+    assert!((100..=300).contains(&kept[0]), "{kept:?}");
 }

@@ -1,0 +1,134 @@
+//! How many late activations may be kept, shared among lines.
+
+use laggard_model::Nanos;
+
+const MINUTE: f64 = 60.0;
+/// A room's part of a minute's limit: so many may be kept at once.
+const AT_ONCE: f64 = 0.25;
+/// With less room than this, nothing would ever be kept.
+const LEAST_ROOM: f64 = 2.0;
+
+/// Room for late activations, of which a line may hold as much as is free.
+///
+/// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic
+/// Queue Length Thresholds for Shared-Memory Packet Switches", section III,
+/// with alpha = 1). n lines that always ask hold 1 / (n + 1) of the room each,
+/// so that as much is free for a line that was quiet until then: however noisy
+/// some lines are, another one's late activations find room. What a line holds
+/// decays with time, at a rate at which a full room gives the limit.
+#[derive(Debug)]
+pub(super) struct Budget {
+    room: f64,
+    /// After so many seconds 1/e of what is held is left.
+    decay_s: f64,
+    all: Held,
+    lines: Vec<Held>,
+}
+
+/// How much is held, and when that was so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    amount: f64,
+    at: Nanos,
+}
+
+impl Held {
+    /// What is left at `now`. Lines are read one after the other, so `now` can
+    /// be earlier than the time before: nothing has decayed then.
+    fn at(&mut self, now: Nanos, decay_s: f64) -> f64 {
+        if let Some(passed) = Nanos::between(self.at, now) {
+            self.amount *= (-passed.as_secs_f64() / decay_s).exp();
+            self.at = now;
+        }
+        self.amount
+    }
+}
+
+impl Budget {
+    /// For `lines` lines, of which `per_minute` together are kept at most in
+    /// the long run; 0 keeps none.
+    pub(super) fn new(lines: usize, per_minute: u64) -> Self {
+        #[allow(clippy::cast_precision_loss)]
+        let limit = per_minute as f64;
+        let room = match per_minute {
+            0 => 0.0,
+            _ => (limit * AT_ONCE).max(LEAST_ROOM),
+        };
+        Self {
+            room,
+            decay_s: room * MINUTE / limit.max(1.0),
+            all: Held::default(),
+            lines: vec![Held::default(); lines],
+        }
+    }
+
+    /// Takes room for an activation of `line` at `now`, if there is any.
+    pub(super) fn take(&mut self, line: usize, now: Nanos) -> bool {
+        if self.room == 0.0 {
+            return false;
+        }
+        let free = self.room - self.all.at(now, self.decay_s);
+        let Some(own) = self.lines.get_mut(line) else {
+            return false;
+        };
+        let has_room = own.at(now, self.decay_s) + 1.0 <= free;
+        if has_room {
+            own.amount += 1.0;
+            self.all.amount += 1.0;
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of each line are kept when the first `noisy` of them ask every
+    /// millisecond, for `seconds`.
+    fn kept(noisy: usize, lines: usize, per_minute: u64, seconds: u64) -> Vec<u64> {
+        let mut budget = Budget::new(lines, per_minute);
+        let mut kept = vec![0; lines];
+        for ms in 0..seconds * 1_000 {
+            for (line, kept) in kept.iter_mut().enumerate().take(noisy) {
+                *kept += u64::from(budget.take(line, Nanos::from_ms(ms)));
+            }
+        }
+        kept
+    }
+
+    #[test]
+    fn lines_that_always_ask_get_the_same_and_never_more_than_the_limit() {
+        for noisy in [1, 3, 10] {
+            let kept = kept(noisy, 12, 600, 120);
+
+            let all: u64 = kept.iter().sum();
+            assert!(all <= 2 * 600 + 150, "{noisy}: {all}");
+            let (least, most) = (kept[..noisy].iter().min(), kept[..noisy].iter().max());
+            assert!(most.unwrap() - least.unwrap() <= 2, "{noisy}: {kept:?}");
+            assert!(all >= 600, "{noisy}: {all}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_quiet_finds_room_however_noisy_the_others_are() {
+        for noisy in [1, 5, 15] {
+            let mut budget = Budget::new(noisy + 1, 600);
+            for ms in 0..30_000 {
+                for line in 0..noisy {
+                    budget.take(line, Nanos::from_ms(ms));
+                }
+            }
+
+            let now = Nanos::from_secs(30);
+            assert!(budget.take(noisy, now), "{noisy}");
+            assert!(!budget.take(0, now) || !budget.take(0, now), "{noisy}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_one_keeps_one_and_a_limit_of_none_nothing() {
+        assert!(kept(1, 1, 1, 1) == [1]);
+        assert!(kept(1, 1, 0, 1) == [0]);
+    }
+}
