@@ -143,6 +143,11 @@ pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts, Opti
         manifest: recording.manifest(),
         episodes: &episodes.episodes,
         notes,
+        latest: report
+            .services
+            .iter()
+            .filter_map(|row| Some((row.service, row.route, row.latency.largest_ns?)))
+            .collect(),
         shortfalls: shortfalls.map(Caveat::from).collect(),
     });
     let charts = laggard_report::page::charts(

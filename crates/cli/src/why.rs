@@ -1,10 +1,11 @@
 //! `laggard why`: who made activations late.
 
-use laggard_model::Caveat;
+use laggard_model::{Caveat, Nanos, Route, Service};
 use laggard_record::Recording;
 use laggard_report::why::{self, Late, WhyReport};
 
 use crate::args::WhyArgs;
+use crate::evidence::Evidence;
 use crate::exit::Outcome;
 use crate::{evidence, file, pipe, usage};
 
@@ -34,17 +35,18 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
         manifest: recording.manifest(),
         episodes,
         notes: &notes,
+        latest: Vec::new(),
         shortfalls: shortfalls.map(Caveat::from).collect(),
     };
     if args.flame.is_some() || args.perfetto.is_some() {
         return draw(args, &late);
     }
-    pipe::print(&said(args, &late)?)?;
+    pipe::print(&said(args, late)?)?;
     Ok(Outcome::Ok)
 }
 
 /// What is printed.
-fn said(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<String> {
+fn said(args: &WhyArgs, mut late: Late<'_>) -> anyhow::Result<String> {
     let symbols = &late.notes.symbols;
     if args.table4 {
         return Ok(why::table4(late.episodes, symbols));
@@ -56,8 +58,16 @@ fn said(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<String> {
         })?;
         return Ok(why::episode_text(episode, *line, symbols));
     }
-    let mut report = why::why(late, args.service, args.top);
-    weigh(args, &mut report);
+    let seen = evidence::read(std::slice::from_ref(&args.recording));
+    late.latest = seen.as_deref().map(latest).unwrap_or_default();
+    let mut report = why::why(&late, args.service, args.top);
+    let weighed = seen.and_then(|seen| weighed(args, &report, &seen));
+    match weighed {
+        Ok(weighed) => report = weighed,
+        Err(error) => report.sentences.push(format!(
+            "What the causes are worth cannot be told: {error:#}."
+        )),
+    }
     Ok(if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
@@ -65,24 +75,28 @@ fn said(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<String> {
     })
 }
 
-/// Adds what causes are worth, which takes all samples.
-fn weigh(args: &WhyArgs, report: &mut WhyReport) {
-    let weighed = || -> anyhow::Result<WhyReport> {
-        let mut weighed = report.clone();
-        for one in evidence::read(std::slice::from_ref(&args.recording))? {
-            let known = evidence::causes(&one)?;
-            let given = args.usage.map(|usage| usage.0);
-            let usage = given.or(one.usage).unwrap_or(usage::ALWAYS);
-            why::weigh(&mut weighed, &one.seen, &known, usage)?;
-        }
-        Ok(weighed)
-    };
-    match weighed() {
-        Ok(weighed) => *report = weighed,
-        Err(error) => report.sentences.push(format!(
-            "What the causes are worth cannot be told: {error:#}."
-        )),
+/// The largest latency of each service, by the samples.
+fn latest(seen: &[Evidence]) -> Vec<(Service, Route, Nanos)> {
+    let recordings = seen.iter().flat_map(|one| &one.seen.recordings);
+    let groups = recordings.flat_map(|one| &one.groups);
+    groups
+        .filter_map(|group| {
+            let most = group.latency.histogram().max()?;
+            Some((group.key.service, group.key.route, most))
+        })
+        .collect()
+}
+
+/// The report with what causes are worth, which takes all samples.
+fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Evidence]) -> anyhow::Result<WhyReport> {
+    let mut weighed = report.clone();
+    for one in seen {
+        let known = evidence::causes(one)?;
+        let given = args.usage.map(|usage| usage.0);
+        let usage = given.or(one.usage).unwrap_or(usage::ALWAYS);
+        why::weigh(&mut weighed, &one.seen, &known, usage)?;
     }
+    Ok(weighed)
 }
 
 /// Writes the files that were asked for.

@@ -201,6 +201,7 @@ mod tests {
             manifest: &manifest,
             episodes: &episodes,
             notes: &notes,
+            latest: Vec::new(),
             shortfalls: Vec::new(),
         };
         flame(&late, service)

@@ -6,6 +6,7 @@ mod perfetto;
 mod rhythms;
 mod table4;
 mod text;
+mod watched;
 pub(crate) mod words;
 mod worth;
 
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 
 use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank};
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Service, Stage,
-    Symbols,
+    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
+    Stage, Symbols,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,6 +53,9 @@ pub struct Late<'a> {
     pub episodes: &'a [Episode],
     /// How they were chosen.
     pub notes: &'a EpisodeNotes,
+    /// The largest latency of each service that the samples say; empty: nobody
+    /// looked.
+    pub latest: Vec<(Service, Route, Nanos)>,
     /// What is missing.
     pub shortfalls: Vec<Caveat>,
 }
@@ -145,6 +149,20 @@ pub struct LineThreshold {
     pub line: Line,
     /// `None`: it was not decided before the recording ended.
     pub threshold_ns: Option<Nanos>,
+    /// How long after the start it was decided; until then only each new largest
+    /// was kept, and what is beyond 10 ms. Absent: before the start, never, or
+    /// not known (a recording of an earlier version).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_after_ns: Option<Nanos>,
+    /// Late activations that were not kept, because there were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surplus: Option<u64>,
+    /// Those that were not kept because the threshold was not decided yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<u64>,
+    /// The largest of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_largest_ns: Option<Nanos>,
 }
 
 /// One episode and its largest causes.
@@ -190,7 +208,13 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
             }
         })
         .collect();
-    let sentences = sentences(&rows, ranking.episodes, ranking.largest);
+    let mut sentences = sentences(&rows, ranking.episodes, ranking.largest);
+    sentences.extend(watched::sentences(
+        late,
+        service,
+        ranking.episodes,
+        ranking.largest,
+    ));
     let mut largest: Vec<EpisodeRow> = explained
         .iter()
         .map(|(episode, line, all)| episode_row(episode, *line, all, late.manifest, symbols))
@@ -209,13 +233,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
         largest_ns: ranking.largest,
         more_causes: rows.len().saturating_sub(top),
         causes: rows.into_iter().take(top).collect(),
-        thresholds: late
-            .manifest
-            .lines
-            .iter()
-            .zip(&late.notes.thresholds_ns)
-            .map(|(&line, &threshold_ns)| LineThreshold { line, threshold_ns })
-            .collect(),
+        thresholds: watched::lines(late),
         largest,
         sentences,
         shortfalls: late.shortfalls.clone(),
@@ -318,7 +336,7 @@ fn duration(manifest: &Manifest) -> Nanos {
 
 fn sentences(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> {
     if episodes == 0 {
-        return vec!["Nothing was late.".into()];
+        return Vec::new();
     }
     let write = |ns| Unit::Auto.write_nanos(ns);
     let mut sentences = vec![format!(

@@ -94,6 +94,7 @@ pub(super) fn notes() -> EpisodeNotes {
         kept: 12,
         surplus: 3,
         overwritten: 0,
+        lines: Vec::new(),
         symbols: Symbols {
             user: [(95, BTreeMap::from([(Address(16), spin)]))].into(),
             ..Symbols::default()
@@ -108,6 +109,7 @@ fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
         manifest: &manifest,
         episodes,
         notes: &notes,
+        latest: Vec::new(),
         shortfalls: Vec::new(),
     };
     why(&late, service, 3)
@@ -156,7 +158,8 @@ fn another_services_episodes_are_left_out() {
     let report = report(&[episode(1)], Some(Service::Other));
 
     assert_eq!((report.episodes, report.causes.len()), (0, 0));
-    assert_eq!(report.sentences, ["Nothing was late."]);
+    let unknown = "No late activation was kept; whether there was one is not known.";
+    assert_eq!(report.sentences, [unknown]);
 }
 
 #[test]

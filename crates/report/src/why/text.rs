@@ -47,8 +47,9 @@ pub fn why_text(report: &WhyReport) -> String {
     let _ = writeln!(text, "\nLate is more than: {}", thresholds.join("; "));
     let _ = writeln!(
         text,
-        "Not kept, because there were too many: {}; evidence overwritten: {}",
+        "Not kept, because there were too many: {}{}; evidence overwritten: {}",
         count(report.surplus),
+        by_line(report),
         count(report.overwritten)
     );
     for caveat in &report.shortfalls {
@@ -56,6 +57,20 @@ pub fn why_text(report: &WhyReport) -> String {
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
     text
+}
+
+/// Of which lines late activations were not kept.
+fn by_line(report: &WhyReport) -> String {
+    let of: Vec<String> = report
+        .thresholds
+        .iter()
+        .filter_map(|one| Some((one, one.surplus.filter(|&surplus| surplus > 0)?)))
+        .map(|(one, surplus)| format!("{} {}", place(one.line), count(surplus)))
+        .collect();
+    match of.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", of.join("; ")),
+    }
 }
 
 fn causes(report: &WhyReport) -> String {

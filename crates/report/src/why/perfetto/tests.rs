@@ -12,6 +12,7 @@ fn trace(episodes: &[Episode]) -> wire::Trace {
         manifest: &manifest,
         episodes,
         notes: &notes,
+        latest: Vec::new(),
         shortfalls: Vec::new(),
     };
     wire::Trace::decode(perfetto(&late, None).as_slice()).unwrap()
