@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use laggard_analyze::distribution::{Counted, Fold, Group, Split, Tally};
+use laggard_analyze::distribution::{Counted, Fold, Group, LineSum, Lost, Split, Tally};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
 use laggard_record::{Figure, Recording, Wanted};
-use laggard_report::Trust;
 use laggard_report::forecast::KnownCauses;
 use laggard_report::qos::{LoadSeen, Seen};
+use laggard_report::{Case, Trust, judge};
 
 use crate::exit::Outcome;
 
@@ -45,6 +45,8 @@ pub(crate) struct Single {
 pub(crate) struct Searched {
     /// Distributions, CPUs together.
     pub(crate) groups: Vec<Group>,
+    /// What was counted of each line.
+    pub(crate) sums: Vec<LineSum>,
     pub(crate) late: Collector,
     /// The latest expiry.
     pub(crate) last: Option<Nanos>,
@@ -122,6 +124,7 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
     let dir = recording.dir();
     let Searched {
         groups,
+        sums,
         late,
         last,
         shortfalls,
@@ -139,14 +142,11 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
             dir.display()
         );
     }
-    let trust = laggard_report::trust(
-        &manifest.losses,
-        groups
-            .iter()
-            .map(|one| one.latency.histogram().count())
-            .sum(),
-    );
+    let judged = judge(&Case::of(manifest, &sums));
+    let trust = judged.trust;
     let mut notes = notes(manifest, &shortfalls);
+    let caveats = judged.caveats.iter();
+    notes.extend(caveats.map(|one| format!("{}; {}", one.what, one.advice)));
     if let Trust::None(reasons) = &trust {
         notes.insert(0, format!("NOT TRUSTWORTHY: {}", reasons.join("; ")));
     }
@@ -233,12 +233,13 @@ fn search(recording: &Recording) -> Searched {
         late.merge(part_late);
         last = last.max(part_last);
     }
-    let groups = match manifest.plan.keep {
-        Keep::All => fold.groups(&manifest.lines, false),
-        Keep::Tail => stored(recording, &mut shortfalls),
-    };
+    if manifest.plan.keep == Keep::Tail {
+        fold = stored(recording, &mut shortfalls);
+    }
+    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
     Searched {
-        groups,
+        groups: fold.groups(&manifest.lines, false),
+        sums: fold.sums(),
         late,
         last: last.map(Nanos::from_ns),
         shortfalls,
@@ -246,11 +247,10 @@ fn search(recording: &Recording) -> Searched {
 }
 
 /// The distributions of a recording that kept the tail.
-fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Vec<Group> {
+fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Fold {
     let summaries = recording.summaries();
     shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
-    let lines = &recording.manifest().lines;
-    let mut fold = Fold::new(lines.len(), Split::Whole);
+    let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
     for stored in summaries.figures {
         let counted = match stored.figure {
             Figure::Latency => Counted::Latency,
@@ -262,7 +262,7 @@ fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Vec<Group> {
         let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
         fold.add_stored(stored.line, counted, &tally);
     }
-    fold.groups(lines, false)
+    fold
 }
 
 /// Of the samples of a tail, those below the quantile are the largest of

@@ -24,7 +24,7 @@ Exit codes:
   0  done
   1  a requirement is not met (doctor; sched; rehearse; a service, load or fault that cannot be had here)
   2  error: wrong arguments, an unreadable recording, a full disk
-  3  the measurement is not trustworthy (too much was lost)";
+  3  the measurement is not trustworthy (too much was lost or not seen, or measuring itself took too much)";
 
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {

@@ -206,6 +206,7 @@ fn courses(
     let seen = (some && end > start).then(|| {
         let searched = Searched {
             groups,
+            sums: measured.fold.sums(),
             late,
             last: measured.last,
             shortfalls: measured.shortfalls.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use laggard_analyze::distribution::{Counted, Fold, Split, Tally};
+use laggard_analyze::distribution::{Counted, Fold, Lost, Split, Tally};
 use laggard_model::{Caveat, Keep, Nanos};
 use laggard_record::{Figure, Recording, Wanted};
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit, text};
@@ -73,7 +73,7 @@ pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<Recordi
 /// A recording with its activations counted.
 pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Result<Measured> {
     let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
-    let (fold, last) = if recording.manifest().plan.keep == Keep::Tail {
+    let (mut fold, last) = if recording.manifest().plan.keep == Keep::Tail {
         if by == Some(ByArg::Minute) {
             anyhow::bail!(
                 "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
@@ -84,9 +84,11 @@ pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Resu
     } else {
         count_samples(recording, by, &mut shortfalls)
     };
+    let manifest = recording.manifest();
+    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
     Ok(Measured {
         path: recording.dir().display().to_string(),
-        manifest: recording.manifest().clone(),
+        manifest: manifest.clone(),
         shortfalls,
         fold,
         last: last.map(Nanos::from_ns),

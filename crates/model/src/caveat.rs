@@ -78,6 +78,10 @@ pub enum CaveatKind {
     LoadEnded,
     /// Losses are large enough to matter.
     Losses,
+    /// Measuring itself takes enough of the machine to matter.
+    OwnCost,
+    /// A stage was not seen in enough activations to matter.
+    StageUnseen,
     /// Measuring threads had page faults.
     PageFaults,
     /// Activations begin with a device's interrupt, not with a timer's expiry.
@@ -132,6 +136,8 @@ impl CaveatKind {
             | Self::CpuIsolated
             | Self::Clocksource
             | Self::PageFaults
+            | Self::OwnCost
+            | Self::StageUnseen
             | Self::Tracer
             | Self::Unfinished => Severity::Matters,
             Self::Lockdown

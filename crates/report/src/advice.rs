@@ -8,6 +8,7 @@ use crate::Trust;
 use crate::duration::count;
 use crate::figures::RecordingReport;
 use crate::remedy::remedy;
+use crate::sentences::still_waiting;
 use crate::text::percent;
 use crate::why::{self, WhyReport};
 
@@ -46,6 +47,11 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
             }
         }));
     }
+    all.extend(still_waiting(report).map(|why| Advice {
+        severity: Severity::Matters,
+        why,
+        what: "Find out who had its CPU (`laggard why`). How late it was in the end is not known: record until it is served.".into(),
+    }));
     all.extend(why.map(of_causes).unwrap_or_default());
     all.extend(report.shortfalls.iter().map(of_caveat));
     all.extend(report.caveats.iter().map(of_caveat));

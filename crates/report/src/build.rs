@@ -1,11 +1,13 @@
 //! From counted activations to the figures of a report.
 
-use laggard_analyze::distribution::{Fold, Group};
-use laggard_model::{Caveat, Manifest, Nanos, STAGES, Service, Stage};
+use std::cmp::Reverse;
 
-use crate::figures::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
+use laggard_analyze::distribution::{Fold, Group, LineSum};
+use laggard_model::{Caveat, Line, Manifest, Nanos, STAGES, Service, Stage};
+
+use crate::figures::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow, Waiting};
 use crate::sentences::sentences;
-use crate::trust::trust;
+use crate::trust::{Case, judge};
 
 /// A recording with its activations counted.
 #[derive(Clone, Debug)]
@@ -55,6 +57,11 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
             buckets: group.latency.histogram().buckets().collect(),
         })
         .collect();
+    let sums = fold.sums();
+    let judged = judge(&Case::of(&manifest, &sums));
+    let waiting = waiting(&manifest.lines, &sums);
+    let mut caveats = manifest.caveats;
+    caveats.extend(judged.caveats);
     let mut report = RecordingReport {
         path,
         started: manifest.clock.start_wall,
@@ -64,15 +71,13 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         plan: manifest.plan,
         load: manifest.load,
         host: manifest.host,
-        trust: trust(
-            &manifest.losses,
-            services.iter().map(|row| row.latency.samples).sum(),
-        ),
+        trust: judged.trust,
         services,
+        waiting,
         stages,
         histograms,
         losses: manifest.losses,
-        caveats: manifest.caveats,
+        caveats,
         shortfalls,
         cost: manifest.cost,
         sentences: Vec::new(),
@@ -88,8 +93,30 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
         cpu: group.key.cpu,
         minute: group.key.part,
         missed: group.missed,
-        latency: Figures::of(&group.latency, start),
+        still_waiting: group.censored.histogram().count(),
+        lost: group.lost,
+        latency: Figures::of_group(group, start),
     }
+}
+
+/// The lines that were still waiting when measuring ended, the longest first.
+pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
+    let mut all: Vec<Waiting> = lines
+        .iter()
+        .zip(sums)
+        .filter_map(|(line, sum)| {
+            Some(Waiting {
+                service: line.service,
+                route: line.route,
+                cpu: line.cpu,
+                served: sum.served,
+                still_waiting: sum.censored,
+                at_least_ns: sum.waited?,
+            })
+        })
+        .collect();
+    all.sort_by_key(|one| Reverse(one.at_least_ns));
+    all
 }
 
 /// The parts of the way to a service, each under its name in the field, and

@@ -3,7 +3,7 @@
 //! This is also the JSON of `laggard show --json`. Times are whole or
 //! fractional nanoseconds; nothing is rounded for the eye here.
 
-use laggard_analyze::distribution::{QUANTILES, Quantile, Tally, quantile};
+use laggard_analyze::distribution::{Group, QUANTILES, Quantile, Tally, quantile};
 use laggard_model::{
     Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, Plan,
     Route, Service, Stage, State,
@@ -11,7 +11,7 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Trust;
+use crate::{Trust, Unit};
 
 /// The version of the JSON's layout.
 pub const SHOW_SCHEMA: u32 = 1;
@@ -48,6 +48,8 @@ pub struct RecordingReport {
     pub host: Host,
     /// Services x figures, the most direct first.
     pub services: Vec<ServiceRow>,
+    /// Lines that were still waiting when measuring ended, the longest first.
+    pub waiting: Vec<Waiting>,
     /// Stages of each service and route.
     pub stages: Vec<StageRow>,
     /// Counts of latencies, for every row of `services`.
@@ -77,33 +79,66 @@ impl RecordingReport {
     }
 }
 
+/// A service on a CPU that was still waiting when measuring ended.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Waiting {
+    /// What should have run.
+    pub service: Service,
+    /// How it is reached.
+    pub route: Route,
+    /// Where.
+    pub cpu: Cpu,
+    /// How many of its activations were served: none, of a line that starved
+    /// throughout.
+    pub served: u64,
+    /// How many were still waiting.
+    pub still_waiting: u64,
+    /// How long the first of them had waited: it is at least so late.
+    pub at_least_ns: Nanos,
+}
+
 /// The figures of a distribution of times.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Figures {
     /// How many times there are.
     pub samples: u64,
-    /// The smallest.
+    /// The smallest; of latencies, of those that were served.
     pub min_ns: Option<Nanos>,
     /// Arithmetic mean.
     pub mean_ns: Option<f64>,
-    /// Standard deviation of the sample.
+    /// Whether the true mean is at least that: some were still waiting when
+    /// measuring ended, and count with how long they had waited.
+    pub mean_is_at_least: bool,
+    /// Standard deviation of the sample; absent where some were still waiting.
     pub deviation_ns: Option<f64>,
     /// Quantiles; each is its bucket's upper edge, at most 1.09 % high.
     pub quantiles: Vec<Share>,
     /// The largest seen: a measurement, not a bound.
     pub largest_ns: Option<Nanos>,
+    /// Whether the true largest is at least that: one was still waiting when
+    /// measuring ended.
+    pub largest_is_at_least: bool,
     /// When the largest was due, since the recording began.
     pub largest_at_ns: Option<Nanos>,
 }
 
 /// One quantile.
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct Share {
     /// The share of all times that do not exceed it, 0 to 1.
     pub q: f64,
-    /// The time; absent where the sample does not support it.
+    /// The time; absent where the sample does not support it, or so many were
+    /// lost that nothing is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<Nanos>,
+    /// Whether the true quantile is at least `ns`: too many were still waiting
+    /// when measuring ended, or were lost.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_at_least: bool,
+    /// The lower end, where what was lost or still waiting leaves the quantile
+    /// between two times; `ns` is the upper one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_ns: Option<Nanos>,
     /// How many samples would support it; absent where these do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_samples: Option<u64>,
@@ -125,6 +160,13 @@ pub struct ServiceRow {
     /// Activations whose expiry passed while the service was still busy. They
     /// are among the samples, with the time until it next ran.
     pub missed: u64,
+    /// How many of the missed were still waiting when measuring ended. They are
+    /// among the samples with how long they had waited: the least that they
+    /// were late.
+    pub still_waiting: u64,
+    /// Activations that were lost; where it is not known which line lost them,
+    /// as many as it can have been. They are not among the samples.
+    pub lost: u64,
     /// Expiry to the service's first instruction.
     pub latency: Figures,
 }
@@ -162,40 +204,117 @@ pub struct HistogramView {
 }
 
 impl Figures {
-    /// The figures of what was counted in a recording that began at `start`.
+    /// The latencies of a group in a recording that began at `start`.
+    pub(crate) fn of_group(group: &Group, start: Nanos) -> Self {
+        let is_open = group.censored.histogram().count() > 0;
+        let all = Self::of(&group.latency, start);
+        Self {
+            min_ns: group.least,
+            mean_is_at_least: is_open,
+            deviation_ns: all.deviation_ns.filter(|_| !is_open),
+            quantiles: QUANTILES
+                .iter()
+                .map(|&q| Share::of(q, group.quantile(q)))
+                .collect(),
+            largest_is_at_least: is_open,
+            ..all
+        }
+    }
+
+    /// The figures of times that are all known, in a recording that began at
+    /// `start`.
     pub(crate) fn of(tally: &Tally, start: Nanos) -> Self {
         let histogram = tally.histogram();
         Self {
             samples: histogram.count(),
             min_ns: histogram.min(),
             mean_ns: histogram.mean_ns(),
+            mean_is_at_least: false,
             deviation_ns: histogram.deviation_ns(),
             quantiles: QUANTILES
                 .iter()
-                .map(|&q| match quantile(histogram, q) {
-                    Quantile::Is(ns) => Share {
-                        q,
-                        ns: Some(ns),
-                        needs_samples: None,
-                    },
-                    Quantile::Needs(count) => Share {
-                        q,
-                        ns: None,
-                        needs_samples: Some(count),
-                    },
-                })
+                .map(|&q| Share::of(q, quantile(histogram, q)))
                 .collect(),
             largest_ns: histogram.max(),
+            largest_is_at_least: false,
             largest_at_ns: tally.largest_at().map(|at| at.saturating_sub(start)),
         }
     }
 
-    /// The quantile `q`, where the sample supports it.
-    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+    /// The quantile `q` with what is known of it.
+    pub fn share(&self, q: f64) -> Option<&Share> {
         self.quantiles
             .iter()
-            .find(|share| (share.q - q).abs() < 1e-9)?
+            .find(|share| (share.q - q).abs() < 1e-9)
+    }
+
+    /// The quantile `q`, where it is known.
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        let share = self.share(q)?;
+        share
             .ns
+            .filter(|_| !share.is_at_least && share.low_ns.is_none())
+    }
+
+    /// The largest, `>=` where one was still waiting.
+    pub(crate) fn largest(&self, unit: Unit) -> Option<String> {
+        let largest = unit.write_nanos(self.largest_ns?);
+        Some(at_least(self.largest_is_at_least, &largest))
+    }
+
+    /// The mean, likewise.
+    pub(crate) fn mean(&self, unit: Unit) -> Option<String> {
+        Some(at_least(self.mean_is_at_least, &unit.write(self.mean_ns?)))
+    }
+}
+
+/// `text`, as a lower limit if it is one.
+pub(crate) fn at_least(is_at_least: bool, text: &str) -> String {
+    match is_at_least {
+        true => format!(">= {text}"),
+        false => text.into(),
+    }
+}
+
+impl Share {
+    fn of(q: f64, found: Quantile) -> Self {
+        let new = Self {
+            q,
+            ..Self::default()
+        };
+        match found {
+            Quantile::Is(ns) => Self {
+                ns: Some(ns),
+                ..new
+            },
+            Quantile::Between(low, high) => Self {
+                ns: Some(high),
+                low_ns: Some(low),
+                ..new
+            },
+            Quantile::AtLeast(least) => Self {
+                ns: Some(least),
+                is_at_least: true,
+                ..new
+            },
+            Quantile::Unknown => new,
+            Quantile::Needs(samples) => Self {
+                needs_samples: Some(samples),
+                ..new
+            },
+        }
+    }
+
+    /// In `unit`: `153 us`, `>= 2.10 s`, `15.0 ms to 17.0 ms`, or a dash.
+    pub fn write(&self, unit: Unit) -> String {
+        let Some(ns) = self.ns else {
+            return "-".into();
+        };
+        let time = unit.write_nanos(ns);
+        match self.low_ns.map(|low| unit.write_nanos(low)) {
+            Some(low) if low != time => format!("{low} to {time}"),
+            _ => at_least(self.is_at_least, &time),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub use build::{Measured, recording};
 pub use duration::{Unit, brief, brief_count, count, span};
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
-    line_name, named_losses,
+    Waiting, line_name, named_losses,
 };
 pub use markdown::markdown;
-pub use trust::{Trust, trust};
+pub use trust::{Case, Judgement, Trust, judge};

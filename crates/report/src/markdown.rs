@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use laggard_model::{Nanos, Severity};
+use laggard_model::Severity;
 
 use crate::advice::advice;
 use crate::duration::{Unit, count, span};
@@ -125,14 +125,14 @@ fn service(name: &str, row: &ServiceRow) -> String {
 }
 
 fn figures(figures: &Figures) -> Vec<String> {
-    let nanos =
-        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
-    let mean = figures
-        .mean_ns
-        .map_or_else(|| "-".into(), |mean| Unit::Auto.write(mean));
-    let mut cells = vec![nanos(figures.min_ns), mean];
-    cells.extend(figures.quantiles.iter().map(|share| nanos(share.ns)));
-    cells.push(nanos(figures.largest_ns));
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let unit = Unit::Auto;
+    let mut cells = vec![
+        dash(figures.min_ns.map(|time| unit.write_nanos(time))),
+        dash(figures.mean(unit)),
+    ];
+    cells.extend(figures.quantiles.iter().map(|share| share.write(unit)));
+    cells.push(dash(figures.largest(unit)));
     cells
 }
 

@@ -1,12 +1,16 @@
 //! What a person sees, kept in `snapshots/`; `cargo insta review` after a
 //! change that is meant.
 
-use laggard_analyze::distribution::{Fold, Split};
+use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
 use laggard_report::{Measured, RecordingReport, Unit, markdown, recording, text};
+
+mod made;
+
+use made::{Made, line};
 
 const LINES: [Line; 2] = [
     Line {
@@ -127,9 +131,11 @@ fn manifest() -> Manifest {
 fn report(split: Split, by_cpu: bool) -> RecordingReport {
     let mut fold = Fold::new(LINES.len(), split);
     fold.add(&activations());
+    let manifest = manifest();
+    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
     let measured = Measured {
         path: "busy.laggard".into(),
-        manifest: manifest(),
+        manifest,
         shortfalls: Vec::new(),
         fold,
         last: None,
@@ -181,6 +187,24 @@ fn two_recordings_side_by_side() {
         &[report(Split::Whole, false), other],
         Unit::Auto
     ));
+}
+
+/// CPU 1 never served; CPU 0 not in the last second.
+fn starved() -> Made {
+    let service = Service::Fifo(90);
+    Made::new(&[line(service, 0), line(service, 1)])
+        .served(0, 5_000, &[(Stage::Irq, 9_000), (Stage::User, 7_000)])
+        .waiting(0, 1_000, Nanos::from_secs(1))
+        .waiting(1, 6_000, Nanos::from_secs(6))
+}
+
+#[test]
+fn a_service_that_starves() {
+    let report = starved().report();
+
+    insta::assert_snapshot!(text::show(&report, text::Options::default()));
+    insta::assert_snapshot!(text::beside(&[report.clone(), report.clone()], Unit::Auto));
+    insta::assert_snapshot!(markdown(&[report]));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laggard_model::{Batch, Line, LineId, Nanos, STAGES, Service, Stage};
 
 use super::tally::Tally;
-use super::{Group, Key};
+use super::{Group, Key, Lost};
 
 /// By what activations are kept apart besides their line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -40,6 +40,8 @@ pub enum Counted {
 pub(super) struct LineTally {
     /// Expiry to last stage, the missed included.
     pub(super) latency: Tally,
+    /// The smallest of those that were served.
+    pub(super) least: Option<Nanos>,
     /// How many of those were missed.
     pub(super) missed: u64,
     /// How long those of them had waited that were still waiting at the end.
@@ -56,18 +58,41 @@ pub struct Fold {
     split: Split,
     parts: BTreeMap<u64, Vec<LineTally>>,
     lines: usize,
+    lost: Lost,
+}
+
+/// What was counted of one line in all.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LineSum {
+    /// Activations that were served.
+    pub served: u64,
+    /// Those that were missed, the censored included.
+    pub missed: u64,
+    /// Those that were still waiting at the end.
+    pub censored: u64,
+    /// How long the one of them had waited that had waited longest.
+    pub waited: Option<Nanos>,
+    /// How many of the served have each stage, by [`Stage::index`].
+    pub stages: [u64; STAGES.len()],
 }
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
 impl Fold {
     /// An empty fold for a recording with `lines` lines.
-    pub const fn new(lines: usize, split: Split) -> Self {
+    pub fn new(lines: usize, split: Split) -> Self {
         Self {
             split,
             parts: BTreeMap::new(),
             lines,
+            lost: Lost::default(),
         }
+    }
+
+    /// Takes note of what the recording lost: it bounds what quantiles are
+    /// known. Losses have no time, so each part of the time may have had them.
+    pub fn set_lost(&mut self, lost: Lost) {
+        self.lost = lost;
     }
 
     /// Counts every activation of a batch. Lines that the recording does not
@@ -121,7 +146,13 @@ impl Fold {
             return;
         };
         match counted {
-            Counted::Latency => own.latency.merge(tally),
+            Counted::Latency => {
+                own.latency.merge(tally);
+                own.least = [own.least, tally.histogram().min()]
+                    .into_iter()
+                    .flatten()
+                    .min();
+            }
             Counted::Missed => {
                 own.latency.merge(tally);
                 own.missed += tally.histogram().count();
@@ -143,7 +174,7 @@ impl Fold {
     pub fn groups(&self, lines: &[Line], by_cpu: bool) -> Vec<Group> {
         let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
         for (&part, tallies) in &self.parts {
-            for (line, tally) in lines.iter().zip(tallies) {
+            for (number, (line, tally)) in (0..).zip(lines.iter().zip(tallies)) {
                 let key = |service, route| Key {
                     part: match self.split {
                         Split::Whole => None,
@@ -153,29 +184,45 @@ impl Fold {
                     service,
                     route,
                 };
+                let lost = self.lost.of_line(LineId(number));
+                let new = |key| Group::new(key, self.lost.somewhere());
                 let irq = &tally.steps[Stage::Irq.index()];
                 if irq.histogram().count() > 0 {
                     let key = key(Service::Irq, laggard_model::Route::Direct);
-                    groups
-                        .entry(key)
-                        .or_insert_with(|| Group::new(key))
-                        .latency
-                        .merge(irq);
+                    let group = groups.entry(key).or_insert_with(|| new(key));
+                    group.add_interrupts(irq, lost);
                 }
                 let key = key(line.service, line.route);
-                groups
-                    .entry(key)
-                    .or_insert_with(|| Group::new(key))
-                    .add(tally);
+                let group = groups.entry(key).or_insert_with(|| new(key));
+                group.add(tally, lost);
             }
         }
         groups.into_values().collect()
+    }
+
+    /// What was counted of each line, by its id, in all parts of the time.
+    pub fn sums(&self) -> Vec<LineSum> {
+        let mut sums = vec![LineSum::default(); self.lines];
+        for tallies in self.parts.values() {
+            for (sum, tally) in sums.iter_mut().zip(tallies) {
+                let count = tally.latency.histogram().count();
+                sum.served += count.saturating_sub(tally.missed);
+                sum.missed += tally.missed;
+                sum.censored += tally.censored.histogram().count();
+                sum.waited = sum.waited.max(tally.censored.histogram().max());
+                for (seen, step) in sum.stages.iter_mut().zip(&tally.steps) {
+                    *seen += step.histogram().count();
+                }
+            }
+        }
+        sums
     }
 }
 
 impl LineTally {
     fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.least = [self.least, other.least].into_iter().flatten().min();
         self.missed += other.missed;
         self.censored.merge(&other.censored);
         self.thread.merge(&other.thread);
@@ -214,6 +261,10 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
         }
         tally.latency.add(Nanos::from_ns(latency), expiry);
         tally.missed += u64::from(missed);
+        if !missed {
+            let latency = Nanos::from_ns(latency);
+            tally.least = Some(tally.least.map_or(latency, |least| least.min(latency)));
+        }
         if batch.censored[row] {
             tally.censored.add(Nanos::from_ns(latency), expiry);
         }
@@ -226,7 +277,7 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::{Activation, Cpu, LineId, Route};
+    use laggard_model::{Activation, Cpu, LineCount, LineId, Losses, Route};
     use proptest::prelude::{any, prop, proptest};
 
     const LINES: [Line; 2] = [
@@ -290,6 +341,59 @@ mod tests {
             Some(Nanos::from_ns(7))
         );
         assert_eq!(fifo.thread.histogram().max(), Some(Nanos::from_ns(7)));
+    }
+
+    #[test]
+    fn the_least_is_of_what_was_served_also_as_stored() {
+        let late = |ns: u64| {
+            let mut tally = Tally::default();
+            tally.add(Nanos::from_ns(ns), Nanos::ZERO);
+            tally
+        };
+        let mut counted = Fold::new(2, Split::Whole);
+        counted.add(&batch(&[
+            activation(0, 0, false, &[(Stage::Irq, 5_000), (Stage::User, 3_000)]),
+            activation(0, 1, true, &[(Stage::User, 3)]),
+        ]));
+        let mut stored = Fold::new(2, Split::Whole);
+        stored.add_stored(LineId(0), Counted::Missed, &late(3));
+        stored.add_stored(LineId(0), Counted::Latency, &late(8_000));
+        stored.add_stored(LineId(0), Counted::Censored, &late(1));
+
+        for fold in [counted, stored] {
+            let groups = fold.groups(&LINES, false);
+            let is_fifo = |one: &&Group| one.key.service == Service::Fifo(90);
+            let fifo = groups.iter().find(is_fifo).unwrap();
+            assert_eq!(fifo.least, Some(Nanos::from_us(8)));
+        }
+    }
+
+    #[test]
+    fn what_a_line_lost_counts_in_its_groups_and_what_nobody_knows_in_all() {
+        let mut fold = Fold::new(2, Split::Whole);
+        let count = |lost| LineCount {
+            lost,
+            ..LineCount::default()
+        };
+        let losses = Losses {
+            ring_full: 10,
+            ..Losses::default()
+        };
+        fold.set_lost(Lost::of(&[count(7), count(1)], &losses));
+        fold.add(&batch(&[activation(
+            0,
+            0,
+            false,
+            &[(Stage::Irq, 10), (Stage::User, 7)],
+        )]));
+
+        let lost = |by_cpu| -> Vec<u64> {
+            let groups = fold.groups(&LINES, by_cpu);
+            groups.iter().map(|one| one.lost).collect()
+        };
+
+        assert_eq!(lost(false), [9, 10], "of the interrupts and of both lines");
+        assert_eq!(lost(true), [9, 9, 3]);
     }
 
     #[test]

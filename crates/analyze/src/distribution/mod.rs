@@ -8,12 +8,14 @@ mod course;
 mod courses;
 mod fold;
 mod group;
+mod lost;
 mod quantile;
 mod tally;
 
 pub use course::{Course, Cut, Focus, INTERVALS, Interval, Point, limit};
 pub use courses::{Courses, focuses};
-pub use fold::{Counted, Fold, Split};
+pub use fold::{Counted, Fold, LineSum, Split};
 pub use group::{Group, Key};
-pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, quantile};
+pub use lost::Lost;
+pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, bounded, quantile};
 pub use tally::Tally;

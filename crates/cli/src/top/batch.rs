@@ -119,6 +119,10 @@ fn line(at: Nanos, row: &Row, figures: &Figures) -> String {
         Service::Irq => "-".into(),
         _ => count(row.missed),
     };
+    let largest = |largest: Option<Nanos>| match row.still_waiting {
+        0 => time(largest),
+        _ => format!(">= {}", time(largest)),
+    };
     format!(
         "{:>9.1} s  {:<16} {:>9} {:>9} {:>9} {:>9}  {:>14} {missed:>7} {:>7}\n",
         at.as_secs_f64(),
@@ -126,8 +130,8 @@ fn line(at: Nanos, row: &Row, figures: &Figures) -> String {
         count(figures.count),
         time(figures.p50),
         time(figures.p99),
-        time(figures.max),
-        time(row.windows[2].max),
+        largest(figures.max),
+        largest(row.windows[2].max),
         row.lost.map_or_else(|| "-".into(), count),
     )
 }

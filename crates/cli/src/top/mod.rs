@@ -64,12 +64,8 @@ fn finish(
     kept: Option<PathBuf>,
     quiet: bool,
 ) -> anyhow::Result<Outcome> {
-    let samples = state
-        .rows(None)
-        .iter()
-        .map(|row| row.windows[2].count)
-        .sum();
-    let trust = laggard_report::trust(&state.losses(), samples);
+    let judged = state.judge();
+    let trust = judged.trust;
     let mut text = String::new();
     for one in told {
         text += &format!("{one}\n");

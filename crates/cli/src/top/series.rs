@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use laggard_model::{Histogram, Nanos};
+use laggard_model::{Histogram, Nanos, STAGES};
 
 /// The last minute is kept in parts of this length, so it is 50 to 60 s.
 const PART: Nanos = Nanos::from_secs(10);
@@ -43,7 +43,12 @@ pub(super) struct Series {
     start: Histogram,
     largest: VecDeque<Option<Nanos>>,
     pub(super) missed: u64,
+    /// How long those of the missed had waited that were still waiting when the
+    /// run ended.
+    pub(super) waiting: Histogram,
     pub(super) lost: u64,
+    /// How many of the served have each stage.
+    pub(super) stages: [u64; STAGES.len()],
     next: Option<u64>,
     /// Whether anything was ever counted.
     pub(super) is_known: bool,
@@ -82,6 +87,11 @@ impl Series {
             self.largest.pop_front();
         }
         self.now = std::mem::take(&mut self.open);
+    }
+
+    /// How many were counted since the start, or the reset.
+    pub(super) fn count(&self) -> u64 {
+        self.start.count() + self.open.count()
     }
 
     /// Adds what was counted in `window` to `all`.

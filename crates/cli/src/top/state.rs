@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::distribution::{Key, Quantile, quantile};
+use laggard_analyze::distribution::{Key, LineSum, Quantile, bounded};
 use laggard_model::{
-    Batch, Cpu, Histogram, Line, Losses, Manifest, Nanos, OwnCost, Route, STAGES, Service, Stage,
+    Batch, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route, STAGES,
+    Service, Stage,
 };
+use laggard_report::{Case, Judgement, judge};
 
 use super::late::{Late, LateList};
 use super::series::{Series, Window};
@@ -20,23 +22,26 @@ pub(super) type Way = (Service, Route);
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Figures {
     pub(super) count: u64,
-    /// `None`: the sample does not support it.
+    /// `None`: the sample does not support it, or too much was lost or still
+    /// waiting at the end.
     pub(super) p50: Option<Nanos>,
     pub(super) p99: Option<Nanos>,
     pub(super) max: Option<Nanos>,
 }
 
 impl Figures {
-    pub(super) fn of(histogram: &Histogram) -> Self {
-        let supported = |q| match quantile(histogram, q) {
+    /// Of all of a window, with those of them that were still waiting at the
+    /// end, and what the window lost.
+    pub(super) fn of(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
+        let known = |q| match bounded(all, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
-            Quantile::Needs(_) => None,
+            _ => None,
         };
         Self {
-            count: histogram.count(),
-            p50: supported(0.5),
-            p99: supported(0.99),
-            max: histogram.max(),
+            count: all.count(),
+            p50: known(0.5),
+            p99: known(0.99),
+            max: all.max(),
         }
     }
 }
@@ -48,6 +53,9 @@ pub(super) struct Row {
     /// By [`Window::ALL`].
     pub(super) windows: [Figures; 3],
     pub(super) missed: u64,
+    /// How many of the missed were still waiting when the run ended: the
+    /// largest is at least what it says.
+    pub(super) still_waiting: u64,
     /// Gaps in its numbers; the interrupts' are their lines'.
     pub(super) lost: Option<u64>,
 }
@@ -145,7 +153,15 @@ impl State {
         series.add(Nanos::from_ns(latency));
         if batch.missed[row] {
             series.missed += 1;
-        } else if let Some(irq) = step(Stage::Irq)
+            if batch.censored[row] {
+                series.waiting.add(Nanos::from_ns(latency));
+            }
+            return;
+        }
+        for stage in STAGES {
+            series.stages[stage.index()] += u64::from(step(stage).is_some());
+        }
+        if let Some(irq) = step(Stage::Irq)
             && let Some(series) = self.irqs.get_mut(&line.cpu)
         {
             series.add(Nanos::from_ns(irq));
@@ -188,6 +204,38 @@ impl State {
         self.losses.since(&self.losses_before)
     }
 
+    /// Whether the figures can be trusted.
+    pub(super) fn judge(&self) -> Judgement {
+        let (sums, counts): (Vec<LineSum>, Vec<LineCount>) = self
+            .lines
+            .iter()
+            .map(|series| {
+                let sum = LineSum {
+                    served: series.count().saturating_sub(series.missed),
+                    missed: series.missed,
+                    censored: series.waiting.count(),
+                    waited: series.waiting.max(),
+                    stages: series.stages,
+                };
+                let count = LineCount {
+                    served: sum.served,
+                    missed: sum.missed,
+                    censored: sum.censored,
+                    lost: series.lost,
+                    planned: None,
+                };
+                (sum, count)
+            })
+            .unzip();
+        judge(&Case {
+            lines: &self.manifest.lines,
+            counts: &counts,
+            sums: &sums,
+            losses: &self.losses(),
+            cost: self.cost.as_ref().unwrap_or(&OwnCost::default()),
+        })
+    }
+
     /// CPUs that are measured, ascending.
     pub(super) fn cpus(&self) -> Vec<Cpu> {
         self.irqs.keys().copied().collect()
@@ -198,13 +246,21 @@ impl State {
         self.ways()
             .into_iter()
             .map(|way| {
-                let all = |window| Figures::of(&self.histogram(way, cpu, window));
                 let of_way = || self.of(way, cpu);
+                let mut waiting = Histogram::default();
+                of_way().for_each(|series| waiting.merge(&series.waiting));
+                let lost: u64 = of_way().map(|series| series.lost).sum();
+                let all = |window| {
+                    // When something was lost is not known.
+                    let lost = if window == Window::Start { lost } else { 0 };
+                    Figures::of(&self.histogram(way, cpu, window), &waiting, lost)
+                };
                 Row {
                     way,
                     windows: Window::ALL.map(all),
                     missed: of_way().map(|series| series.missed).sum(),
-                    lost: (way.0 != Service::Irq).then(|| of_way().map(|series| series.lost).sum()),
+                    still_waiting: waiting.count(),
+                    lost: (way.0 != Service::Irq).then_some(lost),
                 }
             })
             .collect()

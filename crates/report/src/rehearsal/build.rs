@@ -1,7 +1,7 @@
 //! From recordings and counts to predicted against counted misses.
 
 use laggard_analyze::InputError;
-use laggard_analyze::distribution::{Group, Quantile, quantile};
+use laggard_analyze::distribution::{Group, Quantile};
 use laggard_analyze::qos::{Buffering, Expected, expectation, failures_of_counts, paper_mean_time};
 use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
 
@@ -250,13 +250,15 @@ fn effects(before: &LoadSeen, meanwhile: &LoadSeen) -> Vec<Effect> {
 
 fn summary(group: &Group) -> Option<Summary> {
     let histogram = group.latency.histogram();
+    let is_open = group.censored.histogram().count() > 0;
     Some(Summary {
         samples: histogram.count(),
-        median_ns: histogram.quantile(0.5)?,
-        p99_ns: match quantile(histogram, 0.99) {
-            Quantile::Is(p99) => Some(p99),
-            Quantile::Needs(_) => None,
+        median_ns: group.ordinary().or(histogram.max())?,
+        p99_ns: match group.quantile(0.99) {
+            Quantile::Is(p99) | Quantile::Between(_, p99) => Some(p99),
+            Quantile::AtLeast(_) | Quantile::Unknown | Quantile::Needs(_) => None,
         },
         largest_ns: histogram.max()?,
+        largest_is_at_least: is_open,
     })
 }

@@ -125,10 +125,13 @@ pub struct Effect {
 pub struct Summary {
     /// Activations.
     pub samples: u64,
-    /// Median latency.
+    /// Median latency of those that were not still waiting at the end.
     pub median_ns: Nanos,
-    /// 99 % are below; absent where the samples do not support it.
+    /// 99 % are below; absent where the samples do not tell.
     pub p99_ns: Option<Nanos>,
     /// The largest seen; it grows with the samples.
     pub largest_ns: Nanos,
+    /// Whether the true largest is at least that: one was still waiting when
+    /// measuring ended.
+    pub largest_is_at_least: bool,
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use laggard_model::{Nanos, TaskCount};
 
 use super::build::mttf;
-use super::{Effect, Predicted, RehearsalReport, TaskRehearsal};
+use super::{Effect, Predicted, RehearsalReport, Summary, TaskRehearsal};
 use crate::duration::{Unit, count, mean_time, span};
-use crate::figures::line_name;
+use crate::figures::{at_least, line_name};
 use crate::text::{table, warnings};
 
 /// The report as text.
@@ -189,6 +189,10 @@ fn remarks(tasks: &[TaskRehearsal]) -> String {
     }
 }
 
+fn largest(summary: &Summary) -> String {
+    at_least(summary.largest_is_at_least, &time(summary.largest_ns))
+}
+
 fn effects(others: &[Effect]) -> String {
     let mut rows = table(&["service", "samples", "median", "p99", "largest"]);
     let maybe = |p99: Option<Nanos>| p99.map_or_else(|| "-".into(), time);
@@ -199,7 +203,7 @@ fn effects(others: &[Effect]) -> String {
             format!("{} -> {}", count(before.samples), count(now.samples)),
             format!("{} -> {}", time(before.median_ns), time(now.median_ns)),
             format!("{} -> {}", maybe(before.p99_ns), maybe(now.p99_ns)),
-            format!("{} -> {}", time(before.largest_ns), time(now.largest_ns)),
+            format!("{} -> {}", largest(before), largest(now)),
         ]);
     }
     format!("{}\n", rows.trim_fmt())

@@ -2,7 +2,7 @@
 
 use super::{percent, table};
 use crate::duration::{Unit, count, span};
-use crate::figures::{Figures, RecordingReport, ServiceRow};
+use crate::figures::{RecordingReport, ServiceRow};
 
 /// One table per service: figures down, recordings across.
 pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
@@ -54,17 +54,16 @@ fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>
             .collect();
         (name.to_owned(), cells)
     };
-    let real = |value: &dyn Fn(&Figures) -> Option<f64>, row: &ServiceRow| {
-        value(&row.latency).map(|ns| unit.write(ns))
-    };
     let mut lines = vec![
         line("samples", &|row| Some(count(row.latency.samples))),
         line("missed", &|row| Some(count(row.missed))),
         line("min", &|row| {
             row.latency.min_ns.map(|ns| unit.write_nanos(ns))
         }),
-        line("mean", &|row| real(&|figures| figures.mean_ns, row)),
-        line("std dev", &|row| real(&|figures| figures.deviation_ns, row)),
+        line("mean", &|row| row.latency.mean(unit)),
+        line("std dev", &|row| {
+            row.latency.deviation_ns.map(|ns| unit.write(ns))
+        }),
     ];
     for q in laggard_analyze::distribution::QUANTILES {
         let name = if q < 0.6 {
@@ -73,11 +72,9 @@ fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>
             format!("p{}", percent(q))
         };
         lines.push(line(&name, &|row| {
-            row.latency.quantile(q).map(|ns| unit.write_nanos(ns))
+            row.latency.share(q).map(|share| share.write(unit))
         }));
     }
-    lines.push(line("largest", &|row| {
-        row.latency.largest_ns.map(|ns| unit.write_nanos(ns))
-    }));
+    lines.push(line("largest", &|row| row.latency.largest(unit)));
     lines
 }

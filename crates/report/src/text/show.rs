@@ -27,7 +27,7 @@ pub fn show(report: &RecordingReport, options: Options) -> String {
         "\nLatency: from {beginning} to the service's first instruction\n"
     );
     text += &services(report, options.unit);
-    text += &unsupported(report);
+    text += &how_exact(report);
     if !report.stages.is_empty() {
         text += "\nStages: where the time goes\n\n";
         text += &stages(report, options.unit);
@@ -181,17 +181,48 @@ fn stages(report: &RecordingReport, unit: Unit) -> String {
 
 /// min, mean, standard deviation, quantiles, largest.
 fn figure_cells(figures: &Figures, unit: Unit) -> Vec<String> {
-    let nanos =
-        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| unit.write_nanos(time));
-    let real = |time: Option<f64>| time.map_or_else(|| "-".into(), |time| unit.write(time));
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let mut cells = vec![
-        nanos(figures.min_ns),
-        real(figures.mean_ns),
-        real(figures.deviation_ns),
+        dash(figures.min_ns.map(|time| unit.write_nanos(time))),
+        dash(figures.mean(unit)),
+        dash(figures.deviation_ns.map(|time| unit.write(time))),
     ];
-    cells.extend(figures.quantiles.iter().map(|share| nanos(share.ns)));
-    cells.push(nanos(figures.largest_ns));
+    cells.extend(figures.quantiles.iter().map(|share| share.write(unit)));
+    cells.push(dash(figures.largest(unit)));
     cells
+}
+
+/// How exact the figures are, and why some are limits or missing.
+fn how_exact(report: &RecordingReport) -> String {
+    let rows = &report.services;
+    let shares = || rows.iter().flat_map(|row| &row.latency.quantiles);
+    let mut text = String::new();
+    if shares().any(|share| share.ns.is_some()) {
+        text += "  Quantiles round up to the edge of a bucket: they are at most 1.09 % high.\n";
+    }
+    if !report.waiting.is_empty() {
+        let waiting: u64 = report.waiting.iter().map(|one| one.still_waiting).sum();
+        let _ = writeln!(
+            text,
+            "  >= : at least; {} activations were still waiting when measuring ended, and count with how long they had waited",
+            count(waiting)
+        );
+    }
+    let is_lossy = |share: &&Share| share.low_ns.is_some() || share.is_at_least;
+    let most = rows
+        .iter()
+        .filter(|row| row.latency.quantiles.iter().any(|share| is_lossy(&share)))
+        .max_by_key(|row| row.lost)
+        .filter(|row| row.lost > 0);
+    if let Some(row) = most {
+        let _ = writeln!(
+            text,
+            "  to, >= : {} lost up to {} activations, which can have been of any latency",
+            row.name(),
+            count(row.lost)
+        );
+    }
+    text + &unsupported(report)
 }
 
 /// Which quantiles are not shown, and how many samples they take.

@@ -25,21 +25,23 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(width: usize) -> Self {
+    /// `has_limits`: a largest has a sign before it.
+    fn of(width: usize, has_limits: bool) -> Self {
         let is_wide = width >= WIDE;
         Self {
             is_wide,
             first: usize::from(width < MEDIUM),
-            time: if is_wide { 8 } else { 6 },
+            time: if is_wide { 8 } else { 6 } + usize::from(has_limits),
         }
     }
 
-    fn write(self, time: Option<Nanos>) -> String {
+    fn write(self, time: Option<Nanos>, is_at_least: bool) -> String {
         let width = self.time;
+        let sign = if is_at_least { "≥" } else { "" };
         let text = match time {
             None => "-".into(),
-            Some(time) if self.is_wide => Unit::Auto.write_nanos(time),
-            Some(time) => brief(time),
+            Some(time) if self.is_wide => format!("{sign}{}", Unit::Auto.write_nanos(time)),
+            Some(time) => format!("{sign}{}", brief(time)),
         };
         format!("{text:>width$}")
     }
@@ -51,7 +53,8 @@ pub(super) const fn height(rows: usize) -> usize {
 }
 
 pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
-    let layout = Layout::of(width);
+    let has_limits = shown.rows.iter().any(|row| row.still_waiting > 0);
+    let layout = Layout::of(width, has_limits);
     let mut lines = header(shown, layout);
     for (index, row) in shown.rows.iter().enumerate() {
         lines.push(line(shown, layout, row, index == shown.look.selected));
@@ -99,9 +102,10 @@ fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'
     let name = format!("{mark}{:<1$}", line_name(service, route), NAME - 1);
     let mut spans = vec![Span::styled(name, style)];
     for Figures { p50, p99, max, .. } in &row.windows[layout.first..] {
-        for time in [p50, p99, max] {
+        let is_at_least = row.still_waiting > 0;
+        for (time, is_at_least) in [(p50, false), (p99, false), (max, is_at_least)] {
             let style = shown.palette.latency(*time).patch(style);
-            spans.push(Span::styled(layout.write(*time), style));
+            spans.push(Span::styled(layout.write(*time, is_at_least), style));
         }
     }
     let samples = row.windows[2].count;

@@ -1,0 +1,67 @@
+//! Each line against its own plan: a total dilutes what one line lost.
+
+use laggard_analyze::distribution::Lost;
+use laggard_model::LineId;
+
+use super::{Case, FEWEST, LOST_IN, named, place};
+
+/// What a line may lose however short it is: beyond the highest quantile that
+/// a sample supports, 3.7 are expected in any case.
+const FEW: u64 = 3;
+/// A line with less than one in so many of what the fullest line of its service
+/// has is not the same measurement.
+const OF_SIBLINGS: u64 = 2;
+
+/// Lines that lost too much of their plan.
+pub(super) fn reasons(case: &Case<'_>) -> Vec<String> {
+    let lost = Lost::of(case.counts, case.losses);
+    let mut lossy = Vec::new();
+    let mut empty = Vec::new();
+    for (number, (line, sum)) in (0..).zip(case.lines.iter().zip(case.sums)) {
+        let seen = sum.served + sum.missed;
+        let lost = lost.of_line(LineId(number));
+        if lost > FEW && lost.saturating_mul(LOST_IN) > seen + lost {
+            lossy.push((
+                lost as f64 / (seen + lost) as f64,
+                format!("{} {lost} of {}", place(line), seen + lost),
+            ));
+            continue;
+        }
+        let count = case.counts.get(usize::from(number));
+        if count.is_some_and(|count| count.planned.is_some()) {
+            continue;
+        }
+        let fullest = fullest(case, line);
+        if fullest >= FEWEST && seen.saturating_mul(OF_SIBLINGS) < fullest {
+            empty.push(format!("{} has {seen} of {fullest}", place(line)));
+        }
+    }
+    lossy.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let lossy: Vec<String> = lossy.into_iter().map(|(_, words)| words).collect();
+    let mut reasons = Vec::new();
+    if !lossy.is_empty() {
+        reasons.push(format!(
+            "lines lost more than one in {LOST_IN} of their activations: {}; record with a longer --period or fewer services",
+            named(&lossy)
+        ));
+    }
+    if !empty.is_empty() {
+        reasons.push(format!(
+            "lines have less than half of the activations that the same service has on another CPU: {}; record again, and see `laggard doctor`",
+            named(&empty)
+        ));
+    }
+    reasons
+}
+
+/// Activations of the line of the same service, by the same route, that has
+/// most.
+fn fullest(case: &Case<'_>, line: &laggard_model::Line) -> u64 {
+    case.lines
+        .iter()
+        .zip(case.sums)
+        .filter(|(other, _)| (other.service, other.route) == (line.service, line.route))
+        .map(|(_, sum)| sum.served + sum.missed)
+        .max()
+        .unwrap_or_default()
+}

@@ -1,0 +1,172 @@
+//! Whether a recording's figures can be trusted.
+//!
+//! The limits are stated in `docs/method.md`; change them there too.
+
+mod lines;
+mod stages;
+
+use laggard_analyze::distribution::LineSum;
+use laggard_model::{Caveat, CaveatKind, Line, LineCount, Losses, Manifest, Nanos, OwnCost};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::figures::line_name;
+
+/// Fewer latencies than this say nothing of a machine: a command that fails at
+/// once still lets a few be measured.
+const FEWEST: u64 = 20;
+
+/// More lost activations than one in so many spoil the tail: what is lost is
+/// likely to be what was late.
+const LOST_IN: u64 = 1_000;
+
+/// From this share of the measured CPUs' time on, 0 to 1, measuring itself is
+/// named as a load.
+const COST_NAMED: f64 = 0.05;
+/// From this share on the figures are those of a machine that measures.
+const COST_TOO_MUCH: f64 = 0.25;
+
+/// Lines that a reason names; the others are counted.
+const NAMED: usize = 3;
+
+/// Whether the figures can be trusted.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict", content = "why")]
+pub enum Trust {
+    /// Nothing found that speaks against it.
+    Good,
+    /// They cannot: for these reasons.
+    None(Vec<String>),
+}
+
+/// What a recording, or a run, is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// Its lines.
+    pub lines: &'a [Line],
+    /// What was lost and planned of each.
+    pub counts: &'a [LineCount],
+    /// What was read of each.
+    pub sums: &'a [LineSum],
+    /// What was lost, by reason.
+    pub losses: &'a Losses,
+    /// What measuring cost.
+    pub cost: &'a OwnCost,
+}
+
+impl<'a> Case<'a> {
+    /// Of a recording of which `sums` was read.
+    pub fn of(manifest: &'a Manifest, sums: &'a [LineSum]) -> Self {
+        Self {
+            lines: &manifest.lines,
+            counts: &manifest.counts,
+            sums,
+            losses: &manifest.losses,
+            cost: &manifest.cost,
+        }
+    }
+
+    fn samples(&self) -> u64 {
+        self.sums.iter().map(|sum| sum.served + sum.missed).sum()
+    }
+}
+
+/// The verdict, and what is worth a word though it does not spoil the figures.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Judgement {
+    /// Whether the figures can be trusted.
+    pub trust: Trust,
+    /// Reasons to doubt that are of measuring itself.
+    pub caveats: Vec<Caveat>,
+}
+
+/// Judges a recording by what it lost, line by line and in all, by the stages
+/// that were not seen, and by what measuring cost. Other caveats leave the
+/// figures true; they say what they are true of.
+pub fn judge(case: &Case<'_>) -> Judgement {
+    let mut reasons = Vec::new();
+    let mut caveats = Vec::new();
+    let samples = case.samples();
+    if samples == 0 {
+        reasons.push("nothing was measured".into());
+    } else if samples < FEWEST {
+        reasons.push(format!(
+            "only {samples} activations were measured; record for longer"
+        ));
+    }
+    let losses = case.losses;
+    let lost = losses.activations();
+    if lost > 0 && lost.saturating_mul(LOST_IN) > samples + lost {
+        reasons.push(format!(
+            "{lost} activations were lost, more than one in {LOST_IN} of {}; record with a longer --period or fewer services",
+            samples + lost
+        ));
+    }
+    reasons.extend(lines::reasons(case));
+    if losses.clock_back.saturating_mul(LOST_IN) > samples {
+        reasons.push(format!(
+            "the clock ran backwards {} times; check the clocksource",
+            losses.clock_back
+        ));
+    }
+    let unseen = stages::judge(case);
+    reasons.extend(unseen.reasons);
+    caveats.extend(unseen.caveats);
+    if let Some((share, words)) = own_cost(case) {
+        let advice = "record with a longer --period or fewer services";
+        if share > COST_TOO_MUCH {
+            reasons.push(format!("{words}; {advice}"));
+        } else if share > COST_NAMED {
+            caveats.push(Caveat::new(CaveatKind::OwnCost, words, advice));
+        }
+    }
+    Judgement {
+        trust: if reasons.is_empty() {
+            Trust::Good
+        } else {
+            Trust::None(reasons)
+        },
+        caveats,
+    }
+}
+
+/// The share of the measured CPUs' time that measuring took, in words too.
+#[allow(clippy::cast_precision_loss)]
+fn own_cost(case: &Case<'_>) -> Option<(f64, String)> {
+    let cost = case.cost;
+    let mut cpus: Vec<_> = case.lines.iter().map(|line| line.cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cost.wall_ns == Nanos::ZERO || cpus.is_empty() {
+        return None;
+    }
+    let of_one = cost.total().ns() as f64 / cost.wall_ns.ns() as f64;
+    let share = of_one / cpus.len() as f64;
+    let words = match cpus.len() {
+        1 => format!("measuring took {:.0} % of the measured CPU", 100.0 * of_one),
+        several => format!(
+            "measuring took {:.0} % of a CPU, {:.0} % of the time of the {several} CPUs measured",
+            100.0 * of_one,
+            100.0 * share
+        ),
+    };
+    Some((share, words))
+}
+
+/// A line with its place.
+fn place(line: &Line) -> String {
+    format!(
+        "{} on CPU {}",
+        line_name(line.service, line.route),
+        line.cpu
+    )
+}
+
+/// The first of `all` with their words, and how many more there are.
+fn named(all: &[String]) -> String {
+    let mut words = all[..all.len().min(NAMED)].join(", ");
+    if all.len() > NAMED {
+        words += &format!(" and {} more lines", all.len() - NAMED);
+    }
+    words
+}
