@@ -9,7 +9,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
 use libbpf_rs::{
-    Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput, set_print,
+    Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput, ProgramMut,
+    set_print,
 };
 
 /// A BPF object that is part of this program.
@@ -202,17 +203,25 @@ impl Loaded {
             .ok_or_else(|| Refused::because(format!("the object has no map `{name}`")))
     }
 
-    /// Runs a program of section `syscall` with `args`, on this CPU.
+    /// The program of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Refused> {
+        self.object
+            .progs_mut()
+            .find(|program| program.name() == OsStr::new(name))
+            .ok_or_else(|| Refused::because(format!("the object has no program `{name}`")))
+    }
+
+    /// Runs a program of section `syscall` with `args`, on this CPU; what it
+    /// writes to them can be read afterwards.
     ///
     /// # Errors
     /// When it cannot be run, or gives an error number.
     pub fn call(&self, name: &str, args: &mut [u8]) -> Result<(), Refused> {
-        let program = self
-            .object
-            .progs_mut()
-            .find(|program| program.name() == OsStr::new(name))
-            .ok_or_else(|| Refused::because(format!("the object has no program `{name}`")))?;
-        let output = program
+        let output = self
+            .program(name)?
             .test_run(ProgramInput {
                 context_in: (!args.is_empty()).then_some(args),
                 ..ProgramInput::default()

@@ -16,6 +16,8 @@ use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use laggard_model::{Activity, Address, Evidence, Happening, Symbol, Symbols};
 
+use crate::linux::Identity;
+
 /// More addresses than this of one kind are not looked up; the count of those
 /// is bounded by the episodes, which are.
 const MOST: usize = 200_000;
@@ -45,6 +47,10 @@ impl Shared {
     }
 }
 
+/// Why code of another process is not named in a container.
+const OUT_OF_SIGHT: &str =
+    "in a PID namespace (a container) only laggard's own process can be looked at";
+
 /// The one copy of `text`.
 fn one_of<T: ?Sized + Ord>(known: &mut BTreeSet<Arc<T>>, text: &T) -> Arc<T>
 where
@@ -66,6 +72,9 @@ pub struct SymbolBook {
     user: BTreeMap<u32, BTreeMap<Address, Place>>,
     shared: Shared,
     interrupts: BTreeSet<u32>,
+    /// Known where the kernel takes BPF programs, without which there are no
+    /// stacks either.
+    own: Option<Identity>,
 }
 
 impl Default for SymbolBook {
@@ -76,6 +85,7 @@ impl Default for SymbolBook {
             user: BTreeMap::new(),
             shared: Shared::default(),
             interrupts: BTreeSet::new(),
+            own: Identity::own().ok(),
         }
     }
 }
@@ -124,8 +134,14 @@ impl SymbolBook {
         }
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
         let shared = &mut self.shared;
-        let places: Vec<Place> = match self.normalizer.normalize_user_addrs(process.into(), &plain)
-        {
+        let found = match self.own.map_or(Some(process), |own| own.in_proc(process)) {
+            Some(process) => self
+                .normalizer
+                .normalize_user_addrs(process.into(), &plain)
+                .map_err(|err| format!("the process could not be looked at: {err}")),
+            None => Err(OUT_OF_SIGHT.into()),
+        };
+        let places: Vec<Place> = match found {
             Ok(found) => found
                 .outputs
                 .iter()
@@ -135,10 +151,7 @@ impl SymbolBook {
                     _ => shared.unknown("it is in no file"),
                 })
                 .collect(),
-            Err(err) => {
-                let reason = format!("the process could not be looked at: {err}");
-                vec![shared.unknown(&reason); plain.len()]
-            }
+            Err(reason) => vec![shared.unknown(&reason); plain.len()],
         };
         let known = self.user.entry(process).or_default();
         known.extend(addresses.iter().copied().zip(places));

@@ -2,13 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use laggard_bpf::clock::{of_kernel, of_process};
 use laggard_model::Nanos;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// The time now, `CLOCK_MONOTONIC`.
+/// The time now, `CLOCK_MONOTONIC` as the kernel counts it.
 pub(crate) fn now() -> Nanos {
-    read(ClockId::CLOCK_MONOTONIC)
+    Nanos::from_ns(of_kernel(read(ClockId::CLOCK_MONOTONIC).ns()))
+}
+
+/// What a timer is to be set to, to expire at `time`.
+pub(crate) fn timer_at(time: Nanos) -> TimeSpec {
+    TimeSpec::from_duration(Nanos::from_ns(of_process(time.ns())).into())
 }
 
 /// The CPU time of the calling thread.
@@ -32,7 +38,7 @@ pub(crate) fn spin_until(end: Nanos) {
 
 /// Sleeps until `end`. A signal only makes it look again.
 pub(crate) fn sleep_until(end: Nanos) {
-    let time = TimeSpec::from_duration(end.into());
+    let time = timer_at(end);
     while now() < end {
         sleep_once(&time);
     }
@@ -40,7 +46,7 @@ pub(crate) fn sleep_until(end: Nanos) {
 
 /// The same, but asks the kernel for a timer even where `end` has passed.
 pub(crate) fn sleep_once_until(end: Nanos) {
-    sleep_once(&TimeSpec::from_duration(end.into()));
+    sleep_once(&timer_at(end));
     sleep_until(end);
 }
 

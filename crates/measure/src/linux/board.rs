@@ -59,7 +59,7 @@ pub(crate) struct CpuBoard {
     served_irq_ns: AtomicU64,
     armed_expiry_ns: AtomicU64,
     pub(crate) lines_first_slot: AtomicU64,
-    pub(crate) tid_bits: AtomicU64,
+    tid_bits: AtomicU64,
     pub(crate) carried_seq: AtomicU64,
     deferred_due_ns: AtomicU64,
     arming: AtomicU32,
@@ -70,14 +70,15 @@ pub(crate) struct CpuBoard {
     pub(crate) softirq_tid: AtomicU32,
     pub(crate) carried: AtomicU32,
     padding: AtomicU32,
-    pub(crate) tids: [AtomicU32; LINES_PER_CPU],
+    softirq_name: [AtomicU64; 2],
+    tids: [AtomicU32; LINES_PER_CPU],
     pub(crate) expiries: [AtomicU64; LINES_PER_CPU],
     pub(crate) lines: [LineRing; LINES_PER_CPU],
 }
 
 const _: () = assert!(size_of::<Slot>() == 96, "matches board.h");
 const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 944, "matches board.h");
+const _: () = assert!(size_of::<CpuBoard>() == 960, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
@@ -183,6 +184,19 @@ impl Board {
         // SAFETY: `Slot` is atomics without padding (size checked).
         let slots = unsafe { self.slots.slice::<Slot>(self.nr_slots) };
         &slots[first..first + room]
+    }
+}
+
+impl CpuBoard {
+    /// The name of the thread that last ran a softirq of ours.
+    pub(crate) fn softirq_name(&self) -> String {
+        let words = self.softirq_name.each_ref();
+        let bytes: Vec<u8> = words
+            .into_iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
+            .take_while(|&byte| byte != 0)
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 

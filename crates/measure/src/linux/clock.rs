@@ -1,5 +1,7 @@
-//! `CLOCK_MONOTONIC`.
+//! `CLOCK_MONOTONIC`, as the kernel counts it: in a time namespace this
+//! process's own is shifted, and the stages' instants are not.
 
+use laggard_bpf::clock::{of_kernel, of_process};
 use laggard_model::Nanos;
 
 /// The time now.
@@ -11,15 +13,17 @@ pub fn now() -> Nanos {
     // SAFETY: `time` is valid for writes. The call cannot fail: the clock
     //         exists on every Linux and the pointer is good.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Nanos::from_ns(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+    let own = time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
+    Nanos::from_ns(of_kernel(own))
 }
 
 /// Sleeps until `time`, or returns at once where it has passed.
 #[allow(clippy::cast_possible_wrap)]
 pub(crate) fn sleep_until(time: Nanos) {
+    let until = of_process(time.ns());
     let until = libc::timespec {
-        tv_sec: (time.ns() / 1_000_000_000) as libc::time_t,
-        tv_nsec: (time.ns() % 1_000_000_000) as libc::c_long,
+        tv_sec: (until / 1_000_000_000) as libc::time_t,
+        tv_nsec: (until % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `until` is valid for reads; no remaining time is asked for.
     //         Signals are blocked in measuring threads, so the only ways out

@@ -10,6 +10,7 @@ mod collector;
 mod doorbell;
 mod external;
 mod flight;
+mod identity;
 mod lines;
 mod objects;
 mod policy;
@@ -30,6 +31,7 @@ pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
+pub use identity::Identity;
 pub use probe::{LinuxProbe, Wanted};
 pub(crate) use stamps::Stamps;
 

@@ -1,6 +1,7 @@
 //! The BPF objects of the probes.
 
 laggard_bpf::sources! {
+    IDENTITY = "identity";
     CHAIN = "chain";
     ARMING = "arming";
     EXTERNAL = "external";

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use laggard_bpf::clock::of_process;
 use laggard_model::{Cpu, Nanos};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -38,9 +39,10 @@ impl SoftTimer {
     /// Lets it expire at `time`.
     #[allow(clippy::cast_possible_wrap)]
     pub(crate) fn arm(&self, time: Nanos) {
+        let time = of_process(time.ns());
         let time = TimeSpec::new(
-            (time.ns() / 1_000_000_000) as libc::time_t,
-            (time.ns() % 1_000_000_000) as libc::c_long,
+            (time / 1_000_000_000) as libc::time_t,
+            (time % 1_000_000_000) as libc::c_long,
         );
         // The descriptor and the time are good: this cannot fail.
         let _ = self.0.set(

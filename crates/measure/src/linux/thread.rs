@@ -19,6 +19,7 @@ use super::carrier;
 use super::doorbell::Doorbell;
 use super::external::External;
 use super::lines::Turn;
+use super::programs::Enlist;
 use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::timeline::Timeline;
@@ -30,6 +31,8 @@ const NAME_BYTES: usize = 15;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) board: Board,
+    /// Where programs stamp: how a thread makes itself known to them.
+    pub(crate) enlist: Option<Enlist>,
     /// Set when measuring is to end.
     pub(crate) stop: AtomicBool,
     /// Page faults of measuring threads that have ended, while they measured.
@@ -51,6 +54,13 @@ pub(crate) enum Waking {
     Carrier,
     /// By the softirq's callback, through this ring buffer.
     Doorbell(OwnedFd),
+}
+
+impl Waking {
+    /// Whether the thread is its line's service, whose wakeups are stamped.
+    const fn serves(&self) -> bool {
+        !matches!(self, Self::Raising(_) | Self::Carrier)
+    }
 }
 
 /// A thread that is ready to measure.
@@ -124,6 +134,10 @@ fn run(
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))
         .and_then(|()| policy::schedule_as(service))
+        .and_then(|()| match &shared.enlist {
+            Some(enlist) if waking.serves() => enlist.enlist(cpu, line),
+            _ => Ok(()),
+        })
         .and_then(|()| Waiting::new(waking));
     policy::refuse_timer_slack();
     policy::touch_stack();

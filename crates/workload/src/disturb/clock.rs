@@ -6,7 +6,7 @@ use laggard_model::Nanos;
 
 use super::{Hit, Site, Tell};
 pub(super) use crate::clock::{
-    now, own_cpu_time, sleep_once_until, sleep_unless, sleep_until, spin_until,
+    now, own_cpu_time, sleep_once_until, sleep_unless, sleep_until, spin_until, timer_at,
 };
 
 /// The hits so far. Each is told to the caller of the fault once it is over.

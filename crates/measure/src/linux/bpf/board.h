@@ -63,10 +63,12 @@ struct board_cpu {
 	u32 softirq_tid; /* who last ran a soft timer's callback */
 	u32 carried;	/* line that a timer descriptor leads to, or BOARD_NONE */
 	u32 padding;
-	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0 */
+	u64 softirq_name[2]; /* its name, as bytes */
+	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0; as the kernel
+				  counts, not a PID namespace */
 	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 944, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 960, "no hidden padding");
 
 #endif

@@ -28,6 +28,17 @@ const volatile u32 waking_is_stamped = 1;
 /* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
 
+/* Who runs this softirq; by name too, since a container's /proc lacks it. */
+static __always_inline void note_softirq_thread(struct board_cpu *cpu)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+
+	if (cpu->softirq_tid == tid)
+		return;
+	bpf_get_current_comm(cpu->softirq_name, sizeof(cpu->softirq_name));
+	cpu->softirq_tid = tid;
+}
+
 /*
  * The expiry of a timer descriptor that leads to a work item (carrier.rs). Not
  * begun while the item before still waits: that expiry is missed.
@@ -37,11 +48,35 @@ static __always_inline void begin_carried(struct board_cpu *cpu,
 {
 	u64 now = bpf_ktime_get_ns();
 
-	cpu->softirq_tid = (u32)bpf_get_current_pid_tgid();
+	note_softirq_thread(cpu);
 	if (line->waiting)
 		return;
 	if (claim_slot(cpu, line, cpu->carried, cpu->carried_seq, expiry_ns, now))
 		line->waiting = 1;
+}
+
+struct enlist_args {
+	u32 cpu;
+	u32 line;
+};
+
+/*
+ * The thread that runs this serves line `line` of CPU `cpu`. Its number is the
+ * one that tracepoints know: in a PID namespace gettid() tells another.
+ */
+SEC("syscall")
+int enlist(struct enlist_args *args)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct board_cpu *cpu = board_cpu(args->cpu);
+	u64 i = args->line;
+
+	barrier_var(i);
+	if (!cpu || i >= BOARD_LINES)
+		return 22; /* EINVAL */
+	cpu->tids[i] = tid;
+	__sync_fetch_and_or(&cpu->tid_bits, 1ULL << (tid & 63));
+	return 0;
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
@@ -76,7 +111,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 			slot->running_ns = 0;
 			slot->raise_ns = cpu->served_raise_ns;
 			slot->irq_ns = cpu->served_irq_ns;
-			cpu->softirq_tid = (u32)bpf_get_current_pid_tgid();
+			note_softirq_thread(cpu);
 		} else {
 			slot->expire_ns = bpf_ktime_get_ns();
 			slot->irq_ns = cpu->irq_ns;

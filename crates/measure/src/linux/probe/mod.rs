@@ -21,6 +21,7 @@ use laggard_model::{
 use super::board::BoardMaps;
 use super::collector::{LineReader, Skips};
 use super::external::External;
+use super::identity::Identity;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
 use super::stamps::Stamps;
@@ -131,6 +132,13 @@ impl LinuxProbe {
         check_lines(&plans, timerlat.is_some())?;
         let shared = Arc::new(Shared {
             board,
+            enlist: programs
+                .as_ref()
+                .map(Programs::enlist)
+                .transpose()
+                .map_err(|refused| {
+                    system("let threads be known to the programs", refused.reason)
+                })?,
             stop: AtomicBool::new(false),
             faults: AtomicU64::new(0),
         });
@@ -192,9 +200,7 @@ impl LinuxProbe {
             if tid == 0 || self.softirq_threads.contains_key(&tid) {
                 continue;
             }
-            if let Ok(name) = std::fs::read_to_string(format!("/proc/{tid}/comm")) {
-                self.softirq_threads.insert(tid, name.trim_end().to_owned());
-            }
+            self.softirq_threads.insert(tid, board.softirq_name());
         }
     }
 
@@ -408,7 +414,18 @@ fn load(
         return Ok(None);
     }
     match Programs::load(extent, services, stamps) {
-        Ok(programs) => Ok(Some(programs)),
+        Ok(programs) => {
+            let identity = Identity::own().map_err(|refused| refused.reason);
+            identity
+                .and_then(|own| own.check_clock())
+                .map_err(|reason| ProbeError::System {
+                    action: "compare the clocks of threads and BPF programs".into(),
+                    remedy: "mount /proc, or run outside of the time namespace (`unshare --time`)"
+                        .into(),
+                    source: Some(io::Error::other(reason)),
+                })?;
+            Ok(Some(programs))
+        }
         Err(refused) if wanted == Wanted::Bpf => {
             Err(system("load the BPF programs", refused.reason))
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laggard_model::{Route, Tid};
+use laggard_model::Route;
 
-use super::super::board::{CpuBoard, NO_LINE};
+use super::super::board::NO_LINE;
 use super::super::carrier;
 use super::super::external::External;
 use super::super::lines::CpuLines;
@@ -50,7 +50,6 @@ pub(super) fn ready_threads(
                 waking(place)?,
             )
             .map_err(|err| system("start a measuring thread", err.to_string()))?;
-            set_thread(board, place, thread.tid);
             threads.push(thread);
         }
         if let Some(place) = plan.carried() {
@@ -96,15 +95,6 @@ pub(super) fn ready_external(
         Waking::Raising(external.clone()),
     )?;
     let waiter = prepare(line.service, Waking::Interrupt(external.clone()))?;
-    set_thread(board, place, waiter.tid);
     board.nr_lines.store(1, Ordering::Release);
     Ok(vec![raiser, waiter])
-}
-
-/// Lets the programs know the thread of a line.
-fn set_thread(board: &CpuBoard, place: usize, tid: Tid) {
-    board.tids[place].store(tid.0, Ordering::Relaxed);
-    board
-        .tid_bits
-        .fetch_or(1 << (tid.0 % 64), Ordering::Relaxed);
 }

@@ -2,6 +2,7 @@
 
 mod callback;
 mod cost;
+mod enlist;
 
 use std::os::fd::AsFd;
 
@@ -17,6 +18,7 @@ use super::statistics::Statistics;
 use super::{objects, soft};
 pub(crate) use callback::MAX_FOLLOWERS;
 use callback::{Deferral, prepare_work, set_deferral};
+pub(crate) use enlist::Enlist;
 
 /// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
 const SOURCE_THREADS: usize = 4;

@@ -11,7 +11,6 @@
 mod object;
 
 use laggard_model::Nanos;
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::hog::ABOVE_ALL;
@@ -133,7 +132,7 @@ impl Trap {
                 due(next)?;
                 timer
                     .set(
-                        Expiration::OneShot(TimeSpec::from_duration(next.into())),
+                        Expiration::OneShot(clock::timer_at(next)),
                         TimerSetTimeFlags::TFD_TIMER_ABSTIME,
                     )
                     .map_err(site.needs("arm the timer (timerfd)"))?;

@@ -1,0 +1,55 @@
+//! How a measuring thread makes itself known to the programs.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use laggard_bpf::object::Refused;
+use laggard_model::Cpu;
+use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
+
+use super::Programs;
+
+/// A program of `chain.bpf.c` that each measuring thread runs itself: in a PID
+/// namespace (a container) only the kernel can tell the number that
+/// tracepoints know a thread by.
+#[derive(Debug)]
+pub(crate) struct Enlist(OwnedFd);
+
+/// Size of `struct enlist_args`.
+const ARGS_BYTES: u32 = 8;
+
+impl Programs {
+    /// See [`Enlist`].
+    pub(crate) fn enlist(&self) -> Result<Enlist, Refused> {
+        let program = self.chain.program("enlist")?;
+        let fd = program.as_fd().try_clone_to_owned();
+        fd.map(Enlist)
+            .map_err(|err| Refused::because(err.to_string()))
+    }
+}
+
+impl Enlist {
+    /// The calling thread serves line `line` of `cpu`.
+    pub(crate) fn enlist(&self, cpu: Cpu, line: usize) -> io::Result<()> {
+        // `struct enlist_args`: CPU and line.
+        let mut args = [cpu.0, u32::try_from(line).map_err(io::Error::other)?];
+        let mut run = bpf_test_run_opts {
+            sz: size_of::<bpf_test_run_opts>() as _,
+            ctx_in: (&raw mut args).cast_const().cast(),
+            ctx_size_in: ARGS_BYTES,
+            ..Default::default()
+        };
+        // SAFETY: the descriptor is a program's, `run` and what it points to
+        //         live until the return, and the sizes are those of both. The
+        //         kernel writes the arguments back, to memory that is ours to
+        //         change.
+        match unsafe { bpf_prog_test_run_opts(self.0.as_raw_fd(), &raw mut run) } {
+            0 => match i32::from_ne_bytes(run.retval.to_ne_bytes()) {
+                0 => Ok(()),
+                code => Err(io::Error::from_raw_os_error(code)),
+            },
+            // libbpf returns the negative error number.
+            code => Err(io::Error::from_raw_os_error(-code)),
+        }
+    }
+}
