@@ -32,7 +32,7 @@ SIGNIFICANT = 0.05
 
 def laggard_json(*command):
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode not in (0, 3):
+    if done.returncode not in (0, 1, 3):
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
     return json.loads(done.stdout)
 

@@ -27,7 +27,7 @@ LAGGARD = "laggard"
 
 def run(command, **options):
     done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode not in (0, 3):
+    if done.returncode not in (0, 1, 3):
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done
 
@@ -343,7 +343,7 @@ def on_a_terminal(command):
     child.returncode = os.waitstatus_to_exitcode(status)
     reader.join()
     os.close(ours)
-    if child.returncode not in (0, 3) or sum(drawn) < 10_000:
+    if child.returncode not in (0, 1, 3) or sum(drawn) < 10_000:
         sys.exit(f"{' '.join(command)} ended with {child.returncode} and drew {sum(drawn)} bytes")
     return usage.ru_utime + usage.ru_stime
 
@@ -370,7 +370,7 @@ def measured(command):
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode not in (0, 3):
+    if child.returncode not in (0, 1, 3):
         sys.exit(f"{' '.join(command[:2])} ended with {child.returncode}")
     return time.monotonic() - start, usage.ru_maxrss / 1024
 

@@ -25,7 +25,7 @@ export function laggard(...args) {
   try {
     return execFileSync(PROGRAM, args, { encoding: "utf8", maxBuffer: 1 << 30, stdio: ["ignore", "pipe", "pipe"] });
   } catch (error) {
-    if (error.status === 3 || (error.status === 1 && args[0] === "sched")) return error.stdout;
+    if (error.status === 3 || (error.status === 1 && ["sched", "forecast"].includes(args[0]))) return error.stdout;
     throw error;
   }
 }

@@ -12,7 +12,8 @@ use laggard_workload::task::TaskError;
 pub(crate) enum Outcome {
     /// All is well.
     Ok,
-    /// A requirement is not met.
+    /// A requirement is not met, or not shown to be met, or nothing of what
+    /// was asked can be told.
     Unmet,
     /// What was measured cannot be trusted.
     Untrustworthy,
@@ -22,7 +23,8 @@ pub(crate) enum Outcome {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
-  1  a requirement is not met (doctor; sched; rehearse; a service, load or fault that cannot be had here)
+  1  a requirement is not met, or not shown to be met (doctor; sched; rehearse; a service, load or fault that cannot be
+     had here), or nothing that was asked can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost or not seen, or measuring itself took too much)";
 

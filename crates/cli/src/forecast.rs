@@ -25,7 +25,10 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
     } else {
         text(&report)
     })?;
-    Ok(evidence::outcome(&seen))
+    Ok(match evidence::outcome(&seen) {
+        Outcome::Ok if !report.tells_anything() => Outcome::Unmet,
+        outcome => outcome,
+    })
 }
 
 /// The forecasts of each load; `usage` where the user gave one.

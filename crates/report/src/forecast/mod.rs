@@ -185,6 +185,18 @@ pub struct Refused {
     pub record_without_model_ns: f64,
 }
 
+impl ForecastReport {
+    /// Whether there is one level, or a limit of one, among all that was asked.
+    pub fn tells_anything(&self) -> bool {
+        let services = self.loads.iter().flat_map(|load| &load.services);
+        let mut outcomes = services.flat_map(|one| one.cells.iter().map(|cell| &cell.outcome));
+        outcomes.any(|outcome| match outcome {
+            Outcome::Refused(refused) => refused.at_most_ns.is_some(),
+            _ => true,
+        })
+    }
+}
+
 impl Outcome {
     /// The level, where there is one.
     pub const fn level(&self) -> Option<&Level> {
