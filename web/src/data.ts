@@ -312,6 +312,7 @@ export interface Sched {
     edf: boolean | null;
     breakdown_ideal: number;
     breakdown: number;
+    all_kept: boolean;
   };
   notes: string[];
 }
@@ -329,6 +330,7 @@ export interface TaskVerdict {
   most_ns: number | null;
   slack_ns: number | null;
   verdict: "meets" | "misses" | "unclear";
+  doubts: string[];
   limit: string;
   pseudo: {
     rare_ns: number;

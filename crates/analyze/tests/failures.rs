@@ -60,7 +60,7 @@ fn observed(random: &mut Pcg64Mcg) -> Observed {
         exceedances,
     };
     Observed {
-        blackouts: stream.blackouts(Nanos::ZERO, Nanos::from_us(500)),
+        blackouts: stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_us(500)),
         exposure: EXPOSURE,
         base: 0.0,
     }

@@ -157,6 +157,7 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
         plan: manifest.plan.clone(),
         groups,
         streams,
+        own_cpus: own_cpus(manifest),
         notes,
     };
     Ok(Single {
@@ -165,6 +166,16 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
         seen,
         trust,
     })
+}
+
+/// CPUs that measuring kept busy; 0 where that was not counted.
+fn own_cpus(manifest: &Manifest) -> f64 {
+    let wall = manifest.cost.wall_ns.as_secs_f64();
+    if wall > 0.0 {
+        manifest.cost.total().as_secs_f64() / wall
+    } else {
+        0.0
+    }
 }
 
 /// How a command ends that answered from `all`.

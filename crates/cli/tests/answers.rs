@@ -87,8 +87,10 @@ fn a_short_recording_is_refused_a_forecast_and_told_how_long_to_record() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
 
-    let found = json(&ask(&dir, "forecast", &["--json", "--horizon=hour,week"]));
+    let output = ask(&dir, "forecast", &["--json", "--horizon=hour,week"]);
+    let found = json(&output);
 
+    assert_eq!(output.status.code(), Some(1), "nothing could be told");
     let fifo = service(&found, "fifo:90");
     let largest = fifo["largest_ns"].as_u64().unwrap();
     assert_eq!(largest, 6_500_000 + 18_851);
@@ -112,11 +114,13 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
     recorded(&dir, 60, &stalls);
 
     // An hour of use is 7.2 s of this recording: 8.3 horizons.
-    let found = json(&ask(
+    let output = ask(
         &dir,
         "forecast",
         &["--json", "--horizon=hour", "--usage=8,5,500"],
-    ));
+    );
+    let found = json(&output);
+    assert_eq!(output.status.code(), Some(0));
 
     let cell = &service(&found, "fifo:90")["cells"][0];
     assert_eq!(cell["method"], "order_statistics", "{cell}");
@@ -128,7 +132,9 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
 
 #[test]
 fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
-    let tasks = "[[task]]\nname = \"loop\"\nperiod = \"100ms\"\ncompute = \"20ms\"\n\
+    // 20 s tell whether it misses more often than once in 5 s.
+    let tasks = "permitted = \"5s\"\n\
+                 [[task]]\nname = \"loop\"\nperiod = \"100ms\"\ncompute = \"20ms\"\n\
                  [[task]]\nname = \"slow\"\nperiod = \"400ms\"\ncompute = \"40ms\"\n";
     for (stall, code, verdict) in [(10, 0, "meets"), (90, 1, "misses")] {
         let dir = TempDir::new().unwrap();

@@ -10,6 +10,7 @@ mod advice;
 mod build;
 mod duration;
 mod figures;
+mod finer;
 pub mod forecast;
 mod markdown;
 pub mod page;

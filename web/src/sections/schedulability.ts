@@ -17,7 +17,7 @@ export function schedulability({ sched }: PageData): HTMLElement | null {
       { class: "reading" },
       h("strong", {}, "How to read it. "),
       "Worst response of each task: ideal, without latency; with the largest interrupt latency seen as release jitter and the largest of each later stage as blocking; ",
-      "and with the blackouts seen in any window, at least and at most. Unclear: the probe was too coarse to see where blackouts began; record with a shorter period. ",
+      "and with the blackouts seen in any window, at least and at most. Unclear: not shown to be met, for the reasons given below the table, which is no better than missed. ",
       "Latency is what was seen under this load, not a bound. One CPU, no migration.",
     ),
   );
@@ -29,7 +29,7 @@ function ofLoad(report: Sched): HTMLElement {
   const unclear = tasks.filter(({ verdict }) => verdict === "unclear").map(({ name }) => name);
   const isGood = failing.length + unclear.length === 0;
   const said = [
-    isGood && "Every task meets its deadline with the latencies that were seen.",
+    isGood && "Every task meets its deadline with the latencies that were seen, and no more often late than permitted.",
     failing.length > 0 && `Misses: ${failing.join(", ")}.`,
     unclear.length > 0 && `Cannot be told: ${unclear.join(", ")}.`,
   ].filter((text) => text !== false);
@@ -44,7 +44,7 @@ function ofLoad(report: Sched): HTMLElement {
       },
       { caption: `Load ${report.load}, ${meanTime(report.observed_ns)} observed`, words: 2 },
     ),
-    h("ul", {}, ...tasks.map((task) => h("li", {}, limits(task)))),
+    h("ul", {}, ...tasks.flatMap((task) => [limits(task), ...task.doubts.map((doubt) => `${task.name} cannot be told: ${doubt}.`)].map((text) => h("li", {}, prose(text))))),
     h("p", {}, ofSet(set)),
     report.notes.length > 0 && h("ul", {}, ...report.notes.map((note) => h("li", {}, prose(note)))),
   );
@@ -62,7 +62,7 @@ function row(task: TaskVerdict): string[] {
     time(task.deadline_ns),
     bound(task.ideal_ns),
     bound(task.jitter_ns),
-    `${bound(task.least_ns)} to ${bound(task.most_ns)}`,
+    task.most_ns === null && task.verdict === "unclear" ? `${bound(task.least_ns)} or more` : `${bound(task.least_ns)} to ${bound(task.most_ns)}`,
     slack,
     VERDICTS[task.verdict],
   ];
@@ -86,7 +86,7 @@ function ofSet(set: Sched["set"]): string {
     : "bounds on it do not apply (deadlines, blocking or priorities)";
   return (
     `Utilisation ${set.utilization.toFixed(3)}: ${bounds}. ` +
-    `Breakdown utilisation: ${set.breakdown_ideal.toFixed(3)} without latency, ${set.breakdown.toFixed(3)} with the blackouts seen. ` +
-    `Earliest deadline first: ${edf(set.edf_ideal)} without latency, ${edf(set.edf)} with the longest blackout as blocking.`
+    `Breakdown utilisation: ${set.breakdown_ideal.toFixed(3)} without latency, ${set.all_kept ? "" : "at most "}${set.breakdown.toFixed(3)} with the blackouts ${set.all_kept ? "seen" : "kept"}. ` +
+    `Earliest deadline first: ${edf(set.edf_ideal)} without latency, ${set.all_kept ? edf(set.edf) : "cannot be told"} with the longest blackout as blocking.`
   );
 }

@@ -2,13 +2,16 @@
 
 use laggard_model::Nanos;
 
-use super::Stream;
+use super::{Exceedance, Stream};
 use crate::qos::Blackout;
 
 /// The blackouts behind a stream, in ns since the start of the observation.
 ///
-/// A late activation shows when its blackout ended, but not when it began:
-/// somewhere between the last time the service ran and the expiry.
+/// A late activation shows when its blackout ended: as long before it was
+/// served as an activation ordinarily takes on a free CPU. It does not show
+/// when the blackout began: somewhere between the last time the service ran
+/// and the expiry. One that is no later than ordinary shows none: it found the
+/// CPU free, though not what was between it and the one before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamBlackouts {
     /// Each begins at the first expiry that felt it: never too long.
@@ -20,16 +23,18 @@ pub struct StreamBlackouts {
 }
 
 impl Stream {
-    /// The blackouts that latencies above `floor` prove, in an observation
-    /// that began at `start`. What is below the stream's own floor is not
-    /// known, and in none of them.
+    /// The blackouts that are proved by latencies more than `least` above the
+    /// `ordinary` one, in an observation that began at `start`. The ordinary
+    /// latency is in none of them: whoever replays them pays it once for each
+    /// wakeup. What is below the stream's own floor is not known, and in none.
     #[allow(clippy::cast_precision_loss)]
-    pub fn blackouts(&self, start: Nanos, floor: Nanos) -> StreamBlackouts {
+    pub fn blackouts(&self, start: Nanos, ordinary: Nanos, least: Nanos) -> StreamBlackouts {
         let since = |at: Nanos| at.saturating_sub(start).ns() as f64;
         let mut all = StreamBlackouts::default();
-        for late in self.exceedances.iter().filter(|late| late.latency > floor) {
+        let is_late = |late: &&Exceedance| late.latency > ordinary + least;
+        for late in self.exceedances.iter().filter(is_late) {
             let (free, felt) = (since(late.free_until), since(late.expiry));
-            let end = since(late.expiry + late.latency);
+            let end = since(late.expiry + late.latency.saturating_sub(ordinary));
             append(&mut all.inner, Blackout { start: felt, end });
             let start = (free + felt) / 2.0;
             append(&mut all.middle, Blackout { start, end });
@@ -55,7 +60,6 @@ fn append(all: &mut Vec<Blackout>, mut blackout: Blackout) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exceedance::Exceedance;
     use crate::qos::{Buffering, replay_blackouts};
     use laggard_model::{Cpu, Route, Service};
     use proptest::prelude::{prop, prop_assert, proptest};
@@ -87,6 +91,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_ordinary_latency_is_no_blackout_however_long_it_is() {
+        let probed = |latency: u64| {
+            let exceedances = (1..1_000)
+                .map(|at| Exceedance {
+                    expiry: Nanos::from_ms(at),
+                    latency: Nanos::from_us(latency),
+                    free_until: Nanos::from_ms(at - 1) + Nanos::from_us(latency),
+                })
+                .collect();
+            let stream = Stream {
+                exceedances,
+                ..probed(&[], &[])
+            };
+            stream.blackouts(Nanos::ZERO, Nanos::from_us(19), Nanos::from_us(8))
+        };
+
+        assert_eq!(probed(19), StreamBlackouts::default());
+        // What is more than ordinary is one, and ends where the CPU was free.
+        let first = probed(40).inner[0];
+        assert_eq!((first.start, first.end), (1e6, 1.021e6));
+    }
+
     proptest! {
         #[test]
         #[allow(clippy::cast_precision_loss)]
@@ -107,7 +134,7 @@ mod tests {
             let times: Vec<u64> = steps.iter().map(|step| { at += step; at }).collect();
             let end = times[times.len() - 1];
             let seen: Vec<(u64, u64)> = truth.into_iter().filter(|(_, e)| e + 60_000 < end).collect();
-            let all = probed(&seen, &times).blackouts(Nanos::ZERO, Nanos::from_ns(1));
+            let all = probed(&seen, &times).blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(1));
             let exact: Vec<Blackout> = seen
                 .iter()
                 .map(|&(start, end)| Blackout { start: start as f64, end: end as f64 })

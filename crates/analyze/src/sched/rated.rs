@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::Envelope;
 use crate::InputError;
-use crate::forecast::{Bootstrap, Peaks, Settings, return_level};
+use crate::forecast::{Bootstrap, Peaks, Reason, Settings, return_level};
 use crate::input::positive;
 use crate::qos::{Blackout, check_blackouts};
 
@@ -40,6 +40,8 @@ pub struct RatedEnvelope {
     pub windows: usize,
     /// Windows of which no level could be told: there it is the largest seen.
     pub as_seen: usize,
+    /// Windows shorter than this have a level; infinite where all have one.
+    pub told_below: f64,
 }
 
 /// The time that blackouts take in any window, exceeded once per `permitted`
@@ -61,6 +63,7 @@ pub fn rated_envelope(
     }
     let mut steps = Vec::new();
     let mut as_seen = 0;
+    let mut told_below = f64::INFINITY;
     let mut window = shortest;
     let mut highest = 0.0_f64;
     loop {
@@ -72,7 +75,10 @@ pub fn rated_envelope(
             is_known &= level.is_some();
             highest = highest.max(level.unwrap_or(largest).min(window));
         }
-        as_seen += usize::from(!is_known);
+        if !is_known {
+            as_seen += 1;
+            told_below = told_below.min(window);
+        }
         steps.push((window, highest));
         if window >= longest {
             break;
@@ -83,6 +89,7 @@ pub fn rated_envelope(
         windows: steps.len(),
         envelope: Envelope::from_steps(steps),
         as_seen,
+        told_below,
     })
 }
 
@@ -148,8 +155,14 @@ fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f6
         },
         ..Settings::default()
     };
-    let found = return_level(&peaks, permitted, &settings);
-    Ok(found.ok().map(|estimate| estimate.interval.high))
+    Ok(match return_level(&peaks, permitted, &settings) {
+        Ok(estimate) => Some(estimate.interval.high),
+        // So few blackouts in so long a time: the level lies below them all.
+        Err(refusal) => refusal.reasons.iter().find_map(|reason| match reason {
+            Reason::BelowThreshold { at_most } => Some(*at_most),
+            _ => None,
+        }),
+    })
 }
 
 #[cfg(test)]
@@ -197,8 +210,25 @@ mod tests {
     fn where_no_level_can_be_told_it_is_the_largest_seen() {
         let found = envelope(10_000.0);
 
-        assert_eq!(found.as_seen, found.windows);
+        assert_eq!((found.as_seen, found.told_below), (found.windows, 0.5));
         assert!((found.envelope.at(8.0) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_long_time_without_a_blackout_tells_that_its_level_is_nothing() {
+        let told = |permitted: f64| {
+            let cpu = CpuBlackouts {
+                exposure: 1_000.0,
+                blackouts: &[],
+            };
+            rated_envelope(&[cpu], (0.5, 9.0), permitted).unwrap()
+        };
+
+        assert_eq!(
+            (told(200.0).as_seen, told(200.0).envelope.at(8.0)),
+            (0, 0.0)
+        );
+        assert_eq!(told(300.0).as_seen, told(300.0).windows);
     }
 
     #[test]

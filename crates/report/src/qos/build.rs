@@ -39,6 +39,9 @@ pub struct Seen {
     pub groups: Vec<Group>,
     /// Late activations by CPU, service and route.
     pub streams: Vec<Stream>,
+    /// CPUs that measuring kept busy, BPF programs and all; 0 where that is
+    /// not known.
+    pub own_cpus: f64,
     /// What is missing or spoils it, in plain words.
     pub notes: Vec<String>,
 }
@@ -138,12 +141,12 @@ pub(crate) struct Way<'a> {
     streams: Vec<(&'a Seen, &'a Stream)>,
     groups: Vec<&'a Group>,
     cpus: usize,
-    base: f64,
+    /// The ordinary latency, which every job pays: the median.
+    base: Nanos,
 }
 
 impl<'a> Way<'a> {
     /// What `seen` tells of this service and route, on `cpu` alone or all.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn new(
         seen: &'a LoadSeen,
         service: Service,
@@ -170,7 +173,7 @@ impl<'a> Way<'a> {
             .iter()
             .filter_map(|one| one.latency.histogram().quantile(0.5));
         Self {
-            base: medians.max().unwrap_or_default().ns() as f64,
+            base: medians.max().unwrap_or_default(),
             cpus: cpus.len(),
             streams,
             groups,
@@ -198,9 +201,9 @@ impl<'a> Way<'a> {
         self.streams
             .iter()
             .map(|(seen, stream)| Observed {
-                blackouts: stream.blackouts(seen.start, floor),
+                blackouts: stream.blackouts(seen.start, self.base, floor),
                 exposure: seen.duration.ns() as f64,
-                base: self.base,
+                base: self.base.ns() as f64,
             })
             .collect()
     }

@@ -10,8 +10,9 @@ use laggard_analyze::sched::{
     breakdown_utilization, edf_demand, exact_test, hyperbolic_product, rated_envelope,
     response_time, utilization, utilization_bound,
 };
-use laggard_model::{Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
 
+use super::doubt::{Found, doubts};
 use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
@@ -20,7 +21,7 @@ use crate::qos::{LoadSeen, Seen};
 
 /// Windows reach this many times beyond the longest deadline or period.
 const BEYOND: f64 = 50.0;
-/// Latencies up to this part of the least slack are ordinary: release jitter.
+/// What is ordinary takes this part of the least slack at most.
 const ORDINARY_PART: f64 = 20.0;
 
 /// The verdicts on the tasks of `asked` on the machine and load of `seen`.
@@ -72,17 +73,23 @@ fn plain(task: &TaskAsked, asked: &Asked) -> Task {
 }
 
 /// What was measured of one service that runs tasks.
-struct Way<'a> {
+pub(super) struct Way<'a> {
     service: Service,
-    streams: Vec<(&'a Seen, &'a Stream)>,
-    groups: Vec<&'a Group>,
-    /// Up to this, latencies are release jitter; above, blackouts.
+    pub(super) streams: Vec<(&'a Seen, &'a Stream)>,
+    pub(super) groups: Vec<&'a Group>,
+    /// The largest latency that is release jitter; those above are blackouts.
     ordinary: f64,
     least: Envelope,
     most: Envelope,
     /// As `most`, at the permitted rate.
-    rated: RatedEnvelope,
+    pub(super) rated: RatedEnvelope,
+    /// The longest blackout seen, as short as it can have been.
     longest: f64,
+    /// The longest time between two activations: what fits into it can come
+    /// unseen.
+    pub(super) unseen: f64,
+    /// Blackouts that came with latencies up to this were not kept.
+    pub(super) not_kept: Option<Nanos>,
     /// The largest interrupt latency, and of each later stage, added up.
     parts: (f64, f64),
 }
@@ -116,29 +123,30 @@ impl<'a> Way<'a> {
             .flat_map(|one| &one.groups)
             .filter(|one| is_of((one.key.service, one.key.route)))
             .collect();
-        let slack = tasks
-            .iter()
-            .map(|task| task.deadline - task.cost)
-            .fold(f64::INFINITY, f64::min);
-        let known = streams
-            .iter()
-            .map(|(_, one)| one.floor)
+        let histograms = || groups.iter().map(|one| one.latency.histogram());
+        let median = histograms().filter_map(|one| one.quantile(0.5)).max();
+        let median = median.unwrap_or_default();
+        let unseen = unseen(&streams, &groups);
+        let part = ordinary_part(tasks, ns(median), unseen);
+        let ordinary = histograms()
+            .filter_map(|one| largest_up_to(one, median + part))
             .max()
-            .unwrap_or_default();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let wanted = Nanos::from_ns((slack / ORDINARY_PART).max(0.0) as u64);
-        let ordinary = wanted.max(known);
+            .unwrap_or(median);
+        let floor = streams.iter().map(|(_, one)| one.floor).max();
         let blackouts: Vec<_> = streams
             .iter()
-            .map(|(seen, one)| one.blackouts(seen.start, ordinary))
+            .map(|(seen, one)| one.blackouts(seen.start, median, part))
             .collect();
-        let inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
+        let mut inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
         let outer: Vec<Vec<Blackout>> = blackouts.into_iter().map(|one| one.outer).collect();
-        let longest = outer
-            .iter()
-            .flatten()
-            .map(|one| one.end - one.start)
-            .fold(0.0, f64::max);
+        // The largest latency is known also where its sample was not kept.
+        let largest = histograms().filter_map(|one| one.max()).max();
+        if let Some(largest) = largest.filter(|&one| one > median + part) {
+            let end = ns(largest.saturating_sub(median));
+            inner.push(vec![Blackout { start: 0.0, end }]);
+        }
+        let lengths = inner.iter().flatten().map(|one| one.end - one.start);
+        let longest = lengths.fold(0.0, f64::max);
         let windows = (
             tasks
                 .iter()
@@ -166,10 +174,41 @@ impl<'a> Way<'a> {
             most: Envelope::new(&outer, windows)?,
             ordinary: ns(ordinary),
             longest,
+            unseen,
+            not_kept: floor.filter(|&floor| floor > median + part),
             parts,
             streams,
             groups,
         })
+    }
+
+    /// The worst response of a task, and the end of the window that has it:
+    /// with the blackouts of `envelope`, and one of `more`.
+    fn response(
+        &self,
+        plain: &[Task],
+        index: usize,
+        envelope: &Envelope,
+        more: f64,
+    ) -> Result<(f64, f64), InputError> {
+        let at = |window: f64| envelope.at(window) + more.min(window);
+        let supply = Supply {
+            envelope: Some(&at),
+            ..Supply::default()
+        };
+        let found = response_time(&released_late(plain, self.ordinary), index, supply)?;
+        #[allow(clippy::cast_precision_loss)]
+        let before = found.job as f64 * plain[index].period;
+        Ok((found.time, found.time + before))
+    }
+
+    /// The share of activations that were later than `slack`.
+    #[allow(clippy::cast_precision_loss)]
+    fn later_than(&self, slack: Nanos) -> f64 {
+        let histograms = || self.groups.iter().map(|one| one.latency.histogram());
+        let late: u64 = histograms().map(|one| one.count_above(slack)).sum();
+        let all: u64 = histograms().map(|one| one.count()).sum();
+        late as f64 / (all as f64).max(1.0)
     }
 
     fn observations(&self) -> Vec<Observation<'a>> {
@@ -186,6 +225,41 @@ impl<'a> Way<'a> {
         }
         all
     }
+}
+
+/// How far above the `median` latencies are ordinary, activations being
+/// `apart`: so far that however many meet before a deadline, they take a small
+/// part of the slack; as far again as the median, if one of these is as little.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
+    let slacks = tasks.iter().map(|task| task.deadline - task.cost);
+    let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;
+    let longest = tasks.iter().map(|task| task.deadline).fold(apart, f64::max);
+    let each = part * apart / longest;
+    Nanos::from_ns(part.min(each.max(median)) as u64)
+}
+
+/// The largest latency of those up to `limit`, to the bucket.
+fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
+    let max = histogram.max()?;
+    let edges = histogram.buckets().map(|(at, _)| Histogram::upper_edge(at));
+    edges
+        .map(|edge| edge.min(max))
+        .take_while(|&one| one <= limit)
+        .last()
+}
+
+/// The longest time between two activations of a stream, ns: the mean, and
+/// twice that where expiries are dithered.
+#[allow(clippy::cast_precision_loss)]
+fn unseen(streams: &[(&Seen, &Stream)], groups: &[&Group]) -> f64 {
+    let time: f64 = streams.iter().map(|(seen, _)| ns(seen.duration)).sum();
+    let samples: u64 = groups
+        .iter()
+        .map(|one| one.latency.histogram().count())
+        .sum();
+    let is_dithered = streams.iter().any(|(seen, _)| seen.plan.dither);
+    time / (samples as f64).max(1.0) * if is_dithered { 2.0 } else { 1.0 }
 }
 
 /// The largest interrupt latency, and the sum of the largest of later stages.
@@ -226,20 +300,26 @@ fn verdict(
         })
         .collect();
     let by_jitter = response_time(&jittered, index, Supply::default())?.time;
-    let with = |envelope: &Envelope| -> Result<f64, InputError> {
-        let at = |window| envelope.at(window);
-        let supply = Supply {
-            envelope: Some(&at),
-            ..Supply::default()
-        };
-        Ok(response_time(&released_late(plain, way.ordinary), index, supply)?.time)
-    };
-    let (least, most) = (with(&way.least)?, with(&way.most)?);
-    let rated = with(&way.rated.envelope)?;
-    let verdict = match (most <= deadline, least <= deadline) {
-        (true, _) => Verdict::Meets,
-        (false, true) => Verdict::Unclear,
-        (false, false) => Verdict::Misses,
+    let (least, _) = way.response(plain, index, &way.least, 0.0)?;
+    let (mut most, _) = way.response(plain, index, &way.most, way.unseen)?;
+    let (mut rated, until) = way.response(plain, index, &way.rated.envelope, way.unseen)?;
+    if way.not_kept.is_some() {
+        (most, rated) = (f64::INFINITY, f64::INFINITY);
+    }
+    let doubts = doubts(&Found {
+        way,
+        permitted: asked.permitted,
+        deadline,
+        least,
+        most,
+        rated,
+        is_rated: until < way.rated.told_below,
+        late: way.later_than(task.deadline_ns.saturating_sub(task.compute_ns)),
+    });
+    let verdict = match (least > deadline, doubts.is_empty()) {
+        (true, _) => Verdict::Misses,
+        (false, true) => Verdict::Meets,
+        (false, false) => Verdict::Unclear,
     };
     let bounded = |time: f64| time.is_finite().then_some(time);
     Ok(TaskVerdict {
@@ -251,7 +331,16 @@ fn verdict(
         rated_as_seen: way.rated.as_seen as f64 / way.rated.windows.max(1) as f64,
         slack_ns: bounded(deadline - most),
         verdict,
-        limit: limit(&plain[index], ideal, most, way),
+        doubts: if verdict == Verdict::Unclear {
+            doubts
+        } else {
+            Vec::new()
+        },
+        // What was seen takes it, not what may have come unseen.
+        limit: match verdict {
+            Verdict::Unclear => limit(&plain[index], ideal, least, way),
+            _ => limit(&plain[index], ideal, most.max(least), way),
+        },
         pseudo: pseudo(plain, index, task, way, asked.permitted)?,
         task: task.clone(),
     })
@@ -262,13 +351,13 @@ fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
 }
 
 /// The largest part of the worst response, in words.
-fn limit(task: &Task, ideal: f64, most: f64, way: &Way<'_>) -> String {
+fn limit(task: &Task, ideal: f64, worst: f64, way: &Way<'_>) -> String {
     if !ideal.is_finite() {
-        return "the processor is overloaded".into();
+        return "an overload of the processor".into();
     }
-    if !most.is_finite() {
+    if !worst.is_finite() {
         return format!(
-            "blackouts leave too little of the processor (the longest seen: {})",
+            "blackouts, which leave too little of the processor (the longest seen: {})",
             mean_time(way.longest)
         );
     }
@@ -279,7 +368,7 @@ fn limit(task: &Task, ideal: f64, most: f64, way: &Way<'_>) -> String {
             "tasks of higher priority",
             ideal - task.cost - task.blocking,
         ),
-        ("latency", most - ideal),
+        ("latency", worst - ideal),
     ];
     let largest = parts
         .into_iter()
@@ -359,6 +448,7 @@ fn set(plain: &[Task], ways: &[Way<'_>]) -> Result<SetVerdict, InputError> {
         ..Supply::default()
     };
     let late = released_late(plain, ordinary);
+    let all_kept = ways.iter().all(|way| way.not_kept.is_none());
     Ok(SetVerdict {
         utilization: utilization(plain),
         utilization_bound: utilization_bound(plain.len()),
@@ -368,8 +458,9 @@ fn set(plain: &[Task], ways: &[Way<'_>]) -> Result<SetVerdict, InputError> {
                 .iter()
                 .all(|task| task.deadline >= task.period && task.blocking == 0.0),
         edf_ideal: edf(plain, blocking),
-        edf: edf(&late, blocking + longest),
+        edf: edf(&late, blocking + longest).filter(|_| all_kept),
         breakdown_ideal: breakdown_utilization(plain, Supply::default())?,
         breakdown: breakdown_utilization(&late, supply)?,
+        all_kept,
     })
 }

@@ -1,6 +1,7 @@
 //! Whether a task set can be scheduled, as `laggard sched` shows it.
 
 mod build;
+mod doubt;
 mod text;
 
 use laggard_model::{Cpu, Nanos, Service};
@@ -70,11 +71,12 @@ pub struct SchedReport {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Also with blackouts that are never too short.
+    /// Also with blackouts that are never too short, and no more often late
+    /// than permitted.
     Meets,
     /// Even with blackouts that are never too long.
     Misses,
-    /// The probe was too coarse to tell.
+    /// The recording does not tell; `doubts` says why.
     Unclear,
 }
 
@@ -91,7 +93,9 @@ pub struct TaskVerdict {
     pub jitter_ns: Option<f64>,
     /// Worst response with the blackouts seen, never too long.
     pub least_ns: Option<f64>,
-    /// Worst response with the blackouts seen, never too short.
+    /// Worst response with the blackouts seen, never too short, and one that
+    /// fits unseen between two activations. Absent also where the recording
+    /// did not keep what decides.
     pub most_ns: Option<f64>,
     /// Worst response with the blackouts that are exceeded once per permitted
     /// time between failures, at the upper limit of that.
@@ -103,6 +107,8 @@ pub struct TaskVerdict {
     pub slack_ns: Option<f64>,
     /// By the blackouts.
     pub verdict: Verdict,
+    /// Why the recording does not tell, and what would; for `unclear`.
+    pub doubts: Vec<String>,
     /// What takes most of its response.
     pub limit: String,
     /// The test with the pseudo worst case, for tasks with buffers.
@@ -141,10 +147,13 @@ pub struct SetVerdict {
     /// Whether it meets all deadlines by earliest deadline first without
     /// latency; absent where that cannot be decided.
     pub edf_ideal: Option<bool>,
-    /// The same with the longest blackout as blocking.
+    /// The same with the longest blackout seen as blocking.
     pub edf: Option<bool>,
     /// The utilisation at which it breaks down without latency.
     pub breakdown_ideal: f64,
     /// The same with the blackouts seen.
     pub breakdown: f64,
+    /// Whether all blackouts that were seen were also kept; else `edf` is not
+    /// known and `breakdown` is at most that.
+    pub all_kept: bool,
 }

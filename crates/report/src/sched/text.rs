@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 
 use laggard_model::Nanos;
 
-use super::{Pseudo, SchedReport, SetVerdict, Verdict};
+use super::{Pseudo, SchedReport, SetVerdict, TaskVerdict, Verdict};
 use crate::duration::{Unit, mean_time};
 use crate::text::table;
 
 /// The report as text.
 pub fn text(report: &SchedReport) -> String {
-    let time =
-        |time: Option<f64>| time.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns));
     let mut text = format!(
         "Load: {}, {} observed\n\n",
         report.load,
@@ -39,7 +37,7 @@ pub fn text(report: &SchedReport) -> String {
             Unit::Auto.write_nanos(task.deadline_ns),
             time(one.ideal_ns),
             time(one.jitter_ns),
-            format!("{} to {}", time(one.least_ns), time(one.most_ns)),
+            blackouts(one),
             one.slack_ns.map_or_else(|| "-".into(), signed),
             match one.verdict {
                 Verdict::Meets => "meets",
@@ -56,33 +54,58 @@ pub fn text(report: &SchedReport) -> String {
             "{}: most of the response is {}",
             one.task.name, one.limit
         );
-        let _ = writeln!(
-            text,
-            "  with blackouts exceeded once in {}: {}{}",
-            mean_time(ns(report.permitted_ns)),
-            time(one.rated_ns),
-            as_seen(one.rated_as_seen)
-        );
+        if report.set.all_kept {
+            let _ = writeln!(
+                text,
+                "  with blackouts exceeded once in {}: {}{}",
+                mean_time(ns(report.permitted_ns)),
+                time(one.rated_ns),
+                as_seen(one.rated_as_seen)
+            );
+        }
+        for doubt in &one.doubts {
+            let _ = writeln!(text, "  cannot be told: {doubt}");
+        }
+        text += &of_parts(one);
         if let Some(pseudo) = &one.pseudo {
             text += &of_pseudo(pseudo, one.task.buffers.unwrap_or_default());
         }
     }
-    if report
-        .tasks
-        .iter()
-        .any(|one| one.verdict == Verdict::Unclear)
-    {
-        text += "\nunclear: met with blackouts as short as they can have been, missed with blackouts as long as they\n\
-                 can have been; record with a shorter --period to see their beginning.\n";
-    }
     text += &of_set(&report.set);
     text += "\nWorst response: ideal, without latency; with the largest interrupt latency as release jitter and the\n\
              largest of each later stage as blocking; with the blackouts seen in any window, at least and at most.\n\
+             unclear: not shown to be met, which is no better than missed (exit code 1).\n\
              Latency is what was seen under this load: largest seen, not a bound. One CPU, no migration.\n";
     for note in &report.notes {
         let _ = writeln!(text, "  - {note}");
     }
     text
+}
+
+fn time(time: Option<f64>) -> String {
+    time.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns))
+}
+
+/// The worst response with the blackouts seen.
+fn blackouts(one: &TaskVerdict) -> String {
+    let least = time(one.least_ns);
+    match one.most_ns {
+        None if one.verdict == Verdict::Unclear => format!("{least} or more"),
+        most => format!("{least} to {}", time(most)),
+    }
+}
+
+/// What the largest parts, if they met, would do to a task that meets.
+fn of_parts(one: &TaskVerdict) -> String {
+    let deadline = ns(one.task.deadline_ns);
+    let is_late = one.jitter_ns.is_none_or(|response| response > deadline);
+    if one.verdict == Verdict::Meets && is_late {
+        return format!(
+            "  had the largest of each stage met, it would take {}, beyond its deadline; in this recording they did not\n",
+            time(one.jitter_ns)
+        );
+    }
+    String::new()
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -140,12 +163,18 @@ fn of_set(set: &SetVerdict) -> String {
     };
     format!(
         "\nUtilisation {:.3}: {bounds}\n\
-         Breakdown utilisation: {:.3} without latency, {:.3} with the blackouts seen\n\
+         Breakdown utilisation: {:.3} without latency, {}{:.3} with the blackouts {}\n\
          Earliest deadline first: {} without latency, {} with the longest blackout as blocking\n",
         set.utilization,
         set.breakdown_ideal,
+        if set.all_kept { "" } else { "at most " },
         set.breakdown,
+        if set.all_kept { "seen" } else { "kept" },
         edf(set.edf_ideal),
-        edf(set.edf)
+        if set.all_kept {
+            edf(set.edf)
+        } else {
+            "cannot be told"
+        }
     )
 }

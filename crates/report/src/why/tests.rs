@@ -215,6 +215,7 @@ fn seen(episodes: &[Episode]) -> crate::qos::LoadSeen {
                 floor: Nanos::from_us(1),
                 exceedances: exceedances.collect(),
             }],
+            own_cpus: 0.0,
             notes: Vec::new(),
         }],
     }
