@@ -16,7 +16,8 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let abilities = linux::abilities(&DEFAULT_SERVICES);
     let files = Files::default();
     let host = host::identify(&files);
-    let caveats = host::caveats(&host, &Rights::read(&files), &cpus, &DEFAULT_SERVICES);
+    let mut caveats = host::caveats(&host, &Rights::read(&files), &cpus, &DEFAULT_SERVICES);
+    caveats.extend(linux::inherited());
     let mut text = format!("Linux {} on {}\n\n", host.kernel, host.processor.model);
     text += "What can be measured\n";
     for ability in &abilities {

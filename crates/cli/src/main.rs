@@ -30,6 +30,8 @@ use clap::Parser as _;
 use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
+    // First of all: threads and loads would inherit what `chrt` gave.
+    laggard_measure::linux::become_normal();
     let args = Args::parse();
     let result = match args.command {
         Command::Record(args) => record::record(&args),

@@ -92,6 +92,16 @@ pub enum CaveatKind {
     Tracer,
     /// The recording did not end properly.
     Unfinished,
+    /// This process was started with a scheduling other than the normal one.
+    Inherited,
+    /// CPUs that are online are outside of this process's set of CPUs.
+    Cpuset,
+    /// A control group limits the CPU time of this process.
+    CpuQuota,
+    /// Other programs trace the events that measuring uses.
+    OtherTracers,
+    /// Measuring as asked takes a large part of the CPUs that it measures.
+    Overload,
 }
 
 /// How much a caveat bears on a result.
@@ -124,7 +134,8 @@ impl CaveatKind {
             | Self::CpuOffline
             | Self::MemoryLock
             | Self::LoadEnded
-            | Self::Losses => Severity::Spoils,
+            | Self::Losses
+            | Self::Overload => Severity::Spoils,
             Self::RtThrottling
             | Self::IdleStates
             | Self::Governor
@@ -139,7 +150,11 @@ impl CaveatKind {
             | Self::OwnCost
             | Self::StageUnseen
             | Self::Tracer
-            | Self::Unfinished => Severity::Matters,
+            | Self::Unfinished
+            | Self::Inherited
+            | Self::Cpuset
+            | Self::CpuQuota
+            | Self::OtherTracers => Severity::Matters,
             Self::Lockdown
             | Self::AbilityAbsent
             | Self::Turbo

@@ -2,6 +2,7 @@
 
 use laggard_measure::Probe;
 use laggard_measure::host::{self, Files, Rights};
+use laggard_measure::linux;
 use laggard_model::{Backend, Caveat, Clock, Host, Keep, LoadRun, Manifest, Nanos, Plan, Service};
 
 use crate::args::{KeepArg, RecordArgs};
@@ -64,6 +65,7 @@ fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     let host = host::identify(&files);
     let cpus = probe.lines().iter().map(|line| line.cpu).collect();
     let services: Vec<Service> = probe.lines().iter().map(|line| line.service).collect();
-    let caveats = host::caveats(&host, &Rights::read(&files), &cpus, &services);
+    let mut caveats = host::caveats(&host, &Rights::read(&files), &cpus, &services);
+    caveats.extend(linux::inherited());
     (host, caveats)
 }

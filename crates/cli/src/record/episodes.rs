@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use laggard_measure::linux::{FlightOptions, FlightRecorder};
+use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
 use laggard_measure::{Probe, SymbolBook};
 use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, Nanos, ProgramCost,
@@ -226,6 +226,7 @@ impl Kept {
 }
 
 fn write(mut writer: EpisodeWriter, jobs: &Receiver<Job>) -> Written {
+    linux::take_usual_share();
     let mut book = SymbolBook::default();
     while let Ok(job) = jobs.recv() {
         match job {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use laggard_measure::linux;
 use laggard_model::{Batch, LossReason, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
@@ -77,6 +78,7 @@ fn write(
     looks: &Receiver<Look>,
     waiting: &AtomicUsize,
 ) -> (Recorder, Result<(), WriteError>) {
+    linux::take_usual_share();
     while let Ok(Look { batch, losses, now }) = looks.recv() {
         waiting.fetch_sub(batch.len(), Ordering::Relaxed);
         let written = recorder.append(&batch).and_then(|()| {

@@ -10,7 +10,9 @@ mod collector;
 mod doorbell;
 mod external;
 mod flight;
+mod hurry;
 mod identity;
+mod inherited;
 mod lines;
 mod objects;
 mod policy;
@@ -31,7 +33,9 @@ pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
+pub use hurry::take_usual_share;
 pub use identity::Identity;
+pub use inherited::{become_normal, inherited};
 pub use probe::{LinuxProbe, Wanted};
 pub(crate) use stamps::Stamps;
 
@@ -42,6 +46,25 @@ use laggard_model::CpuList;
 /// CPUs that are online.
 pub fn online_cpus() -> CpuList {
     cpus_in("/sys/devices/system/cpu/online")
+}
+
+/// CPUs of those online that this process may use at all: its set of CPUs
+/// (cpuset) may be smaller, as in a container. What `taskset` set does not
+/// count.
+pub fn allowed_cpus() -> CpuList {
+    let online = online_cpus();
+    // A thread of its own, so that nobody's affinity has to be restored.
+    let trial = std::thread::scope(|scope| {
+        let all = online.clone();
+        scope
+            .spawn(move || policy::pin_to(&all).and_then(|()| inherited::affinity()))
+            .join()
+    });
+    match trial {
+        // The kernel takes off what the process may not use.
+        Ok(Ok(allowed)) => allowed,
+        _ => online,
+    }
 }
 
 /// One more than the highest CPU number that this machine can ever have.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{Cpu, Service};
+use laggard_model::{Cpu, CpuList, Nanos, Service};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
@@ -53,25 +53,93 @@ pub(crate) fn unlock_memory() {
 
 /// Keeps the calling thread on `cpu`.
 pub(crate) fn pin(cpu: Cpu) -> io::Result<()> {
+    pin_to(&CpuList::from_iter([cpu]))
+}
+
+/// Keeps the calling thread on those of `cpus` that the process may use.
+pub(crate) fn pin_to(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu.0 as usize)?;
-    sched_setaffinity(Pid::from_raw(0), &set)?;
-    Ok(())
+    for cpu in cpus.as_slice() {
+        set.set(cpu.0 as usize)?;
+    }
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// Gives the calling thread the policy of a service.
 pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
-    let (policy, priority) = match service {
-        Service::Fifo(priority) => (libc::SCHED_FIFO, i32::from(priority)),
-        _ => (libc::SCHED_OTHER, 0),
+    let Service::Fifo(priority) = service else {
+        return schedule_normally();
     };
     let param = libc::sched_param {
-        sched_priority: priority,
+        sched_priority: priority.into(),
     };
     // SAFETY: `param` is valid for reads; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives the calling thread normal scheduling. Children go on to inherit it,
+/// unless they were kept from that and the right to change it is missing.
+pub(crate) fn schedule_normally() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is valid for reads; 0 is the calling thread.
+    let set = |policy| match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    set(libc::SCHED_OTHER).or_else(|_| set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK))
+}
+
+/// The calling thread's nice value.
+pub(crate) fn nice_of_thread() -> i32 {
+    // SAFETY: takes no pointers; on Linux, 0 is the calling thread alone, and
+    //         the call cannot fail for it.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// What a normal thread has of its CPU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) nice: i32,
+    /// How long it wants to run at a time, 100 us to 100 ms: who wants less
+    /// gets its turn sooner (Linux 6.12; before, it is ignored). `None`: as
+    /// the kernel likes.
+    pub(crate) turn: Option<Nanos>,
+}
+
+impl Share {
+    /// Gives the calling thread this share.
+    pub(crate) fn take(self) -> io::Result<()> {
+        /// `struct sched_attr` as first published, which every kernel takes.
+        #[repr(C)]
+        struct Attributes {
+            size_bytes: u32,
+            policy: u32,
+            flags: u64,
+            nice: i32,
+            priority: u32,
+            runtime_ns: u64,
+            deadline_ns: u64,
+            period_ns: u64,
+        }
+        let attributes = Attributes {
+            size_bytes: 48,
+            policy: libc::SCHED_OTHER.cast_unsigned(),
+            flags: 0,
+            nice: self.nice,
+            priority: 0,
+            runtime_ns: self.turn.map_or(0, Nanos::ns),
+            deadline_ns: 0,
+            period_ns: 0,
+        };
+        // SAFETY: `attributes` is valid for reads of the size that it states;
+        //         0 is the calling thread.
+        match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //!
 //! Independent of any probe: it has maps and programs of its own.
 
-mod hurry;
 mod outside;
 mod perf;
 mod record;
@@ -26,7 +25,6 @@ use super::board::BoardMaps;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
-use hurry::Hurry;
 use outside::Outside;
 use record::RECORD_WORDS;
 use ring::Rings;
@@ -78,7 +76,6 @@ pub struct FlightRecorder {
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,
     outside: Outside,
-    hurry: Hurry,
     cpus: CpuList,
 }
 
@@ -140,7 +137,6 @@ impl FlightRecorder {
             // without a hypervisor there is nothing to read.
             steal: StealClock::new(cpus).ok(),
             outside: Outside::new(cpus),
-            hurry: Hurry::new(),
             cpus: cpus.clone(),
         };
         Ok((recorder, caveats))
@@ -148,10 +144,8 @@ impl FlightRecorder {
 
     /// Reads the counters of hypervisor and firmware. To be called a few
     /// times a second, by the thread that asks for evidence: the counters'
-    /// movement between two calls is all that is known, and a thread that
-    /// stays away too long is given a larger share of its CPU for a while.
+    /// movement between two calls is all that is known.
     pub fn poll(&mut self) {
-        self.hurry.note();
         self.outside.read();
     }
 

@@ -21,6 +21,7 @@ use laggard_model::{
 use super::board::BoardMaps;
 use super::collector::{LineReader, Skips};
 use super::external::External;
+use super::hurry::Hurry;
 use super::identity::Identity;
 use super::lines::{CpuLines, Deferral};
 use super::programs::{Extent, Programs};
@@ -73,6 +74,7 @@ pub struct LinuxProbe {
     timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
     losses: Losses,
+    hurry: Hurry,
     began: Option<Usage>,
     /// What is done afterwards (looking up names, say) takes more.
     ended: Option<Usage>,
@@ -168,6 +170,7 @@ impl LinuxProbe {
             timerlat,
             caveats,
             losses: Losses::default(),
+            hurry: Hurry::new(),
             began: None,
             ended: None,
         })
@@ -342,6 +345,7 @@ impl Probe for LinuxProbe {
     }
 
     fn drain(&mut self, into: &mut Batch) {
+        self.hurry.note();
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);

@@ -1,0 +1,158 @@
+//! Started with another scheduling than the normal one, as is the habit of
+//! this field: it is not that of the threads that collect and write.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Policies as `/proc/PID/stat` numbers them.
+const NORMAL: u32 = 0;
+
+/// Ends a recording also where a test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A recording into `dir`, started by `starter` if that is possible here.
+fn record(starter: &[&str], dir: &Path, more: &[&str]) -> Option<Running> {
+    let (program, arguments) = starter.split_first().unwrap();
+    let trial = Command::new(program).args(arguments).arg("true").status();
+    if !trial.is_ok_and(|status| status.success()) {
+        println!("skipped: `{}` is not possible here", starter.join(" "));
+        return None;
+    }
+    let child = Command::new(program)
+        .args(arguments)
+        .arg(assert_cmd::cargo::cargo_bin("laggard"))
+        .args([
+            "record",
+            "--quiet",
+            "--duration=3s",
+            "--services=fifo:9,other",
+        ])
+        .args(["--threshold=50us", "--output"])
+        .arg(dir.join("r.laggard"))
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    Some(Running(child))
+}
+
+/// Name, policy and nice value of each thread of a process.
+fn threads(pid: u32) -> Vec<(String, u32, i32)> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .filter_map(|task| {
+            let stat = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+            let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+            let fields: Vec<&str> = rest.split_whitespace().collect();
+            // The third field of proc_pid_stat(5) is the first here.
+            Some((
+                name.to_owned(),
+                fields[41 - 3].parse().ok()?,
+                fields[19 - 3].parse().ok()?,
+            ))
+        })
+        .collect()
+}
+
+/// The threads once it measures: the most that were seen together.
+fn threads_while_measuring(running: &mut Running) -> Vec<(String, u32, i32)> {
+    let start = Instant::now();
+    let mut most = Vec::new();
+    while running.0.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < DEADLINE, "the recording does not end");
+        let now = threads(running.0.id());
+        if now.len() >= most.len() {
+            most = now;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    most
+}
+
+fn said_of_the_start(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let caveats = manifest["caveats"].as_array().unwrap().iter();
+    caveats
+        .filter(|caveat| caveat["kind"] == "inherited")
+        .map(|caveat| caveat["what"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn is_measuring(name: &str) -> bool {
+    name.starts_with("lag/")
+}
+
+#[test]
+fn only_measuring_threads_keep_a_real_time_policy() {
+    for (starter, name) in [
+        (["chrt", "-f", "30"], "SCHED_FIFO with priority 30"),
+        (["chrt", "-r", "30"], "SCHED_RR with priority 30"),
+        (["chrt", "-i", "0"], "SCHED_IDLE"),
+        (["chrt", "-b", "0"], "SCHED_BATCH"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let Some(mut running) = record(&starter, dir.path(), &[]) else {
+            return;
+        };
+
+        let threads = threads_while_measuring(&mut running);
+
+        let (measuring, others): (Vec<_>, Vec<_>) =
+            threads.iter().partition(|(name, ..)| is_measuring(name));
+        assert!(measuring.len() > 1 && others.len() > 1, "{threads:?}");
+        assert!(
+            others.iter().all(|(_, policy, _)| *policy == NORMAL),
+            "{starter:?}: {threads:?}"
+        );
+        let said = said_of_the_start(dir.path());
+        assert!(said.iter().any(|what| what.contains(name)), "{said:?}");
+    }
+}
+
+#[test]
+fn a_load_inherits_no_real_time_policy() {
+    let dir = TempDir::new().unwrap();
+    let policies = dir.path().join("policies");
+    let script = format!(
+        "cut -d' ' -f41 /proc/$$/stat > {}; sleep 100",
+        policies.display()
+    );
+    let command = ["--", "sh", "-c", &script];
+    let Some(mut running) = record(&["chrt", "-f", "30"], dir.path(), &command) else {
+        return;
+    };
+
+    threads_while_measuring(&mut running);
+
+    assert_eq!(std::fs::read_to_string(policies).unwrap(), "0\n");
+}
+
+#[test]
+fn who_is_started_with_nice_hears_of_it() {
+    let dir = TempDir::new().unwrap();
+    let Some(mut running) = record(&["nice", "-n", "7"], dir.path(), &[]) else {
+        return;
+    };
+
+    threads_while_measuring(&mut running);
+
+    let said = said_of_the_start(dir.path());
+    assert!(said.iter().any(|what| what.contains("nice 7")), "{said:?}");
+}

@@ -1,0 +1,260 @@
+//! How this process was started: with `chrt`, `nice` or `taskset`, say.
+//!
+//! A thread inherits its starter's scheduling. Started by `chrt -f 99`, the
+//! threads that collect and write would run above the services that are
+//! measured, and be what made them late. So the first thread becomes a normal
+//! one before there is another; measuring threads get their own policy later.
+
+use std::io;
+use std::sync::OnceLock;
+
+use laggard_model::{Caveat, CaveatKind, Cpu, CpuList};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+
+use super::{allowed_cpus, policy};
+
+/// Set by [`become_normal`].
+static AT_START: OnceLock<Inherited> = OnceLock::new();
+
+/// The policy of a thread, with what else tells it apart from its equals.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Policy {
+    #[default]
+    Other,
+    Batch,
+    Idle,
+    Fifo(i32),
+    RoundRobin(i32),
+    Deadline,
+    /// One of a number that is not known here.
+    Unknown(i32),
+}
+
+/// The scheduling that this process was started with.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Inherited {
+    policy: Policy,
+    /// Why the policy could not be made normal.
+    refused: Option<String>,
+    /// Kept: who starts a load with `nice` means it.
+    pub(super) nice: i32,
+    /// Where it may run; empty where that is not known.
+    cpus: CpuList,
+}
+
+/// Gives the calling thread normal scheduling (`SCHED_OTHER`), and remembers
+/// what it had. To be called first in `main`, before another thread exists.
+pub fn become_normal() {
+    AT_START.get_or_init(Inherited::taken_off);
+}
+
+/// What this process was started with, unless normal, as reasons to doubt.
+pub fn inherited() -> Vec<Caveat> {
+    AT_START.get().map_or_else(Vec::new, |at_start| {
+        at_start.caveats(&allowed_cpus()).collect()
+    })
+}
+
+/// The nice value of this process's threads, unless they change it.
+pub(super) fn usual_nice() -> i32 {
+    AT_START.get().map_or(0, |at_start| at_start.nice)
+}
+
+impl Inherited {
+    /// Reads the calling thread's scheduling and makes its policy normal.
+    fn taken_off() -> Self {
+        let policy = Policy::of_thread();
+        let result = match policy {
+            Policy::Other => Ok(()),
+            _ => policy::schedule_normally(),
+        };
+        Self {
+            policy,
+            refused: result.err().map(|err| err.to_string()),
+            nice: policy::nice_of_thread(),
+            cpus: affinity().unwrap_or_default(),
+        }
+    }
+
+    fn caveats(&self, allowed: &CpuList) -> impl Iterator<Item = Caveat> {
+        let caveat = |what, advice: &str| Caveat::new(CaveatKind::Inherited, what, advice);
+        let policy = self.policy.name().map(|name| match &self.refused {
+            None => caveat(
+                format!(
+                    "this program was started under {name}, and went back to normal scheduling: of its threads only those that measure have a policy of their own, and a load has none"
+                ),
+                "start it without `chrt`; a load that is to run so takes `-- chrt ...`",
+            ),
+            Some(err) => caveat(
+                format!(
+                    "this program was started under {name} and cannot leave it ({err}): its `other` threads, its load and its own work run so"
+                ),
+                "start it without `chrt`, or as root",
+            ),
+        });
+        let nice = (self.nice != 0).then(|| {
+            let share = match self.nice {
+                ..0 => "larger",
+                _ => "smaller",
+            };
+            caveat(
+                format!(
+                    "this program was started at nice {}: its `other` threads and its load have a {share} share of a CPU than ordinary threads",
+                    self.nice
+                ),
+                "start it without `nice`; a load that is to run so takes `-- nice -n N ...`",
+            )
+        });
+        let missing = allowed
+            .as_slice()
+            .iter()
+            .any(|cpu| !self.cpus.contains(*cpu));
+        let cpus = (missing && !self.cpus.is_empty()).then(|| {
+            caveat(
+                format!(
+                    "this program was started on CPU {} alone (of {allowed}): a load and its own work stay there; every chosen CPU is measured",
+                    self.cpus
+                ),
+                "start it without `taskset`; `--load-cpus` says where a load runs",
+            )
+        });
+        [policy, nice, cpus].into_iter().flatten()
+    }
+}
+
+impl Policy {
+    fn of_thread() -> Self {
+        // SAFETY: takes no pointers; 0 is the calling thread.
+        let number = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `param` is valid for writes; 0 is the calling thread.
+        unsafe { libc::sched_getparam(0, &raw mut param) };
+        Self::new(number, param.sched_priority)
+    }
+
+    const fn new(number: i32, priority: i32) -> Self {
+        match number {
+            libc::SCHED_OTHER => Self::Other,
+            libc::SCHED_BATCH => Self::Batch,
+            libc::SCHED_IDLE => Self::Idle,
+            libc::SCHED_FIFO => Self::Fifo(priority),
+            libc::SCHED_RR => Self::RoundRobin(priority),
+            libc::SCHED_DEADLINE => Self::Deadline,
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// `None`: normal.
+    fn name(self) -> Option<String> {
+        Some(match self {
+            Self::Other => return None,
+            Self::Batch => "SCHED_BATCH".into(),
+            Self::Idle => "SCHED_IDLE".into(),
+            Self::Fifo(priority) => format!("SCHED_FIFO with priority {priority}"),
+            Self::RoundRobin(priority) => format!("SCHED_RR with priority {priority}"),
+            Self::Deadline => "SCHED_DEADLINE".into(),
+            Self::Unknown(number) => format!("scheduling policy {number}"),
+        })
+    }
+}
+
+/// Where the calling thread may run.
+pub(super) fn affinity() -> io::Result<CpuList> {
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    let numbers = 0..CpuSet::count();
+    Ok(numbers
+        .filter(|&cpu| set.is_set(cpu).unwrap_or(false))
+        .filter_map(|cpu| u32::try_from(cpu).ok().map(Cpu))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> CpuList {
+        "0-3".parse().unwrap()
+    }
+
+    fn said(inherited: &Inherited) -> Vec<String> {
+        inherited.caveats(&all()).map(|one| one.what).collect()
+    }
+
+    #[test]
+    fn a_process_started_normally_has_nothing_to_say() {
+        let normal = Inherited {
+            cpus: all(),
+            ..Inherited::default()
+        };
+
+        assert_eq!(said(&normal), [""; 0]);
+    }
+
+    #[test]
+    fn every_policy_but_the_normal_one_is_named() {
+        for (number, priority, name) in [
+            (libc::SCHED_FIFO, 99, "SCHED_FIFO with priority 99"),
+            (libc::SCHED_RR, 1, "SCHED_RR with priority 1"),
+            (libc::SCHED_BATCH, 0, "SCHED_BATCH"),
+            (libc::SCHED_IDLE, 0, "SCHED_IDLE"),
+            (libc::SCHED_DEADLINE, 0, "SCHED_DEADLINE"),
+            (7, 0, "scheduling policy 7"),
+        ] {
+            let inherited = Inherited {
+                policy: Policy::new(number, priority),
+                ..Inherited::default()
+            };
+
+            let said = said(&inherited);
+
+            let start = format!("this program was started under {name}, and went back to normal");
+            assert!(said[0].starts_with(&start), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn nice_and_a_smaller_set_of_cpus_are_kept_and_named() {
+        let inherited = Inherited {
+            nice: 10,
+            cpus: "1".parse().unwrap(),
+            ..Inherited::default()
+        };
+
+        let said = said(&inherited);
+
+        assert!(said[0].contains("at nice 10"), "{said:?}");
+        assert!(said[0].contains("smaller share"), "{said:?}");
+        assert!(said[1].contains("on CPU 1 alone (of 0-3)"), "{said:?}");
+    }
+
+    #[test]
+    fn a_thread_of_any_policy_becomes_a_normal_one() {
+        for (policy, priority) in [
+            (libc::SCHED_FIFO, 1),
+            (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1),
+            (libc::SCHED_BATCH, 0),
+            (libc::SCHED_IDLE, 0),
+        ] {
+            let param = libc::sched_param {
+                sched_priority: priority,
+            };
+            let trial = std::thread::spawn(move || {
+                // SAFETY: `param` outlives the call; 0 is this thread.
+                let refused = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
+                let inherited = Inherited::taken_off();
+                (refused != 0)
+                    .then_some(())
+                    .map_or_else(|| Some((inherited, Policy::of_thread())), |()| None)
+            });
+            let Some((inherited, now)) = trial.join().unwrap() else {
+                println!("skipped: this user may not have policy {policy}");
+                continue;
+            };
+
+            let number = policy & !libc::SCHED_RESET_ON_FORK;
+            assert_eq!(inherited.policy, Policy::new(number, priority));
+            assert_eq!(now, Policy::Other, "from policy {policy}");
+        }
+    }
+}
