@@ -1,11 +1,13 @@
 //! Exit codes: part of the interface, so in one place.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use laggard_measure::ProbeError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::RecipeError;
 use laggard_workload::task::TaskError;
+use signal_hook::consts::SIGXFSZ;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,6 +19,8 @@ pub(crate) enum Outcome {
     Unmet,
     /// What was measured cannot be trusted.
     Untrustworthy,
+    /// The user's command failed, with this exit code.
+    Command(u8),
 }
 
 /// What `--help` says of exit codes.
@@ -26,7 +30,16 @@ Exit codes:
   1  a requirement is not met, or not shown to be met (doctor; sched; rehearse; a service, load or fault that cannot be
      had here), or nothing that was asked can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
-  3  the measurement is not trustworthy (too much was lost or not seen, or measuring itself took too much)";
+  3  the measurement is not trustworthy (too much was lost or not seen, or measuring itself took too much)
+A command after `--` that fails passes its own exit code on (128 and the number of a signal).";
+
+/// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
+/// the file, instead of this program's end.
+pub(crate) fn survive_file_limit() {
+    // A handler, because loads would inherit that the signal is ignored. It
+    // cannot be refused for this signal.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
@@ -34,6 +47,7 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Ok) => ExitCode::SUCCESS,
         Ok(Outcome::Unmet) => ExitCode::from(1),
         Ok(Outcome::Untrustworthy) => ExitCode::from(3),
+        Ok(Outcome::Command(code)) => ExitCode::from(code),
         Err(err) => {
             eprintln!("laggard: {err:#}");
             let unmet = matches!(

@@ -32,6 +32,7 @@ use crate::args::{Args, Command};
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
     laggard_measure::linux::become_normal();
+    exit::survive_file_limit();
     let args = Args::parse();
     let result = match args.command {
         Command::Record(args) => record::record(&args),

@@ -47,6 +47,17 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file would be larger than this process may write.
+    #[error(
+        "`{}` would be larger than a file may be here; raise the limit (`ulimit -f unlimited`) or use another file system (what was written before is kept)",
+        .file.display()
+    )]
+    FileLimit {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system refused for another reason.
     #[error("`{}` could not be written; check that its disk is present and writable", .file.display())]
     Io {
@@ -108,6 +119,7 @@ impl WriteError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { file, source }
             }
+            io::ErrorKind::FileTooLarge => Self::FileLimit { file, source },
             _ => Self::Io { file, source },
         }
     }

@@ -53,6 +53,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Whether a recording can be begun in `dir`, without leaving anything.
+    ///
+    /// # Errors
+    /// As [`Recorder::create`].
+    pub fn check(dir: impl AsRef<Path>) -> Result<(), CreateError> {
+        let dir = dir.as_ref();
+        let existed = dir.exists();
+        make_folder(dir)?;
+        let trial = disk::place_soon(dir, disk::RESERVE, b"trial");
+        let gone = trial.and_then(|()| remove(&dir.join(disk::RESERVE)));
+        if !existed {
+            fs::remove_dir(dir).map_err(|error| WriteError::io(dir, error))?;
+        }
+        Ok(gone?)
+    }
+
     /// Begins a recording in `dir`, which must not exist or be empty.
     ///
     /// # Errors

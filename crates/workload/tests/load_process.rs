@@ -266,6 +266,35 @@ fn a_held_load_that_is_stopped_never_works() {
 }
 
 #[test]
+fn a_command_that_is_to_be_told_runs_after_the_word_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("a marker");
+    let script = format!("echo \"$1\" > '{}'; exit 7", marker.display());
+    let mut command = sh(&script);
+    command.extend(["sh", "it's $HOME"].map(OsString::from));
+    let mut load = Launch::new(command).told().start().unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert!(!marker.exists());
+
+    load.begin();
+
+    let ended = eventually("the load's end", || load.poll().unwrap());
+    assert_eq!(ended.status.code(), Some(7));
+    assert_eq!(fs::read_to_string(marker).unwrap(), "it's $HOME\n");
+}
+
+#[test]
+fn a_command_that_is_to_be_told_and_does_not_exist_is_refused_at_once() {
+    for (name, said) in [("no-such-load", "not found"), ("/etc/passwd", "denied")] {
+        let err = Launch::new(vec![name.into()]).told().start().unwrap_err();
+
+        let cause = std::error::Error::source(&err).unwrap().to_string();
+        assert!(err.to_string().contains(name), "{err}");
+        assert!(cause.contains(said), "{cause}");
+    }
+}
+
+#[test]
 fn a_load_that_ends_before_it_is_ready_is_not_ready() {
     let mut load = Launch::new(sh("echo no display >&2; exit 3"))
         .held()

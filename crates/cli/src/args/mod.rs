@@ -124,7 +124,7 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// How long [default: 30s, or until the command after `--` ends]
-    #[arg(short, long, value_name = "TIME")]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
     /// CPUs to measure, as in `0-3,6` [default: all online]
     #[arg(short, long, value_name = "LIST")]
@@ -433,7 +433,7 @@ pub(crate) struct ProvokeArgs {
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// How long in all
-    #[arg(long = "for", value_name = "TIME", default_value = "60s")]
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub(crate) duration: Nanos,
     /// Process that is stopped too, again and again; only for `throttle`
     #[arg(long, value_name = "PID")]
@@ -441,6 +441,15 @@ pub(crate) struct ProvokeArgs {
     /// Write each hit as a line of JSON to this file (`-`: standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Reads a length of time that is not zero.
+fn some_time(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
+        Ok(time) => Ok(time),
+        Err(err) => Err(err.to_string()),
+    }
 }
 
 /// Reads the name of a fault; the help shows what each does.

@@ -31,7 +31,7 @@ pub(crate) struct RehearseArgs {
     #[arg(value_name = "FILE")]
     pub(crate) tasks: PathBuf,
     /// How long the tasks run
-    #[arg(short, long, value_name = "TIME", default_value = "30s")]
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = super::some_time)]
     pub(crate) duration: Nanos,
     /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE")]
@@ -45,7 +45,7 @@ pub(crate) struct RehearseArgs {
         value_name = "TIME",
         default_value = "60s",
         conflicts_with = "from"
-    )]
+    , value_parser = super::some_time)]
     pub(crate) record_first: Nanos,
     /// Folder of the recording that is made meanwhile, which gets the result as
     /// rehearsal.json; a first recording goes beside it [default: a name with the time]

@@ -1,5 +1,7 @@
 //! What else the machine does while it is measured.
 
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
@@ -15,11 +17,21 @@ pub(super) struct Meanwhile {
     run: Option<LoadRun>,
     process: Option<LoadProcess>,
     is_command: bool,
+    failure: Option<Failure>,
+}
+
+/// How a command of the user's failed by itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Failure {
+    /// What to say of it.
+    pub(crate) what: String,
+    /// As shells have it: its exit status, or 128 and the signal's number.
+    pub(crate) code: u8,
 }
 
 impl Meanwhile {
-    /// Launches the load that was asked for. One of ours is set up then and
-    /// waits for the word to begin; a command of the user's begins at once.
+    /// Launches the load that was asked for. It waits for the word to begin,
+    /// set up if it is one of ours.
     pub(super) fn launch(args: &RecordArgs, interrupted: &AtomicBool) -> anyhow::Result<Self> {
         let (name, launch, command, usage) = if let Some(name) = &args.load {
             let load = Load::find(name)?;
@@ -36,6 +48,7 @@ impl Meanwhile {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned());
             let launch = Launch::new(args.command.clone()).output(Output::Null);
+            let launch = launch.told();
             (
                 first.to_string_lossy().into_owned(),
                 launch,
@@ -47,6 +60,7 @@ impl Meanwhile {
                 run: None,
                 process: None,
                 is_command: false,
+                failure: None,
             });
         };
         let launch = match &args.load_cpus {
@@ -61,6 +75,7 @@ impl Meanwhile {
         Ok(Self {
             process: Some(process),
             is_command: !command.is_empty(),
+            failure: None,
             run: Some(LoadRun {
                 name,
                 command,
@@ -72,11 +87,15 @@ impl Meanwhile {
         })
     }
 
-    /// Gives the word to begin, `now`, to a load that waits for it.
+    /// How the user's command failed, if it ended by itself and did. Known
+    /// once it was stopped.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+
+    /// Gives the word to begin, `now`.
     pub(super) fn begin(&mut self, now: Nanos) {
-        if let (Some(process), Some(run), false) =
-            (&mut self.process, &mut self.run, self.is_command)
-        {
+        if let (Some(process), Some(run)) = (&mut self.process, &mut self.run) {
             run.begun_ns = Some(now);
             process.begin();
         }
@@ -109,6 +128,15 @@ impl Meanwhile {
         };
         let ended = process.stop()?;
         run.throughput = ended.throughput;
+        if self.is_command
+            && let Some(how) = &run.ended
+            && !ended.status.success()
+        {
+            self.failure = Some(Failure {
+                what: format!("`{}` failed: {how}", run.name),
+                code: code_of(ended.status),
+            });
+        }
         let mut caveats = Vec::new();
         if let Some(how) = run
             .ended
@@ -123,4 +151,12 @@ impl Meanwhile {
         }
         Ok(caveats)
     }
+}
+
+/// A status as shells have it.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| code.try_into().ok()).unwrap_or(1)
 }

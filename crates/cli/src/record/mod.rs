@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use laggard_model::{Nanos, Service};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+pub(crate) use meanwhile::Failure;
 pub(crate) use onlooker::{News, Onlooker, POLL, Wish};
 pub(crate) use setup::Setup;
 
@@ -41,8 +42,17 @@ const DEFAULT_DURATION: Nanos = Nanos::from_secs(30);
 
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Outcome> {
     let interrupted = interruption()?;
-    let dir = run(args, &interrupted, || ())?;
-    finish(&dir, args.quiet)
+    let (dir, failure) = run(args, &interrupted, || ())?;
+    let outcome = finish(&dir, args.quiet)?;
+    Ok(failed(failure).unwrap_or(outcome))
+}
+
+/// Passes on that the user's command failed, as `time` and `perf stat` do.
+pub(crate) fn failed(failure: Option<Failure>) -> Option<Outcome> {
+    failure.map(|failure| {
+        eprintln!("laggard: {}; this is its exit code", failure.what);
+        Outcome::Command(failure.code)
+    })
 }
 
 /// A flag that Ctrl-C and termination set.
@@ -55,21 +65,21 @@ pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Records as asked, and calls `begun` once measuring has begun. Returns the
-/// recording's folder.
+/// recording's folder, and how the user's command failed, if it did.
 pub(crate) fn run(
     args: &RecordArgs,
     interrupted: &AtomicBool,
     begun: impl FnOnce(),
-) -> anyhow::Result<PathBuf> {
+) -> anyhow::Result<(PathBuf, Option<Failure>)> {
     let dir = args.output.clone().unwrap_or_else(|| default_name(""));
     let duration = match (args.duration, args.command.is_empty()) {
         (None, true) => Some(DEFAULT_DURATION),
         (duration, _) => duration,
     };
-    let setup = Setup::new(args, duration, interrupted)?;
+    let setup = Setup::new(args, Some(&dir), duration, interrupted)?;
     let mut progress = Progress::new(args.quiet, duration, &setup.manifest().lines);
-    setup.run(Some(&dir), &mut progress, begun)?;
-    Ok(dir)
+    let done = setup.run(Some(&dir), &mut progress, begun)?;
+    Ok((dir, done.failure))
 }
 
 /// A name that no other run has: the local time, and `what` it is.

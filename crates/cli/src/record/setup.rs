@@ -14,7 +14,7 @@ use super::DEFAULT_SERVICES;
 use super::beginning;
 use super::episodes::EpisodeWatch;
 use super::keeper::Keeper;
-use super::meanwhile::Meanwhile;
+use super::meanwhile::{Failure, Meanwhile};
 use super::onlooker::Onlooker;
 use super::session::Session;
 use crate::args::{BackendArg, RecordArgs};
@@ -33,12 +33,15 @@ pub(crate) struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     /// Loads the probe and launches the load. The run will end after `duration`, or
-    /// when `interrupted` is set.
+    /// when `interrupted` is set, and a recording will go to `dir` if there is one.
     pub(crate) fn new(
         args: &RecordArgs,
+        dir: Option<&Path>,
         duration: Option<Nanos>,
         interrupted: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
+        // What follows takes seconds.
+        dir.map(Recorder::check).transpose()?;
         let seed = linux::now().ns();
         let awake = match args.hold_cpu_awake {
             true => Some(
@@ -82,14 +85,13 @@ impl<'a> Setup<'a> {
     }
 
     /// Measures while `onlooker` watches, and records from the start into
-    /// `dir` if there is one. Calls `begun` once measuring has begun. Returns
-    /// the recording, if one was made.
+    /// `dir` if there is one. Calls `begun` once measuring has begun.
     pub(crate) fn run(
         mut self,
         dir: Option<&Path>,
         onlooker: &mut dyn Onlooker,
         begun: impl FnOnce(),
-    ) -> anyhow::Result<Option<PathBuf>> {
+    ) -> anyhow::Result<Done> {
         let recorder = dir
             .map(|dir| Recorder::create(dir, self.manifest.clone()))
             .transpose()?;
@@ -125,8 +127,21 @@ impl<'a> Setup<'a> {
             meanwhile: &mut self.meanwhile,
             onlooker,
         };
-        session.run(self.duration, self.interrupted)
+        let dir = session.run(self.duration, self.interrupted)?;
+        Ok(Done {
+            dir,
+            failure: self.meanwhile.failure(),
+        })
     }
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The recording, if one was made.
+    pub(crate) dir: Option<PathBuf>,
+    /// How the user's command failed, if it did.
+    pub(crate) failure: Option<Failure>,
 }
 
 fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {

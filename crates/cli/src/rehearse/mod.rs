@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use laggard_record::Recorder;
 use laggard_report::rehearsal::{Inside, RehearsalReport, Rehearsed, compare, counted, text};
 use laggard_workload::task::TaskSet;
 
@@ -31,6 +32,8 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
         .output
         .clone()
         .unwrap_or_else(|| record::default_name("rehearsal"));
+    // The recording that is made first takes a minute.
+    Recorder::check(&dir)?;
     let before = match args.from.is_empty() {
         true => recording::before(args, &wanted, &dir, &interrupted)?,
         false => args.from.clone(),

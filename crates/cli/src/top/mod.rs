@@ -35,14 +35,15 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
     }
     let is_batch = args.batch || !io::stdout().is_terminal();
     let interrupted = record::interruption()?;
-    let setup = Setup::new(&args.record, args.record.duration, &interrupted)?;
+    let dir = args.record.output.clone();
+    let duration = args.record.duration;
+    let setup = Setup::new(&args.record, dir.as_deref(), duration, &interrupted)?;
     let manifest = setup.manifest();
     let finder = LateFinder::new(&manifest.lines, setup.explains(), args.record.threshold);
-    let dir = args.record.output.clone();
-    let (state, told, kept) = if is_batch {
+    let (state, told, done) = if is_batch {
         let mut lines = batch::Lines::new(State::new(manifest, args.every), finder);
-        let kept = setup.run(dir.as_deref(), &mut lines, || ())?;
-        (lines.into_seen(), Vec::new(), kept)
+        let done = setup.run(dir.as_deref(), &mut lines, || ())?;
+        (lines.into_seen(), Vec::new(), done)
     } else {
         let from_start = dir.clone().map(|dir| Kept {
             dir,
@@ -50,11 +51,12 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
         });
         let state = State::new(manifest, SECOND);
         let mut screen = screen::Screen::open(state, finder, from_start)?;
-        let kept = setup.run(dir.as_deref(), &mut screen, || ());
+        let done = setup.run(dir.as_deref(), &mut screen, || ());
         let (state, told) = screen.into_seen();
-        (state, told, kept?)
+        (state, told, done?)
     };
-    finish(&state, &told, kept, args.record.quiet)
+    let outcome = finish(&state, &told, done.dir, args.record.quiet)?;
+    Ok(record::failed(done.failure).unwrap_or(outcome))
 }
 
 /// Says what was seen, and where it is kept.

@@ -303,10 +303,21 @@ fn losses(report: &RecordingReport) -> String {
 }
 
 #[allow(clippy::cast_precision_loss)]
+/// A shorter time gives no rate: what is done once, at the beginning, is most
+/// of it.
+const LEAST_FOR_RATES: Nanos = Nanos::from_ms(100);
+
 fn cost(report: &RecordingReport) -> String {
     let cost = &report.cost;
     if cost.wall_ns == Nanos::ZERO {
         return "Own cost: not known (the recording has no end)\n".into();
+    }
+    if cost.wall_ns < LEAST_FOR_RATES {
+        return format!(
+            "Own cost: {} of CPU time in {}, too short a time for a share\n",
+            cost.total(),
+            cost.wall_ns
+        );
     }
     let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns() as f64;
     let bpf = cost

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -37,6 +38,8 @@ pub struct Launch {
     cpus: Option<CpuList>,
     output: Output,
     is_held: bool,
+    /// Whether it is to run only when it is told.
+    is_told: bool,
 }
 
 /// Why a load did not start or could not be watched.
@@ -74,6 +77,7 @@ impl Launch {
             cpus: None,
             output: Output::Null,
             is_held: false,
+            is_told: false,
         }
     }
 
@@ -96,6 +100,14 @@ impl Launch {
         self.command.push("--hold".into());
         self.is_held = true;
         self.output(Output::Memory)
+    }
+
+    /// Lets the command run only when it gets the word to begin; until then a
+    /// shell waits in its place.
+    #[must_use]
+    pub fn told(mut self) -> Self {
+        self.is_told = true;
+        self
     }
 
     /// Keeps the load on these CPUs; otherwise it runs where we may.
@@ -160,10 +172,20 @@ impl Launch {
             None => (Stdio::null(), Stdio::null()),
             Some((out, err)) => (out.into(), err.into()),
         };
-        let main = Command::new(program)
+        let mut command = match self.is_told {
+            true => {
+                // Once told it is too late to hear of a wrong name.
+                find(program).map_err(|source| LoadError::Start(self.name(), source))?;
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", WAIT, "laggard-load"]).arg(program);
+                shell
+            }
+            false => Command::new(program),
+        };
+        let main = command
             .args(arguments)
             .process_group(group)
-            .stdin(if self.is_held {
+            .stdin(if self.is_held || self.is_told {
                 Stdio::piped()
             } else {
                 Stdio::null()
@@ -204,6 +226,34 @@ impl Launch {
             .map(|program| program.to_string_lossy().into_owned())
             .unwrap_or_default()
     }
+}
+
+/// What a shell does in the place of a command that is to be told.
+const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;
+
+/// Whether `program` can be run, as `execvp` looks for it.
+fn find(program: &OsString) -> io::Result<()> {
+    let can_run = |path: &Path| {
+        let found = path.metadata()?;
+        match found.is_file() && found.permissions().mode() & 0o111 != 0 {
+            true => Ok(()),
+            false => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        }
+    };
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.is_absolute() {
+        return can_run(path);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for folder in std::env::split_paths(&folders) {
+        match can_run(&folder.join(path)) {
+            Ok(()) => return Ok(()),
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => refused = err,
+            Err(_) => {}
+        }
+    }
+    Err(refused)
 }
 
 #[cfg(test)]

@@ -107,8 +107,8 @@ impl LoadProcess {
         Ok(read == LINE && line.starts_with(READY.as_bytes()))
     }
 
-    /// Gives a held load the word to begin. To one that has ended, or needs no
-    /// word, it means nothing.
+    /// Gives a load that is held or to be told the word to begin. To one that
+    /// has ended, or needs no word, it means nothing.
     pub fn begin(&mut self) {
         if let Some(mut word) = self.word.take() {
             // Gone: `poll` says how it ended.

@@ -1,0 +1,158 @@
+//! A command that is run while recording, and disks and limits that refuse:
+//! what failed is said and passed on, and what was measured is kept.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Records into `dir` without BPF while `command` runs.
+fn record(dir: &Path, command: &[&str]) -> Output {
+    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+        .args(["record", "--backend=user", "--services=other", "--output"])
+        .arg(dir.join("r.laggard"))
+        .arg("--")
+        .args(command)
+        .output()
+        .unwrap()
+}
+
+fn manifest(dir: &Path) -> Value {
+    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_command_s_failure_is_passed_on_and_the_recording_kept() {
+    for (script, code, how) in [
+        ("sleep 0.5; exit 7", 7, "exit status 7"),
+        ("kill -9 $$", 128 + 9, "killed by signal 9"),
+    ] {
+        let dir = TempDir::new().unwrap();
+
+        let output = record(dir.path(), &["sh", "-c", script]);
+
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        let expected = format!("laggard: `sh` failed: {how}");
+        assert!(said(&output).contains(&expected), "{}", said(&output));
+        assert_eq!(manifest(dir.path())["state"], "complete");
+    }
+}
+
+#[test]
+fn a_command_that_succeeds_is_no_failure() {
+    let dir = TempDir::new().unwrap();
+
+    let output = record(dir.path(), &["sleep", "1"]);
+
+    assert_eq!(said(&output), "");
+    assert!(manifest(dir.path())["load"]["begun_ns"].is_number());
+}
+
+/// It begins when measuring does, so that there is something to measure.
+#[test]
+fn a_command_that_fails_at_once_is_no_rate_of_nothing() {
+    let dir = TempDir::new().unwrap();
+
+    let output = record(dir.path(), &["false"]);
+
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(!text.contains("In 0 s"), "{text}");
+    let manifest = manifest(dir.path());
+    let wall = manifest["cost"]["wall_ns"].as_u64().unwrap();
+    let begun = manifest["load"]["begun_ns"].as_u64().unwrap();
+    assert!(begun >= manifest["clock"]["start_ns"].as_u64().unwrap());
+    let is_short = wall < 100_000_000;
+    assert_eq!(
+        text.contains("% of one CPU"),
+        !is_short,
+        "{wall} ns: {text}"
+    );
+}
+
+#[test]
+fn a_command_that_does_not_exist_leaves_nothing() {
+    let dir = TempDir::new().unwrap();
+
+    let output = record(dir.path(), &["no-such-command"]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("check its name and that it is in PATH"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// Where the folder could not be written in the end, nothing else is tried:
+/// set-up takes seconds.
+#[test]
+fn where_the_recording_is_to_go_is_looked_at_first() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    for (output, what) in [
+        (dir.path().join("missing/r"), "does not exist"),
+        (file.clone(), "is a file"),
+        ("/proc/r".into(), "cannot be created"),
+    ] {
+        let refused = Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+            // The service is impossible too, which is found out later.
+            .args(["record", "--backend=user", "--services=softirq", "--output"])
+            .arg(&output)
+            .output()
+            .unwrap();
+
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(what), "{}", said(&refused));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+/// The signal that comes with it would end the program without a word.
+#[test]
+fn a_file_that_is_larger_than_the_limit_is_named() {
+    let dir = TempDir::new().unwrap();
+    let script = format!(
+        "ulimit -f 8; exec {} record --backend=user --duration=1s --output=r.laggard",
+        assert_cmd::cargo::cargo_bin("laggard").display()
+    );
+
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for part in ["r.laggard/reserve", "ulimit -f"] {
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_with_the_file() {
+    let dir = TempDir::new().unwrap();
+    let disk = dir.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "none"])
+        .arg(&disk)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: it takes root to mount a small disk");
+        return;
+    }
+
+    let output = record(&disk, &["sleep", "1"]);
+
+    let unmounted = Command::new("umount").arg(&disk).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for part in ["the disk is full", "r.laggard/reserve", "free some space"] {
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+}
