@@ -1,21 +1,18 @@
 //! What recordings saw, by load: where forecasts and replays begin.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use laggard_analyze::distribution::{Counted, Fold, Group, LineSum, Lost, Split, Tally};
+use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
-use laggard_record::{Figure, Recording, Wanted};
+use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::KnownCauses;
 use laggard_report::qos::{LoadSeen, Seen};
 use laggard_report::{Case, Trust, judge};
 
 use crate::exit::Outcome;
-
-/// Each thread keeps up to 50 MB of late activations.
-const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
+use crate::samples;
 
 /// With `keep: tail`, samples are complete above about this quantile.
 const TAIL_QUANTILE: f64 = 0.9999;
@@ -221,59 +218,27 @@ fn search(recording: &Recording) -> Searched {
     let manifest = recording.manifest();
     let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
     let lines = manifest.lines.len();
-    let new = || {
-        (
-            Fold::new(lines, Split::Whole),
-            collector(manifest),
-            None::<u64>,
-        )
-    };
-    let threads = std::thread::available_parallelism()
-        .unwrap_or(NonZeroUsize::MIN)
-        .min(MOST_THREADS);
-    let scanned =
-        recording.scan_parallel(threads, Wanted::all(), new, |(fold, late, last), batch| {
-            fold.add(batch);
-            late.add(batch);
-            *last = (*last).max(batch.expiry_ns.iter().max().copied());
-        });
-    shortfalls.extend(scanned.shortfalls.iter().map(Caveat::from));
-    let (mut fold, mut late, mut last) = new();
-    for (part_fold, part_late, part_last) in scanned.states {
-        fold.merge(part_fold);
-        late.merge(part_late);
-        last = last.max(part_last);
-    }
+    let (mut fold, (late, last)) = samples::gather(
+        recording,
+        samples::FEW,
+        Wanted::all(),
+        &mut shortfalls,
+        || {
+            let late = (collector(manifest), Latest::default());
+            (Fold::new(lines, Split::Whole), late)
+        },
+    );
     if manifest.plan.keep == Keep::Tail {
-        fold = stored(recording, &mut shortfalls);
+        fold = samples::stored(recording, &mut shortfalls).0;
     }
     fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
     Searched {
         groups: fold.groups(&manifest.lines, false),
         sums: fold.sums(),
         late,
-        last: last.map(Nanos::from_ns),
+        last: last.0,
         shortfalls,
     }
-}
-
-/// The distributions of a recording that kept the tail.
-fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> Fold {
-    let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
-    let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
-    for stored in summaries.figures {
-        let counted = match stored.figure {
-            Figure::Latency => Counted::Latency,
-            Figure::Missed => Counted::Missed,
-            Figure::Censored => Counted::Censored,
-            Figure::Thread => Counted::Thread,
-            Figure::Step(stage) => Counted::Step(stage),
-        };
-        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
-        fold.add_stored(stored.line, counted, &tally);
-    }
-    fold
 }
 
 /// Of the samples of a tail, those below the quantile are the largest of

@@ -17,6 +17,7 @@ mod qos;
 mod record;
 mod rehearse;
 mod report;
+mod samples;
 mod sched;
 mod show;
 mod top;

@@ -1,6 +1,5 @@
 //! `laggard report`: recordings for others to look at.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
@@ -15,11 +14,7 @@ use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 use crate::args::ReportArgs;
 use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
-use crate::{evidence, file, forecast, pipe, qos, sched, show, usage};
-
-/// Threads that follow the courses: each has its own intervals, and more
-/// would not read faster from one disk.
-const THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("eight is not zero");
+use crate::{evidence, file, forecast, pipe, qos, samples, sched, show, usage};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     if !args.markdown {
@@ -180,21 +175,8 @@ fn courses(
             evidence::collector(manifest),
         )
     };
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let scanned = recording.scan_parallel(
-        threads.min(THREADS),
-        Wanted::all(),
-        make,
-        |(all, late), batch| {
-            all.add(batch);
-            late.add(batch);
-        },
-    );
-    let (mut all, mut late) = make();
-    for (part, part_late) in scanned.states {
-        all.merge(part);
-        late.merge(part_late);
-    }
+    let mut again = Vec::new();
+    let (mut all, late) = samples::gather(recording, samples::FEW, Wanted::all(), &mut again, make);
     if is_partly {
         for one in recording.summaries().largest {
             all.add_largest(one.line, one.expiry, one.latency, one.missed);

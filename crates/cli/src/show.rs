@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use laggard_analyze::distribution::{Counted, Fold, Lost, Split, Tally};
+use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
 use laggard_model::{Caveat, Keep, Nanos};
-use laggard_record::{Figure, Recording, Wanted};
+use laggard_record::{Recording, Wanted};
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit, text};
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Outcome;
-use crate::pipe;
+use crate::{pipe, samples};
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
     let reports = args
@@ -80,7 +80,7 @@ pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Resu
                 recording.dir().display()
             );
         }
-        count_stored(recording, &mut shortfalls)
+        samples::stored(recording, &mut shortfalls)
     } else {
         count_samples(recording, by, &mut shortfalls)
     };
@@ -91,7 +91,7 @@ pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Resu
         manifest: manifest.clone(),
         shortfalls,
         fold,
-        last: last.map(Nanos::from_ns),
+        last,
     })
 }
 
@@ -100,7 +100,7 @@ fn count_samples(
     recording: &Recording,
     by: Option<ByArg>,
     shortfalls: &mut Vec<Caveat>,
-) -> (Fold, Option<u64>) {
+) -> (Fold, Option<Nanos>) {
     let lines = recording.manifest().lines.len();
     let split = match by {
         Some(ByArg::Minute) => Split::Minutes {
@@ -108,46 +108,11 @@ fn count_samples(
         },
         _ => Split::Whole,
     };
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let scanned = recording.scan_parallel(
-        threads,
-        Wanted {
-            seq: false,
-            ..Wanted::all()
-        },
-        || (Fold::new(lines, split), None::<u64>),
-        |(fold, last), batch| {
-            fold.add(batch);
-            *last = (*last).max(batch.expiry_ns.iter().max().copied());
-        },
-    );
-    shortfalls.extend(scanned.shortfalls.iter().map(Caveat::from));
-    let mut fold = Fold::new(lines, split);
-    let mut last = None;
-    for (part, part_last) in scanned.states {
-        fold.merge(part);
-        last = last.max(part_last);
-    }
-    (fold, last)
-}
-
-/// The histograms of a recording that kept the tail.
-fn count_stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<u64>) {
-    let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
-    let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
-    let mut last = None;
-    for stored in summaries.figures {
-        let counted = match stored.figure {
-            Figure::Latency => Counted::Latency,
-            Figure::Missed => Counted::Missed,
-            Figure::Censored => Counted::Censored,
-            Figure::Thread => Counted::Thread,
-            Figure::Step(stage) => Counted::Step(stage),
-        };
-        last = last.max(Some(stored.largest_at.ns()));
-        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
-        fold.add_stored(stored.line, counted, &tally);
-    }
-    (fold, last)
+    let wanted = Wanted {
+        seq: false,
+        ..Wanted::all()
+    };
+    let new = || (Fold::new(lines, split), Latest::default());
+    let (fold, last) = samples::gather(recording, NonZeroUsize::MAX, wanted, shortfalls, new);
+    (fold, last.0)
 }

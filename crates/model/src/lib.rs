@@ -11,6 +11,7 @@ mod caveat;
 mod cost;
 mod cpu;
 mod episode;
+mod gather;
 mod histogram;
 mod host;
 mod losses;
@@ -32,6 +33,7 @@ pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
     Steal, Stolen, Throttle, Vector,
 };
+pub use gather::Gather;
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fixture::{Rows, manifest};
-use laggard_model::{Batch, Histogram, Keep, Nanos, State};
+use laggard_model::{Batch, Gather, Histogram, Keep, Nanos, State};
 use laggard_record::{Recorder, Recording, Wanted};
 
 fn main() {
@@ -72,29 +72,40 @@ fn write(dir: &Path, keep: Keep, rows: usize) {
 fn read(dir: &Path, threads: usize) {
     let recording = Recording::open(dir).expect("a recording");
     let start = Instant::now();
-    let scanned = recording.scan_parallel(
+    let (counted, shortfalls) = recording.gather(
         NonZeroUsize::new(threads).expect("not zero"),
         Wanted::latencies(),
-        || vec![Histogram::default(); 4],
-        |histograms, batch| fold(histograms, batch),
+        Latencies::default,
     );
     let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(scanned.shortfalls, []);
-    let rows: u64 = scanned.states.iter().flatten().map(Histogram::count).sum();
+    assert_eq!(shortfalls, []);
+    let rows: u64 = counted.0.iter().map(Histogram::count).sum();
     println!(
         "read, {threads} threads: {:.1} million rows/s into histograms of latencies",
         rows as f64 / seconds / 1e6
     );
 }
 
-fn fold(histograms: &mut [Histogram], batch: &Batch) {
-    let mut latency_ns = vec![0; batch.len()];
-    for steps in batch.step_ns.iter().filter(|steps| !steps.is_empty()) {
-        for (sum, &step) in latency_ns.iter_mut().zip(steps) {
-            *sum += if step == Batch::ABSENT { 0 } else { step };
+/// By line.
+#[derive(Default)]
+struct Latencies([Histogram; 4]);
+
+impl Gather for Latencies {
+    fn batch(&mut self, rows: &Batch) {
+        let mut latency_ns = vec![0; rows.len()];
+        for steps in rows.step_ns.iter().filter(|steps| !steps.is_empty()) {
+            for (sum, &step) in latency_ns.iter_mut().zip(steps) {
+                *sum += if step == Batch::ABSENT { 0 } else { step };
+            }
+        }
+        for (line, &ns) in rows.line.iter().zip(&latency_ns) {
+            self.0[usize::from(line.0)].add(Nanos::from_ns(ns));
         }
     }
-    for (line, &ns) in batch.line.iter().zip(&latency_ns) {
-        histograms[usize::from(line.0)].add(Nanos::from_ns(ns));
+
+    fn join(&mut self, later: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&later.0) {
+            mine.merge(theirs);
+        }
     }
 }

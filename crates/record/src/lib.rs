@@ -23,7 +23,6 @@ pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
 pub use recorder::Recorder;
 pub use recording::Recording;
-pub use scan::Scanned;
 pub use segment::Wanted;
 pub use shortfall::Shortfall;
 pub use summary::{FigureHour, Largest, Summaries};

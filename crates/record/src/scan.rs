@@ -1,10 +1,8 @@
 //! Going through all samples of a recording.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use laggard_model::Batch;
+use laggard_model::{Batch, Gather};
 
 use crate::Shortfall;
 use crate::recording::{Recording, read_bounded};
@@ -13,16 +11,6 @@ use crate::table::Damage;
 
 /// A segment larger than this is not ours: the rows of one take a megabyte.
 const LARGEST_SEGMENT: u64 = 256 << 20;
-
-/// What a parallel scan gave.
-#[derive(Debug)]
-pub struct Scanned<S> {
-    /// One state per thread; together they saw every batch once.
-    pub states: Vec<S>,
-    /// What could not be read. Batches of a damaged file that came before the
-    /// damage may have been seen.
-    pub shortfalls: Vec<Shortfall>,
-}
 
 impl Recording {
     /// Hands every sample to `each`, in batches of a few thousand rows. Within
@@ -42,50 +30,52 @@ impl Recording {
         shortfalls
     }
 
-    /// As [`Recording::scan`], on several threads. Each thread makes a state
-    /// of its own and folds the batches of whole segments into it.
-    pub fn scan_parallel<S: Send>(
+    /// As [`Recording::scan`], on up to `threads` threads: each reads segments
+    /// that follow one another into something that `new` makes, and these are
+    /// joined in the order of the segments. What comes out does therefore not
+    /// depend on how many threads there are, nor on how fast each is.
+    ///
+    /// Batches of a damaged file that came before the damage may be in it.
+    pub fn gather<G: Gather>(
         &self,
         threads: NonZeroUsize,
         wanted: Wanted,
-        make_state: impl Fn() -> S + Sync,
-        fold: impl Fn(&mut S, &Batch) + Sync,
-    ) -> Scanned<S> {
-        let next = AtomicUsize::new(0);
-        let shortfalls = Mutex::new(Vec::new());
-        let work = || {
-            let (mut state, mut batch) = (make_state(), Batch::default());
-            while let Some(file) = self.segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let each = |batch: &Batch| fold(&mut state, batch);
+        new: impl Fn() -> G + Sync,
+    ) -> (G, Vec<Shortfall>) {
+        let parts = threads.get().min(self.segments.len()).max(1);
+        let part = |number: usize| {
+            let cut = |number| self.segments.len() * number / parts;
+            &self.segments[cut(number)..cut(number + 1)]
+        };
+        let work = |files: &[String]| {
+            let (mut gathered, mut batch, mut shortfalls) = (new(), Batch::default(), Vec::new());
+            for file in files {
+                let each = |batch: &Batch| gathered.batch(batch);
                 if let Err(damage) = self.scan_segment(file, wanted, &mut batch, each) {
-                    let mut shortfalls = shortfalls
-                        .lock()
-                        .unwrap_or_else(|poison| poison.into_inner());
                     shortfalls.push(damaged(file, &damage));
                 }
             }
-            state
+            (gathered, shortfalls)
         };
-        let mut states: Vec<S> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads.get()).map(|_| scope.spawn(work)).collect();
-            let mut states = vec![work()];
+        let (mut all, shortfalls) = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..parts)
+                .map(|number| scope.spawn(move || work(part(number))))
+                .collect();
+            let (mut all, mut shortfalls) = work(part(0));
             for other in others {
                 match other.join() {
-                    Ok(state) => states.push(state),
-                    // `fold` panicked: that is the caller's.
+                    Ok((later, short)) => {
+                        all.join(later);
+                        shortfalls.extend(short);
+                    }
+                    // What gathers panicked: that is the caller's.
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            states
+            (all, shortfalls)
         });
-        if let Some(state) = states.first_mut() {
-            in_batches(&self.open_rows, |batch| fold(state, batch));
-        }
-        let mut shortfalls = shortfalls
-            .into_inner()
-            .unwrap_or_else(|poison| poison.into_inner());
-        shortfalls.sort_by_key(ToString::to_string);
-        Scanned { states, shortfalls }
+        in_batches(&self.open_rows, |batch| all.batch(batch));
+        (all, shortfalls)
     }
 
     fn scan_segment(

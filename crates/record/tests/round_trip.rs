@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{
-    Activation, Batch, Keep, LineId, LossReason, Nanos, STAGES, SegmentEntry, Stage, State,
+    Activation, Batch, Gather, Keep, LineId, LossReason, Nanos, STAGES, SegmentEntry, Stage, State,
 };
 use laggard_record::{CreateError, Recorder, Recording, Shortfall, Wanted, WriteError};
 use proptest::prelude::{any, prop, proptest};
@@ -79,24 +79,40 @@ fn an_unfinished_recording_gives_back_what_was_appended() {
     assert_eq!(all_rows(&recording), sorted(batch.iter().collect()));
 }
 
+/// Rows as they come.
+#[derive(Default)]
+struct Everything(Vec<Activation>);
+
+impl Gather for Everything {
+    fn batch(&mut self, rows: &Batch) {
+        self.0.extend(rows.iter());
+    }
+
+    fn join(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+}
+
 #[test]
-fn threads_see_every_row_once() {
+fn any_number_of_threads_sees_every_row_once_in_the_same_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(5).batch(ROWS)).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
+    let mut scanned = Vec::new();
+    recording.scan(Wanted::all(), |batch| scanned.extend(batch.iter()));
 
-    let scanned = recording.scan_parallel(
-        NonZeroUsize::new(3).unwrap(),
-        Wanted::all(),
-        Vec::new,
-        |rows, batch| rows.extend(batch.iter()),
-    );
+    for threads in [1, 2, 3, 8] {
+        let (seen, shortfalls) = recording.gather(
+            NonZeroUsize::new(threads).unwrap(),
+            Wanted::all(),
+            Everything::default,
+        );
 
-    assert_eq!(scanned.shortfalls, []);
-    let rows = sorted(scanned.states.into_iter().flatten().collect());
-    assert_eq!(rows, all_rows(&recording));
-    assert_eq!(rows.len(), ROWS);
+        assert_eq!(shortfalls, []);
+        assert!(seen.0 == scanned, "with {threads} threads");
+        assert_eq!(seen.0.len(), ROWS);
+    }
 }
 
 #[test]

@@ -161,7 +161,7 @@ impl Course {
         }
     }
 
-    /// Adds all that `other`, of the same service, has seen.
+    /// Adds all that `other`, of the same service, has seen, in any order.
     pub fn merge(&mut self, other: Self) {
         if other.intervals.len() > self.intervals.len() {
             self.intervals
@@ -246,7 +246,7 @@ impl Course {
                 away.saturating_sub(median.ns() / 100),
                 unseen,
                 away,
-                one.expiry,
+                (one.expiry, one.line, one.seq),
             )
         };
         self.typical = [self.typical, other].into_iter().flatten().min_by_key(rank);
@@ -254,10 +254,10 @@ impl Course {
 
     fn keep_worst(&mut self, other: Option<Activation>) {
         let service = self.focus.service;
-        self.worst = [self.worst, other]
-            .into_iter()
-            .flatten()
-            .max_by_key(|one| (one.latency_of(service), std::cmp::Reverse(one.expiry)));
+        self.worst = [self.worst, other].into_iter().flatten().max_by_key(|one| {
+            let first = std::cmp::Reverse((one.expiry, one.line, one.seq));
+            (one.latency_of(service), first)
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The courses of all services of a recording at once.
 
-use laggard_model::{Activation, Batch, Line, LineId, Nanos, Route, Service};
+use laggard_model::{Activation, Batch, Gather, Line, LineId, Nanos, Route, Service};
 
 use super::course::{Course, Cut, Focus, Point, limit};
 use super::quantile::{Quantile, quantile};
@@ -103,16 +103,21 @@ impl Courses {
         }
     }
 
-    /// Adds all that `other`, of the same recording, has seen.
-    pub fn merge(&mut self, other: Self) {
-        for (mine, theirs) in self.courses.iter_mut().zip(other.courses) {
-            mine.merge(theirs);
-        }
-    }
-
     /// The courses, in the order of the focuses.
     pub fn into_courses(self) -> Vec<Course> {
         self.courses
+    }
+}
+
+impl Gather for Courses {
+    fn batch(&mut self, rows: &Batch) {
+        self.add(rows);
+    }
+
+    fn join(&mut self, later: Self) {
+        for (mine, theirs) in self.courses.iter_mut().zip(later.courses) {
+            mine.merge(theirs);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Batch, Line, LineId, Nanos, STAGES, Service, Stage};
+use laggard_model::{Batch, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
 
 use super::tally::Tally;
 use super::{Group, Key, Lost};
@@ -121,20 +121,6 @@ impl Fold {
         }
     }
 
-    /// Adds all that `other`, of the same recording, has counted.
-    pub fn merge(&mut self, other: Self) {
-        for (part, theirs) in other.parts {
-            let lines = self.lines;
-            let ours = self
-                .parts
-                .entry(part)
-                .or_insert_with(|| vec![LineTally::default(); lines]);
-            for (mine, their) in ours.iter_mut().zip(theirs) {
-                mine.merge(&their);
-            }
-        }
-    }
-
     /// Adds what was counted of a line when it was recorded.
     pub fn add_stored(&mut self, line: LineId, counted: Counted, tally: &Tally) {
         let lines = self.lines;
@@ -216,6 +202,25 @@ impl Fold {
             }
         }
         sums
+    }
+}
+
+impl Gather for Fold {
+    fn batch(&mut self, rows: &Batch) {
+        self.add(rows);
+    }
+
+    fn join(&mut self, later: Self) {
+        for (part, theirs) in later.parts {
+            let lines = self.lines;
+            let ours = self
+                .parts
+                .entry(part)
+                .or_insert_with(|| vec![LineTally::default(); lines]);
+            for (mine, their) in ours.iter_mut().zip(theirs) {
+                mine.merge(&their);
+            }
+        }
     }
 }
 
@@ -449,14 +454,12 @@ mod tests {
                 fold
             };
             let mut merged = fold(&all[..cut]);
-            merged.merge(fold(&all[cut..]));
+            merged.join(fold(&all[cut..]));
             let latency = |fold: &Fold| -> Vec<Tally> {
                 fold.groups(&LINES, true).iter().map(|one| one.latency.clone()).collect()
             };
             let (merged, whole) = (latency(&merged), latency(&fold(&all)));
-            for (mine, other) in merged.iter().zip(&whole) {
-                assert_eq!(mine.histogram(), other.histogram());
-            }
+            assert_eq!(merged, whole);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Distributions of latency: by service, route and stage.
 //!
-//! A [`Fold`] takes batches of activations in any order, on as many threads
-//! as wanted (folds merge), and [`Fold::groups`] sorts the result by service. A
+//! A [`Fold`] takes batches of activations, on as many threads as wanted
+//! (folds join), and [`Fold::groups`] sorts the result by service. A
 //! [`Course`] follows one service over time, [`Courses`] all of them.
 
 mod course;
 mod courses;
 mod fold;
 mod group;
+mod latest;
 mod lost;
 mod quantile;
 mod tally;
@@ -16,6 +17,7 @@ pub use course::{Course, Cut, Focus, INTERVALS, Interval, Point, limit};
 pub use courses::{Courses, focuses};
 pub use fold::{Counted, Fold, LineSum, Split};
 pub use group::{Group, Key};
+pub use latest::Latest;
 pub use lost::Lost;
 pub use quantile::{MIN_BEYOND, QUANTILES, Quantile, bounded, quantile};
 pub use tally::Tally;

@@ -10,15 +10,18 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts `time`, whose activation was due at `expiry`.
+    /// Counts `time`, whose activation was due at `expiry`. Of two largest
+    /// that are equal, the earlier counts.
     pub fn add(&mut self, time: Nanos, expiry: Nanos) {
-        if self.histogram.max().is_none_or(|max| time > max) {
-            self.largest_at = Some(expiry);
+        if self.histogram.max().is_none_or(|max| time >= max) {
+            let is_equal = self.histogram.max() == Some(time);
+            let other = self.largest_at.filter(|_| is_equal);
+            self.largest_at = Some(other.map_or(expiry, |other| other.min(expiry)));
         }
         self.histogram.add(time);
     }
 
-    /// Adds all of `other`. Of two largest that are equal, the earlier counts.
+    /// Adds all of `other`, in any order.
     pub fn merge(&mut self, other: &Self) {
         let ours = (self.histogram.max(), self.largest_at);
         let theirs = (other.histogram.max(), other.largest_at);

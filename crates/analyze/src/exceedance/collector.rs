@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Batch, Cpu, Line, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, STAGES, Service, Stage};
 
 use super::{Exceedance, Stream};
 
@@ -16,9 +16,21 @@ const LEAST_KEPT: usize = 4_096;
 struct Kept {
     samples: u64,
     floor: Nanos,
+    /// Without the first.
     late: Vec<Exceedance>,
-    /// Sequence number of the activation before, and when it was served.
-    before: Option<(u64, Nanos)>,
+    /// The first activation, which waits here: only a join, or the end, tells
+    /// whether the one before it is known.
+    first: Option<One>,
+    /// The last activation.
+    last: Option<One>,
+}
+
+/// An activation, as far as its neighbours are concerned.
+#[derive(Clone, Copy, Debug)]
+struct One {
+    seq: u64,
+    expiry: Nanos,
+    latency: Nanos,
 }
 
 /// Collects the latest activations of a recording.
@@ -56,20 +68,16 @@ impl Collector {
             };
             let (seq, expiry) = (batch.seq[row], Nanos::from_ns(batch.expiry_ns[row]));
             let latency = STAGES.into_iter().filter_map(step).sum();
-            service.add(seq, expiry, Nanos::from_ns(latency), self.gap, self.most);
+            let one = |latency_ns| One {
+                seq,
+                expiry,
+                latency: Nanos::from_ns(latency_ns),
+            };
+            service.add(one(latency), self.gap, self.most);
             if !batch.missed[row]
                 && let Some(latency) = step(Stage::Irq)
             {
-                irq.add(seq, expiry, Nanos::from_ns(latency), self.gap, self.most);
-            }
-        }
-    }
-
-    /// Adds all that `other`, of the same recording, has collected.
-    pub fn merge(&mut self, other: Self) {
-        for (ours, theirs) in self.lines.iter_mut().zip(other.lines) {
-            for (mine, their) in ours.iter_mut().zip(theirs) {
-                mine.merge(their, self.most);
+                irq.add(one(latency), self.gap, self.most);
             }
         }
     }
@@ -84,8 +92,9 @@ impl Collector {
                 ((line.service, line.route, line.cpu), service),
                 ((Service::Irq, Route::Direct, line.cpu), irq),
             ];
-            for (key, kept) in keys {
-                streams.entry(key).or_default().merge(kept, most);
+            for (key, mut kept) in keys {
+                kept.end(self.gap, most);
+                streams.entry(key).or_default().absorb(kept, most);
             }
         }
         streams
@@ -93,7 +102,8 @@ impl Collector {
             .filter(|(_, kept)| kept.samples > 0)
             .map(|((service, route, cpu), mut kept)| {
                 kept.prune(most);
-                kept.late.sort_unstable_by_key(|late| late.expiry);
+                kept.late
+                    .sort_unstable_by_key(|late| (late.expiry, late.latency, late.free_until));
                 Stream {
                     cpu,
                     service,
@@ -107,24 +117,71 @@ impl Collector {
     }
 }
 
+impl Gather for Collector {
+    fn batch(&mut self, rows: &Batch) {
+        self.add(rows);
+    }
+
+    fn join(&mut self, later: Self) {
+        for (ours, theirs) in self.lines.iter_mut().zip(later.lines) {
+            for (mine, their) in ours.iter_mut().zip(theirs) {
+                mine.join(their, self.gap, self.most);
+            }
+        }
+    }
+}
+
+impl One {
+    fn served(self) -> Nanos {
+        self.expiry + self.latency
+    }
+}
+
 impl Kept {
-    fn add(&mut self, seq: u64, expiry: Nanos, latency: Nanos, gap: Nanos, most: usize) {
-        let free_until = match self.before {
-            Some((before, served)) if before.checked_add(1) == Some(seq) => served,
-            _ => expiry.saturating_sub(gap),
-        };
-        self.before = Some((seq, expiry + latency));
+    fn add(&mut self, one: One, gap: Nanos, most: usize) {
         self.samples += 1;
-        if latency <= self.floor {
+        match self.last.replace(one) {
+            None => self.first = Some(one),
+            before => self.keep(one, before, gap, most),
+        }
+    }
+
+    /// Keeps `one`, which came after `before`, if it is late enough.
+    fn keep(&mut self, one: One, before: Option<One>, gap: Nanos, most: usize) {
+        if one.latency <= self.floor {
             return;
         }
+        let free_until = match before {
+            Some(before) if before.seq.checked_add(1) == Some(one.seq) => before.served(),
+            _ => one.expiry.saturating_sub(gap),
+        };
         self.late.push(Exceedance {
-            expiry,
-            latency,
-            free_until: free_until.min(expiry),
+            expiry: one.expiry,
+            latency: one.latency,
+            free_until: free_until.min(one.expiry),
         });
         if self.late.len() >= 2 * most {
             self.prune(most);
+        }
+    }
+
+    /// Adds what came right after.
+    fn join(&mut self, mut later: Self, gap: Nanos, most: usize) {
+        let Some(first) = later.first.take() else {
+            return;
+        };
+        match self.last {
+            None => self.first = Some(first),
+            before => self.keep(first, before, gap, most),
+        }
+        self.last = later.last;
+        self.absorb(later, most);
+    }
+
+    /// Nothing came before the first.
+    fn end(&mut self, gap: Nanos, most: usize) {
+        if let Some(first) = self.first.take() {
+            self.keep(first, None, gap, most);
         }
     }
 
@@ -141,12 +198,14 @@ impl Kept {
         self.late.retain(|late| late.latency > self.floor);
     }
 
-    fn merge(&mut self, other: Self, most: usize) {
+    /// Adds all that `other` counted and kept. Which floor comes out does not
+    /// depend on the order: with more than `most` in all it is the latency of
+    /// the first that is not among the `most` latest.
+    fn absorb(&mut self, other: Self, most: usize) {
         self.samples += other.samples;
         self.floor = self.floor.max(other.floor);
         self.late.extend(other.late);
         self.late.retain(|late| late.latency > self.floor);
-        self.before = None;
         self.prune(most);
     }
 }
@@ -155,12 +214,21 @@ impl Kept {
 mod tests {
     use super::*;
     use laggard_model::{Activation, LineId};
+    use proptest::prelude::{any, prop, proptest};
 
     const LINES: [Line; 1] = [Line {
         cpu: Cpu(3),
         service: Service::Fifo(90),
         route: Route::Direct,
     }];
+
+    const TWO_CPUS: [Line; 2] = [
+        LINES[0],
+        Line {
+            cpu: Cpu(4),
+            ..LINES[0]
+        },
+    ];
 
     fn activation(seq: u64, irq_ns: u64, user_ns: u64) -> Activation {
         let mut one = Activation {
@@ -225,26 +293,80 @@ mod tests {
     }
 
     #[test]
-    fn collectors_merge_to_the_collector_of_all() {
-        let rows =
-            |range: std::ops::Range<u64>| batch(range.map(|seq| activation(seq, 1, seq % 97)));
-        let collect = |cuts: &[u64]| {
-            let mut all = Collector::new(1, Nanos::from_ms(1));
-            all.most = 50;
-            let mut from = 0;
-            for &until in cuts {
-                let mut one = Collector::new(1, Nanos::from_ms(1));
-                one.most = 50;
-                one.add(&rows(from..until));
-                all.merge(one);
-                from = until;
-            }
-            let mut streams = all.streams(&LINES);
-            let stream = streams.remove(1);
-            let latencies: Vec<Nanos> = stream.exceedances.iter().map(|e| e.latency).collect();
-            (stream.samples, stream.floor, latencies)
-        };
+    fn a_join_knows_what_came_before_its_first_activation() {
+        let mut collector = Collector::new(1, Nanos::from_ms(2));
+        collector.add(&batch([activation(5, 10, 90)]));
+        let mut later = Collector::new(1, Nanos::from_ms(2));
+        later.add(&batch([activation(6, 20, 80)]));
+        let mut last = Collector::new(1, Nanos::from_ms(2));
+        last.add(&batch([activation(8, 30, 70)]));
 
-        assert_eq!(collect(&[400, 1_000]), collect(&[1_000]));
+        later.join(last);
+        collector.join(later);
+
+        let free: Vec<u64> = collector.streams(&LINES)[1]
+            .exceedances
+            .iter()
+            .map(|e| e.free_until.ns())
+            .collect();
+        assert_eq!(free, [3_000_000, 5_000_100, 6_000_000]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_into_consecutive_parts_joins_to_one_pass(
+            rows in prop::collection::vec(
+                // Line, step to the next sequence number, latencies, missed.
+                (0..2_u16, 1..3_u64, 0..40_u64, 0..40_u64, any::<bool>()),
+                0..200,
+            ),
+            cuts in prop::collection::vec(0..200_usize, 0..6),
+            // How the parts are put together: from the left, or pairs first.
+            pairs_first in any::<bool>(),
+        ) {
+            let mut seq = [0, 0];
+            let all: Vec<Activation> = rows
+                .iter()
+                .map(|&(line, step, irq, user, missed)| {
+                    let own = &mut seq[usize::from(line)];
+                    *own += step;
+                    let mut one = activation(*own, irq, user);
+                    (one.line, one.missed) = (LineId(line), missed);
+                    one
+                })
+                .collect();
+            let empty = || {
+                let mut one = Collector::new(2, Nanos::from_ms(1));
+                one.most = 10;
+                one
+            };
+            let collect = |rows: &[Activation]| {
+                let mut one = empty();
+                rows.chunks(7).for_each(|rows| one.add(&batch(rows.iter().copied())));
+                one
+            };
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(all.len())).collect();
+            cuts.push(all.len());
+            cuts.sort_unstable();
+            let mut from = 0;
+            let mut parts: Vec<Collector> = cuts
+                .into_iter()
+                .map(|until| collect(&all[std::mem::replace(&mut from, until)..until]))
+                .collect();
+            if pairs_first {
+                parts = parts
+                    .chunks(2)
+                    .map(|pair| {
+                        let mut one = pair[0].clone();
+                        pair.iter().skip(1).for_each(|next| one.join(next.clone()));
+                        one
+                    })
+                    .collect();
+            }
+            let mut joined = empty();
+            parts.into_iter().for_each(|part| joined.join(part));
+
+            assert_eq!(joined.streams(&TWO_CPUS), collect(&all).streams(&TWO_CPUS));
+        }
     }
 }
