@@ -3,6 +3,7 @@
 use laggard_analyze::compare::{
     BlockBootstrap, Comparison, QuantileRatio, Verdict, compare_rates, quantile_ratio,
 };
+use laggard_analyze::exceedance::Stream;
 use laggard_analyze::forecast::decluster;
 use laggard_model::{Nanos, Route, Service};
 
@@ -27,7 +28,8 @@ const BLOCK: usize = 100;
 pub struct Side {
     /// The largest latency seen; `None` where the kernel lacks the service.
     pub largest: Option<Nanos>,
-    /// The latency that 1 in 1,000 passed, where there are samples enough.
+    /// The latency that 1 in 1,000 passed, where both kernels have samples
+    /// enough.
     pub p999: Option<Nanos>,
     /// How many activations.
     pub samples: usize,
@@ -75,24 +77,25 @@ impl Cell {
         let key = (route, service);
         let series = repetitions.map(|all| {
             let streams = all.iter().filter_map(|one| one.streams.get(&key));
-            let late = streams.flat_map(|stream| &stream.exceedances);
-            late.map(|late| late.latency).collect::<Vec<Nanos>>()
+            streams.map(latencies).collect::<Vec<_>>()
         });
-        let sides = [side(&series[0]), side(&series[1])];
-        let ratio = match sides.iter().all(|side| side.p999.is_some()) {
+        let ratio = match series.iter().all(|all| samples(all) >= LEAST_SAMPLES) {
             true => {
-                let [first, second] = series.each_ref().map(|all| in_ns(all));
                 let bootstrap = BlockBootstrap {
                     block: BLOCK,
                     rounds: 999,
                     seed: 1,
                 };
-                Some(quantile_ratio(
-                    &first, &second, SHARE, CONFIDENCE, bootstrap,
-                )?)
+                let [first, second] = &series;
+                Some(quantile_ratio(first, second, SHARE, CONFIDENCE, bootstrap)?)
             }
             false => None,
         };
+        let sides = [0, 1].map(|index| Side {
+            largest: largest(&series[index]),
+            p999: ratio.map(|found| nanos(found.quantiles[index])),
+            samples: samples(&series[index]),
+        });
         // A kernel without the service is not one that is never late.
         let is_on_both = series.iter().all(|all| !all.is_empty());
         let late = slacks
@@ -110,24 +113,26 @@ impl Cell {
     }
 }
 
-fn in_ns(latencies: &[Nanos]) -> Vec<f64> {
-    // Zero would have no ratio; the clock has no finer step than 1 ns.
-    latencies
-        .iter()
-        .map(|latency| latency.ns().max(1) as f64)
-        .collect()
+/// Of one repetition, ns, in time order. Zero would have no ratio; the clock has
+/// no finer step than 1 ns.
+fn latencies(stream: &Stream) -> Vec<f64> {
+    let late = stream.exceedances.iter();
+    late.map(|late| late.latency.ns().max(1) as f64).collect()
 }
 
-fn side(latencies: &[Nanos]) -> Side {
-    let mut sorted = latencies.to_vec();
-    sorted.sort_unstable();
-    // The smallest value that no more than 1 in 1,000 pass.
-    let rank = sorted.len() - sorted.len() / 1_000;
-    Side {
-        largest: sorted.last().copied(),
-        p999: (sorted.len() >= LEAST_SAMPLES).then(|| sorted[rank - 1]),
-        samples: sorted.len(),
-    }
+fn samples(repetitions: &[Vec<f64>]) -> usize {
+    repetitions.iter().map(Vec::len).sum()
+}
+
+fn largest(repetitions: &[Vec<f64>]) -> Option<Nanos> {
+    let all = repetitions.iter().flatten().copied();
+    all.reduce(f64::max).map(nanos)
+}
+
+/// Whole ns below 2^53, back from what is computed with.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nanos(ns: f64) -> Nanos {
+    Nanos::from_ns(ns as u64)
 }
 
 fn late(
@@ -205,7 +210,7 @@ impl Late {
 mod tests {
     use std::collections::BTreeMap;
 
-    use laggard_analyze::exceedance::{Exceedance, Stream};
+    use laggard_analyze::exceedance::Exceedance;
     use laggard_model::Cpu;
 
     use super::*;
