@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
-use laggard_measure::{Probe, ProbeError, Request, Source};
+use laggard_measure::{Probe, ProbeError, Request, Source, Timeline};
 use laggard_model::{
-    Activation, Backend, Batch, Line, Losses, Nanos, OwnCost, Route, STAGES, Service, Stage,
+    Activation, Backend, Batch, Cpu, Line, Losses, Nanos, OwnCost, Route, STAGES, Service, Stage,
 };
 use nix::time::ClockId;
 
@@ -177,6 +177,61 @@ fn every_line_is_asked_as_often_as_its_period_says() {
             found.abs_diff(periods) * 10 <= periods + 50,
             "{line:?}: {found} in {periods}"
         );
+    }
+}
+
+/// What `Timeline` plans for a line, from an instant of its own.
+fn planned(cpu: Cpu, place: u32, places: u32) -> Vec<u64> {
+    let seed = request("other").seed ^ u64::from(cpu.0);
+    let mut timeline = Timeline::new(seed, PERIOD, true, place, places, Nanos::ZERO);
+    let expiries = (0..5_000).map(|_| {
+        let expiry = timeline.expiry().ns();
+        timeline.advance();
+        expiry
+    });
+    expiries.collect()
+}
+
+/// Whether activations, each with its number and expiry, follow a plan from
+/// one of its expiries on.
+fn follows(seen: &[(u64, u64)], plan: &[u64]) -> bool {
+    let (first, expiry) = seen[0];
+    let number = |seq: u64| usize::try_from(seq - first).unwrap();
+    (0..plan.len() - number(seen[seen.len() - 1].0)).any(|from| {
+        seen.iter()
+            .all(|&(seq, at)| at - expiry == plan[from + number(seq)] - plan[from])
+    })
+}
+
+#[test]
+fn the_kernel_s_softirq_timer_follows_the_plan_of_user_space() {
+    let Some(measured) = measure("softirq,fifo:90,other") else {
+        return;
+    };
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut parts = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    let version: (u32, u32) = (parts.next().unwrap(), parts.next().unwrap());
+    if version < (6, 4) {
+        println!(
+            "skipped: before Linux 6.4 the softirq's timer is armed for a delay, not for an instant"
+        );
+        return;
+    }
+
+    // Two direct threads come before it.
+    for (index, line) in measured.lines.iter().enumerate() {
+        let place = match (line.service, line.route) {
+            (Service::Fifo(90), Route::Direct) => 0,
+            (Service::Other, Route::Direct) => 1,
+            (Service::Softirq, _) => 2,
+            _ => continue,
+        };
+        let of_line = measured.of_line(index);
+        let seen: Vec<(u64, u64)> = of_line.map(|one| (one.seq, one.expiry.ns())).collect();
+        assert!(seen.len() > 100, "{line:?}");
+        assert!(follows(&seen, &planned(line.cpu, place, 3)), "{line:?}");
     }
 }
 
