@@ -13,6 +13,8 @@ use super::level::{doubts, limits, tail_of, useful};
 use super::{Estimate, Method, Mixture, Observation, Peaks, Reason, Settings, Source};
 use crate::period::{SourceSearch, periodic_sources};
 
+/// An upper limit so many times the estimate is of no use.
+const MOST_UNCERTAIN: f64 = 3.0;
 /// From this share of a group's largest peaks on, the group is periodic.
 const PERIODIC: f64 = 0.8;
 /// From this share on, a group is too periodic for a tail.
@@ -126,7 +128,7 @@ fn level(
     let interval = mixture.return_level_interval(used, settings.confidence, settings.bootstrap)?;
     Ok(Estimate {
         value,
-        interval: useful(value, interval)?,
+        interval: useful(value, interval, MOST_UNCERTAIN)?,
         method: Method::OrderStatistics,
         doubts: Vec::new(),
     })

@@ -23,7 +23,7 @@ mod refusal;
 mod stationarity;
 mod threshold;
 
-pub use bootstrap::{Bootstrap, bootstrap_interval};
+pub use bootstrap::Bootstrap;
 pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
 pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};

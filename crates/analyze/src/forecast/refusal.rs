@@ -77,12 +77,14 @@ pub enum Reason {
     #[error("the tail ends abruptly; report the largest seen and find what bounds it")]
     BoundedTail,
     /// The upper limit is useless.
-    #[error("the upper limit {high} is more than 3 times the estimate {value}")]
+    #[error("the upper limit {high} is more than {most} times the estimate {value}")]
     Uncertain {
         /// The estimate.
         value: f64,
         /// Its upper limit.
         high: f64,
+        /// How many times the estimate that may be.
+        most: f64,
     },
     /// An input is not one that a formula accepts.
     #[error("the peaks cannot be used")]
@@ -124,8 +126,8 @@ impl Reason {
             }
             Self::TooFar { factor, most } => Some(exposure * factor / most),
             // Widths shrink with the root of the number of peaks.
-            Self::Uncertain { value, high } if high.is_finite() => {
-                Some(exposure * ((high - value) / (2.0 * value)).powi(2))
+            Self::Uncertain { value, high, most } if high.is_finite() => {
+                Some(exposure * ((high - value) / ((most - 1.0) * value)).powi(2))
             }
             _ => None,
         }

@@ -302,8 +302,8 @@ fn words(reason: &Reason) -> String {
                 time(at_most)
             )
         }
-        Reason::Uncertain { value, high } => format!(
-            "the upper limit {} is more than 3 times the estimate {}",
+        Reason::Uncertain { value, high, most } => format!(
+            "the upper limit {} is more than {most} times the estimate {}",
             time(high),
             time(value)
         ),
