@@ -155,6 +155,7 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
         groups,
         streams,
         own_cpus: own_cpus(manifest),
+        waiting: laggard_report::waiting(&manifest.lines, &sums),
         notes,
     };
     Ok(Single {

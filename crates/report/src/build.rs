@@ -100,7 +100,7 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
 }
 
 /// The lines that were still waiting when measuring ended, the longest first.
-pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
+pub fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
     let mut all: Vec<Waiting> = lines
         .iter()
         .zip(sums)

@@ -26,7 +26,7 @@ mod trust;
 pub mod why;
 
 pub use advice::{Advice, advice};
-pub use build::{Measured, recording};
+pub use build::{Measured, recording, waiting};
 pub use duration::{Unit, brief, brief_count, count, span};
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,

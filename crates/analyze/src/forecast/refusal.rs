@@ -76,6 +76,13 @@ pub enum Reason {
     /// The tail ends at a bound, which says more than a model would.
     #[error("the tail ends abruptly; report the largest seen and find what bounds it")]
     BoundedTail,
+    /// The service was still waiting when an observation ended: a peak is at
+    /// least this, and its rank is not known.
+    #[error("a peak of at least {at_least} had not ended when measuring did; record until it has")]
+    StillWaiting {
+        /// How late it was by then, in the unit of the peaks.
+        at_least: f64,
+    },
     /// The upper limit is useless.
     #[error("the upper limit {high} is more than {most} times the estimate {value}")]
     Uncertain {

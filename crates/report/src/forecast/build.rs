@@ -3,7 +3,8 @@
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
     ByCause, CauseRefusal, Estimate, Explained, Labels, Method, Observation, Observed, Peaks,
-    Reason, Refusal, Settings, level_by_cause, observe, periodic_share, return_level,
+    Reason, Refusal, Settings, exposure_without_model, level_by_cause, observe, periodic_share,
+    return_level,
 };
 use laggard_analyze::period::PeriodicSource;
 use laggard_model::{Route, Service, UsagePattern};
@@ -84,6 +85,8 @@ pub(crate) struct Tails<'a> {
     periodic_share: f64,
     usage: UsagePattern,
     known: &'a KnownCauses,
+    /// The smallest peak that had not ended when measuring did, ns.
+    unended: Option<f64>,
     /// From which latency on activations were kept.
     kept_from: f64,
 }
@@ -110,7 +113,11 @@ impl<'a> Tails<'a> {
             .fold(HOUR_NS, f64::min);
         let observed = observe(&observations, shortest)?;
         let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks)?;
+        let unended = waits(seen, line)
+            .filter(|&waited| waited > observed.peaks.threshold())
+            .reduce(f64::min);
         Ok(Self {
+            unended,
             observations,
             observed,
             late,
@@ -126,10 +133,27 @@ impl<'a> Tails<'a> {
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
         let peaks = &self.observed.peaks;
-        match single(peaks, measured, self.periodic_share, self.usage.compression) {
-            Ok(estimate) => of(&estimate, None),
-            Err(refusal) => self.level_by_cause(&refusal, measured),
+        let found = single(peaks, measured, self.periodic_share, self.usage.compression);
+        match (found, self.unended) {
+            (Ok(estimate), unended) if is_known(&estimate, unended) => of(&estimate, None),
+            (_, Some(at_least)) => Outcome::Refused(self.unended(at_least, measured)),
+            (Ok(estimate), None) => of(&estimate, None),
+            (Err(refusal), None) => self.level_by_cause(&refusal, measured),
         }
+    }
+
+    /// No level, because a peak had not ended.
+    fn unended(&self, at_least: f64, measured: f64) -> Refused {
+        let refusal = Refusal {
+            reasons: vec![Reason::StillWaiting { at_least }],
+            exposure_for_model: None,
+            exposure_without_model: exposure_without_model(
+                measured,
+                Settings::default().confidence,
+            )
+            .unwrap_or(f64::INFINITY),
+        };
+        refused(&refusal, None)
     }
 
     /// The same had `cause` taken no time.
@@ -142,6 +166,9 @@ impl<'a> Tails<'a> {
         let peaks = labels.without(&self.observed.peaks, cause)?;
         let (_, share) = periodic_share(&self.observations, &peaks)?;
         let measured = measured(horizon, self.usage);
+        if let Some(at_least) = self.unended {
+            return Ok(Outcome::Refused(self.unended(at_least, measured)));
+        }
         // What is left was made by other causes, which have no label.
         Ok(
             match single(&peaks, measured, share, self.usage.compression) {
@@ -182,6 +209,23 @@ impl<'a> Tails<'a> {
             }
         }
     }
+}
+
+/// Whether a level would be the same however long peaks of at least `unended`
+/// were in the end: ranks count what is above the upper limit, not how far.
+fn is_known(estimate: &Estimate, unended: Option<f64>) -> bool {
+    let is_by_rank = matches!(estimate.method, Method::OrderStatistics);
+    unended.is_none_or(|unended| is_by_rank && estimate.interval.high < unended)
+}
+
+/// How long a service had waited at the end of each recording and CPU where it
+/// was still waiting, ns.
+fn waits(seen: &LoadSeen, (service, route): (Service, Route)) -> impl Iterator<Item = f64> + '_ {
+    seen.recordings
+        .iter()
+        .flat_map(|one| &one.waiting)
+        .filter(move |one| (one.service, one.route) == (service, route))
+        .map(|one| one.at_least_ns.as_secs_f64() * 1e9)
 }
 
 /// A horizon in measured time.
@@ -227,6 +271,7 @@ fn of_service(
             .filter_map(|one| one.max())
             .max()
             .map(|max| max.ns()),
+        largest_is_at_least: waits(seen, line).next().is_some(),
         peaks: peaks.sizes().len(),
         threshold_ns: peaks.threshold(),
         periodic: tails
@@ -306,6 +351,10 @@ fn words(reason: &Reason) -> String {
             "the upper limit {} is more than {most} times the estimate {}",
             time(high),
             time(value)
+        ),
+        Reason::StillWaiting { at_least } => format!(
+            "a peak of at least {} had not ended when measuring did; record until it has",
+            time(at_least)
         ),
         other => other.to_string(),
     }

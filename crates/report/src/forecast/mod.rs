@@ -67,6 +67,9 @@ pub struct ServiceForecast {
     pub samples: u64,
     /// The largest seen: a measurement, neither a forecast nor a bound, ns.
     pub largest_ns: Option<u64>,
+    /// Whether the true largest is at least that: the service was still waiting
+    /// when measuring ended.
+    pub largest_is_at_least: bool,
     /// Independent peaks of latency above `threshold_ns`.
     pub peaks: usize,
     /// The threshold of these peaks.

@@ -6,7 +6,7 @@ use laggard_model::Nanos;
 
 use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome};
 use crate::duration::{Unit, mean_time};
-use crate::figures::line_name;
+use crate::figures::{at_least, line_name};
 use crate::text::{table, warnings};
 
 /// The report as text.
@@ -50,7 +50,10 @@ fn of_load(load: &LoadForecast) -> String {
         let largest = service.largest_ns.map(Nanos::from_ns);
         let mut cells = vec![
             line_name(service.service, service.route),
-            largest.map_or_else(|| "-".into(), |ns| Unit::Auto.write_nanos(ns)),
+            largest.map_or_else(
+                || "-".into(),
+                |ns| at_least(service.largest_is_at_least, &Unit::Auto.write_nanos(ns)),
+            ),
         ];
         cells.extend(service.cells.iter().map(|cell| of_cell(cell, &mut remarks)));
         rows.add_row(cells);

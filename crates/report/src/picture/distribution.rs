@@ -7,7 +7,7 @@ use plotters::backend::DrawingBackend;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::Canvas;
 use super::{PictureError, doubts, load, place};
-use crate::figures::{HistogramView, RecordingReport, line_name};
+use crate::figures::{HistogramView, RecordingReport, ServiceRow, line_name};
 use crate::page::Charts;
 use crate::{brief_count, count};
 
@@ -21,6 +21,8 @@ pub(super) struct Curve {
     /// Bucket and count, ascending.
     buckets: Vec<(usize, u64)>,
     is_dashed: bool,
+    /// Whether the largest is a lower limit: one was still waiting at the end.
+    is_open: bool,
 }
 
 impl Curve {
@@ -35,7 +37,9 @@ impl Curve {
                 } else {
                     service
                 };
-                curves.push(Self::of(view, name, view.route == Route::Deferred));
+                let is_dashed = view.route == Route::Deferred;
+                let curve = Self::of(view, name, is_dashed);
+                curves.push(curve.open(&report.services, view));
             }
         }
         curves
@@ -47,8 +51,23 @@ impl Curve {
             .by_cpu_histograms
             .iter()
             .filter(|view| line_name(view.service, view.route) == name)
-            .filter_map(|view| Some(Self::of(view, format!("CPU {}", view.cpu?), false)))
+            .filter_map(|view| {
+                let curve = Self::of(view, format!("CPU {}", view.cpu?), false);
+                Some(curve.open(&charts.by_cpu, view))
+            })
             .collect()
+    }
+
+    /// With whether one of `rows`, of the service and CPU of `view`, was still
+    /// waiting at the end.
+    fn open(self, rows: &[ServiceRow], view: &HistogramView) -> Self {
+        let is_of = |row: &&ServiceRow| {
+            (row.service, row.route, row.cpu) == (view.service, view.route, view.cpu)
+        };
+        Self {
+            is_open: rows.iter().filter(is_of).any(|row| row.still_waiting > 0),
+            ..self
+        }
     }
 
     fn of(view: &HistogramView, name: String, is_dashed: bool) -> Self {
@@ -56,6 +75,7 @@ impl Curve {
             name,
             buckets: view.buckets.clone(),
             is_dashed,
+            is_open: false,
         }
     }
 
@@ -203,7 +223,7 @@ pub(super) fn draw<B: DrawingBackend>(
         }
         if let Some(&(bucket, _)) = curve.buckets.last() {
             let at = axes.at(edge(bucket), 0.0);
-            canvas.dot(at, 3.5, *colour, true)?;
+            canvas.dot(at, 3.5, *colour, !curve.is_open)?;
         }
     }
     Ok(())
@@ -211,9 +231,9 @@ pub(super) fn draw<B: DrawingBackend>(
 
 const fn caption(exceedance: bool) -> &'static str {
     if exceedance {
-        "Both scales are logarithmic. A point (x, y): the share y of activations was later than x. Dots: the largest seen, not a bound."
+        "Both scales are logarithmic. A point (x, y): the share y of activations was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
     } else {
-        "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound."
+        "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
     }
 }
 
@@ -244,6 +264,7 @@ mod tests {
             name: "irq".into(),
             buckets: buckets.to_vec(),
             is_dashed: false,
+            is_open: false,
         }
     }
 

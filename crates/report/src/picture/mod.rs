@@ -224,10 +224,14 @@ fn place(report: &RecordingReport) -> String {
     parts.join(", ")
 }
 
-/// What was lost, and whether the figures can be trusted.
+/// What was lost, who was still waiting at the end, and whether the figures can
+/// be trusted.
 fn doubts(report: &RecordingReport) -> String {
     let lost = crate::count(report.losses.activations());
     let mut text = format!("{}: {lost} activations lost", report.path);
+    if let Some(waiting) = crate::sentences::still_waiting(report) {
+        text += &format!(" - {}", waiting.trim_end_matches('.'));
+    }
     if let crate::Trust::None(reasons) = &report.trust {
         text += &format!(" - NOT TRUSTWORTHY: {}", reasons.join("; "));
     }

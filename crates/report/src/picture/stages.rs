@@ -22,7 +22,10 @@ pub(super) fn draw<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     let examples: Vec<(&str, &ExampleView)> = [
         ("A typical activation", course.typical.as_ref()),
-        ("The latest activation", course.worst.as_ref()),
+        (
+            "The latest activation that was served",
+            course.worst.as_ref(),
+        ),
     ]
     .into_iter()
     .filter_map(|(title, example)| Some((title, example?)))
@@ -60,13 +63,14 @@ fn median(report: &RecordingReport, course: &CourseView) -> String {
         .services
         .iter()
         .find(|row| line_name(row.service, row.route) == course.name);
-    let write =
-        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
     row.map_or_else(String::new, |row| {
+        let median = row.latency.share(0.5).map(|share| share.write(Unit::Auto));
         format!(
             "Of all activations: median {}, largest seen {} (served or missed).",
-            write(row.latency.quantile(0.5)),
-            write(row.latency.largest_ns)
+            median.unwrap_or_else(|| "-".into()),
+            row.latency
+                .largest(Unit::Auto)
+                .unwrap_or_else(|| "-".into())
         )
     })
 }

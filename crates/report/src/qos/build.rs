@@ -7,6 +7,7 @@ use laggard_model::{Cpu, Nanos, Plan, Route, Service};
 
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
 use crate::duration::{Unit, span};
+use crate::figures::Waiting;
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
@@ -42,6 +43,8 @@ pub struct Seen {
     /// CPUs that measuring kept busy, BPF programs and all; 0 where that is
     /// not known.
     pub own_cpus: f64,
+    /// Lines that were still waiting when measuring ended.
+    pub waiting: Vec<Waiting>,
     /// What is missing or spoils it, in plain words.
     pub notes: Vec<String>,
 }
@@ -95,6 +98,7 @@ fn of_service(
 ) -> Result<ServiceOutlook, InputError> {
     let way = Way::new(seen, service, route, None);
     let outlook = way.figures(application, application.buffers)?;
+    let waited = way.waited();
     let most = MOST_BUFFERS.max(application.buffers);
     let curve = (2..=most)
         .map(|buffers| {
@@ -114,14 +118,15 @@ fn of_service(
             .iter()
             .map(|one| one.latency.histogram().count())
             .sum(),
-        needed: GOALS.map(|goal| needed(&curve, goal)).into(),
+        needed: GOALS.map(|goal| needed(&curve, goal, waited)).into(),
+        waited_ns: waited,
         coarse: way.coarse(slack(application, application.buffers)),
         outlook,
         curve,
     })
 }
 
-fn needed(curve: &[CurvePoint], (name, goal): (&str, f64)) -> Needed {
+fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>) -> Needed {
     let first = |meets: &dyn Fn(&Figures) -> bool| {
         let point = curve.iter().find(|point| meets(&point.figures));
         point.map(|point| point.buffers)
@@ -131,7 +136,8 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64)) -> Needed {
     Needed {
         one_miss_per: name.into(),
         by_estimate: first(&|figures| figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
-        surely: first(&|figures| figures.mttf_low_ns >= goal),
+        // A stall that had not ended can have been longer than any buffers.
+        surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
         record_ns: (exposure < record).then_some(record),
     }
 }
@@ -140,6 +146,7 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64)) -> Needed {
 pub(crate) struct Way<'a> {
     streams: Vec<(&'a Seen, &'a Stream)>,
     groups: Vec<&'a Group>,
+    waiting: Vec<&'a Waiting>,
     cpus: usize,
     /// The ordinary latency, which every job pays: the median.
     base: Nanos,
@@ -166,18 +173,30 @@ impl<'a> Way<'a> {
             .flat_map(|one| &one.groups)
             .filter(|group| (group.key.service, group.key.route) == (service, route))
             .collect();
+        let waiting: Vec<&Waiting> = seen
+            .recordings
+            .iter()
+            .flat_map(|one| &one.waiting)
+            .filter(|one| (one.service, one.route) == (service, route))
+            .filter(|one| cpu.is_none_or(|cpu| cpu == one.cpu))
+            .collect();
         let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let medians = groups
-            .iter()
-            .filter_map(|one| one.latency.histogram().quantile(0.5));
+        let medians = groups.iter().filter_map(|one| one.ordinary());
         Self {
             base: medians.max().unwrap_or_default(),
             cpus: cpus.len(),
             streams,
             groups,
+            waiting,
         }
+    }
+
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then.
+    pub(crate) fn waited(&self) -> Option<Nanos> {
+        self.waiting.iter().map(|one| one.at_least_ns).max()
     }
 
     #[allow(clippy::cast_precision_loss)]

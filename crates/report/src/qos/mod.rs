@@ -69,6 +69,10 @@ pub struct ServiceOutlook {
     pub cpus: usize,
     /// Activations.
     pub samples: u64,
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then. That stall is at least so long: failures and late buffers
+    /// are at least what is counted, mean times at most what is told.
+    pub waited_ns: Option<Nanos>,
     /// With the application's own buffers.
     pub outlook: Figures,
     /// With 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).

@@ -6,7 +6,7 @@ use laggard_model::Nanos;
 
 use super::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
 use crate::duration::{Unit, count, mean_time};
-use crate::figures::line_name;
+use crate::figures::{at_least, line_name};
 use crate::text::{table, warnings};
 
 /// The report as text.
@@ -57,9 +57,12 @@ fn of_load(load: &LoadOutlook) -> String {
         rows.add_row([
             line_name(service.service, service.route),
             format!("{} ({} CPUs)", mean_time(figures.exposure_ns), service.cpus),
-            format!("{:.1}", figures.failures),
-            mttf(figures),
-            rate(figures.late_per_hour),
+            at_least(
+                service.waited_ns.is_some(),
+                &format!("{:.1}", figures.failures),
+            ),
+            at_most(service, mttf(figures)),
+            at_least(service.waited_ns.is_some(), &rate(figures.late_per_hour)),
             figures
                 .paper_mttf_ns
                 .map_or_else(|| "no failure".into(), mean_time),
@@ -102,6 +105,16 @@ fn curve(services: &[ServiceOutlook]) -> String {
         rows.add_row(cells);
     }
     format!("{}\n", rows.trim_fmt())
+}
+
+/// A mean time, as an upper limit where the service was still waiting.
+fn at_most(service: &ServiceOutlook, mean_time: String) -> String {
+    match (service.waited_ns, service.outlook.mttf_ns) {
+        (None, _) => mean_time,
+        (Some(_), Some(_)) => format!("<= {mean_time}"),
+        // The stall that had not ended may be a failure.
+        (Some(_), None) => "not known".into(),
+    }
 }
 
 /// The estimate with its interval.
@@ -177,6 +190,17 @@ fn remarks(load: &LoadOutlook) -> String {
             text,
             "\nFailures come in bursts, so intervals are widened (variance over a Poisson process's): {}",
             bursts.join(", ")
+        );
+    }
+    for one in &load.services {
+        let Some(waited) = one.waited_ns else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "\n{} was still waiting when measuring ended, for {} by then: failures and late buffers are at least these (>=), mean times at most these (<=)",
+            line_name(one.service, one.route),
+            Unit::Auto.write_nanos(waited)
         );
     }
     let mut coarse: Vec<&String> = load

@@ -119,6 +119,12 @@ fn task(
         ));
     }
     remarks.extend(way.coarse(slack));
+    remarks.extend(way.waited().map(|waited| {
+        format!(
+            "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to be expected as predicted",
+            crate::Unit::Auto.write_nanos(waited)
+        )
+    }));
     remarks.extend(unlike(count));
     Ok(TaskRehearsal {
         count: count.clone(),

@@ -13,6 +13,7 @@ use laggard_analyze::sched::{
 use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
 
 use super::doubt::{Found, doubts};
+use super::waiting::{held, longest};
 use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
@@ -39,16 +40,23 @@ pub fn analyse(seen: &LoadSeen, asked: &Asked) -> Result<SchedReport, InputError
     let mut verdicts = Vec::new();
     for (index, task) in asked.tasks.iter().enumerate() {
         if let Some(way) = ways.iter().find(|way| way.service == task.service) {
-            verdicts.push(verdict(&plain, index, task, way, asked)?);
+            let found = verdict(&plain, index, task, way, asked)?;
+            verdicts.push(held(found, longest(seen, task.service)));
         }
     }
+    let is_held = verdicts.iter().any(|one| one.waited_ns.is_some());
+    let set = set(&plain, &ways)?;
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
         load: seen.load.clone(),
         observed_ns: seen.recordings.iter().map(|one| ns(one.duration)).sum(),
         tasks: verdicts,
         permitted_ns: asked.permitted,
-        set: set(&plain, &ways)?,
+        set: SetVerdict {
+            // The longest blackout is at least that long.
+            edf: set.edf.filter(|meets| !meets || !is_held),
+            ..set
+        },
         notes: seen
             .recordings
             .iter()
@@ -124,7 +132,7 @@ impl<'a> Way<'a> {
             .filter(|one| is_of((one.key.service, one.key.route)))
             .collect();
         let histograms = || groups.iter().map(|one| one.latency.histogram());
-        let median = histograms().filter_map(|one| one.quantile(0.5)).max();
+        let median = groups.iter().filter_map(|one| one.ordinary()).max();
         let median = median.unwrap_or_default();
         let unseen = unseen(&streams, &groups);
         let part = ordinary_part(tasks, ns(median), unseen);
@@ -331,6 +339,7 @@ fn verdict(
         rated_as_seen: way.rated.as_seen as f64 / way.rated.windows.max(1) as f64,
         slack_ns: bounded(deadline - most),
         verdict,
+        waited_ns: None,
         doubts: if verdict == Verdict::Unclear {
             doubts
         } else {

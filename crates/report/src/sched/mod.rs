@@ -3,6 +3,7 @@
 mod build;
 mod doubt;
 mod text;
+mod waiting;
 
 use laggard_model::{Cpu, Nanos, Service};
 use schemars::JsonSchema;
@@ -109,6 +110,10 @@ pub struct TaskVerdict {
     pub verdict: Verdict,
     /// Why the recording does not tell, and what would; for `unclear`.
     pub doubts: Vec<String>,
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then: that stall is at least so long, and no response has a
+    /// bound.
+    pub waited_ns: Option<Nanos>,
     /// What takes most of its response.
     pub limit: String,
     /// The test with the pseudo worst case, for tasks with buffers.

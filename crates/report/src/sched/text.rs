@@ -51,7 +51,7 @@ pub fn text(report: &SchedReport) -> String {
     for one in &report.tasks {
         let _ = writeln!(
             text,
-            "{}: most of the response is {}",
+            "{}: the largest part of the response is {}",
             one.task.name, one.limit
         );
         if report.set.all_kept {
@@ -146,9 +146,9 @@ fn of_pseudo(pseudo: &Pseudo, buffers: u32) -> String {
 fn of_set(set: &SetVerdict) -> String {
     let within = |holds: bool| if holds { "within" } else { "above" };
     let edf = |found: Option<bool>| match found {
-        Some(true) => "meets every deadline",
-        Some(false) => "misses",
-        None => "cannot be decided so near a full processor",
+        Some(true) => "no deadline is missed",
+        Some(false) => "some are missed",
+        None => "it cannot be decided",
     };
     let bounds = if set.bounds_apply {
         format!(

@@ -208,7 +208,8 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
             }
         })
         .collect();
-    let mut sentences = sentences(&rows, ranking.episodes, ranking.largest);
+    let mut sentences = watched::still_waiting(late.manifest, service);
+    sentences.extend(self::sentences(&rows, ranking.episodes, ranking.largest));
     sentences.extend(watched::sentences(
         late,
         service,
@@ -361,7 +362,7 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     let write = |ns| Unit::Auto.write_nanos(ns);
     let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
     format!(
-        "{} on CPU {}{}: most of {} of {} episodes, up to {} each; without it the largest seen would be {}.",
+        "{} on CPU {}{}: the largest part of {} of {} episodes, up to {} of one; without it the largest seen would be {}.",
         capital(&name(row.class, row.who.as_deref())),
         cpus.join(", "),
         row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(

@@ -133,7 +133,7 @@ fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
     assert_eq!(
         report.sentences[1],
         "Higher-priority thread: hog on CPU 1, every 5.00 s (11 of 11 seen): \
-         most of 11 of 11 episodes, up to 1.99 ms each; \
+         the largest part of 11 of 11 episodes, up to 1.99 ms of one; \
          without it the largest seen would be 17.0 us."
     );
 }
@@ -216,6 +216,7 @@ fn seen(episodes: &[Episode]) -> crate::qos::LoadSeen {
                 exceedances: exceedances.collect(),
             }],
             own_cpus: 0.0,
+            waiting: Vec::new(),
             notes: Vec::new(),
         }],
     }

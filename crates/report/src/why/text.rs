@@ -78,7 +78,7 @@ fn causes(report: &WhyReport) -> String {
         "cause",
         "CPU",
         "episodes",
-        "most of",
+        "largest of",
         "per hour",
         "total",
         "share",

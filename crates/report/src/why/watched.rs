@@ -53,6 +53,36 @@ pub(super) fn sentences(
     all
 }
 
+/// Lines that were still waiting when measuring ended: how late they were in
+/// the end is in no episode.
+pub(super) fn still_waiting(manifest: &Manifest, service: Option<Service>) -> Vec<String> {
+    let lines = manifest.lines.iter().zip(&manifest.counts);
+    let mut waiting: Vec<(Line, u64)> = lines
+        .filter(|(line, count)| {
+            count.censored > 0 && service.is_none_or(|wanted| wanted == line.service)
+        })
+        .map(|(line, count)| (*line, count.served))
+        .collect();
+    // Those that were never served first.
+    waiting.sort_by_key(|(_, served)| *served > 0);
+    let Some(&(line, served)) = waiting.first() else {
+        return Vec::new();
+    };
+    let how = match served {
+        0 => "was never served",
+        _ => "was still waiting when measuring ended",
+    };
+    let others = match waiting.len() - 1 {
+        0 => String::new(),
+        1 => "; another line was still waiting, too".into(),
+        more => format!("; {more} other lines were still waiting, too"),
+    };
+    vec![format!(
+        "{} {how}: what it waited for is in no episode{others}.",
+        place(line)
+    )]
+}
+
 struct Watched {
     line: Line,
     threshold: Option<Nanos>,

@@ -86,8 +86,12 @@ fn sentence(row: &CauseRow) -> String {
     let Some((worth, with)) = told else {
         return refused(row, &cause);
     };
+    let verb = match worth.without.level() {
+        Some(without) if without.level_ns >= with.level_ns => "would not fall: from",
+        _ => "would fall from",
+    };
     format!(
-        "{}: without it the {} return level of {} would fall from {} to {}.",
+        "{}: without it the {} return level of {} {verb} {} to {}.",
         capital(&cause),
         adjective(worth.horizon),
         line_name(worth.service, worth.route),
