@@ -1,6 +1,6 @@
 //! To which part of an episode each stack sample belongs.
 
-use laggard_model::{Episode, Nanos, Sampler, StackSample};
+use laggard_model::{CauseClass, Episode, Nanos, Sampler, StackSample};
 
 use super::Part;
 
@@ -9,7 +9,8 @@ use super::Part;
 ///
 /// A sample by a timer is stamped within that timer's interrupt and shows what
 /// was interrupted: the part before. One by an NMI shows the part that it is
-/// stamped in.
+/// stamped in. What the CPU was in the midst of when it was stopped from outside
+/// did not take the time of the stop: samples that would show one are left out.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
     let is_nmi = matches!(episode.evidence.sampler, Some((Sampler::Nmi, _)));
     let shown = |sample: &'a StackSample| {
@@ -19,9 +20,14 @@ pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, 
             Some(interrupt) if !is_nmi => part_at(parts, before(interrupt.since)?)?,
             _ => within,
         };
-        Some((shown, sample))
+        (!is_stop(parts[shown].class)).then_some((shown, sample))
     };
     episode.evidence.samples.iter().filter_map(shown).collect()
+}
+
+/// Whether no code took this time: the machine itself stood still.
+const fn is_stop(class: CauseClass) -> bool {
+    matches!(class, CauseClass::Stolen | CauseClass::Stall)
 }
 
 /// The instant before `at`.

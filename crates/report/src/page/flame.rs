@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{Part, samples_by_part};
-use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbols};
+use laggard_analyze::causes::Part;
+use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::why::episode::frames;
-use crate::why::words;
+use crate::why::stacks::stacks;
 
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.
@@ -35,31 +34,10 @@ pub(super) struct Flame {
 }
 
 impl Flame {
-    /// Adds the parts of an episode; the time of each is divided evenly among
-    /// the call chains sampled in it.
+    /// Adds the parts of an episode.
     pub(super) fn add(&mut self, parts: &[Part], episode: &Episode, symbols: &Symbols) {
-        let mut sampled: Vec<Vec<&StackSample>> = vec![Vec::new(); parts.len()];
-        for (part, sample) in samples_by_part(episode, parts) {
-            sampled[part].push(sample);
-        }
-        for (part, samples) in parts.iter().zip(sampled) {
-            let culprit = words::who(&part.culprit, symbols);
-            let head: Vec<String> = std::iter::once(part.class.words().to_owned())
-                .chain(culprit)
-                .collect();
-            if samples.is_empty() {
-                self.grow(part.time(), head);
-                continue;
-            }
-            let each = part.time().ns() / samples.len() as u64;
-            let mut left = part.time().ns();
-            for (index, sample) in samples.iter().enumerate() {
-                let is_last = index + 1 == samples.len();
-                let ns = if is_last { left } else { each };
-                left -= ns;
-                let chain = chain(sample, part.class, symbols);
-                self.grow(Nanos::from_ns(ns), head.iter().cloned().chain(chain));
-            }
+        for (stack, time) in stacks(episode, parts, symbols) {
+            self.grow(time, stack.into_iter().map(|frame| frame.name));
         }
     }
 
@@ -104,36 +82,8 @@ impl Flame {
     }
 }
 
-/// The call chain of a sample, outermost first. Functions without a name are
-/// told by their module only, because each address of them would be a tower of
-/// its own; an interrupt is told from where it began, whatever it interrupted.
-fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<String> {
-    let mut chain: Vec<String> = frames(sample, symbols)
-        .into_iter()
-        .rev()
-        .map(|name| match name.strip_prefix("0x") {
-            Some(rest) => rest
-                .split_once(' ')
-                .map_or("[not known]", |(_, module)| module)
-                .to_owned(),
-            None => name,
-        })
-        .collect();
-    let is_interrupt = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);
-    let entry = chain.iter().position(|name| {
-        name.starts_with("asm_sysvec_") || name.starts_with("asm_common_interrupt")
-    });
-    if let (true, Some(entry)) = (is_interrupt, entry) {
-        chain.drain(..entry);
-    }
-    chain.dedup();
-    chain
-}
-
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Address, Symbol, Tid};
-
     use super::*;
 
     fn path(names: &[&str]) -> Vec<String> {
@@ -158,35 +108,6 @@ mod tests {
         assert_eq!(names, [("stolen", 70_000), ("softirq", 50_000)]);
         assert_eq!(root.within[1].within[0].ns, Nanos::from_us(50));
         assert_eq!(root.within[1].within[0].within[0].ns, Nanos::from_us(30));
-    }
-
-    #[test]
-    fn an_interrupt_is_told_from_where_it_began_and_a_thread_from_its_start() {
-        let mut symbols = Symbols::default();
-        let named = [(1, "poll"), (2, "asm_sysvec_apic"), (3, "do_syscall_64")];
-        for (at, name) in named {
-            let symbol = Symbol {
-                name: Some(name.into()),
-                ..Symbol::default()
-            };
-            symbols.kernel.insert(Address(at), symbol);
-        }
-        let sample = StackSample {
-            at_ns: Nanos::ZERO,
-            tid: Tid(1),
-            process: 1,
-            kernel: vec![Address(1), Address(2), Address(3)],
-            user: vec![Address(77), Address(78)],
-        };
-
-        let softirq = chain(&sample, CauseClass::Softirq, &symbols);
-        let thread = chain(&sample, CauseClass::Equal, &symbols);
-
-        assert_eq!(softirq, ["asm_sysvec_apic", "poll"]);
-        assert_eq!(
-            thread,
-            ["[not known]", "do_syscall_64", "asm_sysvec_apic", "poll"]
-        );
     }
 
     #[test]

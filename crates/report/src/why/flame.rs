@@ -2,16 +2,17 @@
 //!
 //! Width is time, not a number of samples: each cause is as wide as its time
 //! in all episodes, to the nanosecond. Within it, the time is spread over the
-//! call chains that its samples show, which is as exact as sampling is.
+//! call chains that its samples show, which is as exact as sampling is. The page
+//! draws the same stacks.
 
 use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
-use laggard_analyze::causes::{Explanation, samples_by_part};
-use laggard_model::{Cause, Culprit, Episode, Nanos, Service, StackSample, Symbol, Symbols};
+use laggard_model::{Nanos, Service};
 
-use super::{Late, explained, words};
+use super::stacks::{Frame, Level, stacks};
+use super::{Late, explained};
 use crate::Unit;
 use crate::duration::{count, span};
 
@@ -44,21 +45,21 @@ pub enum FlameError {
 pub fn flame(late: &Late<'_>, service: Option<Service>) -> Result<String, FlameError> {
     let explained = explained(late, service);
     let symbols = &late.notes.symbols;
-    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    let mut folded: BTreeMap<String, Nanos> = BTreeMap::new();
     let mut total = Nanos::ZERO;
     for (episode, _, explanation) in &explained {
         total += episode.latency();
-        for (stack, time) in stacks_of(episode, explanation, symbols) {
-            *stacks.entry(stack).or_default() += time;
+        for (stack, time) in stacks(episode, &explanation.parts, symbols) {
+            *folded.entry(written(&stack)).or_default() += time;
         }
     }
     if total == Nanos::ZERO {
         return Err(FlameError::Nothing);
     }
     let mut options = options(late, service, explained.len(), total);
-    let lines: Vec<String> = stacks
+    let lines: Vec<String> = folded
         .into_iter()
-        .map(|(stack, time)| format!("{stack} {time}"))
+        .map(|(stack, time)| format!("{stack} {}", time.ns()))
         .collect();
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
@@ -97,84 +98,21 @@ fn options(
     options
 }
 
-/// The stacks of an episode, outermost first, and their times: together its
-/// latency.
-fn stacks_of(
-    episode: &Episode,
-    explanation: &Explanation,
-    symbols: &Symbols,
-) -> Vec<(String, u64)> {
-    let shown = samples_by_part(episode, &explanation.parts);
-    let mut stacks = Vec::new();
-    for cause in &explanation.causes {
-        let head = head(cause, symbols);
-        let is_of = |part: usize| {
-            let part = &explanation.parts[part];
-            part.class == cause.class && part.culprit == cause.culprit
-        };
-        let samples: Vec<&StackSample> = shown
-            .iter()
-            .filter(|(part, _)| is_of(*part))
-            .map(|(_, sample)| *sample)
-            .collect();
-        if samples.is_empty() {
-            let at = cause.culprit.frame.map(|frame| symbols.kernel_name(frame));
-            let last = at.map_or(String::new(), |name| format!(";{}{KERNEL}", clean(&name)));
-            stacks.push((format!("{head}{last}"), cause.time_ns.ns()));
-            continue;
-        }
-        let shares = shares(cause.time_ns.ns(), samples.len() as u64);
-        for (sample, time) in samples.into_iter().zip(shares) {
-            stacks.push((format!("{head}{}", chain(sample, symbols)), time));
-        }
-    }
-    stacks
-}
-
-/// `whole` in `count` parts that add up to it.
-fn shares(whole: u64, count: u64) -> impl Iterator<Item = u64> {
-    (0..count).map(move |at| whole / count + u64::from(at < whole % count))
-}
-
-/// Class and culprit, without the place that the chain shows.
-fn head(cause: &Cause, symbols: &Symbols) -> String {
-    let culprit = Culprit {
-        frame: None,
-        ..cause.culprit.clone()
-    };
-    match words::who(&culprit, symbols) {
-        Some(who) => format!("{};{}{WHO}", cause.class, clean(&who)),
-        None => cause.class.to_string(),
-    }
-}
-
-/// The call chain, outermost first. Functions without a name are told by
-/// their module only, because each address of them would be a tower of its own.
-fn chain(sample: &StackSample, symbols: &Symbols) -> String {
-    let known = symbols.user.get(&sample.process);
-    let user = sample.user.iter().rev().map(|&at| {
-        let symbol = known.and_then(|all| all.get(&at));
-        named(symbol, || symbols.user_name(sample.process, at), USER)
-    });
-    let kernel = sample.kernel.iter().rev().map(|&at| {
-        let symbol = symbols.kernel.get(&at);
-        named(symbol, || symbols.kernel_name(at), KERNEL)
-    });
-    let mut frames: Vec<String> = user.chain(kernel).collect();
-    frames.dedup();
-    frames.concat()
-}
-
-fn named(symbol: Option<&Symbol>, name: impl Fn() -> String, mark: &str) -> String {
-    let text = match symbol {
-        Some(Symbol { name: Some(_), .. }) => name(),
-        Some(Symbol {
-            module: Some(module),
-            ..
-        }) => format!("[{module}]"),
-        _ => "[not known]".into(),
-    };
-    format!(";{}{mark}", clean(&text))
+/// A stack as the drawing reads it: names by `;`, each marked with its colour.
+fn written(stack: &[Frame]) -> String {
+    let names: Vec<String> = stack
+        .iter()
+        .map(|frame| {
+            let mark = match frame.level {
+                Level::Class => "",
+                Level::Who => WHO,
+                Level::User => USER,
+                Level::Kernel => KERNEL,
+            };
+            format!("{}{mark}", clean(&frame.name))
+        })
+        .collect();
+    names.join(";")
 }
 
 /// A name without the characters that separate names and lines.
@@ -205,21 +143,6 @@ mod tests {
             shortfalls: Vec::new(),
         };
         flame(&late, service)
-    }
-
-    #[test]
-    fn the_stacks_of_an_episode_add_up_to_its_latency() {
-        let (late, line, notes) = (episode(1), manifest().lines[0], notes());
-        let explanation = laggard_analyze::causes::explain(&late, line.service, line.route);
-
-        let stacks = stacks_of(&late, &explanation, &notes.symbols);
-
-        let sum: u64 = stacks.iter().map(|(_, time)| time).sum();
-        assert_eq!(sum, late.latency().ns());
-        let hog = stacks
-            .iter()
-            .find(|(stack, _)| stack == "higher-priority thread;hog_[i];spin [hog]_[j]");
-        assert!(hog.is_some_and(|(_, ns)| *ns > 900_000), "{stacks:?}");
     }
 
     #[test]

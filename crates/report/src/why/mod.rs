@@ -4,6 +4,7 @@ pub(crate) mod episode;
 mod flame;
 mod perfetto;
 mod rhythms;
+pub(crate) mod stacks;
 mod table4;
 mod text;
 mod watched;
