@@ -8,6 +8,7 @@ pub mod fake;
 pub mod host;
 pub mod linux;
 mod names;
+mod own;
 mod probe;
 mod symbols;
 mod timeline;

@@ -7,8 +7,9 @@
 use std::fs;
 
 use blazesym::symbolize::{Input, Symbolizer};
-use laggard_model::{Activity, Address, Culprit, Symbols};
+use laggard_model::{Activity, Address, Culprit, Symbols, Tid};
 
+use crate::own::OwnThreads;
 use crate::symbols::{devices_of, running_kernel, symbol, unknown};
 
 /// Names of kernel functions and interrupts.
@@ -16,6 +17,7 @@ use crate::symbols::{devices_of, running_kernel, symbol, unknown};
 pub struct LiveNames {
     symbolizer: Symbolizer,
     symbols: Symbols,
+    own: OwnThreads,
 }
 
 impl LiveNames {
@@ -25,6 +27,7 @@ impl LiveNames {
         let mut names = Self {
             symbolizer: Symbolizer::builder().enable_code_info(false).build(),
             symbols: Symbols::default(),
+            own: OwnThreads::default(),
         };
         // The first look-up reads the tables.
         names.look_up(Address(u64::MAX));
@@ -58,6 +61,14 @@ impl LiveNames {
             activity
         {
             self.learn_stack(&[function]);
+        }
+    }
+
+    /// Looks whether a thread is one of ours.
+    pub fn learn_thread(&mut self, tid: Tid) {
+        self.own.note(tid);
+        if self.own.threads().contains(&tid) {
+            self.symbols.own_threads.insert(tid);
         }
     }
 

@@ -17,6 +17,7 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use laggard_model::{Activity, Address, Evidence, Happening, Symbol, Symbols};
 
 use crate::linux::Identity;
+use crate::own::OwnThreads;
 
 /// More addresses than this of one kind are not looked up; the count of those
 /// is bounded by the episodes, which are.
@@ -75,6 +76,7 @@ pub struct SymbolBook {
     /// Known where the kernel takes BPF programs, without which there are no
     /// stacks either.
     own: Option<Identity>,
+    threads: OwnThreads,
 }
 
 impl Default for SymbolBook {
@@ -86,6 +88,7 @@ impl Default for SymbolBook {
             shared: Shared::default(),
             interrupts: BTreeSet::new(),
             own: Identity::own().ok(),
+            threads: OwnThreads::default(),
         }
     }
 }
@@ -103,6 +106,7 @@ impl SymbolBook {
                 Happening::Begin(Activity::Irq(number)) => {
                     self.interrupts.insert(number);
                 }
+                Happening::Switch { tid, .. } => self.threads.note(tid),
                 _ => {}
             }
         }
@@ -163,6 +167,7 @@ impl SymbolBook {
             kernel: self.resolve_kernel(),
             user: self.resolve_users(),
             interrupts: self.name_interrupts(),
+            own_threads: self.threads.threads().clone(),
         }
     }
 

@@ -111,6 +111,9 @@ pub struct Culprit {
     pub function: Option<Activity>,
     /// The innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
+    /// Whether the thread is one of the laggard that recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ours: bool,
     /// Why nobody can be named, or what more there is to say: a doubt, a lock.
     pub because: Option<String>,
 }

@@ -1,11 +1,11 @@
 //! Names for addresses, and what is to be known of a recording's episodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, Nanos};
+use crate::{Address, Nanos, Tid};
 
 /// The code at an address, as far as it could be told after the run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -30,6 +30,10 @@ pub struct Symbols {
     pub user: BTreeMap<u32, BTreeMap<Address, Symbol>>,
     /// Interrupts by number: the names of their devices.
     pub interrupts: BTreeMap<u32, String>,
+    /// Threads of the laggard that recorded: what they take is not the machine's
+    /// doing. Empty where that is not known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub own_threads: BTreeSet<Tid>,
 }
 
 impl Symbols {

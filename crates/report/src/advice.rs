@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Trust;
 use crate::duration::count;
 use crate::figures::RecordingReport;
-use crate::remedy::remedy;
+use crate::remedy::{OWN, remedy};
 use crate::sentences::still_waiting;
 use crate::text::percent;
 use crate::why::{self, WhyReport};
@@ -65,7 +65,11 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
 fn of_causes(why: &WhyReport) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     for row in why::leading(&why.causes) {
-        let Some(what) = remedy(row.class) else {
+        let what = match row.is_ours {
+            true => Some(OWN),
+            false => remedy(row.class),
+        };
+        let Some(what) = what else {
             continue;
         };
         if all.iter().all(|known| known.what != what) {
@@ -130,6 +134,7 @@ mod tests {
         CauseRow {
             class,
             who: Some(who.into()),
+            is_ours: false,
             cpus: Vec::new(),
             episodes: 3,
             first_in: 2,

@@ -2,6 +2,10 @@
 
 use laggard_model::CauseClass;
 
+/// What helps where laggard's own threads made its activations late.
+pub(crate) const OWN: &str = "Leave this out of the machine's account, or give laggard less to do: fewer `--services`, \
+     a longer `--period`, or `--episodes off`.";
+
 /// What helps against causes of this class; `None` where nothing does that a
 /// user could do.
 pub(crate) const fn remedy(class: CauseClass) -> Option<&'static str> {

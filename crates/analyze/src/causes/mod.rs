@@ -129,8 +129,18 @@ pub fn explain_named(
     let mut found = explain(episode, service, route);
     fault::name_page_faults(&mut found, episode, symbols);
     doubt::doubt_interrupts(&mut found, episode);
+    mark_ours(&mut found, symbols);
     found.causes = sum(&found.parts);
     found
+}
+
+/// Says which culprits are threads of the laggard that recorded.
+fn mark_ours(found: &mut Explanation, symbols: &Symbols) {
+    for part in &mut found.parts {
+        let thread = part.slice.context.thread.as_ref();
+        part.culprit.is_ours = part.culprit.thread.is_some()
+            && thread.is_some_and(|thread| symbols.own_threads.contains(&thread.tid));
+    }
 }
 
 /// The span in which the whole slice lies.

@@ -72,7 +72,7 @@ pub(super) fn explain(
                 activity: context.softirq().map(|open| open.activity),
                 function: context.function().map(|open| open.activity),
                 frame: sample.kernel.first().copied(),
-                because: None,
+                ..Culprit::default()
             },
         ),
         None => unexplained("nothing was recorded"),

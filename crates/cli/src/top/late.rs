@@ -131,8 +131,10 @@ impl LateFinder {
 
 fn causes(episode: &Episode, line: Line, names: &mut LiveNames) -> Vec<(Nanos, String)> {
     for event in &episode.evidence.events {
-        if let Happening::Begin(activity) = event.what {
-            names.learn_activity(activity);
+        match event.what {
+            Happening::Begin(activity) => names.learn_activity(activity),
+            Happening::Switch { tid, .. } => names.learn_thread(tid),
+            Happening::End(_) => {}
         }
     }
     for sample in &episode.evidence.samples {

@@ -11,9 +11,9 @@ mod watched;
 pub(crate) mod words;
 mod worth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, explain_named, rank};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, Signature, explain_named, rank};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
     Stage, Symbols,
@@ -38,6 +38,8 @@ pub use worth::{Worth, weigh};
 pub const WHY_SCHEMA: u32 = 1;
 /// A cause with less of the episodes' time than this gets no sentence.
 const WORTH_A_SENTENCE: f64 = 0.1;
+/// The same for what laggard itself took.
+const OWN_WORTH_A_SENTENCE: f64 = 0.01;
 
 /// A rhythm is looked for in this many causes, those with most time: the search
 /// costs some 20 ms each. A rare but periodic one can be far from the top.
@@ -103,6 +105,10 @@ pub struct CauseRow {
     pub class: CauseClass,
     /// Who, in words.
     pub who: Option<String>,
+    /// Whether it is a thread of the laggard that recorded, and so not the
+    /// machine's doing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_ours: bool,
     /// On which CPUs.
     pub cpus: Vec<Cpu>,
     /// In how many episodes it took part.
@@ -195,6 +201,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
         |culprit| words::who(culprit, symbols),
     );
     let duration = duration(late.manifest);
+    let ours = ours(&explained, symbols);
     let mut rhythms = Rhythms::new(&explained, symbols);
     let rows: Vec<CauseRow> = ranking
         .causes
@@ -204,6 +211,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
             let row = row(cause, ranking.total, duration);
             let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
             CauseRow {
+                is_ours: ours.contains(&cause.signature),
                 rhythm: found.flatten().map(RhythmRow::from),
                 ..row
             }
@@ -211,6 +219,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
         .collect();
     let mut sentences = watched::still_waiting(late.manifest, service);
     sentences.extend(self::sentences(&rows, ranking.episodes, ranking.largest));
+    sentences.extend(own_share(&rows));
     sentences.extend(watched::sentences(
         late,
         service,
@@ -262,6 +271,33 @@ fn explained<'a>(
         .collect()
 }
 
+/// The causes that are laggard's own threads.
+fn ours(explained: &[(&Episode, Line, Explanation)], symbols: &Symbols) -> BTreeSet<Signature> {
+    let causes = explained.iter().flat_map(|(.., all)| &all.causes);
+    causes
+        .filter(|cause| cause.culprit.is_ours)
+        .map(|cause| Signature {
+            class: cause.class,
+            who: words::who(&cause.culprit, symbols),
+        })
+        .collect()
+}
+
+/// How much of the time laggard itself took, where that is worth a word.
+fn own_share(rows: &[CauseRow]) -> Option<String> {
+    let own = rows.iter().filter(|row| row.is_ours);
+    let (time, share) = own.fold((Nanos::ZERO, 0.0), |(time, share), row| {
+        (time + row.total_ns, share + row.share)
+    });
+    (share >= OWN_WORTH_A_SENTENCE).then(|| {
+        format!(
+            "Of this time, {} ({:.0} %) went to laggard's own threads, which is not the machine's doing.",
+            Unit::Auto.write_nanos(time),
+            share * 100.0
+        )
+    })
+}
+
 #[allow(clippy::cast_precision_loss)]
 fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
@@ -269,6 +305,7 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     CauseRow {
         class: cause.signature.class,
         who: cause.signature.who.clone(),
+        is_ours: false,
         cpus: cause.cpus.clone(),
         episodes: cause.episodes,
         first_in: cause.first_in,

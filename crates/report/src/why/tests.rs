@@ -139,6 +139,50 @@ fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
 }
 
 #[test]
+fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
+    let (manifest, old) = (manifest(), notes());
+    let mut own = notes();
+    own.symbols.own_threads.insert(Tid(95));
+    let mut foreign = episode(1);
+    for event in &mut foreign.evidence.events {
+        if let Happening::Switch {
+            tid: Tid(95), name, ..
+        } = &mut event.what
+        {
+            *name = "laggard/writer".into();
+        }
+    }
+    let said = |one: &Episode, notes: &EpisodeNotes| {
+        why(
+            &Late {
+                path: "r.laggard".into(),
+                manifest: &manifest,
+                episodes: std::slice::from_ref(one),
+                notes,
+                latest: Vec::new(),
+                shortfalls: Vec::new(),
+            },
+            None,
+            3,
+        )
+    };
+
+    let (ours, not_ours) = (said(&episode(1), &own), said(&foreign, &old));
+
+    assert_eq!(ours.causes[0].who.as_deref(), Some("hog (laggard's own)"));
+    assert!(ours.causes[0].is_ours);
+    let told = "1.99 ms (99 %) went to laggard's own threads";
+    assert!(
+        ours.sentences.iter().any(|one| one.contains(told)),
+        "{:?}",
+        ours.sentences
+    );
+    assert_eq!(not_ours.causes[0].who.as_deref(), Some("laggard/writer"));
+    assert!(!not_ours.causes[0].is_ours);
+    assert!(!not_ours.sentences.concat().contains("own"));
+}
+
+#[test]
 fn the_text_shows_causes_losses_and_thresholds() {
     let text = why_text(&report(&[episode(1)], None));
 

@@ -7,6 +7,9 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
+/// Said of a thread of the laggard that recorded.
+const OURS: &str = "laggard's own";
+
 /// An activity in words.
 pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     match activity {
@@ -49,7 +52,10 @@ pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
     words.extend(culprit.activity.map(|one| activity(one, symbols)));
     words.extend(culprit.function.map(|one| activity(one, symbols)));
-    words.extend(culprit.thread.clone());
+    words.extend(culprit.thread.as_ref().map(|name| match culprit.is_ours {
+        true => format!("{name} ({OURS})"),
+        false => name.clone(),
+    }));
     words.extend(
         culprit
             .frame
