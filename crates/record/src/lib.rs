@@ -10,6 +10,7 @@ mod episodes;
 mod error;
 mod figure;
 mod journal;
+mod numbers;
 mod recorder;
 mod recording;
 mod scan;

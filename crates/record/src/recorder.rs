@@ -42,8 +42,10 @@ pub struct Recorder {
     journal: Journal,
     reserve_bytes: usize,
     written_bytes: u64,
-    /// Activations that were given and could not be stored.
+    /// Activations that were given, or were to be given, and are not stored.
     not_written: u64,
+    /// Of these, by line, those that are in no count.
+    lost: Vec<u64>,
     synced_at: Option<Nanos>,
     /// Size of the last manifest, and how much had been written by then.
     last_manifest: (u64, u64),
@@ -95,6 +97,7 @@ impl Recorder {
             reserve_bytes: 0,
             written_bytes: 0,
             not_written: 0,
+            lost: Vec::new(),
             synced_at: None,
             last_manifest: (0, 0),
             counting,
@@ -112,7 +115,10 @@ impl Recorder {
     /// when the disk refuses. Rows that are not stored are counted as lost.
     pub fn append(&mut self, batch: &Batch) -> Result<(), WriteError> {
         if let Err(error) = check(batch, self.manifest.lines.len()) {
-            self.count_lost(batch.len());
+            for line in &batch.line {
+                self.lose_of_line(line.0.into(), 1);
+            }
+            self.own_figures();
             return Err(error);
         }
         let Some(counting) = &mut self.counting else {
@@ -133,7 +139,7 @@ impl Recorder {
             match self.journal.append(rows.clone().map(|row| batch.get(row))) {
                 Ok(bytes) => self.written_bytes += bytes,
                 Err(error) => {
-                    self.count_lost(batch.len() - stored);
+                    self.count_lost(batch, stored..batch.len());
                     return Err(error);
                 }
             }
@@ -142,7 +148,7 @@ impl Recorder {
             if self.open.len() >= SEGMENT_ROWS
                 && let Err(error) = self.close_segment()
             {
-                self.count_lost(batch.len() - stored);
+                self.count_lost(batch, stored..batch.len());
                 return Err(error);
             }
         }
@@ -171,10 +177,40 @@ impl Recorder {
         self.manifest.schema = SCHEMA_VERSION;
         self.manifest.cost.written_bytes = self.written_bytes;
         self.manifest.losses.not_written = self.not_written;
+        let lines = self.manifest.lines.len();
+        self.manifest.counts.resize(lines, LineCount::default());
+        for (count, &lost) in self.manifest.counts.iter_mut().zip(&self.lost) {
+            count.lost = lost;
+        }
     }
 
-    fn count_lost(&mut self, rows: usize) {
-        self.not_written += rows as u64;
+    /// Counts activations that were to be added and were not, for want of
+    /// time or memory: by line, as many as there are.
+    pub fn lose(&mut self, activations: &[u64]) {
+        for (line, &count) in activations.iter().enumerate() {
+            self.lose_of_line(line, count);
+        }
+        self.own_figures();
+    }
+
+    fn lose_of_line(&mut self, line: usize, count: u64) {
+        self.not_written += count;
+        if line < self.manifest.lines.len() {
+            let lines = self.lost.len().max(line + 1);
+            self.lost.resize(lines, 0);
+            self.lost[line] += count;
+        }
+    }
+
+    /// Counts rows of a batch that could not be stored. Of a tail, the histograms
+    /// have them all the same.
+    fn count_lost(&mut self, batch: &Batch, rows: std::ops::Range<usize>) {
+        for row in rows {
+            match &self.counting {
+                None => self.lose_of_line(batch.line[row].0.into(), 1),
+                Some(_) => self.not_written += 1,
+            }
+        }
         self.own_figures();
     }
 

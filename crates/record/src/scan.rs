@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use laggard_model::{Batch, Gather};
+use laggard_model::{Batch, Gather, Keep};
 
 use crate::Shortfall;
+use crate::numbers::Numbers;
 use crate::recording::{Recording, read_bounded};
 use crate::segment::{SegmentReader, Wanted, in_batches};
 use crate::table::Damage;
@@ -36,12 +37,22 @@ impl Recording {
     /// depend on how many threads there are, nor on how fast each is.
     ///
     /// Batches of a damaged file that came before the damage may be in it.
+    ///
+    /// Every gap in a line's numbers is set against the losses that were
+    /// written down; what they do not explain is a shortfall.
     pub fn gather<G: Gather>(
         &self,
         threads: NonZeroUsize,
         wanted: Wanted,
         new: impl Fn() -> G + Sync,
     ) -> (G, Vec<Shortfall>) {
+        let lines = self.manifest.lines.len();
+        // The numbers are wanted for the gaps.
+        let wanted = Wanted {
+            seq: true,
+            ..wanted
+        };
+        let new = || (new(), Numbers::new(lines));
         let parts = threads.get().min(self.segments.len()).max(1);
         let part = |number: usize| {
             let cut = |number| self.segments.len() * number / parts;
@@ -57,7 +68,7 @@ impl Recording {
             }
             (gathered, shortfalls)
         };
-        let (mut all, shortfalls) = std::thread::scope(|scope| {
+        let (mut all, mut shortfalls) = std::thread::scope(|scope| {
             let others: Vec<_> = (1..parts)
                 .map(|number| scope.spawn(move || work(part(number))))
                 .collect();
@@ -75,6 +86,14 @@ impl Recording {
             (all, shortfalls)
         });
         in_batches(&self.open_rows, |batch| all.batch(batch));
+        let (all, numbers) = all;
+        let is_whole = shortfalls.is_empty() && self.shortfalls().iter().all(is_no_end);
+        if is_whole && self.manifest.plan.keep == Keep::All {
+            let rows = numbers.unexplained(&self.manifest);
+            if rows > 0 {
+                shortfalls.push(Shortfall::Unexplained { rows });
+            }
+        }
         (all, shortfalls)
     }
 
@@ -92,6 +111,11 @@ impl Recording {
         }
         Ok(())
     }
+}
+
+/// Whether only the end is missing, which leaves no gap.
+const fn is_no_end(shortfall: &Shortfall) -> bool {
+    matches!(shortfall, Shortfall::NoEnd)
 }
 
 pub(crate) fn damaged(file: &str, damage: &Damage) -> Shortfall {

@@ -34,6 +34,11 @@ pub enum Shortfall {
         /// How many activations are missing.
         rows: u64,
     },
+    /// Numbers of activations are missing that are not among the losses.
+    Unexplained {
+        /// How many.
+        rows: u64,
+    },
     /// A file cannot be used.
     Damaged {
         /// Its name.
@@ -63,6 +68,9 @@ impl Shortfall {
             }
             Self::HistogramsShort { .. } => {
                 "restore histograms-*.parquet from a copy; the figures leave these activations out"
+            }
+            Self::Unexplained { .. } => {
+                "the figures leave them out and may hide late ones; restore the samples from a copy, or record again"
             }
             Self::Gone { .. } => {
                 "restore the file from a copy; the figures leave its activations out"
@@ -96,6 +104,10 @@ impl fmt::Display for Shortfall {
             Self::HistogramsShort { rows } => {
                 write!(f, "{rows} activations are missing from the histograms")
             }
+            Self::Unexplained { rows } => write!(
+                f,
+                "{rows} activations are missing that the recording does not count as lost"
+            ),
             Self::Damaged { file, reason } => write!(f, "`{file}` is damaged: {reason}"),
             Self::ManifestFromStart { reason } => write!(
                 f,
@@ -112,6 +124,7 @@ impl From<&Shortfall> for Caveat {
             Shortfall::JournalGone
             | Shortfall::Gone { .. }
             | Shortfall::HistogramsShort { .. }
+            | Shortfall::Unexplained { .. }
             | Shortfall::Damaged { .. }
             | Shortfall::ManifestFromStart { .. } => CaveatKind::Losses,
         };

@@ -116,6 +116,39 @@ fn any_number_of_threads_sees_every_row_once_in_the_same_order() {
 }
 
 #[test]
+fn a_gap_that_no_loss_explains_is_said() {
+    /// Counts nothing.
+    struct Nothing;
+    impl Gather for Nothing {
+        fn batch(&mut self, _: &Batch) {}
+        fn join(&mut self, _: Self) {}
+    }
+    let with_lost = |lost: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+        let mut whole = Rows::new(5);
+        let mut batch = Batch::default();
+        for _ in 0..70_000 {
+            let row = whole.one();
+            // Line 1 lacks eleven in the middle.
+            if row.line != LineId(1) || !(9_000..9_011).contains(&row.seq) {
+                batch.push(&row);
+            }
+        }
+        recorder.append(&batch).unwrap();
+        recorder.lose(&[0, lost]);
+        recorder.finish(State::Complete).unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        let wanted = Wanted::default();
+        recording.gather(NonZeroUsize::MIN, wanted, || Nothing).1
+    };
+
+    assert_eq!(with_lost(11), []);
+    assert_eq!(with_lost(4), [Shortfall::Unexplained { rows: 7 }]);
+    assert_eq!(with_lost(0), [Shortfall::Unexplained { rows: 11 }]);
+}
+
+#[test]
 fn only_the_wanted_columns_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();

@@ -1,6 +1,7 @@
 //! The recording that a run writes, from its start or from a later moment.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use laggard_model::{Batch, Losses, Manifest, Nanos, OwnCost};
@@ -48,10 +49,15 @@ impl Keeper {
     }
 
     /// Has a batch and the losses so far written; see [`Writer::keep`].
-    pub(super) fn keep(&mut self, batch: Batch, losses: Losses, now: Nanos) -> bool {
+    pub(super) fn keep(&mut self, batch: Arc<Batch>, losses: Losses, now: Nanos) -> bool {
         let batch = from(batch, self.start);
         let losses = losses.since(&self.before.0);
         self.writer.keep(batch, losses, now)
+    }
+
+    /// How many activations were dropped so far because the disk is slow.
+    pub(super) const fn dropped(&self) -> u64 {
+        self.writer.dropped()
     }
 
     /// Waits until all is written. The recorder's last manifest is not, yet.
@@ -70,7 +76,7 @@ impl Keeper {
 }
 
 /// The activations of `batch` that were due at `start` or later.
-fn from(batch: Batch, start: Nanos) -> Batch {
+fn from(batch: Arc<Batch>, start: Nanos) -> Arc<Batch> {
     if batch.expiry_ns.iter().all(|&expiry| expiry >= start.ns()) {
         return batch;
     }
@@ -79,7 +85,7 @@ fn from(batch: Batch, start: Nanos) -> Batch {
         .iter()
         .filter(|activation| activation.expiry >= start)
         .for_each(|activation| rest.push(&activation));
-    rest
+    Arc::new(rest)
 }
 
 #[cfg(test)]
@@ -102,7 +108,7 @@ mod tests {
             });
         }
 
-        let rest = from(batch, Nanos::from_ms(3));
+        let rest = from(Arc::new(batch), Nanos::from_ms(3));
 
         assert_eq!(rest.seq, [3, 4]);
     }

@@ -1,11 +1,14 @@
 //! One run: from the first activation to the end of measuring.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_measure::Probe;
-use laggard_model::{Batch, Caveat, CaveatKind, Manifest, Nanos, OwnCost, ProgramCost, State};
+use laggard_model::{
+    Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
+};
 use laggard_record::Recorder;
 
 use super::beginning;
@@ -50,8 +53,7 @@ impl Session<'_> {
         let end_ns = self.probe.now();
         self.probe.stop();
         let last = match &end {
-            // The disk has refused already; a second refusal says no more.
-            End::Failed(_) | End::NotWritten => Ok(()),
+            End::Failed(_) => Ok(()),
             _ => self.look(end_ns).map(|_| ()),
         };
         self.onlooker.end();
@@ -152,7 +154,16 @@ impl Session<'_> {
             Some(watch) => watch.observe(&batch, now)?,
             None => Vec::new(),
         };
-        let losses = self.probe.losses();
+        let batch = Arc::new(batch);
+        let mut losses = self.probe.losses();
+        let goes_on = match &mut self.keeper {
+            Some(keeper) => {
+                let goes_on = keeper.keep(batch.clone(), losses, now);
+                losses.add(LossReason::NotWritten, keeper.dropped());
+                goes_on
+            }
+            None => true,
+        };
         let wish = self.onlooker.observe(&News {
             batch: &batch,
             late: &late,
@@ -161,10 +172,6 @@ impl Session<'_> {
             losses,
             cost: &|| cost(self.probe, self.watch.as_ref()),
         })?;
-        let goes_on = match &mut self.keeper {
-            Some(keeper) => keeper.keep(batch, losses, now),
-            None => true,
-        };
         Ok((goes_on, wish))
     }
 

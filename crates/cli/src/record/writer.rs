@@ -3,59 +3,114 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use laggard_measure::linux;
-use laggard_model::{Batch, LossReason, Losses, Nanos};
+use laggard_model::{Backend, Batch, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
-/// Rows that may wait for the disk; about 50 MB. More are lost, and counted.
-const MOST_WAITING: usize = 500_000;
+/// Memory that rows may take while they wait for the disk: a sixteenth of
+/// what is free, within these. About 90 bytes a row: 48 MiB are 50 s of the
+/// services and period that two CPUs have by default, 1 GiB a minute of 32.
+const LEAST_WAITING: usize = 48 << 20;
+const MOST_WAITING: usize = 1 << 30;
+const SHARE_OF_FREE: usize = 16;
 
 /// What has come since the last look at the probe.
 struct Look {
-    batch: Batch,
+    batch: Arc<Batch>,
     losses: Losses,
+    /// By line: rows for which there was no room before these.
+    dropped: Vec<u64>,
     now: Nanos,
+}
+
+/// What both threads know.
+#[derive(Default)]
+struct Shared {
+    /// Bytes of rows that wait.
+    waiting: AtomicUsize,
+    has_failed: AtomicBool,
 }
 
 /// A recorder that is written to by a thread.
 pub(super) struct Writer {
     looks: Sender<Look>,
     thread: JoinHandle<(Recorder, Result<(), WriteError>)>,
-    waiting: Arc<AtomicUsize>,
-    lost: u64,
+    shared: Arc<Shared>,
+    /// Bytes of rows that may wait.
+    room: usize,
+    /// Time is virtual: measuring can wait for the disk.
+    can_wait: bool,
+    /// Rows for which there was no room, by line, that the recorder does not
+    /// know of; and all there were.
+    dropped: Vec<u64>,
+    all_dropped: u64,
 }
 
 impl Writer {
     /// Hands the recorder to a thread.
     pub(super) fn start(recorder: Recorder) -> io::Result<Self> {
+        Self::with(recorder, room(), || ())
+    }
+
+    /// With room for so many bytes; `disk` is called before each write.
+    fn with(
+        recorder: Recorder,
+        room: usize,
+        disk: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
         let (looks, taken) = channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let shared = waiting.clone();
+        let shared = Arc::new(Shared::default());
+        let theirs = shared.clone();
+        let can_wait = recorder.manifest().backend == Backend::Fake;
         let thread = std::thread::Builder::new()
             .name("laggard/writer".into())
-            .spawn(move || write(recorder, &taken, &shared))?;
+            .spawn(move || write(recorder, &taken, &theirs, disk))?;
         Ok(Self {
             looks,
             thread,
-            waiting,
-            lost: 0,
+            shared,
+            room,
+            can_wait,
+            dropped: Vec::new(),
+            all_dropped: 0,
         })
     }
 
-    /// Has `batch` and the probe's losses so far written. Returns whether the
-    /// thread still writes; [`Writer::finish`] says why not.
-    pub(super) fn keep(&mut self, batch: Batch, losses: Losses, now: Nanos) -> bool {
-        let rows = batch.len();
-        if self.waiting.load(Ordering::Relaxed) + rows > MOST_WAITING {
-            self.lost += rows as u64;
-            return !self.thread.is_finished();
+    /// Has `batch` and the probe's losses so far written. Where too much waits
+    /// for the disk already, the batch is dropped and counted, by line; in
+    /// virtual time, waits. Returns whether the thread still writes;
+    /// [`Writer::finish`] says why not.
+    pub(super) fn keep(&mut self, batch: Arc<Batch>, losses: Losses, now: Nanos) -> bool {
+        let bytes = bytes_of(&batch);
+        while self.can_wait && self.is_full(bytes) && self.is_writing() {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        self.waiting.fetch_add(rows, Ordering::Relaxed);
-        self.looks.send(Look { batch, losses, now }).is_ok()
+        if self.is_full(bytes) {
+            self.drop_rows(&batch);
+            return self.is_writing();
+        }
+        self.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let dropped = std::mem::take(&mut self.dropped);
+        let look = Look {
+            batch,
+            losses,
+            dropped,
+            now,
+        };
+        match self.looks.send(look) {
+            Ok(()) => self.is_writing(),
+            // The thread panicked; finishing passes that on.
+            Err(_) => false,
+        }
+    }
+
+    /// How many rows were dropped so far because the disk is slow.
+    pub(super) const fn dropped(&self) -> u64 {
+        self.all_dropped
     }
 
     /// Waits until all is written, or has failed.
@@ -63,33 +118,100 @@ impl Writer {
         drop(self.looks);
         match self.thread.join() {
             Ok((mut recorder, result)) => {
-                recorder.update(|manifest| {
-                    manifest.losses.add(LossReason::NotWritten, self.lost);
-                });
+                recorder.lose(&self.dropped);
                 (recorder, result)
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
+
+    /// Whether rows of so many bytes would be too many. A batch that finds
+    /// nothing before it always has room.
+    fn is_full(&self, bytes: usize) -> bool {
+        let waiting = self.shared.waiting.load(Ordering::Relaxed);
+        waiting > 0 && waiting + bytes > self.room
+    }
+
+    fn is_writing(&self) -> bool {
+        !self.shared.has_failed.load(Ordering::Relaxed) && !self.thread.is_finished()
+    }
+
+    fn drop_rows(&mut self, batch: &Batch) {
+        self.all_dropped += batch.len() as u64;
+        count_lines(&mut self.dropped, batch);
+    }
 }
 
+/// Writes until nothing more comes. Once the disk has refused, what comes is
+/// counted as lost.
 fn write(
     mut recorder: Recorder,
     looks: &Receiver<Look>,
-    waiting: &AtomicUsize,
+    shared: &Shared,
+    mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
-    linux::take_usual_share();
-    while let Ok(Look { batch, losses, now }) = looks.recv() {
-        waiting.fetch_sub(batch.len(), Ordering::Relaxed);
-        let written = recorder.append(&batch).and_then(|()| {
+    let mut written = Ok(());
+    while let Ok(look) = looks.recv() {
+        let Look {
+            batch,
+            losses,
+            dropped,
+            now,
+        } = look;
+        recorder.lose(&dropped);
+        if written.is_err() {
+            let mut lost = Vec::new();
+            count_lines(&mut lost, &batch);
+            recorder.lose(&lost);
+            continue;
+        }
+        disk();
+        written = recorder.append(&batch).and_then(|()| {
             recorder.update(|manifest| manifest.losses = with_unwritten(losses, manifest.losses));
             recorder.flush(now)
         });
         if written.is_err() {
-            return (recorder, written);
+            shared.has_failed.store(true, Ordering::Relaxed);
         }
+        shared
+            .waiting
+            .fetch_sub(bytes_of(&batch), Ordering::Relaxed);
     }
-    (recorder, Ok(()))
+    (recorder, written)
+}
+
+fn count_lines(counts: &mut Vec<u64>, batch: &Batch) {
+    for line in &batch.line {
+        let line = usize::from(line.0);
+        if line >= counts.len() {
+            counts.resize(line + 1, 0);
+        }
+        counts[line] += 1;
+    }
+}
+
+/// Memory that a batch's rows take.
+fn bytes_of(batch: &Batch) -> usize {
+    let steps: usize = batch.step_ns.iter().map(|step| step.len() * 8).sum();
+    steps + batch.len() * (2 + 8 + 8 + 1 + 1)
+}
+
+/// How much memory rows may take while they wait.
+fn room() -> usize {
+    let free = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| free_in(&text));
+    let share = free.unwrap_or_default() / SHARE_OF_FREE;
+    share.clamp(LEAST_WAITING, MOST_WAITING)
+}
+
+/// Free memory, bytes, in the text of `/proc/meminfo`.
+fn free_in(text: &str) -> Option<usize> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: usize = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1_024)
 }
 
 /// The probe's losses with the recorder's own.
@@ -97,5 +219,141 @@ pub(super) const fn with_unwritten(probe: Losses, recorder: Losses) -> Losses {
     Losses {
         not_written: recorder.not_written,
         ..probe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use laggard_model::{
+        Activation, Clock, Cpu, Keep, Line, LineId, Manifest, Plan, Route, STAGES, Service, Stage,
+        State,
+    };
+    use laggard_record::Recording;
+
+    use super::*;
+
+    fn manifest(backend: Backend) -> Manifest {
+        let plan = Plan {
+            period_ns: Nanos::from_ms(1),
+            dither: false,
+            seed: 0,
+            duration_ns: None,
+            threshold_ns: Nanos::from_ms(1),
+            keep: Keep::All,
+            held_awake: false,
+            stages: None,
+        };
+        let line = |cpu| Line {
+            cpu: Cpu(cpu),
+            service: Service::Other,
+            route: Route::Direct,
+        };
+        let clock = Clock::monotonic(Nanos::ZERO, "then");
+        Manifest::new(backend, plan, clock, vec![line(0), line(1)])
+    }
+
+    /// Rows of line 1, and one of line 0.
+    fn batch(number: u64) -> Arc<Batch> {
+        let mut batch = Batch::default();
+        for row in 0..100 {
+            let mut one = Activation {
+                line: LineId(u16::from(row > 0)),
+                seq: number * 100 + row,
+                expiry: Nanos::from_ms(number * 100 + row),
+                missed: false,
+                censored: false,
+                steps: [None; STAGES.len()],
+            };
+            one.steps[Stage::User.index()] = Some(Nanos::from_us(5));
+            batch.push(&one);
+        }
+        Arc::new(batch)
+    }
+
+    /// A writer with room for three batches, whose disk stands still until
+    /// something is sent, or the sender is dropped.
+    fn stalled(dir: &Path, backend: Backend) -> (Writer, Sender<()>) {
+        let recorder = Recorder::create(dir, manifest(backend)).unwrap();
+        let (go, wait) = channel();
+        let disk = move || {
+            let _ = wait.recv();
+        };
+        let room = 3 * bytes_of(&batch(0));
+        (Writer::with(recorder, room, disk).unwrap(), go)
+    }
+
+    #[test]
+    fn rows_that_a_slow_disk_cost_are_counted_by_line_and_known_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let (mut writer, go) = stalled(&dir, Backend::Bpf);
+
+        for number in 0..10 {
+            assert!(writer.keep(batch(number), Losses::default(), Nanos::ZERO));
+        }
+        let dropped = writer.dropped();
+        drop(go);
+        let (recorder, _) = writer.finish();
+        recorder.finish(State::Complete).unwrap();
+
+        let recording = Recording::open(&dir).unwrap();
+        let manifest = recording.manifest();
+        let counts = &manifest.counts;
+        assert_eq!(dropped, 700);
+        assert_eq!(manifest.losses.not_written, 700);
+        assert_eq!((counts[0].served, counts[0].lost), (3, 7));
+        assert_eq!((counts[1].served, counts[1].lost), (297, 693));
+    }
+
+    #[test]
+    fn in_virtual_time_measuring_waits_for_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let (mut writer, go) = stalled(&dir, Backend::Fake);
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(go);
+        });
+
+        for number in 0..10 {
+            assert!(writer.keep(batch(number), Losses::default(), Nanos::ZERO));
+        }
+        other.join().unwrap();
+        let (recorder, _) = writer.finish();
+        let manifest = recorder.finish(State::Complete).unwrap();
+
+        assert_eq!(manifest.losses.not_written, 0);
+        assert_eq!(manifest.counts[1].served, 990);
+    }
+
+    #[test]
+    fn what_came_after_the_disk_refused_is_counted_as_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let recorder = Recorder::create(&dir, manifest(Backend::Bpf)).unwrap();
+        // A folder in the place of the part: the first flush is refused.
+        std::fs::create_dir(dir.join(".manifest.json.part")).unwrap();
+        let mut writer = Writer::with(recorder, MOST_WAITING, || ()).unwrap();
+
+        for number in 0..10 {
+            writer.keep(batch(number), Losses::default(), Nanos::ZERO);
+        }
+        let (recorder, result) = writer.finish();
+
+        let manifest = recorder.manifest();
+        assert!(result.is_err());
+        assert_eq!(manifest.losses.not_written, 900);
+        assert_eq!(manifest.counts[1].lost, 891);
+    }
+
+    #[test]
+    fn free_memory_is_read_in_bytes() {
+        let text = "MemTotal:  16000 kB\nMemFree: 1 kB\nMemAvailable:   12000 kB\n";
+
+        assert_eq!(free_in(text), Some(12_000 << 10));
+        assert_eq!(free_in(""), None);
+        assert!((LEAST_WAITING..=MOST_WAITING).contains(&room()));
     }
 }
