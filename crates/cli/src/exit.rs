@@ -41,6 +41,18 @@ pub(crate) fn survive_file_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
+/// Without the numbers that the system gives its errors: they follow the words
+/// for them.
+fn in_words(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut words = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (_, rest) = part.split_once(')').unwrap_or_default();
+        words += rest;
+    }
+    words
+}
+
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
@@ -49,10 +61,14 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Untrustworthy) => ExitCode::from(3),
         Ok(Outcome::Command(code)) => ExitCode::from(code),
         Err(err) => {
-            eprintln!("laggard: {err:#}");
+            eprintln!("laggard: {}", in_words(&format!("{err:#}")));
             let unmet = matches!(
                 err.downcast_ref(),
-                Some(ProbeError::Service { .. } | ProbeError::NoService)
+                Some(
+                    ProbeError::Service { .. }
+                        | ProbeError::NoService
+                        | ProbeError::Unaffordable(_)
+                )
             ) || matches!(
                 err.downcast_ref(),
                 Some(
@@ -67,5 +83,17 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
                 );
             ExitCode::from(if unmet { 1 } else { 2 })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_in_words() {
+        let told = in_words("open `x`: No such file or directory (os error 2); check (it)");
+
+        assert_eq!(told, "open `x`: No such file or directory; check (it)");
     }
 }

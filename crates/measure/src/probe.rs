@@ -60,6 +60,23 @@ pub enum ProbeError {
     /// A chosen CPU cannot be used.
     #[error("CPU {0} is not online; choose from {1}")]
     NoCpu(u32, CpuList),
+    /// A chosen CPU is outside of this process's set of CPUs.
+    #[error(
+        "CPU {0} is outside of this process's set of CPUs (cpuset, as of a container); choose from {1}, or run outside of it"
+    )]
+    ForbiddenCpu(u32, CpuList),
+    /// This process may not have as many files open as it takes.
+    #[error(
+        "measuring {cpus} CPUs takes about {needed} open files, and this process may have {limit}; raise the hard limit (`ulimit -Hn`, LimitNOFILE= of a service), or choose fewer CPUs or services"
+    )]
+    Descriptors {
+        /// How many CPUs.
+        cpus: usize,
+        /// How many files, about.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
     /// Too many services for one CPU.
     #[error("{0} lines on one CPU are more than {1}; ask for fewer services")]
     TooManyLines(usize, usize),
@@ -74,6 +91,9 @@ pub enum ProbeError {
     /// The period cannot be kept.
     #[error("a period of {0} is out of range; use {1} to {2}")]
     Period(Nanos, Nanos, Nanos),
+    /// Measuring as asked would take too much of the machine.
+    #[error("{0}")]
+    Unaffordable(String),
     /// A call to the operating system failed.
     #[error("cannot {action}{}; {remedy}", .source.as_ref().map(|err| format!(": {err}")).unwrap_or_default())]
     System {
@@ -113,6 +133,18 @@ pub trait Probe {
     /// # Errors
     /// When a measuring thread or program cannot be started.
     fn start(&mut self) -> Result<Nanos, ProbeError>;
+
+    /// What measuring as asked takes, as it was tried out by `start`: a share of
+    /// the time of the CPUs that it measures, 0 to 1. `None`: not known.
+    fn price(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether measuring has ended by itself, because it took so much that what
+    /// came could not be collected.
+    fn has_given_up(&self) -> bool {
+        false
+    }
 
     /// The time now, by the clock of the activations.
     fn now(&self) -> Nanos;

@@ -242,6 +242,18 @@ impl Recorder {
         Ok(())
     }
 
+    /// Takes the recording away again: it never began.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn discard(self) -> Result<(), WriteError> {
+        for name in [disk::MANIFEST, disk::MANIFEST_START, disk::RESERVE] {
+            remove(&self.dir.join(name))?;
+        }
+        remove(self.journal.path())?;
+        fs::remove_dir(&self.dir).map_err(|error| WriteError::io(&self.dir, error))
+    }
+
     /// Ends the recording.
     ///
     /// # Errors

@@ -33,4 +33,4 @@ pub use figures::{
     Waiting, line_name, named_losses,
 };
 pub use markdown::markdown;
-pub use trust::{Case, Judgement, Trust, judge};
+pub use trust::{COST_TOO_MUCH, Case, Judgement, Trust, judge};

@@ -4,6 +4,7 @@ use std::io;
 
 use laggard_model::{Cpu, CpuList};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
 /// A thread's scheduling policy.
@@ -48,6 +49,29 @@ pub(crate) fn on_cpu<T>(cpu: Cpu, work: impl FnOnce() -> T) -> io::Result<T> {
     let done = work();
     sched_setaffinity(own, &before)?;
     Ok(done)
+}
+
+/// Sets the soft limit on open files of another process, and of what it starts
+/// from then on.
+pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let limit = libc::rlimit {
+        rlim_cur: most.min(hard),
+        rlim_max: hard,
+    };
+    // SAFETY: `limit` is valid for reads; the old limit is not asked for.
+    let done = unsafe {
+        libc::prlimit(
+            pid.cast_signed(),
+            libc::RLIMIT_NOFILE,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Lets timers of the calling thread expire when they were programmed to. The

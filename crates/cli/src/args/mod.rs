@@ -126,7 +126,8 @@ pub(crate) struct RecordArgs {
     /// How long [default: 30s, or until the command after `--` ends]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
-    /// CPUs to measure, as in `0-3,6` [default: all online]
+    /// CPUs to measure, as in `0-3,6` [default: all online that this process
+    /// may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure; those named must all be possible
@@ -380,7 +381,8 @@ pub(crate) struct ReportArgs {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Exit code 0 when a full recording is possible, 1 when not.")]
 pub(crate) struct DoctorArgs {
-    /// CPUs that are to be measured [default: all online]
+    /// CPUs that are to be measured [default: all online that this process may
+    /// use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
 }

@@ -65,7 +65,7 @@ fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     let host = host::identify(&files);
     let cpus = probe.lines().iter().map(|line| line.cpu).collect();
     let services: Vec<Service> = probe.lines().iter().map(|line| line.service).collect();
-    let mut caveats = host::caveats(&host, &Rights::read(&files), &cpus, &services);
+    let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &services);
     caveats.extend(linux::inherited());
     (host, caveats)
 }

@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
+use laggard_measure::linux;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
 use laggard_workload::load::{Launch, LoadProcess, Output};
 
@@ -63,6 +64,7 @@ impl Meanwhile {
                 failure: None,
             });
         };
+        let launch = launch.open_files(linux::usual_descriptors());
         let launch = match &args.load_cpus {
             Some(cpus) => launch.cpus(cpus.clone()),
             None => launch,

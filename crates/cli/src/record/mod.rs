@@ -5,6 +5,7 @@ mod episodes;
 mod keeper;
 mod meanwhile;
 mod onlooker;
+mod price;
 mod progress;
 mod session;
 mod setup;

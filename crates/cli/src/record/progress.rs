@@ -72,9 +72,12 @@ impl Onlooker for Progress {
         Ok(Wish::GoOn)
     }
 
-    /// Above the bar.
+    /// Above the bar, if there is one.
     fn say(&mut self, text: &str) {
-        self.bar.println(text);
+        match self.bar.is_hidden() {
+            true => eprintln!("laggard: {text}"),
+            false => self.bar.println(text),
+        }
     }
 
     fn end(&mut self) {

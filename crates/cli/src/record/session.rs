@@ -35,6 +35,8 @@ pub(super) struct Session<'a> {
 enum End {
     Complete,
     Interrupted,
+    /// By the probe: it took too much of the machine.
+    GivenUp,
     Failed(anyhow::Error),
     /// The writer says why.
     NotWritten,
@@ -112,6 +114,11 @@ impl Session<'_> {
             }
             if interrupted.load(Ordering::Relaxed) {
                 return End::Interrupted;
+            }
+            if self.probe.has_given_up() {
+                self.onlooker
+                    .say("measuring took the machine from its own collector, and ended itself");
+                return End::GivenUp;
             }
             match self.meanwhile.has_ended() {
                 Ok(false) => {}
@@ -233,7 +240,7 @@ fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
 fn state_of(end: End) -> (State, Option<anyhow::Error>) {
     match end {
         End::Complete => (State::Complete, None),
-        End::Interrupted => (State::Interrupted, None),
+        End::Interrupted | End::GivenUp => (State::Interrupted, None),
         End::NotWritten => (
             State::Failed {
                 error: "the writer ended early".into(),

@@ -1,13 +1,14 @@
 //! What a run needs before it begins.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
-use laggard_measure::{Probe, Request};
-use laggard_model::{Losses, Manifest, Nanos, OwnCost};
+use laggard_measure::{Probe, ProbeError, Request};
+use laggard_model::{Losses, Manifest, Nanos, OwnCost, Service};
 use laggard_record::Recorder;
 
 use super::DEFAULT_SERVICES;
@@ -16,6 +17,7 @@ use super::episodes::EpisodeWatch;
 use super::keeper::Keeper;
 use super::meanwhile::{Failure, Meanwhile};
 use super::onlooker::Onlooker;
+use super::price::{Price, Verdict};
 use super::session::Session;
 use crate::args::{BackendArg, RecordArgs};
 
@@ -100,7 +102,14 @@ impl<'a> Setup<'a> {
                 .record_into(dir)
                 .context("start the thread that writes episodes")?;
         }
-        let start = self.probe.start()?;
+        let start = match self.begin(onlooker) {
+            Ok(start) => start,
+            Err(err) => {
+                drop(self.watch);
+                recorder.map(Recorder::discard).transpose()?;
+                return Err(err);
+            }
+        };
         // The load works when the first activation can be late by it, not before.
         while self.probe.now() < start {
             let left = start.saturating_sub(self.probe.now());
@@ -135,6 +144,32 @@ impl<'a> Setup<'a> {
     }
 }
 
+impl Setup<'_> {
+    /// Begins to measure, unless that cannot be afforded. Returns when.
+    fn begin(&mut self, onlooker: &mut dyn Onlooker) -> anyhow::Result<Nanos> {
+        let start = self.probe.start()?;
+        let Some(share) = self.probe.price() else {
+            return Ok(start);
+        };
+        let lines = self.probe.lines();
+        let services: BTreeSet<Service> = lines.iter().map(|line| line.service).collect();
+        let price = Price {
+            share,
+            period: self.manifest.plan.period_ns,
+            cpus: lines.iter().map(|line| line.cpu).collect(),
+            services: services.len(),
+        };
+        match price.verdict() {
+            Verdict::Fits => Ok(start),
+            Verdict::Dear(what) => {
+                onlooker.say(&what);
+                Ok(start)
+            }
+            Verdict::Refused(what) => Err(ProbeError::Unaffordable(what).into()),
+        }
+    }
+}
+
 /// What a run leaves.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -156,7 +191,7 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
         BackendArg::User => Wanted::User,
     };
     let request = Request {
-        cpus: args.cpus.clone().unwrap_or_else(linux::online_cpus),
+        cpus: args.cpus.clone().unwrap_or_else(linux::allowed_cpus),
         services: args
             .services
             .clone()

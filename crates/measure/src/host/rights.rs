@@ -1,8 +1,11 @@
 //! What this process may do: the part that belongs to no machine.
 
-use laggard_model::Nanos;
+use std::path::Path;
+
+use laggard_model::{CpuList, Nanos};
 
 use super::Files;
+use crate::linux;
 
 /// Bits of `CapEff` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
@@ -23,10 +26,23 @@ pub struct Rights {
     /// Time that its control group gives real-time threads in each period;
     /// `None` where groups have no such limit.
     pub rt_group: Option<Nanos>,
+    /// CPUs that are online and that it may not use.
+    pub forbidden: CpuList,
+    /// The CPU time that its control groups give it in each period, and that
+    /// period; `None`: all.
+    pub quota: Option<(Nanos, Nanos)>,
 }
 
 impl Rights {
-    /// This process's.
+    /// This process's, on this machine.
+    pub fn of_this_process() -> Self {
+        Self {
+            forbidden: linux::forbidden_cpus(),
+            ..Self::read(&Files::default())
+        }
+    }
+
+    /// This process's, as far as these files tell: not which CPUs it may use.
     pub fn read(files: &Files) -> Self {
         let capabilities = files
             .field("proc/self/status", "CapEff")
@@ -47,6 +63,8 @@ impl Rights {
                 false => limit(files, "Max locked memory").unwrap_or(Some(0)),
             },
             rt_group: rt_group(files),
+            forbidden: CpuList::default(),
+            quota: quota(files),
         }
     }
 }
@@ -74,4 +92,53 @@ fn rt_group(files: &Files) -> Option<Nanos> {
         })
     })?;
     us.try_into().ok().map(Nanos::from_us)
+}
+
+/// The tightest limit on CPU time of this process's control groups and of
+/// those that hold them, of either version.
+fn quota(files: &Files) -> Option<(Nanos, Nanos)> {
+    let groups = files.text("proc/self/cgroup")?;
+    let limits = groups.lines().flat_map(|line| {
+        let (_, rest) = line.split_once(':').unwrap_or_default();
+        let (controllers, group) = rest.split_once(':').unwrap_or_default();
+        let mounts: Vec<String> = match controllers {
+            "" => vec!["sys/fs/cgroup".into(), "sys/fs/cgroup/unified".into()],
+            some if some.split(',').any(|name| name == "cpu") => {
+                vec!["sys/fs/cgroup/cpu".into(), format!("sys/fs/cgroup/{some}")]
+            }
+            _ => Vec::new(),
+        };
+        let group = Path::new(group.trim_start_matches('/'));
+        let folders = mounts.into_iter().flat_map(move |mount| {
+            let above = group.ancestors();
+            above
+                .map(move |group| Path::new(&mount).join(group).display().to_string())
+                .collect::<Vec<_>>()
+        });
+        folders
+            .filter_map(|folder| limit_of_group(files, folder.trim_end_matches('/')))
+            .collect::<Vec<_>>()
+    });
+    let share = |(quota, period): &(Nanos, Nanos)| quota.as_secs_f64() / period.as_secs_f64();
+    limits.min_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+/// The limit of one group: `cpu.max`, or the two files of the first version.
+fn limit_of_group(files: &Files, folder: &str) -> Option<(Nanos, Nanos)> {
+    let pair = match files.text(&format!("{folder}/cpu.max")) {
+        Some(both) => {
+            let (quota, period) = both.split_once(' ')?;
+            // `max` is no number, and no limit.
+            (quota.parse().ok()?, period.parse().ok()?)
+        }
+        // -1 is no limit.
+        None => (
+            files.value(&format!("{folder}/cpu.cfs_quota_us"))?,
+            files.value(&format!("{folder}/cpu.cfs_period_us"))?,
+        ),
+    };
+    let (quota_us, period_us): (i64, i64) = pair;
+    let quota = Nanos::from_us(quota_us.try_into().ok()?);
+    let period = Nanos::from_us(period_us.try_into().ok()?);
+    (period > Nanos::ZERO).then_some((quota, period))
 }

@@ -7,12 +7,15 @@ use std::io;
 use laggard_bpf::object::Refused;
 use laggard_model::Service;
 
-use super::flight::{self, FlightOptions, FlightRecorder};
+use super::descriptors;
+use super::flight::{self, FlightError, FlightOptions, FlightRecorder};
 use super::objects;
 use super::policy;
-use super::probe::may_be_scheduled_as;
+use super::probe::{may_be_scheduled_as, refusal};
 use super::programs::{Extent, Programs};
+use super::reason_of;
 use super::stamps::Stamps;
+use crate::host::{Files, Rights};
 
 /// Something that a full recording uses.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,7 +36,7 @@ pub struct Absence {
     /// What the system said.
     pub reason: String,
     /// What would help.
-    pub remedy: &'static str,
+    pub remedy: String,
 }
 
 const NEEDS_ROOT: &str = "run as root (or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE)";
@@ -42,15 +45,16 @@ const NEEDS_BTF: &str =
 
 /// Tries everything that recording `services` uses.
 pub fn abilities(services: &[Service]) -> Vec<Ability> {
+    descriptors::allow_all();
     let mut all = bpf_abilities(services);
     for &service in services.iter().filter(|service| service.is_thread()) {
         all.push(Ability {
             name: format!("service {service}"),
             gives: "threads of this policy",
             is_needed: true,
-            absence: may_be_scheduled_as(service).err().map(|err| Absence {
-                reason: err.to_string(),
-                remedy: "run as root, or raise the limit with `ulimit -r 99`; in a control group with cpu.rt_runtime_us 0, give it some",
+            absence: may_be_scheduled_as(service).err().map(|err| {
+                let (reason, remedy) = refusal(&err, &Rights::read(&Files::default()));
+                Absence { reason, remedy }
             }),
         });
     }
@@ -59,8 +63,8 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
         gives: "no page faults on measuring threads",
         is_needed: true,
         absence: policy::lock_memory().err().map(|err| Absence {
-            reason: err.to_string(),
-            remedy: "run as root, or `ulimit -l unlimited`",
+            reason: reason_of(&err),
+            remedy: "run as root, or `ulimit -l unlimited`".into(),
         }),
     });
     all.extend(evidence());
@@ -77,7 +81,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         let board = super::probe::board(extent, Some(&programs)).map_err(|err| Refused {
             reason: err.to_string(),
         })?;
-        for &cpu in super::online_cpus().as_slice().iter().take(1) {
+        for &cpu in super::allowed_cpus().as_slice().iter().take(1) {
             programs.try_soft_timers(cpu, &board);
         }
         Ok(programs)
@@ -85,14 +89,14 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     let has_soft_timers = loaded
         .as_ref()
         .is_ok_and(|programs| programs.has_soft_timers);
-    let ability = |object: &str, service: &str, gives, remedy| {
+    let ability = |object: &str, service: &str, gives, remedy: &str| {
         let absence = match &loaded {
             Err(refused) => Some(Absence {
                 reason: refused.reason.clone(),
                 remedy: if nix::unistd::geteuid().is_root() {
-                    NEEDS_BTF
+                    NEEDS_BTF.into()
                 } else {
-                    NEEDS_ROOT
+                    NEEDS_ROOT.into()
                 },
             }),
             Ok(programs) => programs
@@ -101,14 +105,14 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
                 .find(|(name, _)| *name == object)
                 .map(|(_, refused)| Absence {
                     reason: refused.reason.clone(),
-                    remedy,
+                    remedy: remedy.into(),
                 })
                 .or_else(|| {
                     let lacks_softirq =
                         object == objects::WORKER.name && !programs.gives(Service::Softirq);
                     lacks_softirq.then(|| Absence {
                         reason: "nothing starts it without the softirq service".into(),
-                        remedy,
+                        remedy: remedy.into(),
                     })
                 }),
         };
@@ -163,13 +167,13 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
 
 /// Abilities that explain latency rather than measure it.
 fn evidence() -> Vec<Ability> {
-    let optional = |name: &str, gives, result: io::Result<()>, remedy| Ability {
+    let optional = |name: &str, gives, result: io::Result<()>, remedy: &str| Ability {
         name: name.into(),
         gives,
         is_needed: false,
         absence: result.err().map(|err| Absence {
-            reason: err.to_string(),
-            remedy,
+            remedy: remedy_of(&err, nix::unistd::geteuid().is_root(), remedy),
+            reason: reason_of(&err),
         }),
     };
     vec![
@@ -189,12 +193,12 @@ fn evidence() -> Vec<Ability> {
             "cpu-clock",
             "stack samples elsewhere",
             sample_with(SOFTWARE_CPU_CLOCK),
-            "run as root, or set kernel.perf_event_paranoid to -1",
+            "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
         ),
         optional(
             "steal clock",
             "time that the hypervisor took, to the ns",
-            flight::try_steal_clock().map_err(io::Error::other),
+            flight::try_steal_clock().map_err(|refused| not_loaded(refused.reason)),
             "the kernel must count it per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); /proc/stat, in ticks, is used instead",
         ),
         optional(
@@ -212,13 +216,39 @@ fn evidence() -> Vec<Ability> {
     ]
 }
 
+/// What helps against `err`; `otherwise`: where it is not this user who may
+/// not.
+fn remedy_of(err: &io::Error, is_root: bool, otherwise: &str) -> String {
+    match (err.kind(), is_root) {
+        // What the machine has cannot be told before this user may ask.
+        (io::ErrorKind::PermissionDenied, false) => {
+            format!("run as root; if it is refused then: {otherwise}")
+        }
+        (io::ErrorKind::PermissionDenied, true) => format!(
+            "this root may not, as in a container or under lockdown: give it CAP_PERFMON, CAP_BPF and CAP_SYS_ADMIN; if it is refused then: {otherwise}"
+        ),
+        _ => otherwise.into(),
+    }
+}
+
 /// Whether the flight recorder starts; its stack samples are abilities of
 /// their own.
 fn record_a_moment() -> io::Result<()> {
     let options = FlightOptions { stacks_hz: None };
-    FlightRecorder::new(&super::online_cpus(), options, None)
-        .map(|_| ())
-        .map_err(io::Error::other)
+    match FlightRecorder::new(&super::allowed_cpus(), options, None) {
+        Ok(_) => Ok(()),
+        Err(FlightError::Refused(reason)) => Err(not_loaded(reason)),
+        Err(err) => Err(io::Error::other(err)),
+    }
+}
+
+/// A BPF object that was not loaded: whoever is not root has to be, before
+/// the kernel can be asked.
+fn not_loaded(reason: String) -> io::Error {
+    match nix::unistd::geteuid().is_root() {
+        true => io::Error::other(reason),
+        false => io::Error::new(io::ErrorKind::PermissionDenied, reason),
+    }
 }
 
 /// `PERF_TYPE_HARDWARE` and `PERF_COUNT_HW_CPU_CYCLES` of `linux/perf_event.h`.
@@ -252,4 +282,31 @@ fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
     // SAFETY: a descriptor just given to us. Closing it undoes the trial.
     unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_ask_is_told_to_ask_as_root_first() {
+        let denied = io::Error::from_raw_os_error(libc::EACCES);
+        let absent = io::Error::from_raw_os_error(libc::ENOENT);
+        let machine = "use a machine with performance counters";
+
+        let remedy = |err, is_root| remedy_of(err, is_root, machine);
+
+        assert!(remedy(&denied, false).starts_with("run as root; if"));
+        assert!(remedy(&denied, true).contains("CAP_PERFMON"));
+        assert_eq!(remedy(&absent, false), machine);
+        assert_eq!(remedy(&absent, true), machine);
+    }
+
+    #[test]
+    fn what_the_system_says_has_no_numbers_of_its_own() {
+        let err = io::Error::from_raw_os_error(libc::ENOENT);
+
+        assert_eq!(reason_of(&err), "no such file or directory");
+        assert_eq!(reason_of(&io::Error::other("no ring")), "no ring");
+    }
 }

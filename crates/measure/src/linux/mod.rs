@@ -7,7 +7,9 @@ mod board;
 mod carrier;
 mod clock;
 mod collector;
+mod descriptors;
 mod doorbell;
+mod exhaustion;
 mod external;
 mod flight;
 mod hurry;
@@ -32,6 +34,7 @@ pub use board::BoardMaps;
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
 pub(crate) use collector::{Expected, LineReader, Skips};
+pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use hurry::take_usual_share;
 pub use identity::Identity;
@@ -40,12 +43,22 @@ pub use probe::{LinuxProbe, Wanted};
 pub(crate) use stamps::Stamps;
 
 use std::fs;
+use std::io;
 
 use laggard_model::CpuList;
+use nix::errno::Errno;
 
 /// CPUs that are online.
 pub fn online_cpus() -> CpuList {
     cpus_in("/sys/devices/system/cpu/online")
+}
+
+/// What the system said, in words alone.
+pub(crate) fn reason_of(err: &io::Error) -> String {
+    match err.raw_os_error() {
+        Some(number) => Errno::from_raw(number).desc().to_lowercase(),
+        None => err.to_string(),
+    }
 }
 
 /// CPUs of those online that this process may use at all: its set of CPUs
@@ -65,6 +78,14 @@ pub fn allowed_cpus() -> CpuList {
         Ok(Ok(allowed)) => allowed,
         _ => online,
     }
+}
+
+/// CPUs that are online and that this process may not use.
+pub(crate) fn forbidden_cpus() -> CpuList {
+    let allowed = allowed_cpus();
+    let online = online_cpus();
+    let cpus = online.as_slice().iter().copied();
+    cpus.filter(|&cpu| !allowed.contains(cpu)).collect()
 }
 
 /// One more than the highest CPU number that this machine can ever have.

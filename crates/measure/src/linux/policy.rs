@@ -3,6 +3,7 @@
 use std::io;
 
 use laggard_model::{Cpu, CpuList, Nanos, Service};
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
@@ -20,10 +21,17 @@ const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
 /// are used: a measuring thread touches its own beforehand.
 pub(crate) fn lock_memory() -> io::Result<()> {
     stay_small();
-    mlockall(MlockAllFlags::MCL_CURRENT)?;
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    mlockall(MlockAllFlags::from_bits_retain(future))?;
-    Ok(())
+    mlockall(MlockAllFlags::MCL_CURRENT)
+        .and_then(|()| mlockall(MlockAllFlags::from_bits_retain(future)))
+        .map_err(|err| match err {
+            // What the kernel says of a limit, mlockall(2).
+            Errno::ENOMEM | Errno::EPERM => io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is more than this user may lock",
+            ),
+            other => other.into(),
+        })
 }
 
 /// Has the allocator give back what is free. Locked memory is memory that

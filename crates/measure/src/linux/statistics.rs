@@ -71,6 +71,11 @@ impl Statistics {
         };
     }
 
+    /// What the programs cost while they were timed.
+    pub(super) fn timed_cost(&self) -> Nanos {
+        Nanos::from_ns(self.timed.costs.iter().map(|one| one.run_ns.ns()).sum())
+    }
+
     /// What the programs cost in the `wall` since their timing ended.
     pub(super) fn costs_since(&self, wall: Nanos) -> Vec<ProgramCost> {
         let since = Happened::so_far().less(self.timed.since);

@@ -17,6 +17,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::board::{Board, CpuBoard, Slot};
 use super::carrier;
 use super::doorbell::Doorbell;
+use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::lines::Turn;
 use super::programs::Enlist;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) enlist: Option<Enlist>,
     /// Set when measuring is to end.
     pub(crate) stop: AtomicBool,
+    /// Whether measuring takes the machine from its own collector.
+    pub(crate) exhaustion: Exhaustion,
     /// Page faults of measuring threads that have ended, while they measured.
     pub(crate) faults: AtomicU64,
 }
@@ -262,6 +265,9 @@ fn measure_timer(
         } else {
             lost += 1;
             line.lost.store(lost, Ordering::Relaxed);
+        }
+        if shared.exhaustion.is_hopeless(user) {
+            shared.stop.store(true, Ordering::Relaxed);
         }
         advance(&mut timeline, turn.stride);
         while timeline.expiry() <= user {

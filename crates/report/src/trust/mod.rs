@@ -24,7 +24,7 @@ const LOST_IN: u64 = 1_000;
 /// named as a load.
 const COST_NAMED: f64 = 0.05;
 /// From this share on the figures are those of a machine that measures.
-const COST_TOO_MUCH: f64 = 0.25;
+pub const COST_TOO_MUCH: f64 = 0.25;
 
 /// Lines that a reason names; the others are counted.
 const NAMED: usize = 3;

@@ -40,6 +40,7 @@ pub struct Launch {
     is_held: bool,
     /// Whether it is to run only when it is told.
     is_told: bool,
+    open_files: Option<u64>,
 }
 
 /// Why a load did not start or could not be watched.
@@ -78,6 +79,7 @@ impl Launch {
             output: Output::Null,
             is_held: false,
             is_told: false,
+            open_files: None,
         }
     }
 
@@ -107,6 +109,14 @@ impl Launch {
     #[must_use]
     pub fn told(mut self) -> Self {
         self.is_told = true;
+        self
+    }
+
+    /// Lets the load have so many files open (its soft limit), where this
+    /// process has another limit; some programs cannot cope with many.
+    #[must_use]
+    pub fn open_files(mut self, most: Option<u64>) -> Self {
+        self.open_files = most;
         self
     }
 
@@ -194,6 +204,10 @@ impl Launch {
             .stderr(err)
             .spawn()
             .map_err(|source| LoadError::Start(self.name(), source))?;
+        if let Some(most) = self.open_files {
+            // One that has ended already needs no limit.
+            let _ = scheduling::limit_open_files(main.id(), most);
+        }
         Ok((main, kept))
     }
 

@@ -11,7 +11,7 @@ fn offline(setup: &Setup<'_>) -> Option<Caveat> {
     let first = cpus.as_slice().first()?;
     Some(Caveat::new(
         CaveatKind::CpuOffline,
-        format!("{} cannot be measured: offline", named(&cpus)),
+        format!("{} offline and cannot be measured", named(&cpus)),
         format!("`echo 1 > /sys/devices/system/cpu/cpu{first}/online`"),
     ))
 }
@@ -63,7 +63,7 @@ fn siblings(setup: &Setup<'_>) -> Option<Caveat> {
 }
 
 /// `CPU 2 is` or `CPUs 2-3 are`.
-fn named(cpus: &CpuList) -> String {
+pub(super) fn named(cpus: &CpuList) -> String {
     match cpus.len() {
         1 => format!("CPU {cpus} is"),
         _ => format!("CPUs {cpus} are"),

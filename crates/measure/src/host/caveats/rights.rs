@@ -2,9 +2,19 @@
 
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
+use super::cpus::named;
 use super::{Check, Setup};
 
-pub(super) const CHECKS: [Check; 6] = [bpf, btf, priority, rt_group, throttling, memory_lock];
+pub(super) const CHECKS: [Check; 8] = [
+    bpf,
+    btf,
+    priority,
+    rt_group,
+    throttling,
+    memory_lock,
+    forbidden,
+    quota,
+];
 
 /// What the measuring threads and their rings may need to lock.
 const LOCKED_BYTES: u64 = 64 << 20;
@@ -66,6 +76,31 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
             "`sysctl -w kernel.sched_rt_runtime_us=-1` (a real-time thread that loops can then hang the machine)",
         )
     })
+}
+
+fn forbidden(setup: &Setup<'_>) -> Option<Caveat> {
+    let cpus = &setup.rights.forbidden;
+    (!cpus.is_empty()).then(|| {
+        Caveat::new(
+            CaveatKind::Cpuset,
+            format!(
+                "{} online, but outside of this process's set of CPUs (cpuset, as of a container): not measured, and no load runs there",
+                named(cpus)
+            ),
+            "run outside of that set, or enlarge it: cpuset.cpus of the control group",
+        )
+    })
+}
+
+fn quota(setup: &Setup<'_>) -> Option<Caveat> {
+    let (quota, period) = setup.rights.quota?;
+    Some(Caveat::new(
+        CaveatKind::CpuQuota,
+        format!(
+            "a control group gives this program {quota} of CPU time in each {period}: when that is used up, `other` threads, a load and laggard's own work wait for the next"
+        ),
+        "run outside of that group, or lift the limit: `echo max > /sys/fs/cgroup/GROUP/cpu.max`",
+    ))
 }
 
 fn memory_lock(setup: &Setup<'_>) -> Option<Caveat> {

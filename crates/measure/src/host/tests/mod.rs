@@ -7,10 +7,10 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use laggard_model::CaveatKind::{
-    Autogroup, Clocksource, CpuIsolated, CpuOffline, DebugKernel, Governor, HugePages, IdleStates,
-    IrqBalance, Lockdown, MemoryLock, Mitigations, NoBtf, NoPmu, NotRoot, Preemption, Priority,
-    RtGroup, RtThrottling, Siblings, Swap, TickRate, Tickless, TimerMigration, Turbo,
-    VirtualMachine, Watchdog,
+    Autogroup, Clocksource, CpuIsolated, CpuOffline, CpuQuota, Cpuset, DebugKernel, Governor,
+    HugePages, IdleStates, IrqBalance, Lockdown, MemoryLock, Mitigations, NoBtf, NoPmu, NotRoot,
+    Preemption, Priority, RtGroup, RtThrottling, Siblings, Swap, TickRate, Tickless,
+    TimerMigration, Turbo, VirtualMachine, Watchdog,
 };
 use laggard_model::{Caveat, CaveatKind, CpuList, Host, Nanos, Service};
 use tempfile::TempDir;
@@ -278,6 +278,85 @@ fn a_lockdown_level_known_only_from_boot_is_a_least_level() {
     let host = Machine::new(GUEST).host();
 
     assert_eq!(host.lockdown.as_deref(), Some("at least confidentiality"));
+}
+
+/// CPUs that were taken out of the middle, and numbers beyond 64 and 128.
+const SPARSE: &str = "\
+== sys/devices/system/cpu/online
+0-1,64-129,191
+== sys/devices/system/cpu/offline
+2-63,130-190,192-255
+== sys/devices/system/cpu/possible
+0-255
+== proc/cpuinfo
+model name : Many Cores
+";
+
+#[test]
+fn a_machine_with_gaps_among_more_than_64_cpus_is_counted_right() {
+    let machine = Machine::new(SPARSE);
+
+    let host = machine.host();
+
+    assert_eq!(host.processor.threads, 2 + 66 + 1);
+    assert_eq!(host.isolation.offline.len(), 62 + 61 + 64);
+    let found = machine.caveats("62-65,191", &[Service::Irq]);
+    let offline = found.iter().find(|one| one.kind == CpuOffline).unwrap();
+    assert_eq!(
+        offline.what,
+        "CPUs 62-63 are offline and cannot be measured"
+    );
+    assert_eq!(
+        offline.advice,
+        "`echo 1 > /sys/devices/system/cpu/cpu62/online`"
+    );
+}
+
+#[test]
+fn cpus_that_this_process_may_not_use_are_named() {
+    let machine = Machine::new(SPARSE);
+    let rights = Rights {
+        forbidden: cpus("64-129,191"),
+        ..Rights::read(&machine.files)
+    };
+
+    let found = caveats(&machine.host(), &rights, &cpus("0-1"), &[Service::Irq]);
+
+    let outside = found.iter().find(|one| one.kind == Cpuset).unwrap();
+    assert!(
+        outside
+            .what
+            .starts_with("CPUs 64-129,191 are online, but outside of this process's set of CPUs"),
+        "{outside:?}"
+    );
+}
+
+#[test]
+fn the_tightest_limit_on_cpu_time_is_named_whichever_group_has_it() {
+    let v2 = "== proc/self/cgroup\n0::/a/b\n== sys/fs/cgroup/a/b/cpu.max\nmax 100000\n";
+    let parent = "== sys/fs/cgroup/a/cpu.max\n150000 100000\n";
+    let v1 = "== proc/self/cgroup\n4:cpu,cpuacct:/a\n3:memory:/\n\
+        == sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us\n20000\n\
+        == sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us\n100000\n";
+    let container = "== proc/self/cgroup\n0::/\n== sys/fs/cgroup/cpu.max\n50000 100000\n";
+    for (files, said) in [
+        (v2.to_owned(), None),
+        (
+            format!("{v2}{parent}"),
+            Some("150ms of CPU time in each 100ms"),
+        ),
+        (v1.to_owned(), Some("20ms of CPU time in each 100ms")),
+        (v1.replace("20000", "-1"), None),
+        (container.to_owned(), Some("50ms of CPU time in each 100ms")),
+    ] {
+        let found = Machine::new(&files).caveats("0", &[Service::Other]);
+
+        let quota = found.iter().find(|one| one.kind == CpuQuota);
+        assert_eq!(quota.is_some(), said.is_some(), "{files}");
+        if let (Some(quota), Some(said)) = (quota, said) {
+            assert!(quota.what.contains(said), "{quota:?}");
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,9 @@ impl LinuxProbe {
         if self.ended.is_some() {
             return;
         }
-        let ended = clock::now();
+        // What was due after the threads gave up nobody asked for.
+        let ended = self.shared.exhaustion.given_up();
+        let ended = ended.unwrap_or_else(clock::now);
         self.ended = Some(Usage::at(ended, &self.threads));
         for (_, reader) in &mut self.readers {
             reader.until = ended;

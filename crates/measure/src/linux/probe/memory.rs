@@ -8,6 +8,7 @@ use laggard_model::{Cpu, Nanos};
 use super::super::board::{Board, Slot};
 use super::super::lines::{CpuLines, Deferral};
 use super::super::programs::{Extent, Programs};
+use super::super::reason_of;
 use super::system;
 use crate::probe::{ProbeError, Request};
 
@@ -43,7 +44,7 @@ pub(super) fn most_lines(request: &Request) -> usize {
 
 /// A board over the programs' arrays, or in plain memory.
 pub(crate) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
-    let failed = |err: io::Error| system("map the board", err.to_string());
+    let failed = |err: io::Error| system("map the board", reason_of(&err));
     let Some(programs) = programs else {
         return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
     };

@@ -20,6 +20,7 @@ use laggard_model::{
 
 use super::board::BoardMaps;
 use super::collector::{LineReader, Skips};
+use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::hurry::Hurry;
 use super::identity::Identity;
@@ -28,14 +29,14 @@ use super::programs::{Extent, Programs};
 use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
-use super::{clock, policy, possible_cpus};
+use super::{clock, descriptors, policy, possible_cpus, reason_of};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
 pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;
-pub(super) use request::may_be_scheduled_as;
-use request::{check, check_lines, keep_possible};
+use request::{check, check_descriptors, check_lines, keep_possible};
+pub(super) use request::{may_be_scheduled_as, refusal};
 use threads::{ready_external, ready_threads};
 use usage::Usage;
 
@@ -46,6 +47,9 @@ const LEAD: Nanos = Nanos::from_ms(50);
 pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
 /// From the end of the warm-up, whatever it disturbed, to the recording.
 const REST: Nanos = Nanos::from_ms(5);
+
+/// What collecting and writing an activation takes, about: seen 0.9 us.
+const COLLECTING: Nanos = Nanos::from_ns(900);
 
 /// What to measure with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,6 +79,8 @@ pub struct LinuxProbe {
     caveats: Vec<Caveat>,
     losses: Losses,
     hurry: Hurry,
+    /// What measuring took while it warmed up, of its CPUs' time.
+    price: Option<f64>,
     began: Option<Usage>,
     /// What is done afterwards (looking up names, say) takes more.
     ended: Option<Usage>,
@@ -89,6 +95,7 @@ impl LinuxProbe {
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
         let external = External::of_request(&mut request)?;
         check(&request)?;
+        descriptors::allow_all();
         let stamps = Stamps::of_request(&mut request)?;
         let timerlat = Timerlat::of_request(&mut request)?;
         let mut caveats = Vec::from_iter(stamps.caveat());
@@ -96,7 +103,8 @@ impl LinuxProbe {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
                 format!(
-                    "memory cannot be locked ({err}), so page faults may be measured as latency"
+                    "memory cannot be locked ({}), so page faults may be measured as latency",
+                    reason_of(&err)
                 ),
                 "run as root, or raise the limit with `ulimit -l unlimited`",
             ));
@@ -132,6 +140,7 @@ impl LinuxProbe {
             .map(|&cpu| CpuLines::new(cpu, &request.services, deferral))
             .collect();
         check_lines(&plans, timerlat.is_some())?;
+        check_descriptors(&plans)?;
         let shared = Arc::new(Shared {
             board,
             enlist: programs
@@ -142,6 +151,7 @@ impl LinuxProbe {
                     system("let threads be known to the programs", refused.reason)
                 })?,
             stop: AtomicBool::new(false),
+            exhaustion: Exhaustion::new(request.cpus.len()),
             faults: AtomicU64::new(0),
         });
         let threads = match &external {
@@ -171,6 +181,7 @@ impl LinuxProbe {
             caveats,
             losses: Losses::default(),
             hurry: Hurry::new(),
+            price: None,
             began: None,
             ended: None,
         })
@@ -179,6 +190,8 @@ impl LinuxProbe {
     /// Waits until everything has run for a while, and forgets that. Returns
     /// when the recording begins.
     fn warm_up(&mut self, start: Nanos) -> Nanos {
+        self.shared.exhaustion.note(clock::now());
+        let before = Usage::at(clock::now(), &self.threads);
         if let Some(programs) = &mut self.programs {
             programs.begin_timing(start);
             std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
@@ -191,8 +204,33 @@ impl LinuxProbe {
         if let Some(timerlat) = &mut self.timerlat {
             timerlat.begin(begin);
         }
-        self.began = Some(Usage::at(begin, &self.threads));
+        let began = Usage::at(begin, &self.threads);
+        self.price = self.price_since(before, &began, start);
+        self.began = Some(began);
+        self.shared.exhaustion.note(clock::now());
         begin
+    }
+
+    /// What measuring would take to serve every expiry, by what it has taken
+    /// since `before`, when it began to warm up: a share of the time of its CPUs.
+    fn price_since(&self, before: Usage, now: &Usage, start: Nanos) -> Option<f64> {
+        let programs = self.programs.as_ref()?.cost_of_timing(&self.cpus());
+        let cpu = now.cpu.saturating_sub(before.cpu) + programs;
+        let wall = now.at.saturating_sub(before.at).as_secs_f64();
+        let each = now.at.saturating_sub(start).as_secs_f64() / self.request.period.as_secs_f64();
+        let (mut planned, mut served) = (0.0, 0.0);
+        for plan in &self.plans {
+            let board = self.shared.board.cpu(plan.cpu);
+            for place in plan.direct_threads() {
+                planned += each;
+                served += board.lines[place].head.load(Ordering::Relaxed) as f64;
+            }
+        }
+        let unserved = if served > 0.0 { planned / served } else { 1.0 };
+        let rows = self.lines.len() as f64 / self.request.period.as_secs_f64();
+        let all = self.plans.len() as f64;
+        let share = cpu.as_secs_f64() / (wall * all) * unserved.max(1.0);
+        (wall > 0.0).then(|| share + rows * COLLECTING.as_secs_f64() / all)
     }
 
     /// Remembers which threads run softirqs.
@@ -250,7 +288,7 @@ impl LinuxProbe {
                 scope
                     .spawn(|| {
                         policy::pin(laggard_model::Cpu(plan.cpu))
-                            .map_err(|err| system("move to a CPU", err.to_string()))?;
+                            .map_err(|err| system("move to a CPU", reason_of(&err)))?;
                         programs
                             .start_deferral(plan, timeline)
                             .map_err(|refused| system("start the softirq timer", refused.reason))
@@ -290,6 +328,13 @@ impl Probe for LinuxProbe {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.caveats.clone();
         caveats.extend(self.softirq_threads_caveat());
+        if self.has_given_up() {
+            caveats.push(Caveat::new(
+                CaveatKind::Overload,
+                "measuring took most of its CPUs' time and left its own collector none for 3 s, so it ended itself",
+                "record with a longer --period, fewer services or fewer CPUs",
+            ));
+        }
         let faults = self.shared.faults.load(Ordering::Relaxed);
         if faults > 0
             && !caveats
@@ -331,7 +376,7 @@ impl Probe for LinuxProbe {
         if let Some(timerlat) = &mut self.timerlat {
             timerlat
                 .start(own)
-                .map_err(|err| system("start the timerlat tracer", err.to_string()))?;
+                .map_err(|err| system("start the timerlat tracer", reason_of(&err)))?;
         }
         Ok(self.warm_up(start))
     }
@@ -356,6 +401,15 @@ impl Probe for LinuxProbe {
             timerlat.drain(into, &mut self.losses);
         }
         self.note_softirq_threads();
+        self.shared.exhaustion.note(clock::now());
+    }
+
+    fn price(&self) -> Option<f64> {
+        self.price
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.shared.exhaustion.given_up().is_some()
     }
 
     fn stop(&mut self) {

@@ -7,21 +7,22 @@ use laggard_model::{Caveat, CaveatKind, Nanos, Service};
 use super::super::board::LINES_PER_CPU;
 use super::super::lines::CpuLines;
 use super::super::programs::{MAX_FOLLOWERS, Programs};
-use super::super::{online_cpus, policy};
+use super::super::{allowed_cpus, descriptors, online_cpus, policy, reason_of};
+use crate::host::{Files, Rights};
 use crate::probe::{ProbeError, Request};
 
 /// Shortest and longest period.
 const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
 
 pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
-    let online = online_cpus();
-    if let Some(cpu) = request
-        .cpus
-        .as_slice()
-        .iter()
-        .find(|cpu| !online.contains(**cpu))
-    {
-        return Err(ProbeError::NoCpu(cpu.0, online));
+    let (online, allowed) = (online_cpus(), allowed_cpus());
+    for &cpu in request.cpus.as_slice() {
+        if !online.contains(cpu) {
+            return Err(ProbeError::NoCpu(cpu.0, online));
+        }
+        if !allowed.contains(cpu) {
+            return Err(ProbeError::ForbiddenCpu(cpu.0, allowed));
+        }
     }
     if request.period < PERIODS.0 || request.period > PERIODS.1 {
         return Err(ProbeError::Period(request.period, PERIODS.0, PERIODS.1));
@@ -44,6 +45,23 @@ pub(super) fn check_lines(plans: &[CpuLines], has_others: bool) -> Result<(), Pr
     Ok(())
 }
 
+/// Whether this process may have as many files open as measuring takes.
+pub(super) fn check_descriptors(plans: &[CpuLines]) -> Result<(), ProbeError> {
+    let Some(first) = plans.first() else {
+        return Ok(());
+    };
+    let (cpus, limit) = (plans.len(), descriptors::allow_all());
+    let needed = descriptors::needed(cpus, first);
+    match needed <= limit {
+        true => Ok(()),
+        false => Err(ProbeError::Descriptors {
+            cpus,
+            needed,
+            limit,
+        }),
+    }
+}
+
 /// Drops the services that cannot be had, or refuses where they were asked
 /// for by name.
 pub(super) fn keep_possible(
@@ -59,10 +77,7 @@ pub(super) fn keep_possible(
                     kept.push(service);
                     continue;
                 }
-                Err(err) => (
-                    err.to_string(),
-                    "run as root, or raise the limit with `ulimit -r 99`",
-                ),
+                Err(err) => refusal(&err, &Rights::read(&Files::default())),
             },
             (false, Some(programs)) if programs.gives(service) => {
                 kept.push(service);
@@ -70,15 +85,18 @@ pub(super) fn keep_possible(
             }
             (false, Some(programs)) => (
                 programs.reason_against(service),
-                "`laggard doctor` lists what this kernel allows",
+                "`laggard doctor` lists what this kernel allows".into(),
             ),
-            (false, None) => ("it needs BPF".into(), "run as root on a kernel with BTF"),
+            (false, None) => (
+                "it needs BPF".into(),
+                "run as root on a kernel with BTF".into(),
+            ),
         };
         if !request.optional {
             return Err(ProbeError::Service {
                 service,
                 reason,
-                remedy: remedy.into(),
+                remedy,
             });
         }
         caveats.push(Caveat::new(
@@ -89,6 +107,28 @@ pub(super) fn keep_possible(
     }
     request.services = kept;
     Ok(())
+}
+
+/// Why a thread of ours may not have a real-time policy, and what helps.
+pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (String, String) {
+    if rights.rt_group == Some(Nanos::ZERO) {
+        return (
+            "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)".into(),
+            "move the shell to the root group first, `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`, or give the group some, `echo 100000 > /sys/fs/cgroup/cpu/GROUP/cpu.rt_runtime_us`".into(),
+        );
+    }
+    let remedy = match (rights.priority, nix::unistd::geteuid().is_root()) {
+        (0, true) => {
+            "this root lacks CAP_SYS_NICE, as in a container: give it that (`--cap-add SYS_NICE`)"
+        }
+        (0, false) => "run as root, or raise the limit with `ulimit -r 99`",
+        (1.., _) => "ask for a lower priority, or run as root",
+    };
+    let reason = match err.raw_os_error() {
+        Some(libc::EPERM) => "this user may not have threads of its policy".into(),
+        _ => reason_of(err),
+    };
+    (reason, remedy.into())
 }
 
 /// Whether a thread of ours may have the service's policy.

@@ -10,6 +10,7 @@ use super::super::carrier;
 use super::super::external::External;
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
+use super::super::reason_of;
 use super::super::thread::{MeasuringThread, Shared, Waking};
 use super::system;
 use crate::probe::ProbeError;
@@ -49,7 +50,7 @@ pub(super) fn ready_threads(
                 line.service,
                 waking(place)?,
             )
-            .map_err(|err| system("start a measuring thread", err.to_string()))?;
+            .map_err(|err| system("start a measuring thread", reason_of(&err)))?;
             threads.push(thread);
         }
         if let Some(place) = plan.carried() {
@@ -63,7 +64,7 @@ pub(super) fn ready_threads(
                 carrier::SERVICE,
                 Waking::Carrier,
             )
-            .map_err(|err| system("start a carrying thread", err.to_string()))?;
+            .map_err(|err| system("start a carrying thread", reason_of(&err)))?;
             threads.push(carrier);
         }
         let count = u32::try_from(plan.lines.len()).unwrap_or(0);
@@ -88,7 +89,7 @@ pub(super) fn ready_external(
     board.ring_bits.store(ring_bits, Ordering::Relaxed);
     let prepare = |service, waking| {
         MeasuringThread::prepare(shared.clone(), line.cpu, place, service, waking)
-            .map_err(|err| system("start a measuring thread", err.to_string()))
+            .map_err(|err| system("start a measuring thread", reason_of(&err)))
     };
     let raiser = prepare(
         External::raiser_service(line.service),

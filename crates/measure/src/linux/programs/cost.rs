@@ -19,6 +19,21 @@ impl Programs {
         self.statistics.end(now, costs);
     }
 
+    /// What all programs and callbacks have cost since they were loaded, as far
+    /// as the kernel timed them.
+    pub(crate) fn cost_of_timing(&self, cpus: &[u32]) -> Nanos {
+        let programs = self.statistics.timed_cost();
+        let callbacks = self.deferred.iter().flat_map(|deferred| {
+            cpus.iter()
+                .filter_map(|&cpu| deferral(deferred, cpu).map(|one| one.run_ns))
+        });
+        let works = self.worker.iter().flat_map(|worker| {
+            cpus.iter()
+                .filter_map(|&cpu| work(worker, cpu).map(|one| one.run_ns))
+        });
+        programs + Nanos::from_ns(callbacks.chain(works).sum())
+    }
+
     /// What each program cost while the kernel timed it.
     fn timed_costs(&self) -> Vec<ProgramCost> {
         let objects = [

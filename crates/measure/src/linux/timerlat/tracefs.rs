@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{CpuList, Nanos};
 
+use super::super::reason_of;
+
 /// Where kernels mount tracefs.
 pub(super) const ROOT: &str = "/sys/kernel/tracing";
 /// The tracers that share one set of threads and settings.
@@ -19,7 +21,12 @@ const LEAST_KIB: u64 = 64;
 
 /// An error with the file that it is about.
 pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
-    move |err| io::Error::new(err.kind(), format!("{}: {err}", path.display()))
+    move |err| {
+        io::Error::new(
+            err.kind(),
+            format!("{}: {}", path.display(), reason_of(&err)),
+        )
+    }
 }
 
 pub(super) fn read(path: &Path) -> io::Result<String> {

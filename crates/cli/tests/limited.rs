@@ -1,0 +1,222 @@
+//! Processes that may have less than the machine has: open files, CPUs, time
+//! for real-time threads, CPU time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn program() -> PathBuf {
+    assert_cmd::cargo::cargo_bin("laggard")
+}
+
+/// Runs `script`, in which `$L` is the program, by a shell in `dir`.
+fn shell(dir: &Path, script: &str) -> Output {
+    Command::new("sh")
+        .args(["-c", script])
+        .env("L", program())
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn manifest(dir: &Path) -> Value {
+    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn caveat<'a>(manifest: &'a Value, kind: &str) -> Option<&'a str> {
+    let mut caveats = manifest["caveats"].as_array().unwrap().iter();
+    caveats.find(|one| one["kind"] == kind)?["what"].as_str()
+}
+
+fn can_measure_with_bpf() -> bool {
+    let output = Command::new(program()).arg("doctor").output().unwrap();
+    let can = String::from_utf8_lossy(&output.stdout).contains("yes  BPF object deferred");
+    if !can {
+        println!("skipped: it takes root and a kernel with BPF timers");
+    }
+    can
+}
+
+#[test]
+fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
+    if !can_measure_with_bpf() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+
+    let output = shell(
+        dir.path(),
+        "ulimit -Sn 64; $L record -q -d 1500ms -o r.laggard -- sh -c 'ulimit -Sn > soft; sleep 9'",
+    );
+
+    assert!(
+        manifest(dir.path())["backend"] == "bpf",
+        "{}",
+        said(&output)
+    );
+    let soft = std::fs::read_to_string(dir.path().join("soft")).unwrap();
+    assert_eq!(soft, "64\n");
+}
+
+#[test]
+fn a_hard_limit_on_open_files_is_named_with_what_it_takes() {
+    if !can_measure_with_bpf() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+
+    let output = shell(dir.path(), "ulimit -n 112; $L record -q -d 1s -o r.laggard");
+
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("open files, and this process may have 112; raise the hard limit"),
+        "{}",
+        said(&output)
+    );
+    assert!(!dir.path().join("r.laggard").exists());
+}
+
+/// A control group of this test's, which is removed again.
+struct Group(PathBuf);
+
+impl Group {
+    /// In the hierarchy of the first version, where this machine has it.
+    fn new(controller: &str) -> Option<Self> {
+        let name = format!("laggard-test-{}-{controller}", std::process::id());
+        let folder = Path::new("/sys/fs/cgroup").join(controller).join(name);
+        match std::fs::create_dir(&folder) {
+            Ok(()) => Some(Self(folder)),
+            Err(_) => {
+                println!("skipped: it takes root and the controller {controller}, version 1");
+                None
+            }
+        }
+    }
+
+    fn set(&self, file: &str, text: &str) -> bool {
+        std::fs::write(self.0.join(file), text).is_ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_group_without_time_for_real_time_threads_is_the_reason_and_not_the_user() {
+    let Some(group) = Group::new("cpu") else {
+        return;
+    };
+    if !group.set("cpu.rt_runtime_us", "0") {
+        println!("skipped: this kernel has no RT_GROUP_SCHED");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; $L record -q -d 1s -s fifo:90 -o r.laggard",
+        group.0.display()
+    );
+
+    let output = shell(dir.path(), &script);
+
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    for part in ["cpu.rt_runtime_us is 0", "/sys/fs/cgroup/cpu/cgroup.procs"] {
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+    assert!(!said(&output).contains("as root"), "{}", said(&output));
+}
+
+#[test]
+fn a_limit_on_cpu_time_is_a_caveat() {
+    let Some(group) = Group::new("cpu") else {
+        return;
+    };
+    if !group.set("cpu.cfs_quota_us", "80000") {
+        println!("skipped: this kernel has no CFS_BANDWIDTH");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; $L record -q -d 1s -s other -o r.laggard",
+        group.0.display()
+    );
+
+    shell(dir.path(), &script);
+
+    let manifest = manifest(dir.path());
+    let what = caveat(&manifest, "cpu_quota").unwrap_or_default();
+    assert!(what.contains("80ms of CPU time in each 100ms"), "{what}");
+}
+
+#[test]
+fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
+    let Some(group) = Group::new("cpuset") else {
+        return;
+    };
+    let all = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    if all.trim() == "0" || !group.set("cpuset.cpus", "0") || !group.set("cpuset.mems", "0") {
+        println!("skipped: it takes two CPUs");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let enter = format!("echo $$ > {}/cgroup.procs;", group.0.display());
+
+    let output = shell(
+        dir.path(),
+        &format!("{enter} $L record -q -d 1s -s other -o r.laggard"),
+    );
+
+    assert!(dir.path().join("r.laggard").exists(), "{}", said(&output));
+    let manifest = manifest(dir.path());
+    let lines = manifest["lines"].as_array().unwrap();
+    assert!(lines.iter().all(|line| line["cpu"] == 0), "{lines:?}");
+    let what = caveat(&manifest, "cpuset").unwrap_or_default();
+    assert!(what.contains("outside of this process's set"), "{what}");
+    let refused = shell(
+        dir.path(),
+        &format!("{enter} $L record -q -d 1s -s other -c 1 -o s.laggard"),
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        said(&refused).contains("CPU 1 is outside of this process's set of CPUs"),
+        "{}",
+        said(&refused)
+    );
+}
+
+/// Another user is told to become root where that is what it takes, before
+/// what the machine lacks.
+#[test]
+fn a_doctor_without_rights_names_the_rights_first() {
+    let dir = TempDir::new().unwrap();
+    std::fs::copy(program(), dir.path().join("laggard")).unwrap();
+    let open = "chmod 755 . laggard && cp laggard l2 && chmod 755 l2";
+    assert!(shell(dir.path(), open).status.success());
+    let script = "setpriv --reuid 65534 --regid 65534 --clear-groups ./l2 doctor";
+
+    let output = shell(dir.path(), script);
+
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    if text.is_empty() {
+        println!(
+            "skipped: it takes root to be another user: {}",
+            said(&output)
+        );
+        return;
+    }
+    assert!(!text.contains("os error"), "{text}");
+    for name in ["PMU (cycles, NMI)", "flight recorder", "memory lock"] {
+        let about = text.split(name).nth(1).unwrap_or_default();
+        let remedy = about.split("remedy: ").nth(1).unwrap_or_default();
+        assert!(remedy.starts_with("run as root"), "{name}: {text}");
+    }
+}

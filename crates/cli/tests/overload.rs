@@ -1,0 +1,85 @@
+//! Measuring that takes the machine: refused where that is known before, and
+//! ended in time where it is not.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn laggard() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+}
+
+/// Whether `doctor` has this ability; says so when a test has to be skipped.
+fn can(ability: &str) -> bool {
+    let output = laggard().arg("doctor").output().unwrap();
+    let can = String::from_utf8_lossy(&output.stdout).contains(&format!("yes  {ability}"));
+    if !can {
+        println!("skipped: there is no `{ability}` here");
+    }
+    can
+}
+
+#[test]
+fn a_plan_that_cannot_be_afforded_is_refused_with_what_would_fit() {
+    if !can("BPF object chain") || !can("service fifo:90") {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+
+    let output = laggard()
+        .args(["record", "--period=10us", "--duration=20s", "--output"])
+        .arg(dir.path().join("r.laggard"))
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("measuring every 10us takes"), "{said}");
+    assert!(said.contains("Use --period "), "{said}");
+    assert!(!dir.path().join("r.laggard").exists(), "{said}");
+}
+
+/// Without BPF nothing is known before. Real-time threads leave the collector
+/// little or nothing, and it has to hear the signal all the same.
+#[test]
+fn a_signal_ends_a_measurement_that_takes_the_machine() {
+    if !can("service fifo:90") {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let mut child = laggard()
+        .args(["record", "--quiet", "--backend=user", "--period=10us"])
+        .args(["--duration=50s", "--services=fifo:90,fifo:50,fifo:40,other"])
+        .arg("--output")
+        .arg(dir.path().join("r.laggard"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+
+    let id = child.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().unwrap();
+
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > DEADLINE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let text = std::fs::read_to_string(dir.path().join("r.laggard/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(manifest["state"], "interrupted");
+    assert_eq!(status.code(), Some(3));
+}
