@@ -34,6 +34,8 @@ export interface Recording {
   load: Load | null;
   host: Host;
   services: ServiceRow[];
+  /** Lines that were still waiting when measuring ended, the longest first. */
+  waiting: Waiting[];
   stages: StageRow[];
   histograms: Histogram[];
   losses: Record<string, number>;
@@ -69,13 +71,33 @@ export interface Host {
   lockdown: string | null;
 }
 
+export interface Waiting extends Key {
+  cpu: number;
+  served: number;
+  still_waiting: number;
+  at_least_ns: number;
+}
+
+export interface Quantile {
+  q: number;
+  ns?: number;
+  /** Whether the true one is at least `ns`. */
+  is_at_least?: boolean;
+  /** Where it lies between two times, the lower one. */
+  low_ns?: number;
+  needs_samples?: number;
+}
+
 export interface Figures {
   samples: number;
   min_ns: number | null;
   mean_ns: number | null;
+  mean_is_at_least: boolean;
   deviation_ns: number | null;
-  quantiles: { q: number; ns?: number; needs_samples?: number }[];
+  quantiles: Quantile[];
   largest_ns: number | null;
+  /** Whether the true largest is at least that: one was still waiting when measuring ended. */
+  largest_is_at_least: boolean;
   largest_at_ns: number | null;
 }
 
@@ -87,6 +109,9 @@ interface Key {
 
 export interface ServiceRow extends Key {
   missed: number;
+  /** Those of the missed that were still waiting when measuring ended. */
+  still_waiting: number;
+  lost: number;
   latency: Figures;
 }
 
@@ -228,6 +253,7 @@ export interface LoadForecast {
 
 export interface ServiceForecast extends Key {
   largest_ns: number | null;
+  largest_is_at_least: boolean;
   periodic: { period_ns: number; hits: number; p: number }[];
   /** What the pieces that were seen could make together. */
   composed: Composed | null;
@@ -282,6 +308,8 @@ export interface LoadBuffers {
 export interface ServiceBuffers {
   name: string;
   cpus: number;
+  /** How long it had waited when measuring ended, where it was still waiting then. */
+  waited_ns: number | null;
   base_ns: number;
   period_ns: number;
   /** Latencies up to this are unknown to the recordings. */

@@ -21,6 +21,18 @@ export function timeOrDash(ns: number | null | undefined): string {
   return ns === null || ns === undefined ? "-" : time(ns);
 }
 
+/** `text`, as a lower limit if it is one. */
+export function atLeast(isAtLeast: boolean | undefined, text: string): string {
+  return isAtLeast ? `>= ${text}` : text;
+}
+
+/** A quantile as far as it is known: `153 us`, `>= 2.10 s`, `15.0 ms to 17.0 ms`, or a dash. */
+export function quantile({ ns, is_at_least, low_ns }: { ns?: number; is_at_least?: boolean; low_ns?: number }): string {
+  if (ns === undefined) return "-";
+  const low = low_ns === undefined ? null : time(low_ns);
+  return low !== null && low !== time(ns) ? `${low} to ${time(ns)}` : atLeast(is_at_least, time(ns));
+}
+
 /** The label of an axis: `10 us`, without digits after the point. */
 export function axisTime(ns: number): string {
   const [unit, factor] = UNITS.findLast(([, factor]) => ns >= factor) ?? (["ns", 1] as const);

@@ -5,7 +5,7 @@ import { axisLook, base, legendRoom, type Option } from "../chart";
 import type { Buffers, LoadBuffers, PageData, ServiceBuffers } from "../data";
 import { h, prose, section, select, tableElement, type Table } from "../dom";
 import { figure, type View } from "../figure";
-import { MEAN_TIMES, meanTime, time } from "../format";
+import { atLeast, MEAN_TIMES, meanTime, time } from "../format";
 import { coarse, curve, figures, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
 import { slack, tolerance, type Buffering } from "../qos/replay";
 import { DASHES, palette, seriesColor } from "../theme";
@@ -96,6 +96,12 @@ function answer({ services }: LoadBuffers, now: Buffering): Answer[] {
   });
 }
 
+/** As `mttf`, an upper limit where the service was still waiting at the end. */
+function said({ waited_ns }: ServiceBuffers, own: Figures): string {
+  if (waited_ns === null) return mttf(own);
+  return own.mttf === null ? "not known" : `<= ${mttf(own)}`;
+}
+
 /** The estimate with its interval, as `laggard qos` writes it. */
 function mttf({ mttf, low, high }: Figures): string {
   if (mttf === null) return `> ${meanTime(low)}`;
@@ -109,13 +115,14 @@ function view(answers: Answer[], chosen: number, now: Buffering): View {
 
 function words(picked: Answer[], now: Buffering): string {
   const head = `${now.buffers} buffers of ${time(now.period)}, ${time(now.compute)} of work each: latency tolerance ${time(tolerance(now))}, slack ${time(slack(now))}.`;
-  const said = picked.map(({ service, own }) => {
+  const each = picked.map(({ service, own }) => {
     if (typeof own === "string") return `${service.name}: no answer; the remark below says why.`;
+    if (service.waited_ns !== null) return `${service.name}: it was still waiting when measuring ended; the remark below says what that means.`;
     return own.mttf === null
       ? `${service.name}: nothing failed in ${meanTime(own.exposure)}; on average it takes more than ${meanTime(own.low)}.`
       : `${service.name}: a failure every ${mttf(own)} on average.`;
   });
-  return [head, ...said].join(" ");
+  return [head, ...each].join(" ");
 }
 
 const oneA = (goal: string) => `one ${goal === "hour" ? "an" : "a"} ${goal}`;
@@ -165,7 +172,7 @@ function option(picked: Answer[], now: Buffering): Option {
   const marked = picked.flatMap(({ own, service }, nth) =>
     typeof own === "string"
       ? []
-      : [{ value: [(now.period * now.buffers) / 1e6, own.mttf ?? own.low, `${service.name}: ${mttf(own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
+      : [{ value: [(now.period * now.buffers) / 1e6, own.mttf ?? own.low, `${service.name}: ${said(service, own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
   );
   const heights = picked.flatMap(({ points }) => points.flatMap((point) => (one ? [height(point), point.figures.low] : height(point))));
   const hour = GOALS[0]![1];
@@ -248,14 +255,16 @@ function table(picked: Answer[]): Table {
 function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering): HTMLElement[] {
   const hourly = (rate: number) => (rate >= 100 ? rate.toFixed(0) : rate > 0 ? rate.toFixed(2) : "0 seen");
   const rows = answers.map(({ service, points, own }) => {
-    const goals = GOALS.map(([, goal]) => needed(points, goal));
+    const isOpen = service.waited_ns !== null;
+    // A stall that had not ended can have been longer than any buffers.
+    const goals = GOALS.map(([, goal]) => (isOpen ? "?" : needed(points, goal)));
     if (typeof own === "string") return [service.name, "-", "-", "see below", "-", "-", ...goals];
     return [
       service.name,
       `${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"})`,
-      own.failures.toFixed(1),
-      mttf(own),
-      hourly(own.latePerHour),
+      atLeast(isOpen, own.failures.toFixed(1)),
+      said(service, own),
+      atLeast(isOpen, hourly(own.latePerHour)),
       Number.isFinite(own.paper) ? meanTime(own.paper) : "no failure",
       ...goals,
     ];
@@ -274,6 +283,12 @@ function remarksOn(answers: Answer[], now: Buffering): string[] {
   const bursts = answers.flatMap(({ service, own }) => (typeof own !== "string" && own.dispersion !== null ? [`${service.name} (${own.dispersion.toFixed(1)})`] : []));
   if (bursts.length > 0) {
     remarks.push(`Failures come in bursts, so intervals are widened (variance over a Poisson process's): ${bursts.join(", ")}.`);
+  }
+  for (const { service } of answers) {
+    if (service.waited_ns === null) continue;
+    remarks.push(
+      `${service.name} was still waiting when measuring ended, for ${time(service.waited_ns)} by then: failures and late buffers are at least these (>=), mean times at most these (<=), and no number of buffers is proved.`,
+    );
   }
   const refused = new Map<string, string[]>();
   for (const { service, own } of answers) if (typeof own === "string") refused.set(own, [...(refused.get(own) ?? []), service.name]);

@@ -67,7 +67,7 @@ function ranking({ why, classes }: Causes): HTMLElement {
       { class: "reading" },
       h("strong", {}, "How to read it. "),
       "An episode is an activation later than its line's threshold. Its latency is divided among causes without remainder, so the totals add up to the time of all episodes; ",
-      "own interrupt and wakeup is the way that every activation goes. The last column says what fixing a cause is worth.",
+      "own interrupt and wakeup is the way that every activation goes. The last column: how late the latest of them would have been, had the cause taken no time.",
     ),
   );
 }
@@ -75,7 +75,7 @@ function ranking({ why, classes }: Causes): HTMLElement {
 function periodic({ why, classes }: Causes): HTMLElement {
   const found = why.causes.filter(({ rhythm }) => rhythm !== null);
   if (found.length === 0) {
-    return h("p", {}, "No cause with a tenth of the time or more comes with a period that chance does not explain.");
+    return h("p", {}, "Among the causes with most time, none comes with a period that chance does not explain.");
   }
   const words = (name: string) => classes.find((one) => one.class === name)?.words ?? name;
   return tableElement(

@@ -5,7 +5,7 @@ import { axisLook, base, legendRoom, timeAxis, type Option } from "../chart";
 import { bucketBegin, lineName, type Histogram, type PageData } from "../data";
 import { section, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
-import { count, time } from "../format";
+import { atLeast, count, time } from "../format";
 import { DASHES, palette } from "../theme";
 
 /** Buckets of a recording that are drawn as one: eight per doubling. */
@@ -22,6 +22,8 @@ interface Curve {
   histogram: Histogram;
   samples: number;
   largest: number;
+  /** Whether that is a lower limit. */
+  isOpen: boolean;
 }
 
 type Kind = "count" | "exceedance";
@@ -68,7 +70,7 @@ function curveSets({ report, charts }: PageData): { label: string; curves: Curve
         recording: index,
         histogram,
         samples: histogram.buckets.reduce((sum, [, count]) => sum + count, 0),
-        largest: largestOf(histogram, [...recording.services, ...charts[index]!.by_cpu]),
+        ...largestOf(histogram, [...recording.services, ...charts[index]!.by_cpu]),
       })),
     );
   const names = [...new Set(report.recordings.flatMap(({ histograms }) => histograms.map(lineName)))];
@@ -88,9 +90,9 @@ function curveSets({ report, charts }: PageData): { label: string; curves: Curve
   ];
 }
 
-function largestOf(histogram: Histogram, rows: PageData["report"]["recordings"][number]["services"]): number {
+function largestOf(histogram: Histogram, rows: PageData["report"]["recordings"][number]["services"]): { largest: number; isOpen: boolean } {
   const row = rows.find((row) => lineName(row) === lineName(histogram) && row.cpu === histogram.cpu);
-  return row?.latency.largest_ns ?? 0;
+  return { largest: row?.latency.largest_ns ?? 0, isOpen: row?.latency.largest_is_at_least ?? false };
 }
 
 function view(curves: Curve[], kind: Kind, several: boolean): View {
@@ -183,7 +185,7 @@ function power(value: number): string {
 }
 
 function words(curves: Curve[]): string {
-  const said = curves.slice(0, SAID).map(({ name, samples, largest }) => `${name}: ${count(samples)} activations, the largest seen ${time(largest)}`);
+  const said = curves.slice(0, SAID).map(({ name, samples, largest, isOpen }) => `${name}: ${count(samples)} activations, the largest seen ${atLeast(isOpen, time(largest))}`);
   const rest = curves.length > SAID ? `; and ${curves.length - SAID} more` : "";
   return `${said.join("; ")}${rest}.`;
 }

@@ -2,7 +2,7 @@
 
 import { lineName, type Cell, type LoadForecast, type PageData, type ServiceForecast } from "../data";
 import { h, prose, section, tableElement } from "../dom";
-import { count, meanTime, time, timeOrDash } from "../format";
+import { atLeast, count, meanTime, time, timeOrDash } from "../format";
 
 /** What stands behind a level, by its method in the data. */
 const METHODS: Record<string, string> = {
@@ -47,7 +47,7 @@ function ofLoad(load: LoadForecast): HTMLElement {
   const hours = { hour: 1, day: usage.hours_per_day, week: usage.hours_per_day * usage.days_per_week };
   const table = {
     head: ["service", "largest seen", ...horizons.map(({ horizon }) => `${horizon} (${Number(hours[horizon].toFixed(1))} h)`)],
-    rows: services.map((service) => [lineName(service), timeOrDash(service.largest_ns), ...service.cells.map((cell) => inCell(cell, mark))]),
+    rows: services.map((service) => [lineName(service), atLeast(service.largest_is_at_least, timeOrDash(service.largest_ns)), ...service.cells.map((cell) => inCell(cell, mark))]),
   };
   const periodic = services.flatMap((service) =>
     service.periodic.map(
@@ -123,7 +123,7 @@ function disagreement({ largest_ns: largest, cells }: ServiceForecast, together:
   if (!longest) return "-";
   if (together < longest.low_ns!) return `DISAGREES with the ${longest.horizon}'s level: that takes pieces longer than any seen`;
   if (together > 3 * longest.high_ns!) return `DISAGREES with the ${longest.horizon}'s level: the pieces seen could make far more together`;
-  return `agrees with the ${longest.horizon}'s level`;
+  return `does not contradict the ${longest.horizon}'s level`;
 }
 
 /** a to z, then a1, b1 ... */

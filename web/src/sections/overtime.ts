@@ -59,11 +59,11 @@ export function overTime(data: PageData): HTMLElement | null {
       }),
     ],
     reading: [
-      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; an empty triangle is one that was missed.",
+      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; an empty triangle is one that was missed; those still waiting at the end are there with how long they had waited.",
       classes.length > 0
         ? "Where a late activation was recorded as an episode, colour and shape tell which class of causes took most of it."
         : "The recording has no episodes, so the marks do not tell what made them late.",
-      "Marks at equal distances have a periodic cause. A block of them belongs to something that happened then. Drag the bar below the chart to look closer.",
+      "Marks at equal distances suggest a periodic cause, a block of them something that happened then. Drag the bar below the chart to look closer.",
     ],
     view: () => view(all[chosen]!),
   });
@@ -99,7 +99,7 @@ function causesInWords(late: Late[]): string {
   const counts = new Map<string, number>();
   for (const { cause } of late) if (cause) counts.set(cause.words, (counts.get(cause.words) ?? 0) + 1);
   const said = [...counts].sort(([, a], [, b]) => b - a).map(([words, number]) => `${words} ${count(number)}`);
-  return said.length > 0 ? ` Of ${count(late.filter(({ cause }) => cause).length)} that were recorded as episodes, most was due to: ${said.join(", ")}.` : "";
+  return said.length > 0 ? ` Of ${count(late.filter(({ cause }) => cause).length)} that were recorded as episodes, the largest part was due to: ${said.join(", ")}.` : "";
 }
 
 function option({ course, late, threshold, duration }: Shown): Option {

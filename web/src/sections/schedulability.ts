@@ -69,7 +69,7 @@ function row(task: TaskVerdict): string[] {
 }
 
 function limits({ name, limit, pseudo, buffers }: TaskVerdict): string {
-  const text = `${name}: most of the response is ${limit}.`;
+  const text = `${name}: the largest part of the response is ${limit}.`;
   if (!pseudo) return text;
   const passes = (passes: boolean) => (passes ? "passes" : "fails");
   return (
@@ -80,7 +80,7 @@ function limits({ name, limit, pseudo, buffers }: TaskVerdict): string {
 
 function ofSet(set: Sched["set"]): string {
   const within = (holds: boolean) => (holds ? "within" : "above");
-  const edf = (found: boolean | null) => (found === null ? "cannot be decided so near a full processor" : found ? "meets every deadline" : "misses");
+  const edf = (found: boolean | null) => (found === null ? "it cannot be decided" : found ? "no deadline is missed" : "some are missed");
   const bounds = set.bounds_apply
     ? `${within(set.utilization <= set.utilization_bound)} Liu & Layland's bound ${set.utilization_bound.toFixed(3)}; hyperbolic product ${set.hyperbolic_product.toFixed(3)}, ${within(set.hyperbolic_product <= 2)} 2`
     : "bounds on it do not apply (deadlines, blocking or priorities)";

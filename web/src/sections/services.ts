@@ -2,7 +2,7 @@
 
 import { lineName, type Figures, type PageData, type ServiceRow } from "../data";
 import { h, section, tableElement, type Table } from "../dom";
-import { count, instant, quantileName, timeOrDash } from "../format";
+import { atLeast, count, instant, quantile, quantileName, timeOrDash } from "../format";
 
 export function services({ report }: PageData): HTMLElement {
   const { recordings } = report;
@@ -17,15 +17,22 @@ export function services({ report }: PageData): HTMLElement {
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "A service is a level at which an application can get its code run. p99.9 is the latency that one time in 1,000 exceeds; ",
-      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound. ",
-      "Missed: the expiry passed while the service was still busy with an earlier one; these count with the time until it next ran.",
+      "A service is a level at which an application can get its code run. p99.9 is the latency that no more than one time in 1,000 exceeds; ",
+      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound; min is of those that were served. ",
+      "Missed: the expiry passed while the service was still busy with an earlier one; these count with the time until it next ran. ",
+      ">= is a lower limit: the service was still waiting when measuring ended, or more was lost than leaves that quantile known; two times: what was lost leaves it between them.",
     ),
   );
 }
 
-function figures({ min_ns, mean_ns, deviation_ns, quantiles, largest_ns }: Figures): string[] {
-  return [min_ns, mean_ns, deviation_ns, ...quantiles.map(({ ns }) => ns), largest_ns].map(timeOrDash);
+function figures({ min_ns, mean_ns, mean_is_at_least, deviation_ns, quantiles, largest_ns, largest_is_at_least }: Figures): string[] {
+  return [
+    timeOrDash(min_ns),
+    atLeast(mean_is_at_least, timeOrDash(mean_ns)),
+    timeOrDash(deviation_ns),
+    ...quantiles.map(quantile),
+    atLeast(largest_is_at_least, timeOrDash(largest_ns)),
+  ];
 }
 
 function figureNames({ quantiles }: Figures): string[] {

@@ -2,7 +2,7 @@
 
 import type { BarSeriesOption } from "echarts/charts";
 import { axisLook, base, type Option } from "../chart";
-import { lineName, type Course, type Example, type PageData } from "../data";
+import { lineName, type Course, type Example, type Figures, type PageData } from "../data";
 import { section, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { axisTime, instant, time } from "../format";
@@ -18,7 +18,7 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
       .map((course) => ({
         course,
         label: several ? `${course.name} [${recording + 1}]` : course.name,
-        largest: report.recordings[recording]!.services.find((row) => lineName(row) === course.name)?.latency.largest_ns ?? 0,
+        latency: report.recordings[recording]!.services.find((row) => lineName(row) === course.name)?.latency,
       })),
   );
   if (shownCourses.length === 0) return null;
@@ -38,25 +38,27 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
     ],
     reading: [
       "Above, an activation as late as the median; below, the one that was served latest. Both begin at the programmed expiry and end at the service's first instruction.",
-      "The two scales differ. The part that is wide below and narrow above is where this machine loses time when it is late.",
+      "The two scales differ. A part that is wide below and narrow above is where that late activation lost its time.",
     ],
-    view: () => view(shownCourses[chosen]!.course, shownCourses[chosen]!.largest),
+    view: () => view(shownCourses[chosen]!.course, shownCourses[chosen]!.latency),
   });
   return section("stages", "Where the time goes", shown.element);
 }
 
-function view(course: Course, largest: number): View {
+function view(course: Course, latency: Figures | undefined): View {
   const examples = KINDS.map((kind) => course[kind]);
-  return { words: words(course, largest), option: option(examples), table: table(examples) };
+  return { words: words(course, latency), option: option(examples), table: table(examples) };
 }
 
-function words({ name, typical, worst }: Course, largest: number): string {
+function words({ name, typical, worst }: Course, latency: Figures | undefined): string {
   const one = (which: string, example: Example | null) => {
     if (!example) return `No ${which} activation of ${name} is known.`;
     const longest = example.parts.reduce((a, b) => (b.ns > a.ns ? b : a));
-    return `${which === "typical" ? "Typical" : "Worst served"}: ${time(example.latency_ns)} on CPU ${example.cpu}, ${instant(example.at_ns)} after the start; the longest part is ${longest.name}, ${time(longest.ns)}.`;
+    return `${which === "typical" ? "Typical" : "Worst served"}: ${time(example.latency_ns)} on CPU ${example.cpu}, ${instant(example.at_ns)} after the start; no part is longer than ${longest.name}, ${time(longest.ns)}.`;
   };
-  const missed = worst && largest > worst.latency_ns ? ` A missed one was even later, ${time(largest)}; it has no stages.` : "";
+  const largest = latency?.largest_ns ?? 0;
+  const least = latency?.largest_is_at_least ? "at least " : "";
+  const missed = worst && largest > worst.latency_ns ? ` A missed one was even later, ${least}${time(largest)}; it has no stages.` : "";
   return `${one("typical", typical)} ${one("worst", worst)}${missed}`;
 }
 

@@ -24,19 +24,25 @@ export function verdict({ report, charts }: PageData): HTMLElement {
   );
 }
 
-function trust({ trust, backend }: Recording): HTMLElement {
+function trust({ trust, backend, losses }: Recording): HTMLElement {
   if (trust.verdict === "none") {
     return h("p", { class: "trust bad" }, h("strong", {}, "Not trustworthy. "), trust.why.join("; ") + ".");
   }
   if (backend === "fake") {
     return h("p", { class: "trust bad" }, h("strong", {}, "Not a measurement. "), "A script was played.");
   }
-  return h("p", { class: "trust good" }, h("strong", {}, "Trustworthy. "), "Too little was lost to change the figures.");
+  return h("p", { class: "trust good" }, h("strong", {}, "Trustworthy. "), lost(losses));
+}
+
+function lost(losses: Recording["losses"]): string {
+  return Object.values(losses).every((count) => count === 0)
+    ? "Nothing was lost."
+    : "Little was lost; where that leaves a quantile open, both ends or a lower limit are shown.";
 }
 
 function toDo({ advice }: Charts): HTMLElement {
   if (advice.length === 0) {
-    return h("p", {}, "Nothing was found that casts doubt on these figures or makes this machine late.");
+    return h("p", {}, "Nothing was found that casts doubt on these figures.");
   }
   const item = ({ severity, why, what }: Charts["advice"][number]) =>
     h("li", {}, h("span", { class: `weight ${severity}` }, WEIGHTS[severity]), " ", prose(why), " ", h("strong", {}, prose(what)));

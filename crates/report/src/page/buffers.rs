@@ -50,6 +50,9 @@ pub struct ServiceBuffers {
     pub name: String,
     /// CPUs whose time is added up.
     pub cpus: usize,
+    /// How long it had waited when measuring ended, where it was still waiting
+    /// then; see [`crate::qos::ServiceOutlook::waited_ns`].
+    pub waited_ns: Option<Nanos>,
     /// The ordinary latency, which every job pays: the median.
     pub base_ns: Nanos,
     /// The longest period of the probe.
@@ -141,8 +144,15 @@ fn of_service(seen: &LoadSeen, (service, route): (Service, Route), most: usize) 
         route,
         name: line_name(service, route),
         cpus: cpus.len(),
+        waited_ns: seen
+            .recordings
+            .iter()
+            .flat_map(|one| &one.waiting)
+            .filter(|one| (one.service, one.route) == (service, route))
+            .map(|one| one.at_least_ns)
+            .max(),
         base_ns: groups()
-            .filter_map(|group| group.latency.histogram().quantile(0.5))
+            .filter_map(|group| group.ordinary())
             .max()
             .unwrap_or_default(),
         period_ns: streams
