@@ -58,6 +58,8 @@ pub enum CaveatKind {
     IrqBalance,
     /// Timers may move to another CPU.
     TimerMigration,
+    /// Timers of a measured CPU expired on another.
+    TimerElsewhere,
     /// Normal threads are scheduled by session.
     Autogroup,
     /// A virtual machine: the hypervisor can stop it.
@@ -149,6 +151,7 @@ impl CaveatKind {
             | Self::PageFaults
             | Self::OwnCost
             | Self::StageUnseen
+            | Self::TimerElsewhere
             | Self::Tracer
             | Self::Unfinished
             | Self::Inherited

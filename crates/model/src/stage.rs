@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// The first instruction of the timer interrupt's handler.
     Irq,
+    /// The same on another CPU, where the timer was queued (`nohz_full`); then
+    /// there is no `irq`, which is of the line's own CPU.
+    #[serde(rename = "irq_elsewhere")]
+    IrqElsewhere,
     /// A thread that handles the interrupt was switched in (devices whose
     /// handlers run in threads).
     #[serde(rename = "irq_thread")]
@@ -39,8 +43,9 @@ pub enum Stage {
 }
 
 /// Every stage, in order.
-pub const STAGES: [Stage; 11] = [
+pub const STAGES: [Stage; 12] = [
     Stage::Irq,
+    Stage::IrqElsewhere,
     Stage::IrqThread,
     Stage::Expire,
     Stage::Raise,
@@ -54,7 +59,7 @@ pub const STAGES: [Stage; 11] = [
 ];
 
 /// The stages on the way, which need programs of their own and can be left out.
-/// The others come with the service.
+/// The others come with the service; `irq_elsewhere` comes and goes with `irq`.
 pub const STAGES_ON_THE_WAY: [Stage; 6] = [
     Stage::Irq,
     Stage::IrqThread,
@@ -74,6 +79,7 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Irq => "irq",
+            Self::IrqElsewhere => "irq_elsewhere",
             Self::IrqThread => "irq_thread",
             Self::Expire => "expire",
             Self::Raise => "raise",

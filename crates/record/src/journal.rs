@@ -46,6 +46,7 @@ const fn bit_of(stage: Stage) -> u32 {
         Stage::Worker => 8,
         Stage::IrqThread => 10,
         Stage::Kthread => 11,
+        Stage::IrqElsewhere => 13,
     }
 }
 
@@ -271,7 +272,7 @@ mod tests {
         bits.extend([MISSED.ilog2(), CENSORED.ilog2()]);
         bits.sort_unstable();
 
-        assert_eq!(bits, (0..13).collect::<Vec<u32>>());
-        assert_eq!(FLAGS_END, 1 << 13);
+        assert_eq!(bits, (0..14).collect::<Vec<u32>>());
+        assert_eq!(FLAGS_END, 1 << 14);
     }
 }

@@ -71,7 +71,7 @@ impl Wanted {
 }
 
 /// Stages that came after the first recordings, which have no column for them.
-const LATER_STAGES: [Stage; 2] = [Stage::IrqThread, Stage::Kthread];
+const LATER_STAGES: [Stage; 3] = [Stage::IrqThread, Stage::Kthread, Stage::IrqElsewhere];
 
 /// The rows, sorted by line and sequence number, as a Parquet file. Every
 /// row's line must be in `lines`.

@@ -20,5 +20,6 @@ fn a_recording_from_before_two_stages_is_read_without_them() {
         assert_eq!(row.latency(), Nanos::from_us(20));
         assert_eq!(row.until(Stage::IrqThread), None);
         assert_eq!(row.until(Stage::Kthread), None);
+        assert_eq!(row.until(Stage::IrqElsewhere), None);
     }
 }

@@ -155,10 +155,22 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
 /// their expiry.
 fn stage_before(group: &Group, stage: Stage) -> Option<Stage> {
     let count = |stage: Stage| group.steps[stage.index()].histogram().count();
+    // An activation has one of the two interrupts; the more frequent stands for
+    // both.
+    let interrupts = [Stage::Irq, Stage::IrqElsewhere];
+    let either = interrupts.map(count).into_iter().sum();
+    let rarer = interrupts[usize::from(count(Stage::IrqElsewhere) <= count(Stage::Irq))];
     STAGES[..stage.index()]
         .iter()
         .copied()
-        .rfind(|&before| count(before) * 2 > count(stage))
+        .filter(|&before| before != rarer)
+        .rfind(|&before| {
+            let before = match interrupts.contains(&before) {
+                true => either,
+                false => count(before),
+            };
+            before * 2 > count(stage)
+        })
 }
 
 /// The name in the field of the part that ends at `stage` and begins at
@@ -167,6 +179,7 @@ pub(crate) fn part_name(stage: Stage, before: Option<Stage>) -> String {
     let words = match (stage, before) {
         (Stage::Signal, Some(Stage::Softirq)) => return "softirq to signal".into(),
         (Stage::Irq, _) => "interrupt latency",
+        (Stage::IrqElsewhere, _) => "interrupt latency on another CPU",
         (Stage::IrqThread, _) => "interrupt thread",
         (Stage::Expire, _) => "timer handling",
         (Stage::Raise, _) => "softirq raise",
@@ -179,6 +192,8 @@ pub(crate) fn part_name(stage: Stage, before: Option<Stage>) -> String {
         (Stage::Worker, _) => "work queue",
         (Stage::Kthread, _) => "kernel thread",
     };
+    // It comes first, instead of `irq`.
+    let before = before.filter(|_| stage != Stage::IrqElsewhere);
     let before = before.map_or("expiry", Stage::name);
     format!("{words} ({before} to {stage})")
 }

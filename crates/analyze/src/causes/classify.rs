@@ -56,6 +56,7 @@ impl<'a> Judge<'a> {
             service.is_thread() || matches!(service, Service::Worker | Service::Kthread);
         let interrupted = first(&[
             Stage::Irq,
+            Stage::IrqElsewhere,
             Stage::IrqThread,
             Stage::Expire,
             Stage::Raise,

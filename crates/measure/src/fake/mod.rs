@@ -123,6 +123,7 @@ impl Probe for FakeProbe {
                 until: Nanos::MAX,
                 unrecorded: 0,
                 unexplained: 0,
+                elsewhere: 0,
                 mirror: None,
             });
         }

@@ -34,6 +34,7 @@ pub(crate) struct Slot {
     pub(crate) running_ns: AtomicU64,
     pub(crate) end_ns: AtomicU64,
     pub(crate) lost_before: AtomicU64,
+    pub(crate) elsewhere: AtomicU64,
 }
 
 /// One line's ring: `struct board_line`.
@@ -69,16 +70,21 @@ pub(crate) struct CpuBoard {
     expired: AtomicU32,
     pub(crate) softirq_tid: AtomicU32,
     pub(crate) carried: AtomicU32,
-    padding: AtomicU32,
+    pub(crate) unstarted: AtomicU32,
     softirq_name: [AtomicU64; 2],
+    timer: AtomicU64,
+    pub(crate) learnt_ns: AtomicU64,
+    pub(crate) learner: AtomicU32,
+    pub(crate) has_strays: AtomicU32,
+    timers: [AtomicU64; LINES_PER_CPU],
     tids: [AtomicU32; LINES_PER_CPU],
     pub(crate) expiries: [AtomicU64; LINES_PER_CPU],
     pub(crate) lines: [LineRing; LINES_PER_CPU],
 }
 
-const _: () = assert!(size_of::<Slot>() == 96, "matches board.h");
+const _: () = assert!(size_of::<Slot>() == 104, "matches board.h");
 const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 960, "matches board.h");
+const _: () = assert!(size_of::<CpuBoard>() == 1112, "matches board.h");
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
@@ -215,6 +221,7 @@ impl Slot {
             &self.waking_ns,
             &self.running_ns,
             &self.end_ns,
+            &self.elsewhere,
         ] {
             stage.store(0, Ordering::Relaxed);
         }

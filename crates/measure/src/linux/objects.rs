@@ -4,6 +4,7 @@ laggard_bpf::sources! {
     IDENTITY = "identity";
     CHAIN = "chain";
     ARMING = "arming";
+    LEARNING = "learning";
     EXTERNAL = "external";
     IRQ = "irq";
     RAISE = "raise";

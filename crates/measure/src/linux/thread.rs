@@ -60,9 +60,14 @@ pub(crate) enum Waking {
 }
 
 impl Waking {
-    /// Whether the thread is its line's service, whose wakeups are stamped.
-    const fn serves(&self) -> bool {
-        !matches!(self, Self::Raising(_) | Self::Carrier)
+    /// Whether the thread is its line's service, whose wakeups are stamped, or
+    /// only arms the timer that leads to it; `None`: neither.
+    const fn serves(&self) -> Option<bool> {
+        match self {
+            Self::Raising(_) => None,
+            Self::Carrier => Some(false),
+            _ => Some(true),
+        }
     }
 }
 
@@ -137,11 +142,17 @@ fn run(
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))
         .and_then(|()| policy::schedule_as(service))
-        .and_then(|()| match &shared.enlist {
-            Some(enlist) if waking.serves() => enlist.enlist(cpu, line),
-            _ => Ok(()),
+        .and_then(|()| {
+            let serves = waking.serves();
+            Waiting::new(waking).map(|waiting| (waiting, serves))
         })
-        .and_then(|()| Waiting::new(waking));
+        .and_then(|(waiting, serves)| {
+            if let (Some(enlist), Some(serves)) = (&shared.enlist, serves) {
+                waiting.be_learnt(shared.board.cpu(cpu.0), line);
+                enlist.enlist(cpu, line, serves)?;
+            }
+            Ok(waiting)
+        });
     policy::refuse_timer_slack();
     policy::touch_stack();
     // SAFETY: takes nothing; cannot fail.
@@ -221,6 +232,29 @@ impl Waiting {
         })
     }
 }
+
+impl Waiting {
+    /// Lets the programs know which timer leads to line `line`, where that is
+    /// a descriptor's (`learning.bpf.c`); a sleeper's they know by its stack.
+    fn be_learnt(&self, cpu: &CpuBoard, line: usize) {
+        let (Self::SoftTimer(timer) | Self::Carrier(timer)) = self else {
+            return;
+        };
+        let far = clock::now() + FAR;
+        cpu.learnt_ns.store(far.ns(), Ordering::Relaxed);
+        let learner = u32::try_from(line + 1).unwrap_or(0);
+        cpu.learner.store(learner, Ordering::Relaxed);
+        // The program runs on this CPU, in the call.
+        compiler_fence(Ordering::SeqCst);
+        timer.arm(far);
+        compiler_fence(Ordering::SeqCst);
+        cpu.learner.store(0, Ordering::Relaxed);
+        // A descriptor is armed anew before anybody waits for it.
+    }
+}
+
+/// Further away than measuring begins.
+const FAR: Nanos = Nanos::from_secs(3_600);
 
 /// Waits for each expiry of the timeline that has not passed.
 fn measure_timer(

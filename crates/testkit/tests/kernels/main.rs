@@ -7,6 +7,7 @@
 mod external;
 #[path = "../hosts/mod.rs"]
 mod hosts;
+mod isolated;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -30,8 +30,9 @@ struct board_slot {
 	u64 running_ns;
 	u64 end_ns;	  /* first instruction of the service */
 	u64 lost_before;  /* activations before this one that found no room */
+	u64 elsewhere;	  /* 1: the timer expired on another CPU, as did `irq_ns` */
 };
-_Static_assert(sizeof(struct board_slot) == 96, "no hidden padding");
+_Static_assert(sizeof(struct board_slot) == 104, "no hidden padding");
 
 struct board_line {
 	u64 head;      /* slots written */
@@ -62,13 +63,18 @@ struct board_cpu {
 	u32 expired;	/* place of the line whose timer expired last */
 	u32 softirq_tid; /* who last ran a soft timer's callback */
 	u32 carried;	/* line that a timer descriptor leads to, or BOARD_NONE */
-	u32 padding;
+	u32 unstarted;	/* its expiries on other CPUs, which start no work item */
 	u64 softirq_name[2]; /* its name, as bytes */
+	u64 timer;     /* of the callback that is looked at: its address */
+	u64 learnt_ns; /* expiry of a timer whose address is to be learnt */
+	u32 learner;   /* for which line, plus 1, or 0 */
+	u32 has_strays; /* timers of other CPUs' threads may expire here */
+	u64 timers[BOARD_LINES]; /* which timer leads to each line; see is_timer_of() */
 	u32 tids[BOARD_LINES]; /* measuring thread of each line, or 0; as the kernel
 				  counts, not a PID namespace */
 	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 960, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 1112, "no hidden padding");
 
 #endif

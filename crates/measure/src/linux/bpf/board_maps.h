@@ -81,6 +81,7 @@ claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
 	slot->waking_ns = 0;
 	slot->running_ns = 0;
 	slot->end_ns = 0;
+	slot->elsewhere = 0;
 	slot->lost_before = line->lost;
 	line->lost = 0;
 	return slot;

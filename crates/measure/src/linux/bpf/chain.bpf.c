@@ -8,8 +8,10 @@
  *   sched_switch          running: the thread is switched in
  *
  * A timer is the thread's if it was programmed for the thread's expiry, to
- * the ns. Somebody else's, programmed for the same instant, is served in the
- * same interrupt, a callback earlier or later.
+ * the ns, and is the thread's own (is_timer_of); somebody else's, programmed for
+ * the same instant, is not. Where the kernel queues timers of a CPU on another
+ * (nohz_full), the activation is found by its timer alone, its instants are that
+ * CPU's, and it says so.
  *
  * A timer that is served in softirq context (PREEMPT_RT: those of normal
  * threads and of timer descriptors) has the stages `raise` and `softirq`
@@ -55,9 +57,57 @@ static __always_inline void begin_carried(struct board_cpu *cpu,
 		line->waiting = 1;
 }
 
+/* Whose a timer is, by what is in `timers`. */
+struct owner {
+	u32 cpu;
+	u32 line;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+/* Log2 of the part of a kernel stack that is known by its place. */
+enum { STACK_PART_BITS = 13 };
+
+/*
+ * The timer of a thread that sleeps lies on its kernel stack, in the upper part,
+ * where system calls begin: so its address tells whose it is. A kernel stack
+ * has 16 KiB or more and is aligned to its size.
+ */
+static __always_inline u64 stack_part(u64 address)
+{
+	return address >> STACK_PART_BITS;
+}
+
+/*
+ * Whether the timer at `address` leads to line `i`: it is in the stack of the
+ * line's thread, or it is that of the thread's timer descriptor. Not known of a
+ * trial's.
+ */
+static __always_inline bool is_timer_of(const struct board_cpu *cpu, u32 i, u64 address)
+{
+	u64 known = cpu->timers[i];
+
+	return !known || known == address || known == stack_part(address);
+}
+
+/* A pointer's number can be had only by way of memory. */
+static __always_inline u64 address_of(struct board_cpu *cpu, struct hrtimer *timer)
+{
+	volatile u64 *place = &cpu->timer;
+
+	*place = (u64)timer;
+	return *place;
+}
+
 struct enlist_args {
 	u32 cpu;
 	u32 line;
+	u32 serves; /* the thread is the line's service; else it only arms its timer */
 };
 
 /*
@@ -67,16 +117,91 @@ struct enlist_args {
 SEC("syscall")
 int enlist(struct enlist_args *args)
 {
+	struct task_struct *self = bpf_get_current_task_btf();
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct board_cpu *cpu = board_cpu(args->cpu);
+	struct owner owner = {.cpu = args->cpu, .line = args->line};
+	volatile u64 *place;
 	u64 i = args->line;
+	u64 timer;
 
 	barrier_var(i);
 	if (!cpu || i >= BOARD_LINES)
 		return 22; /* EINVAL */
-	cpu->tids[i] = tid;
-	__sync_fetch_and_or(&cpu->tid_bits, 1ULL << (tid & 63));
-	return 0;
+	if (args->serves) {
+		cpu->tids[i] = tid;
+		__sync_fetch_and_or(&cpu->tid_bits, 1ULL << (tid & 63));
+	}
+	timer = cpu->timers[i];
+	if (!timer) {
+		/* No descriptor's, as learning.bpf.c would have seen. */
+		place = &cpu->timer;
+		*place = bpf_task_pt_regs(self);
+		timer = stack_part(*place);
+		cpu->timers[i] = timer;
+	}
+	return -bpf_map_update_elem(&owners, &timer, &owner, BPF_ANY);
+}
+
+/* Our timer began to expire, on CPU `here`, for line `i` of `cpu`. */
+static __always_inline void begin_expiry(struct board_cpu *cpu, u32 i,
+					 struct board_cpu *here,
+					 struct hrtimer *timer, u64 expiry_ns)
+{
+	struct board_line *line = board_line(cpu, i);
+	struct board_slot *slot;
+
+	if (!line)
+		return;
+	cpu->expiries[i] = 0;
+	cpu->expired = i;
+	if (i == cpu->carried) {
+		begin_carried(cpu, line, expiry_ns);
+		return;
+	}
+	slot = board_slot(line);
+	if (!slot || !line->waiting)
+		return;
+	slot->elsewhere = cpu != here;
+	if (BPF_CORE_READ_BITFIELD(timer, is_soft)) {
+		slot->softirq_ns = bpf_ktime_get_ns();
+		/* Arming it may have blocked: other wakeups. */
+		slot->waking_ns = 0;
+		slot->running_ns = 0;
+		slot->raise_ns = here->served_raise_ns;
+		slot->irq_ns = here->served_irq_ns;
+		note_softirq_thread(cpu);
+	} else {
+		slot->expire_ns = bpf_ktime_get_ns();
+		slot->irq_ns = here->irq_ns;
+	}
+}
+
+/* A timer that may be a line's of another CPU. */
+static __always_inline void find_stray(struct board_cpu *here, struct hrtimer *timer,
+				       u64 expiry_ns)
+{
+	u64 address = address_of(here, timer);
+	u64 part = stack_part(address);
+	struct board_cpu *cpu;
+	struct owner *owner;
+	u64 i;
+
+	owner = bpf_map_lookup_elem(&owners, &part);
+	if (!owner)
+		owner = bpf_map_lookup_elem(&owners, &address);
+	if (!owner)
+		return;
+	cpu = board_cpu(owner->cpu);
+	i = owner->line;
+	barrier_var(i);
+	if (!cpu || i >= BOARD_LINES || expiry_ns - cpu->expiries[i] > SLACK_NS)
+		return;
+	/* A softirq starts the work items of its own CPU only. */
+	if (i == cpu->carried)
+		cpu->unstarted += 1;
+	else
+		begin_expiry(cpu, i, here, timer, expiry_ns);
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
@@ -88,36 +213,16 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	if (!cpu)
 		return 0;
 	for (u32 i = 0; i < BOARD_LINES; i++) {
-		struct board_line *line = &cpu->lines[i];
-		struct board_slot *slot;
-
 		if (i >= cpu->nr_lines)
 			break;
-		if (expiry_ns - cpu->expiries[i] > SLACK_NS)
+		if (expiry_ns - cpu->expiries[i] > SLACK_NS ||
+		    !is_timer_of(cpu, i, address_of(cpu, timer)))
 			continue;
-		cpu->expiries[i] = 0;
-		cpu->expired = i;
-		if (i == cpu->carried) {
-			begin_carried(cpu, line, expiry_ns);
-			break;
-		}
-		slot = board_slot(line);
-		if (!slot || !line->waiting)
-			break;
-		if (BPF_CORE_READ_BITFIELD(timer, is_soft)) {
-			slot->softirq_ns = bpf_ktime_get_ns();
-			/* Arming it may have blocked: other wakeups. */
-			slot->waking_ns = 0;
-			slot->running_ns = 0;
-			slot->raise_ns = cpu->served_raise_ns;
-			slot->irq_ns = cpu->served_irq_ns;
-			note_softirq_thread(cpu);
-		} else {
-			slot->expire_ns = bpf_ktime_get_ns();
-			slot->irq_ns = cpu->irq_ns;
-		}
-		break;
+		begin_expiry(cpu, i, cpu, timer, expiry_ns);
+		return 0;
 	}
+	if (cpu->has_strays)
+		find_stray(cpu, timer, expiry_ns);
 	return 0;
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct LineReader {
     /// Expiries that are missing though nothing kept the service busy: it was
     /// served and found no room or, a follower, was not asked.
     pub(crate) unexplained: u64,
+    /// Activations whose timer expired on another CPU.
+    pub(crate) elsewhere: u64,
     /// The softirq's line, where it has this line's activations.
     pub(crate) mirror: Option<Mirror>,
 }
@@ -157,6 +159,7 @@ impl LineReader {
         if expiry >= self.until {
             return;
         }
+        self.elsewhere += slot.elsewhere.load(Ordering::Relaxed);
         if let Some(activation) = self.activation(slot, seq, end, losses) {
             into.push(&activation);
             if let Some(mirror) = &mut self.mirror {
@@ -245,8 +248,12 @@ impl LineReader {
         };
         let mut steps = [None; STAGES.len()];
         let mut before = expiry;
+        let irq = match slot.elsewhere.load(Ordering::Relaxed) {
+            0 => Stage::Irq,
+            _ => Stage::IrqElsewhere,
+        };
         for (stage, time) in [
-            (Stage::Irq, &slot.irq_ns),
+            (irq, &slot.irq_ns),
             (Stage::IrqThread, &slot.irq_thread_ns),
             (Stage::Expire, &slot.expire_ns),
             (Stage::Raise, &slot.raise_ns),
@@ -256,13 +263,14 @@ impl LineReader {
             (Stage::Running, &slot.running_ns),
         ] {
             let time = Nanos::from_ns(time.load(Ordering::Relaxed));
-            if time == Nanos::ZERO || stage == self.last || !self.stamps.has(stage) {
+            let asked = if stage == irq { Stage::Irq } else { stage };
+            if time == Nanos::ZERO || stage == self.last || !self.stamps.has(asked) {
                 continue;
             }
             // An interrupt or raise from before the expiry served another
             // timer first; it says nothing of this activation.
-            if time < expiry && matches!(stage, Stage::Irq | Stage::Raise) {
-                if stage == Stage::Irq {
+            if time < expiry && (stage == irq || stage == Stage::Raise) {
+                if stage == irq {
                     losses.add(LossReason::IrqShared, 1);
                 }
                 continue;

@@ -47,6 +47,7 @@ fn reader(index: usize) -> LineReader {
         until: Nanos::MAX,
         unrecorded: 0,
         unexplained: 0,
+        elsewhere: 0,
         mirror: None,
     }
 }
@@ -192,4 +193,27 @@ fn what_is_due_after_the_end_is_no_loss() {
 
     assert_eq!(cpu.numbers(SOFTIRQ), [(0, false)]);
     assert_eq!(cpu.readers[SOFTIRQ].unexplained, 1);
+}
+
+#[test]
+fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].last = Stage::User;
+    for (seq, elsewhere) in [(0, 0), (1, 1), (2, 1)] {
+        cpu.serve(SOFTIRQ, seq, AT_ONCE);
+        let place = usize::try_from(seq).unwrap();
+        let slot = &cpu.board.ring(cpu.board.cpu(0), SOFTIRQ)[place];
+        let irq = expiry(seq) + Nanos::from_us(2);
+        slot.irq_ns.store(irq.ns(), Ordering::Relaxed);
+        slot.elsewhere.store(elsewhere, Ordering::Relaxed);
+    }
+
+    cpu.read(SOFTIRQ);
+
+    let until = |stage| cpu.seen.iter().map(move |one| one.until(stage));
+    let irq = Some(Nanos::from_us(2));
+    assert!(until(Stage::Irq).eq([irq, None, None]));
+    assert!(until(Stage::IrqElsewhere).eq([None, irq, irq]));
+    assert!(cpu.seen.iter().all(|one| one.latency() == AT_ONCE));
+    assert_eq!(cpu.readers[SOFTIRQ].elsewhere, 2);
 }

@@ -4,6 +4,7 @@ mod ending;
 mod memory;
 mod readers;
 mod request;
+mod strays;
 mod threads;
 mod usage;
 
@@ -141,6 +142,9 @@ impl LinuxProbe {
             .collect();
         check_lines(&plans, timerlat.is_some())?;
         check_descriptors(&plans)?;
+        if strays::may_leave(&request.cpus) {
+            strays::expect(&board, extent.nr_cpus);
+        }
         let shared = Arc::new(Shared {
             board,
             enlist: programs
@@ -154,10 +158,17 @@ impl LinuxProbe {
             exhaustion: Exhaustion::new(request.cpus.len()),
             faults: AtomicU64::new(0),
         });
+        let learning = programs
+            .as_ref()
+            .map(|all| all.learn_timers(extent))
+            .transpose()
+            .map_err(|refused| system("learn the timers", refused.reason))?;
         let threads = match &external {
             Some(external) => ready_external(&shared, &plans, ring_bits, external)?,
             None => ready_threads(&shared, &plans, ring_bits, programs.as_ref())?,
         };
+        // What it saw stays on the board.
+        drop(learning);
         if let (Some(external), Some(plan)) = (&external, plans.first()) {
             caveats.push(external.caveat(Cpu(plan.cpu)));
         }
@@ -335,6 +346,7 @@ impl Probe for LinuxProbe {
                 "record with a longer --period, fewer services or fewer CPUs",
             ));
         }
+        caveats.extend(strays::caveats(&self.readers, &self.shared.board));
         let faults = self.shared.faults.load(Ordering::Relaxed);
         if faults > 0
             && !caveats

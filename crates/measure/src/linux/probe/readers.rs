@@ -50,6 +50,7 @@ pub(super) fn readers(
                 until: Nanos::MAX,
                 unrecorded: 0,
                 unexplained: 0,
+                elsewhere: 0,
                 mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
             };
             readers.push((plan.cpu, reader));

@@ -16,7 +16,7 @@ use super::Programs;
 pub(crate) struct Enlist(OwnedFd);
 
 /// Size of `struct enlist_args`.
-const ARGS_BYTES: u32 = 8;
+const ARGS_BYTES: u32 = 12;
 
 impl Programs {
     /// See [`Enlist`].
@@ -29,10 +29,12 @@ impl Programs {
 }
 
 impl Enlist {
-    /// The calling thread serves line `line` of `cpu`.
-    pub(crate) fn enlist(&self, cpu: Cpu, line: usize) -> io::Result<()> {
-        // `struct enlist_args`: CPU and line.
-        let mut args = [cpu.0, u32::try_from(line).map_err(io::Error::other)?];
+    /// The calling thread belongs to line `line` of `cpu`, and is its service
+    /// or only arms its timer.
+    pub(crate) fn enlist(&self, cpu: Cpu, line: usize, serves: bool) -> io::Result<()> {
+        let line = u32::try_from(line).map_err(io::Error::other)?;
+        // `struct enlist_args`.
+        let mut args = [cpu.0, line, u32::from(serves)];
         let mut run = bpf_test_run_opts {
             sz: size_of::<bpf_test_run_opts>() as _,
             ctx_in: (&raw mut args).cast_const().cast(),

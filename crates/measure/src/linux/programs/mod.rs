@@ -60,7 +60,11 @@ impl Programs {
         services: &[Service],
         stamps: Stamps,
     ) -> Result<Self, Refused> {
-        let sizes = [("cpus", extent.nr_cpus), ("slots", extent.nr_slots)];
+        let sizes = [
+            ("cpus", extent.nr_cpus),
+            ("slots", extent.nr_slots),
+            ("owners", extent.nr_cpus * LINES_PER_CPU),
+        ];
         let waking_is_stamped = u32::from(stamps.has(Stage::Waking)).to_ne_bytes();
         let chain =
             objects::CHAIN.load(&[], &sizes, |open| set_inputs(open, &waking_is_stamped))?;
@@ -229,6 +233,17 @@ impl Programs {
                 self.refused.push((SOFT_TIMERS, Refused { reason }));
             }
         }
+    }
+
+    /// Lets timer descriptors be learnt as long as the result lives, where they
+    /// serve.
+    pub(crate) fn learn_timers(&self, extent: Extent) -> Result<Option<Loaded>, Refused> {
+        if !self.has_soft_timers {
+            return Ok(None);
+        }
+        let mut learning = self.load_shared(objects::LEARNING, extent, |_| Ok(()))?;
+        learning.attach()?;
+        Ok(Some(learning))
     }
 
     /// What serves the deferred route here.

@@ -1,0 +1,68 @@
+//! CPUs that are left alone (`nohz_full`): the kernel queues their threads' timers
+//! on another CPU.
+
+use laggard_model::{CaveatKind, Manifest, Stage};
+use laggard_testkit::host::{Host, Mode};
+
+use crate::hosts::{DEADLINE, fetch, laggard, manifest_of, run, served};
+
+/// The second recording is of timers that stay.
+const COMMAND: &str = "\
+    record() { \
+        laggard record -q --cpus 1 --services softirq,fifo:90,other --period 5ms --episodes off \
+            --duration 5s -o /result/$1 || [ $? = 3 ] || exit 1; \
+    }; \
+    record moved; sysctl -w kernel.timer_migration=0; record kept";
+
+fn says_elsewhere(manifest: &Manifest) -> bool {
+    let mut kinds = manifest.caveats.iter().map(|caveat| caveat.kind);
+    kinds.any(|kind| kind == CaveatKind::TimerElsewhere)
+}
+
+/// Boots one stock and one `PREEMPT_RT` kernel.
+#[test]
+#[ignore = "boots kernels"]
+fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
+    let Some(laggard) = laggard() else { return };
+    for name in ["6.12", "6.12-rt"] {
+        let Some(kernel) = fetch(name) else { return };
+        let host = Host::new(kernel)
+            .mode(Mode::Smp)
+            .kernel_arguments("nohz_full=1 isolcpus=1")
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(COMMAND);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        for (recording, moves) in [("moved", true), ("kept", false)] {
+            let manifest = manifest_of(&outcome, recording);
+            let rows = served(&outcome, recording);
+            assert!(rows.len() > 100, "{name} {recording}: {}", rows.len());
+            let has = |stage: Stage| {
+                let rows = rows.iter();
+                rows.filter(|row| row.steps[stage.index()].is_some())
+                    .count()
+            };
+
+            let losses = manifest.losses;
+            // A timer is not queued at all where its time has passed.
+            let unseen = losses.expire_unseen * 20;
+            assert!(unseen < rows.len() as u64, "{name} {recording}: {losses:?}");
+            assert_eq!(has(Stage::IrqElsewhere) > 0, moves, "{name} {recording}");
+            assert_eq!(says_elsewhere(&manifest), moves, "{name} {recording}");
+            let both = rows.iter().find(|row| {
+                let has = |stage: Stage| row.steps[stage.index()].is_some();
+                has(Stage::Irq) && has(Stage::IrqElsewhere)
+            });
+            assert_eq!(both, None, "{name} {recording}");
+            eprintln!(
+                "{name} {recording}: {} served, interrupt here {}, elsewhere {}, callback not seen {}",
+                rows.len(),
+                has(Stage::Irq),
+                has(Stage::IrqElsewhere),
+                losses.expire_unseen
+            );
+        }
+    }
+}
