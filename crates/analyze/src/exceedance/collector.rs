@@ -31,6 +31,7 @@ struct One {
     seq: u64,
     expiry: Nanos,
     latency: Nanos,
+    missed: bool,
 }
 
 /// Collects the latest activations of a recording.
@@ -68,15 +69,15 @@ impl Collector {
             };
             let (seq, expiry) = (batch.seq[row], Nanos::from_ns(batch.expiry_ns[row]));
             let latency = STAGES.into_iter().filter_map(step).sum();
+            let missed = batch.missed[row];
             let one = |latency_ns| One {
                 seq,
                 expiry,
                 latency: Nanos::from_ns(latency_ns),
+                missed,
             };
             service.add(one(latency), self.gap, self.most);
-            if !batch.missed[row]
-                && let Some(latency) = step(Stage::Irq)
-            {
+            if !missed && let Some(latency) = step(Stage::Irq) {
                 irq.add(one(latency), self.gap, self.most);
             }
         }
@@ -135,6 +136,12 @@ impl One {
     fn served(self) -> Nanos {
         self.expiry + self.latency
     }
+
+    /// Whether it waited in the same stall as the one before it, which waited
+    /// longer.
+    fn shares_the_stall_of(self, before: Self) -> bool {
+        self.missed && self.served() == before.served() && self.expiry >= before.expiry
+    }
 }
 
 impl Kept {
@@ -148,7 +155,7 @@ impl Kept {
 
     /// Keeps `one`, which came after `before`, if it is late enough.
     fn keep(&mut self, one: One, before: Option<One>, gap: Nanos, most: usize) {
-        if one.latency <= self.floor {
+        if one.latency <= self.floor || before.is_some_and(|it| one.shares_the_stall_of(it)) {
             return;
         }
         let free_until = match before {
@@ -290,6 +297,41 @@ mod tests {
         assert_eq!((stream.samples, stream.exceedances.len()), (5_000, above));
         assert!((90..=100).contains(&above), "{above}");
         assert!(stream.exceedances.is_sorted_by_key(|late| late.expiry));
+    }
+
+    #[test]
+    fn a_stall_is_one_exceedance_however_many_waited_in_it() {
+        let missed = |seq: u64, user_ns: u64| Activation {
+            missed: true,
+            ..activation(seq, 0, user_ns)
+        };
+        // Served at 9 ms; what was due meanwhile waited until then.
+        let rows = [activation(2, 0, 7_000_000)]
+            .into_iter()
+            .chain((3..9).map(|seq| missed(seq, (9 - seq) * 1_000_000)))
+            .chain([activation(9, 0, 500), missed(10, 700)]);
+        let rows: Vec<Activation> = rows.collect();
+
+        for cut in 0..=rows.len() {
+            let mut collector = Collector::new(1, Nanos::from_ms(2));
+            collector.add(&batch(rows[..cut].iter().copied()));
+            let mut later = Collector::new(1, Nanos::from_ms(2));
+            later.add(&batch(rows[cut..].iter().copied()));
+            collector.join(later);
+            let streams = collector.streams(&LINES);
+            let service = streams.iter().find(|one| one.service != Service::Irq);
+            let service = service.unwrap();
+            let late: Vec<u64> = service.exceedances.iter().map(|e| e.latency.ns()).collect();
+            assert_eq!(late, [7_000_000, 500, 700], "cut at {cut}");
+            assert_eq!(service.samples, 9);
+            assert_eq!(
+                service.stalls_beyond(Nanos::from_ms(2)),
+                [
+                    (Nanos::from_ms(2), Nanos::from_ms(7)),
+                    (Nanos::from_ns(6_999_999), Nanos::from_ns(2_000_001)),
+                ]
+            );
+        }
     }
 
     #[test]

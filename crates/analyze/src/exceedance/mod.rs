@@ -36,8 +36,30 @@ pub struct Stream {
     pub route: Route,
     /// How many activations there were, late or not.
     pub samples: u64,
-    /// Every activation with a latency above this is in `exceedances`.
+    /// Every activation with a latency above this is in `exceedances`; of those
+    /// that waited in one stall, the first alone, which waited longest. So a
+    /// stall of a second does not push a thousand others out.
     pub floor: Nanos,
     /// By expiry.
     pub exceedances: Vec<Exceedance>,
+}
+
+impl Stream {
+    /// Instants at which an activation was, or would have been, more than
+    /// `threshold` late, with how late, in order of time: of each stall the
+    /// first that waited, and the last instant that was still too early.
+    pub fn stalls_beyond(&self, threshold: Nanos) -> Vec<(Nanos, Nanos)> {
+        let mut points: Vec<(Nanos, Nanos)> = self
+            .exceedances
+            .iter()
+            .filter(|late| late.latency > threshold)
+            .flat_map(|late| {
+                let least = threshold + Nanos::from_ns(1);
+                let last = late.expiry + late.latency.saturating_sub(least);
+                [(late.expiry, late.latency), (last, least)]
+            })
+            .collect();
+        points.sort_unstable_by_key(|&(at, latency)| (at, std::cmp::Reverse(latency)));
+        points
+    }
 }

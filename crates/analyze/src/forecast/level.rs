@@ -14,12 +14,6 @@ const CANDIDATES: [usize; 7] = [400, 300, 200, 150, 100, 75, 50];
 
 /// An upper limit so many times the estimate is of no use.
 const MOST_UNCERTAIN: f64 = 10.0;
-/// A model's interval is computed for this share of the error asked for: what
-/// is refused and what is accepted depends on the same peaks, tails are not of
-/// one form, and a recording is short. With a tenth, the intervals of accepted
-/// forecasts hold the truth as often as asked (`tests/coverage.rs`).
-const WIDENED: f64 = 0.1;
-
 /// What a forecast may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -35,6 +29,12 @@ pub struct Settings {
     pub farthest: f64,
     /// From this shape on a tail is too heavy.
     pub heavy_shape: f64,
+    /// A model's interval is computed for this share of the error that
+    /// `confidence` leaves: what is refused and what is accepted depends on the
+    /// same peaks, tails are not of one form, and a recording is short. With a
+    /// tenth, the intervals of accepted forecasts hold the truth as often as
+    /// asked (`tests/coverage.rs`).
+    pub error_share: f64,
 }
 
 impl Default for Settings {
@@ -46,6 +46,7 @@ impl Default for Settings {
             fewest_peaks: 50,
             farthest: 30.0,
             heavy_shape: 0.5,
+            error_share: 0.1,
         }
     }
 }
@@ -283,7 +284,8 @@ pub(super) fn useful(value: f64, interval: Interval, most: f64) -> Result<Interv
 fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Reason> {
     let (tail, count) = tail_of(peaks, settings)?;
     let value = tail.return_level(horizon)?;
-    let interval = model_interval(peaks, tail, horizon, settings.confidence)?;
+    let confidence = 1.0 - settings.error_share * (1.0 - settings.confidence);
+    let interval = model_interval(peaks, tail, horizon, confidence)?;
     let interval = Interval {
         low: interval.low.min(value),
         high: interval.high.max(value),
@@ -296,7 +298,7 @@ fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate
     })
 }
 
-/// By profile likelihood (Coles 2001, 4.3.3), widened; the upper limit is not
+/// By profile likelihood (Coles 2001, 4.3.3); the upper limit is not
 /// below the level of an exponential tail, for that a tail is bounded cannot be
 /// told from the peaks of one recording.
 fn model_interval(
@@ -316,7 +318,7 @@ fn model_interval(
         tail.threshold,
         peaks.exposure(),
         horizon,
-        1.0 - WIDENED * (1.0 - confidence),
+        confidence,
         RateUncertainty::Ignored,
     )?;
     let exponential = Tail {

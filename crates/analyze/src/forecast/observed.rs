@@ -167,16 +167,16 @@ fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f6
     at.unwrap_or(0.0).max(ns(floor))
 }
 
-/// Expiries since the start of the recording and latencies, by expiry.
+/// When something was late, since the start of the recording, and by how much,
+/// in order of time.
 fn late_of(one: &Observation<'_>, threshold: f64) -> (Vec<f64>, Vec<f64>) {
     let mut late: Vec<(u64, f64)> = one
         .streams
         .iter()
-        .flat_map(|stream| &stream.exceedances)
-        .filter(|late| ns(late.latency) > threshold)
-        .map(|late| (late.expiry.saturating_sub(one.start).ns(), ns(late.latency)))
+        .flat_map(|stream| stream.stalls_beyond(nanos(threshold)))
+        .map(|(at, latency)| (at.saturating_sub(one.start).ns(), ns(latency)))
         .collect();
-    late.sort_by_key(|(expiry, _)| *expiry);
+    late.sort_by_key(|(at, _)| *at);
     late.into_iter()
         .map(|(expiry, latency)| (expiry as f64, latency))
         .unzip()

@@ -3,7 +3,6 @@
 use laggard_analyze::compare::{
     BlockBootstrap, Comparison, QuantileRatio, Verdict, compare_rates, quantile_ratio,
 };
-use laggard_analyze::exceedance::Stream;
 use laggard_analyze::forecast::decluster;
 use laggard_model::{Nanos, Route, Service};
 
@@ -76,8 +75,8 @@ impl Cell {
     ) -> Result<Self, VersusError> {
         let key = (route, service);
         let series = repetitions.map(|all| {
-            let streams = all.iter().filter_map(|one| one.streams.get(&key));
-            streams.map(latencies).collect::<Vec<_>>()
+            let all = all.iter().filter_map(|one| one.latencies.get(&key));
+            all.map(|latencies| in_ns(latencies)).collect::<Vec<_>>()
         });
         let ratio = match series.iter().all(|all| samples(all) >= LEAST_SAMPLES) {
             true => {
@@ -113,11 +112,10 @@ impl Cell {
     }
 }
 
-/// Of one repetition, ns, in time order. Zero would have no ratio; the clock has
-/// no finer step than 1 ns.
-fn latencies(stream: &Stream) -> Vec<f64> {
-    let late = stream.exceedances.iter();
-    late.map(|late| late.latency.ns().max(1) as f64).collect()
+/// Zero would have no ratio; the clock has no finer step than 1 ns.
+fn in_ns(latencies: &[Nanos]) -> Vec<f64> {
+    let ns = |latency: &Nanos| latency.ns().max(1) as f64;
+    latencies.iter().map(ns).collect()
 }
 
 fn samples(repetitions: &[Vec<f64>]) -> usize {
@@ -177,9 +175,9 @@ fn clusters(
     let Some(stream) = repetition.streams.get(&key) else {
         return Ok(0);
     };
-    let late = || stream.exceedances.iter();
-    let times: Vec<f64> = late().map(|one| one.expiry.as_secs_f64()).collect();
-    let values: Vec<f64> = late().map(|one| one.latency.ns() as f64).collect();
+    let late = stream.stalls_beyond(slack);
+    let times: Vec<f64> = late.iter().map(|(at, _)| at.as_secs_f64()).collect();
+    let values: Vec<f64> = late.iter().map(|(_, by)| by.ns() as f64).collect();
     let clusters = decluster(&times, &values, slack.ns() as f64, RUN_S)?;
     Ok(clusters.len() as u64)
 }
@@ -210,7 +208,7 @@ impl Late {
 mod tests {
     use std::collections::BTreeMap;
 
-    use laggard_analyze::exceedance::Exceedance;
+    use laggard_analyze::exceedance::{Exceedance, Stream};
     use laggard_model::Cpu;
 
     use super::*;
@@ -220,7 +218,7 @@ mod tests {
     /// 5,000 activations of 30 us, 2 ms apart, of which every `every`-th is
     /// `late_us` late.
     fn repetition(every: u64, late_us: u64) -> Repetition {
-        let exceedances = (0..5_000)
+        let exceedances: Vec<Exceedance> = (0..5_000)
             .map(|number| Exceedance {
                 expiry: Nanos::from_ms(2 * number),
                 latency: Nanos::from_us(if number % every == 1 { late_us } else { 30 }),
@@ -235,7 +233,9 @@ mod tests {
             floor: Nanos::ZERO,
             exceedances,
         };
+        let latencies = stream.exceedances.iter().map(|late| late.latency);
         Repetition {
+            latencies: BTreeMap::from([(KEY, latencies.collect())]),
             streams: BTreeMap::from([(KEY, stream)]),
             exposure: Nanos::from_secs(10),
             lost: 0,

@@ -80,7 +80,9 @@ pub enum VersusError {
 /// What one repetition under one load gave, by service and route.
 #[derive(Clone, Debug)]
 pub struct Repetition {
-    /// The late activations: here all of them, since so many are kept.
+    /// Every latency, in order of the expiries.
+    pub latencies: BTreeMap<(Route, Service), Vec<Nanos>>,
+    /// When each was late: here of all activations, since so many are kept.
     pub streams: BTreeMap<(Route, Service), Stream>,
     /// How long was recorded.
     pub exposure: Nanos,
@@ -157,14 +159,33 @@ fn read(directory: &Path, plan: &Plan) -> Result<Repetition, VersusError> {
     let recording = Recording::open(directory)?;
     let lines = &recording.manifest().lines;
     let mut collector = Collector::new(lines.len(), plan.period * 2);
-    let shortfalls = recording.scan(Wanted::all(), |batch| collector.add(batch));
+    let mut all: BTreeMap<(Route, Service), Vec<(Nanos, Nanos)>> = BTreeMap::new();
+    let shortfalls = recording.scan(Wanted::all(), |batch| {
+        collector.add(batch);
+        for one in batch.iter() {
+            let line = lines[usize::from(one.line.0)];
+            let mut add = |key, latency| all.entry(key).or_default().push((one.expiry, latency));
+            add((line.route, line.service), one.latency());
+            if let Some(latency) = one.latency_of(Service::Irq).filter(|_| !one.missed) {
+                add((Route::Direct, Service::Irq), latency);
+            }
+        }
+    });
     if let Some(shortfall) = shortfalls.first() {
         return Err(VersusError::Shortfall(format!(
             "{}: {shortfall:?}",
             directory.display()
         )));
     }
+    let in_order = |mut latencies: Vec<(Nanos, Nanos)>| {
+        latencies.sort_unstable();
+        latencies.into_iter().map(|(_, latency)| latency).collect()
+    };
     Ok(Repetition {
+        latencies: all
+            .into_iter()
+            .map(|(key, latencies)| (key, in_order(latencies)))
+            .collect(),
         streams: collector
             .streams(lines)
             .into_iter()
