@@ -1,0 +1,120 @@
+//! A measurement leaves the host as it was, and as it is while it measures.
+//!
+//! Needs root for what a measurement could change; without it the test says
+//! that it is skipped.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Folders and the settings in them that a tool for latency may be tempted to
+/// change. Files that count or that differ at each reading are left out.
+const SETTINGS: [(&str, &str); 9] = [
+    ("/proc/sys/kernel", "sched_"),
+    ("/proc/sys/kernel", "timer_migration"),
+    ("/proc/sys/kernel", "watchdog"),
+    ("/proc/sys/kernel", "bpf_stats_enabled"),
+    ("/proc/sys/kernel", "perf_event_"),
+    ("/proc/sys/vm", ""),
+    ("/sys/module/workqueue/parameters", ""),
+    ("/sys/kernel/tracing", "current_tracer"),
+    ("/sys/kernel/tracing/events", "enable"),
+];
+/// The same of every CPU.
+const OF_A_CPU: [&str; 4] = [
+    "cpufreq/scaling_governor",
+    "cpufreq/scaling_min_freq",
+    "cpuidle/state1/disable",
+    "online",
+];
+
+/// The settings that can be read.
+fn settings() -> BTreeMap<String, String> {
+    let mut paths: Vec<std::path::PathBuf> = Vec::new();
+    for (folder, prefix) in SETTINGS {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let wanted =
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+        paths.extend(wanted.map(|entry| entry.path()));
+    }
+    for folder in ["/sys/devices/system/cpu", "/proc/irq"] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            paths.extend(OF_A_CPU.map(|name| entry.path().join(name)));
+            paths.push(entry.path().join("smp_affinity"));
+        }
+    }
+    let read = paths.into_iter().filter_map(|path| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path.display().to_string(), text))
+    });
+    // The kernel's own counters among them.
+    read.filter(|(path, _)| !path.ends_with("stat_refresh"))
+        .collect()
+}
+
+/// Whether `process` holds a request to keep CPUs awake.
+fn keeps_awake(process: &Child) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
+    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    targets
+        .into_iter()
+        .any(|target| target == Path::new("/dev/cpu_dma_latency"))
+}
+
+/// A recording of every service that has begun.
+fn recording(dir: &TempDir, more: &[&str]) -> Child {
+    let to = dir.path().join("r.laggard");
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+        .args(["record", "--quiet", "--duration", "2s", "--output"])
+        .arg(&to)
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while !to.join("manifest.json").exists() {
+        assert!(began.elapsed() < DEADLINE && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn a_recording_changes_no_setting_of_the_host_unless_asked() {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" {
+        println!("skipped: it takes root to change a setting");
+        return;
+    }
+    let before = settings();
+    assert!(before.len() > 20, "{before:?}");
+
+    let dir = TempDir::new().unwrap();
+    let mut child = recording(&dir, &[]);
+    let meanwhile = settings();
+    let unasked = keeps_awake(&child);
+    child.wait().unwrap();
+
+    for (when, found) in [("while it measures", meanwhile), ("afterwards", settings())] {
+        for (path, value) in &before {
+            assert_eq!(found.get(path), Some(value), "{path} {when}");
+        }
+    }
+    assert!(!unasked);
+    if !Path::new("/dev/cpu_dma_latency").exists() {
+        println!("skipped: keeping CPUs awake, without /dev/cpu_dma_latency");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let mut asked = recording(&dir, &["--hold-cpu-awake"]);
+    let held = keeps_awake(&asked);
+    asked.wait().unwrap();
+    assert!(held);
+}
