@@ -156,7 +156,7 @@ export interface Course {
   is_whole: boolean;
   interval_ns: number;
   intervals: { number: number[]; median_ns: (number | null)[]; largest_ns: number[] };
-  points: { after_ns: number[]; cpu: number[]; latency_ns: number[]; missed: number[]; by_cause: Record<string, number[]> };
+  points: { after_ns: number[]; cpu: number[]; latency_ns: number[]; missed: number[]; still_waiting: number[]; by_cause: Record<string, number[]> };
   typical: Example | null;
   worst: Example | null;
 }

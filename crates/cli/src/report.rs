@@ -179,7 +179,12 @@ fn courses(
     let (mut all, late) = samples::gather(recording, samples::FEW, Wanted::all(), &mut again, make);
     if is_partly {
         for one in recording.summaries().largest {
-            all.add_largest(one.line, one.expiry, one.latency, one.missed);
+            all.add_largest(
+                one.line,
+                one.expiry,
+                one.latency,
+                (one.missed, one.censored),
+            );
         }
     }
     let some = groups

@@ -118,7 +118,7 @@ function composed({ services }: LoadForecast): HTMLElement | null {
 function disagreement({ largest_ns: largest, cells }: ServiceForecast, together: number | null): string {
   if (together === null) return "what is above it leaves it no time";
   // Latencies are kept to 16 ns.
-  if (largest !== null && together < 0.999 * largest) return "less than the largest seen, which was not kept or not explained";
+  if (largest !== null && together < 0.999 * largest) return "less than the largest seen, which it does not explain";
   const longest = cells.findLast(({ level_ns }) => level_ns !== undefined);
   if (!longest) return "-";
   if (together < longest.low_ns!) return `DISAGREES with the ${longest.horizon}'s level: that takes pieces longer than any seen`;

@@ -5,7 +5,7 @@ import { definitions, h, section } from "../dom";
 import { bytes, count, span, time } from "../format";
 
 const BACKENDS = {
-  bpf: "eBPF: every stage",
+  bpf: "eBPF, all stages asked for",
   user: "no BPF: expiry and user stage only",
   tracer: "the timerlat tracer: expire and kthread stage",
   fake: "a script, not a measurement",

@@ -13,6 +13,7 @@ interface Late {
   cpu: number;
   latency: number;
   missed: boolean;
+  waiting: boolean;
   /** The class that took most of it, where it is an episode. */
   cause: Class | null;
 }
@@ -72,12 +73,13 @@ export function overTime(data: PageData): HTMLElement | null {
 
 function lateOf({ points }: Course, classes: Class[]): Late[] {
   const missed = new Set(points.missed);
+  const waiting = new Set(points.still_waiting);
   const causes = new Map<number, Class>();
   for (const one of classes) for (const index of points.by_cause[one.class] ?? []) causes.set(index, one);
   let at = 0;
   return points.latency_ns.map((latency, index) => {
     at += points.after_ns[index]!;
-    return { at, cpu: points.cpu[index]!, latency, missed: missed.has(index), cause: causes.get(index) ?? null };
+    return { at, cpu: points.cpu[index]!, latency, missed: missed.has(index), waiting: waiting.has(index), cause: causes.get(index) ?? null };
   });
 }
 
@@ -87,12 +89,14 @@ function view(shown: Shown): View {
 
 function words({ course, late, threshold }: Shown): string {
   const above = late.filter(({ latency }) => latency > threshold).length;
+  const open = late.filter(({ waiting }) => waiting).length;
+  const waiting = open > 0 ? ` ${count(open)} were still waiting when measuring ended, and were at least that late.` : "";
   const kept = course.is_whole
     ? course.limit_ns === 0
       ? "Every activation is marked"
       : `Every activation later than ${time(course.limit_ns)} is marked`
     : "The recording kept only the tail; what it kept is marked";
-  return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.${causesInWords(late)}`;
+  return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.${waiting}${causesInWords(late)}`;
 }
 
 function causesInWords(late: Late[]): string {
@@ -175,6 +179,6 @@ function table({ late }: Shown): Table {
     head: ["late activation at (ns)", "CPU", "latency (ns)", "missed", "most of it"],
     rows: late
       .toSorted((a, b) => b.latency - a.latency)
-      .map(({ at, cpu, latency, missed, cause }) => [at, cpu, latency, missed ? "yes" : "no", cause?.words ?? ""]),
+      .map(({ at, cpu, latency, missed, waiting, cause }) => [at, cpu, latency, waiting ? "still waiting, at least" : missed ? "yes" : "no", cause?.words ?? ""]),
   };
 }

@@ -27,6 +27,9 @@ pub struct Point {
     pub latency: Nanos,
     /// Whether it was missed.
     pub missed: bool,
+    /// Whether it was still waiting when measuring ended: its latency is at
+    /// least that.
+    pub still_waiting: bool,
 }
 
 /// The samples of one interval.
@@ -143,6 +146,7 @@ impl Course {
                 cpu,
                 latency,
                 missed: activation.missed,
+                still_waiting: activation.censored,
             });
         }
         if !activation.missed {
@@ -342,6 +346,7 @@ mod tests {
             cpu: Cpu(3),
             latency: Nanos::from_us(us),
             missed,
+            still_waiting: false,
         };
         assert_eq!(course.points(), [point(1, 101, false), point(2, 900, true)]);
     }
@@ -363,6 +368,7 @@ mod tests {
                 cpu: Cpu(3),
                 latency: Nanos::from_us(us),
                 missed: false,
+                still_waiting: false,
             });
         }
 

@@ -3,7 +3,7 @@
 use laggard_model::{Activation, Batch, Gather, Line, LineId, Nanos, Route, Service};
 
 use super::course::{Course, Cut, Focus, Point, limit};
-use super::quantile::{Quantile, quantile};
+use super::quantile::Quantile;
 use super::{Group, Key};
 
 /// Every service's course over time, fed by batches in any order.
@@ -20,11 +20,13 @@ impl Focus {
     /// `is_partly` only those that the recording kept.
     pub fn of(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
         let histogram = group.latency.histogram();
-        let median = match quantile(histogram, 0.5) {
-            Quantile::Is(median) if !is_partly => Some(median),
-            // Of a few samples the middle one is still an example.
-            Quantile::Needs(_) if !is_partly => histogram.quantile(0.5),
-            _ => None,
+        let median = match group.quantile(0.5) {
+            _ if is_partly => None,
+            Quantile::Is(median) => Some(median),
+            // Of a few samples the middle one is still an example, and of a
+            // service that was still waiting at the end the middle one of the
+            // others.
+            _ => group.ordinary().or(histogram.max()),
         };
         Self {
             service: group.key.service,
@@ -88,7 +90,13 @@ impl Courses {
     }
 
     /// Adds one of the largest of a time, of which no stages are known.
-    pub fn add_largest(&mut self, line: LineId, expiry: Nanos, latency: Nanos, missed: bool) {
+    pub fn add_largest(
+        &mut self,
+        line: LineId,
+        expiry: Nanos,
+        latency: Nanos,
+        (missed, still_waiting): (bool, bool),
+    ) {
         let index = usize::from(line.0);
         let (Some(line), Some(&[own, _])) = (self.lines.get(index), self.places.get(index)) else {
             return;
@@ -99,6 +107,7 @@ impl Courses {
                 cpu: line.cpu,
                 latency,
                 missed,
+                still_waiting,
             });
         }
     }

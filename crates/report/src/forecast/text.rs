@@ -134,7 +134,7 @@ fn disagreement(service: &super::ServiceForecast, composed: f64) -> Option<Strin
     });
     // Latencies are kept to 16 ns.
     if composed < 0.999 * largest {
-        return Some("less than the largest seen, which was not kept or not explained".into());
+        return Some("less than the largest seen, which it does not explain".into());
     }
     let (horizon, level) = longest?;
     let name = horizon.name();

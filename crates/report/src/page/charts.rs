@@ -73,6 +73,9 @@ pub struct PointColumns {
     pub latency_ns: Vec<Nanos>,
     /// Which of them (by index) were missed.
     pub missed: Vec<usize>,
+    /// Which of the missed were still waiting when measuring ended: they were
+    /// at least that late.
+    pub still_waiting: Vec<usize>,
     /// Which of them are episodes, by the class that took most of each.
     pub by_cause: BTreeMap<CauseClass, Vec<usize>>,
 }
@@ -142,6 +145,9 @@ fn course_view(course: &Course, lines: &[Line], start: Nanos, blamed: &Blamed) -
         points.latency_ns.push(point.latency);
         if point.missed {
             points.missed.push(index);
+        }
+        if point.still_waiting {
+            points.still_waiting.push(index);
         }
         let key = (focus.service, focus.route, point.cpu, point.expiry);
         if let Some(&class) = blamed.get(&key) {

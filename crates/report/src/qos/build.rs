@@ -138,7 +138,8 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>
         by_estimate: first(&|figures| figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
         // A stall that had not ended can have been longer than any buffers.
         surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
-        record_ns: (exposure < record).then_some(record),
+        // What had not ended says nothing of a goal, however long it was recorded.
+        record_ns: (exposure < record || waited.is_some()).then_some(record),
     }
 }
 

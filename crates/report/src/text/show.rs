@@ -115,7 +115,7 @@ fn head(report: &RecordingReport) -> String {
 /// The stages on the way that were asked for; `None`: all.
 fn stamped(asked: Option<&[Stage]>) -> String {
     match asked {
-        None => "every stage".into(),
+        None => "all stages asked for".into(),
         Some([]) => "no stage on the way".into(),
         Some(some) => {
             let names: Vec<&str> = some.iter().map(|stage| stage.name()).collect();

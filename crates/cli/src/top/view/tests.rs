@@ -128,6 +128,33 @@ fn a_large_terminal_shows_three_panels_and_more_figures() {
 }
 
 #[test]
+fn what_was_still_waiting_at_the_end_is_at_least_that_late() {
+    let mut state = state(5);
+    let mut steps = [None; STAGES.len()];
+    steps[Stage::User.index()] = Some(Nanos::from_ms(1_300));
+    let mut batch = Batch::default();
+    batch.push(&Activation {
+        line: LineId(1),
+        seq: 500,
+        expiry: START + Nanos::from_ms(4_700),
+        missed: true,
+        censored: true,
+        steps,
+    });
+    let now = START + Nanos::from_secs(6);
+    state.observe(&batch, Vec::new(), Losses::default(), (START, now));
+
+    for (size, largest) in [((80, 24), "≥1.3s"), ((140, 40), "≥1.30 s")] {
+        let text = screen(size, &state, &Look::new(None));
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains('≥')).collect();
+        assert!(rows.iter().any(|row| row.contains("fifo:90")), "{text}");
+        assert!(rows.iter().all(|row| !row.contains("other")), "{text}");
+        assert!(rows.iter().any(|row| row.contains(largest)), "{text}");
+    }
+    assert!(crate::top::batch::summary(&state).contains(" >= 1.30 s "));
+}
+
+#[test]
 fn every_panel_fits_a_small_terminal() {
     let state = state(30);
     let mut look = Look::new(None);
