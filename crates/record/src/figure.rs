@@ -13,7 +13,7 @@ pub enum Figure {
     Missed,
     /// How long an activation had waited that was still waiting at the end.
     Censored,
-    /// From `waking` to `user`: the thread latency.
+    /// From `waking` to `user`.
     Thread,
     /// From the stage before to this one.
     Step(Stage),

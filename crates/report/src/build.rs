@@ -119,8 +119,14 @@ pub fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
     all
 }
 
+/// From the wakeup of a thread to its first instruction. The field has no name
+/// for it: rtla's `thread latency` counts from the expiry, as does the latency
+/// of a thread service here, and its wakeup latency ends where the thread is
+/// switched in.
+pub(crate) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
+
 /// The parts of the way to a service, each under its name in the field, and
-/// the thread latency, which spans two of them.
+/// [`WAKEUP_TO_USER`], which spans two of them.
 fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
     let mut rows: Vec<StageRow> = STAGES
@@ -144,7 +150,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             service: key.service,
             route: key.route,
             stage: Stage::User,
-            name: "thread latency (waking to user)".into(),
+            name: WAKEUP_TO_USER.into(),
             time: Figures::of(&group.thread, start),
         });
     }

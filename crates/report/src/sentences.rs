@@ -5,6 +5,7 @@
 use laggard_model::{Nanos, Route, Service};
 
 use crate::Unit;
+use crate::build::WAKEUP_TO_USER;
 use crate::duration::{count, span};
 use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting, line_name};
 
@@ -131,7 +132,7 @@ fn what_dominates(report: &RecordingReport, row: &ServiceRow) -> Option<String> 
             .stages
             .iter()
             .filter(|part| part.service == row.service && part.route == row.route)
-            .filter(|part| !part.name.starts_with("thread latency"))
+            .filter(|part| part.name != WAKEUP_TO_USER)
     };
     // The last stage is in all; a part of a few is not typical. What was missed
     // has no parts: where that is the rule, no part is typical.

@@ -70,7 +70,7 @@ pub struct Group {
     pub lost: u64,
     /// From the stage before, by [`laggard_model::Stage::index`].
     pub steps: [Tally; STAGES.len()],
-    /// Thread latency: waking to user.
+    /// From the wakeup to the first instruction: waking to user.
     pub thread: Tally,
 }
 
