@@ -13,11 +13,13 @@ use crate::record::DEFAULT_SERVICES;
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
+    let tracers = linux::other_tracers();
     let abilities = linux::abilities(&DEFAULT_SERVICES);
     let files = Files::default();
     let host = host::identify(&files);
     let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &DEFAULT_SERVICES);
     caveats.extend(linux::inherited());
+    caveats.extend(tracers);
     let mut text = format!("Linux {} on {}\n\n", host.kernel, host.processor.model);
     text += "What can be measured\n";
     for ability in &abilities {

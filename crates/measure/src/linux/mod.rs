@@ -26,6 +26,7 @@ mod stamps;
 mod statistics;
 mod thread;
 mod timerlat;
+mod tracers;
 mod uio;
 
 pub use abilities::{Ability, Absence, abilities};
@@ -45,12 +46,18 @@ pub(crate) use stamps::Stamps;
 use std::fs;
 use std::io;
 
-use laggard_model::CpuList;
+use laggard_model::{Caveat, CpuList};
 use nix::errno::Errno;
 
 /// CPUs that are online.
 pub fn online_cpus() -> CpuList {
     cpus_in("/sys/devices/system/cpu/online")
+}
+
+/// Other programs that trace or sample this machine, as a reason to doubt. To
+/// be asked before our own programs are loaded.
+pub fn other_tracers() -> Option<Caveat> {
+    tracers::caveat()
 }
 
 /// What the system said, in words alone.

@@ -30,7 +30,7 @@ use super::programs::{Extent, Programs};
 use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
-use super::{clock, descriptors, policy, possible_cpus, reason_of};
+use super::{clock, descriptors, other_tracers, policy, possible_cpus, reason_of};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
 pub(super) use memory::board;
@@ -96,10 +96,13 @@ impl LinuxProbe {
     pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
         let external = External::of_request(&mut request)?;
         check(&request)?;
+        // Before there is anything of ours.
+        let tracers = other_tracers();
         descriptors::allow_all();
         let stamps = Stamps::of_request(&mut request)?;
         let timerlat = Timerlat::of_request(&mut request)?;
         let mut caveats = Vec::from_iter(stamps.caveat());
+        caveats.extend(tracers);
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
