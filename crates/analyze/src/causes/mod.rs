@@ -27,7 +27,7 @@ use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
-pub use rhythm::{Rhythm, rhythm};
+pub use rhythm::{Rhythm, rhythms};
 pub use samples::samples_by_part;
 pub use timeline::{Timeline, timelines};
 

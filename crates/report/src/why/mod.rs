@@ -41,8 +41,8 @@ const WORTH_A_SENTENCE: f64 = 0.1;
 /// The same for what laggard itself took.
 const OWN_WORTH_A_SENTENCE: f64 = 0.01;
 
-/// A rhythm is looked for in this many causes, those with most time: the search
-/// costs some 20 ms each. A rare but periodic one can be far from the top.
+/// A rhythm is looked for in this many causes, those with most time: the more
+/// there are, the clearer one must be to be told from chance. A rare but periodic one can be far from the top.
 const RHYTHMS: usize = 16;
 
 /// All that `why` needs to know of a recording.
@@ -145,7 +145,8 @@ pub struct RhythmRow {
     pub hits: usize,
     /// How often it was due, in the time that was looked at.
     pub due: usize,
-    /// How likely chance alone is to give as clear a rhythm.
+    /// How likely chance alone is to give as clear a rhythm to any of the causes
+    /// that were searched.
     pub p: f64,
 }
 
@@ -202,7 +203,8 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     );
     let duration = duration(late.manifest);
     let ours = ours(&explained, symbols);
-    let mut rhythms = Rhythms::new(&explained, symbols);
+    let searched = ranking.causes.iter().take(RHYTHMS);
+    let rhythms = Rhythms::new(&explained, symbols, searched.map(|one| &one.signature));
     let rows: Vec<CauseRow> = ranking
         .causes
         .iter()

@@ -1,26 +1,31 @@
-//! The rhythms of culprits, each looked for once.
+//! The rhythms of culprits, each looked for once, and all at once: the more are
+//! looked at, the clearer one must be.
 //!
 //! One culprit can have several rows in the ranking, by the place in the code
 //! that samples showed: each has some of its visits only, and a part of a comb
 //! looks like one of twice the period. So the search is over all places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, Signature, rank, rhythm};
+use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, Signature, rank, rhythms};
 use laggard_model::{Episode, Line, Symbols};
 
 use super::words;
 
-/// A signature without its place, what has it, and its rhythm if looked for.
+/// A signature without its place, and the rhythm of what has it.
 #[derive(Debug)]
 pub(super) struct Rhythms {
     anywhere: BTreeMap<Signature, Signature>,
-    causes: BTreeMap<Signature, RankedCause>,
-    found: BTreeMap<Signature, Option<Rhythm>>,
+    found: BTreeMap<Signature, Rhythm>,
 }
 
 impl Rhythms {
-    pub(super) fn new(explained: &[(&Episode, Line, Explanation)], symbols: &Symbols) -> Self {
+    /// Looks at those culprits that have one of the `wanted` signatures.
+    pub(super) fn new<'a>(
+        explained: &[(&Episode, Line, Explanation)],
+        symbols: &Symbols,
+        wanted: impl Iterator<Item = &'a Signature>,
+    ) -> Self {
         let mut anywhere = BTreeMap::new();
         let all = explained.iter().flat_map(|(.., all)| &all.causes);
         for cause in all {
@@ -38,24 +43,22 @@ impl Rhythms {
             |culprit| words::who_anywhere(culprit, symbols),
         )
         .causes;
-        Self {
-            anywhere,
-            causes: causes
-                .into_iter()
-                .map(|cause| (cause.signature.clone(), cause))
-                .collect(),
-            found: BTreeMap::new(),
-        }
+        let wanted: BTreeSet<&Signature> = wanted.filter_map(|one| anywhere.get(one)).collect();
+        let searched: Vec<&RankedCause> = causes
+            .iter()
+            .filter(|cause| wanted.contains(&cause.signature))
+            .collect();
+        let found = searched
+            .iter()
+            .zip(rhythms(&searched))
+            .filter_map(|(cause, found)| Some((cause.signature.clone(), found?)))
+            .collect();
+        Self { anywhere, found }
     }
 
     /// The rhythm of the culprit with this signature, wherever it was seen.
-    pub(super) fn of(&mut self, signature: &Signature) -> Option<Rhythm> {
-        let anywhere = self.anywhere.get(signature)?;
-        if !self.found.contains_key(anywhere) {
-            let found = self.causes.get(anywhere).and_then(rhythm);
-            self.found.insert(anywhere.clone(), found);
-        }
-        *self.found.get(anywhere)?
+    pub(super) fn of(&self, signature: &Signature) -> Option<Rhythm> {
+        self.found.get(self.anywhere.get(signature)?).copied()
     }
 }
 
@@ -92,19 +95,19 @@ mod tests {
             })
             .collect();
 
-        let mut rhythms = Rhythms::new(&explained, &Symbols::default());
+        let places = ["hog, in 0x0", "hog, in 0x1"].map(|who| Signature {
+            class: CauseClass::PreemptionOff,
+            who: Some(who.into()),
+        });
+        let rhythms = Rhythms::new(&explained, &Symbols::default(), places.iter());
 
-        for who in ["hog, in 0x0", "hog, in 0x1"] {
-            let signature = Signature {
-                class: CauseClass::PreemptionOff,
-                who: Some(who.into()),
-            };
-            let found = rhythms.of(&signature).unwrap();
+        for signature in &places {
+            let found = rhythms.of(signature).unwrap();
             assert!(
                 found.period.ns().abs_diff(5_000_000_000) < 5_000_000,
                 "{found:?}"
             );
-            assert_eq!((found.hits, found.due), (10, 10), "{who}");
+            assert_eq!((found.hits, found.due), (10, 10), "{signature:?}");
         }
     }
 }
