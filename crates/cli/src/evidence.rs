@@ -99,6 +99,7 @@ pub(crate) fn causes(evidence: &Evidence) -> anyhow::Result<KnownCauses> {
         })?;
         if let Some(notes) = read.notes {
             known.name_by(&notes.symbols);
+            known.add_choice(&notes);
         }
     }
     Ok(known)

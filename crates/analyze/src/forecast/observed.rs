@@ -18,9 +18,9 @@ const APART: f64 = 5.0;
 /// So many of the largest peaks are searched for periods: the work grows with
 /// the cube.
 const SEARCHED: usize = 30;
-/// For so many recordings the level of significance is shared out; for each
-/// more, the search would take longer by as much as for all the others.
-const MOST_PAID: usize = 10;
+/// Among so many searches (recordings x services) the level of significance is
+/// shared out; for each more, a search would take longer.
+const MOST_PAID: usize = 100;
 
 /// What one recording saw of one service: the streams of all CPUs.
 #[derive(Clone, Debug)]
@@ -102,19 +102,22 @@ pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observe
 /// Periodic sources among the largest peaks of each recording by itself, and
 /// the largest share of these peaks that one recording owes to them.
 ///
-/// Ten recordings together, or fewer, are taken for periodic by chance in 1 %
-/// of all cases.
+/// The level of significance is shared out evenly (Bonferroni; Holm 1979,
+/// section 2) among these recordings and so many `services` that are searched: up to
+/// a hundred searches together find a period by chance in 1 % of all cases, and
+/// p is of all of them.
 ///
 /// # Errors
 /// When a recording has no length.
 pub fn periodic_share(
     observations: &[Observation<'_>],
     peaks: &Peaks,
+    services: usize,
 ) -> Result<(Vec<PeriodicSource>, f64), InputError> {
     let mut sources = Vec::new();
     let mut largest_share = 0.0_f64;
     let mut before = 0.0;
-    let searched = observations.len().clamp(1, MOST_PAID);
+    let searched = (observations.len() * services).clamp(1, MOST_PAID);
     for one in observations {
         let length = ns(one.duration);
         let mut within: Vec<(f64, f64)> = peaks
@@ -137,7 +140,10 @@ pub fn periodic_share(
         let found = periodic_sources(&times, &search)?;
         let events: usize = found.iter().map(|source| source.comb.events.len()).sum();
         largest_share = largest_share.max(events as f64 / times.len().max(1) as f64);
-        sources.extend(found);
+        sources.extend(found.into_iter().map(|source| PeriodicSource {
+            p: (source.p * searched as f64).min(1.0),
+            ..source
+        }));
     }
     Ok((sources, largest_share))
 }
@@ -245,9 +251,38 @@ mod tests {
         let observations = [observation(&[&late])];
         let peaks = peaks_of(&observations, 3.6e12).unwrap();
 
-        let (sources, share) = periodic_share(&observations, &peaks).unwrap();
+        let (sources, share) = periodic_share(&observations, &peaks, 8).unwrap();
 
         assert_eq!((sources.len(), share), (1, 1.0));
         assert!((sources[0].comb.period - 5e9).abs() < 1e6);
+        assert!(sources[0].p <= 0.01, "{}", sources[0].p);
+    }
+
+    /// At 1 % for each of ten services, a tenth of all recordings would have a
+    /// period by chance.
+    #[test]
+    fn chance_gives_any_of_many_services_a_period_as_seldom_as_one() {
+        use rand::{RngExt, SeedableRng};
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(29);
+        let services = 10;
+        let mut alarms = 0;
+        for _ in 0..50 {
+            let mut is_alarm = false;
+            for _ in 0..services {
+                let mut times: Vec<u64> =
+                    (0..24).map(|_| random.random_range(100..60_000)).collect();
+                times.sort_unstable();
+                let late: Vec<(u64, u64)> = times.into_iter().map(|at| (at, 7_700)).collect();
+                let late = stream(0, &late);
+                let observations = [observation(&[&late])];
+                let peaks = peaks_of(&observations, 3.6e12).unwrap();
+                let (found, _) = periodic_share(&observations, &peaks, services).unwrap();
+                is_alarm |= !found.is_empty();
+            }
+            alarms += u32::from(is_alarm);
+        }
+
+        // Four or more of 50 at 1 % have a chance of 0.2 %.
+        assert!(alarms <= 3, "{alarms} of 50");
     }
 }

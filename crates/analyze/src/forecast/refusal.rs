@@ -35,7 +35,7 @@ pub enum Reason {
         share: f64,
     },
     /// Of too many peaks nobody knows the cause.
-    #[error("the causes of {:.0} % of the peaks are not known; record with a larger `--max-episodes-per-minute`", 100.0 * share)]
+    #[error("the causes of {:.0} % of the peaks are not known", 100.0 * share)]
     CausesUnknown {
         /// Their share, 0 to 1.
         share: f64,

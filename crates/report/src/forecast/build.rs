@@ -32,14 +32,7 @@ pub fn predict(
     usage_from: String,
     horizons: &[Horizon],
 ) -> Result<LoadForecast, InputError> {
-    let mut lines: Vec<(Service, Route)> = Vec::new();
-    for group in seen.recordings.iter().flat_map(|one| &one.groups) {
-        let line = (group.key.service, group.key.route);
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    let services = lines
+    let services: Vec<ServiceForecast> = lines(seen)
         .into_iter()
         .map(|line| of_service(seen, known, usage, horizons, line))
         .collect::<Result<_, _>>()?;
@@ -63,6 +56,18 @@ pub fn predict(
     })
 }
 
+/// The services that were recorded.
+fn lines(seen: &LoadSeen) -> Vec<(Service, Route)> {
+    let mut lines: Vec<(Service, Route)> = Vec::new();
+    for group in seen.recordings.iter().flat_map(|one| &one.groups) {
+        let line = (group.key.service, group.key.route);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
 fn observation(seen: &Seen, (service, route): (Service, Route)) -> Observation<'_> {
     let is_of = |one: &&_| {
         let one: &laggard_analyze::exceedance::Stream = one;
@@ -83,6 +88,8 @@ pub(crate) struct Tails<'a> {
     late: Vec<Vec<Explained>>,
     periodic: Vec<PeriodicSource>,
     periodic_share: f64,
+    /// So many services are searched for a period.
+    searched: usize,
     usage: UsagePattern,
     known: &'a KnownCauses,
     /// The smallest peak that had not ended when measuring did, ns.
@@ -112,7 +119,8 @@ impl<'a> Tails<'a> {
             .map(|&horizon| measured(horizon, usage))
             .fold(HOUR_NS, f64::min);
         let observed = observe(&observations, shortest)?;
-        let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks)?;
+        let searched = lines(seen).len();
+        let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks, searched)?;
         let unended = waits(seen, line)
             .filter(|&waited| waited > observed.peaks.threshold())
             .reduce(f64::min);
@@ -123,6 +131,7 @@ impl<'a> Tails<'a> {
             late,
             periodic,
             periodic_share,
+            searched,
             usage,
             known,
             kept_from: known.threshold(line.0, line.1),
@@ -164,7 +173,7 @@ impl<'a> Tails<'a> {
     ) -> Result<Outcome, InputError> {
         let labels = Labels::new(&self.observed, &self.late);
         let peaks = labels.without(&self.observed.peaks, cause)?;
-        let (_, share) = periodic_share(&self.observations, &peaks)?;
+        let (_, share) = periodic_share(&self.observations, &peaks, self.searched)?;
         let measured = measured(horizon, self.usage);
         if let Some(at_least) = self.unended {
             return Ok(Outcome::Refused(self.unended(at_least, measured)));
@@ -236,7 +245,13 @@ fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
 fn by_cause_words(found: &CauseRefusal, known: &KnownCauses) -> String {
     match found.source {
         Some(source) => format!("by cause: {}: {}", known.name(source), words(&found.reason)),
-        None => format!("by cause: {}", words(&found.reason)),
+        None => {
+            let remedy = match found.reason {
+                Reason::CausesUnknown { .. } => known.remedy(),
+                _ => "",
+            };
+            format!("by cause: {}{remedy}", words(&found.reason))
+        }
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use laggard_analyze::causes::{Pieces, Signature, explain_named};
 use laggard_analyze::forecast::{CauseSource, Explained};
-use laggard_model::{CauseClass, Culprit, Episode, Line, Nanos, Route, Service, Symbols};
+use laggard_model::{
+    CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, Service, Symbols,
+};
 
 use super::{Above, Composed};
 use crate::why::who;
@@ -25,6 +27,9 @@ pub struct KnownCauses {
     thresholds: BTreeMap<(Service, Route), Nanos>,
     /// Pieces in words.
     symbols: Symbols,
+    /// Late activations of all recordings that were not kept: because there
+    /// were too many, and because it was not known yet what is late.
+    not_kept: (u64, u64),
 }
 
 impl KnownCauses {
@@ -39,6 +44,26 @@ impl KnownCauses {
         let known = &mut self.symbols;
         known.kernel.extend(symbols.kernel.clone());
         known.interrupts.extend(symbols.interrupts.clone());
+    }
+
+    /// Takes in how the late activations of the recording that is added were
+    /// chosen.
+    pub fn add_choice(&mut self, notes: &EpisodeNotes) {
+        self.not_kept.0 += notes.surplus;
+        self.not_kept.1 += notes.lines.iter().map(|line| line.early).sum::<u64>();
+    }
+
+    /// What would make more causes known, by what kept these from being so.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.not_kept {
+            (0, 0) => "",
+            (0, _) => {
+                "; some came in the first 3 s, when it was not known yet what is late; record with `--threshold`, or for longer"
+            }
+            _ => {
+                "; there were too many to keep; record with a larger `--max-episodes-per-minute`, which costs CPU time and disk space for each"
+            }
+        }
     }
 
     /// Takes in a late activation of `line`; `symbols` are its recording's.
@@ -241,4 +266,32 @@ fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
         }
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::LineWatch;
+
+    use super::*;
+
+    #[test]
+    fn more_episodes_are_asked_for_only_where_some_were_dropped() {
+        let remedy = |surplus, early| {
+            let mut known = KnownCauses::default();
+            known.add_choice(&EpisodeNotes {
+                surplus,
+                lines: vec![LineWatch {
+                    early,
+                    ..LineWatch::default()
+                }],
+                ..EpisodeNotes::default()
+            });
+            known.remedy()
+        };
+
+        assert_eq!(remedy(0, 0), "");
+        assert!(remedy(0, 2).contains("--threshold"));
+        assert!(!remedy(0, 2).contains("--max-episodes-per-minute"));
+        assert!(remedy(9, 2).contains("--max-episodes-per-minute"));
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laggard_model::Nanos;
 
-use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome};
+use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome, Periodic};
 use crate::duration::{Unit, mean_time};
 use crate::figures::{at_least, line_name};
 use crate::text::{table, warnings};
@@ -61,23 +61,49 @@ fn of_load(load: &LoadForecast) -> String {
     let _ = writeln!(text, "{}", rows.trim_fmt());
     text += &remarks.text();
     text += &how_long(load);
-    for service in &load.services {
-        for source in &service.periodic {
-            let _ = writeln!(
-                text,
-                "  {}: something comes every {}, seen {} times (by chance: p at most {:.3})",
-                line_name(service.service, service.route),
-                mean_time(source.period_ns),
-                source.hits,
-                source.p.max(0.001)
-            );
-        }
+    for (services, source) in shared_periods(load) {
+        let _ = writeln!(
+            text,
+            "  {}: something comes every {}, seen {} times (by chance in any service: p at most {:.3})",
+            services.join(", "),
+            mean_time(source.period_ns),
+            source.hits,
+            source.p.max(0.001)
+        );
     }
     text += &composed(load);
     for note in &load.notes {
         let _ = writeln!(text, "  - {note}");
     }
     text
+}
+
+/// Periods nearer to each other than this part of them are one finding: the
+/// stalls that several services share.
+const SAME_PERIOD: f64 = 0.01;
+
+/// Each period once, told as it is clearest, with all services that have it.
+fn shared_periods(load: &LoadForecast) -> Vec<(Vec<String>, &Periodic)> {
+    let mut found: Vec<(Vec<String>, &Periodic)> = Vec::new();
+    for service in &load.services {
+        let name = line_name(service.service, service.route);
+        for source in &service.periodic {
+            let is_same =
+                |other: &Periodic| (other.period_ns / source.period_ns - 1.0).abs() <= SAME_PERIOD;
+            match found.iter_mut().find(|(_, other)| is_same(other)) {
+                Some((names, clearest)) => {
+                    if !names.contains(&name) {
+                        names.push(name.clone());
+                    }
+                    if source.hits > clearest.hits {
+                        *clearest = source;
+                    }
+                }
+                None => found.push((vec![name.clone()], source)),
+            }
+        }
+    }
+    found
 }
 
 /// The second estimate, and whether the first agrees.
