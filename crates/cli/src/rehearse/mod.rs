@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_record::Recorder;
-use laggard_report::rehearsal::{Inside, RehearsalReport, Rehearsed, compare, counted, text};
+use laggard_report::rehearsal::{
+    RehearsalReport, Rehearsed, TaskRehearsal, compare, counted, text,
+};
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
@@ -55,10 +57,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
     let report = compare(&evidence.seen, &rehearsed)?;
     keep(&report, &dir)?;
     show(args, &report)?;
-    let all_inside = report
-        .tasks
-        .iter()
-        .all(|task| task.verdict == Inside::Inside);
+    let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
     Ok(match evidence.is_untrustworthy {
         true => Outcome::Untrustworthy,
         false if all_inside => Outcome::Ok,

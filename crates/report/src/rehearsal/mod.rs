@@ -96,7 +96,19 @@ pub enum Inside {
     More,
 }
 
+impl TaskRehearsal {
+    /// Whether its late jobs came as predicted, and the runs of them.
+    pub fn is_as_predicted(&self) -> bool {
+        Inside::all([self.verdict, self.late_verdict])
+    }
+}
+
 impl Inside {
+    /// Whether all of several counts lie in their intervals.
+    pub fn all(counts: impl IntoIterator<Item = Self>) -> bool {
+        counts.into_iter().all(|one| one == Self::Inside)
+    }
+
     /// The word for it.
     pub const fn words(self) -> &'static str {
         match self {
@@ -134,4 +146,19 @@ pub struct Summary {
     /// Whether the true largest is at least that: one was still waiting when
     /// measuring ended.
     pub largest_is_at_least: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_is_unmet_when_either_count_lies_outside() {
+        use Inside::{Fewer, Inside as In, More};
+
+        assert!(Inside::all([In, In]));
+        for unmet in [[In, More], [More, In], [In, Fewer], [Fewer, More]] {
+            assert!(!Inside::all(unmet), "for {unmet:?}");
+        }
+    }
 }
