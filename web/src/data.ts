@@ -321,6 +321,7 @@ export interface ServiceBuffers {
 }
 
 export interface StreamColumns {
+  recording: number;
   duration_ns: number;
   after_ns: number[];
   latency_ns: number[];

@@ -69,6 +69,27 @@ export function meanTime(ns: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
+/** Units of a mean time, and from which on each is used. */
+const ROUGH: [number, string, number][] = [
+  [1, "ns", 1],
+  [1e3, "us", 1],
+  [1e6, "ms", 1],
+  [1e9, "s", 1],
+  [60e9, "min", 1],
+  [3.6e12, "h", 1],
+  [8.64e13, "days", 2],
+  [3.15576e16, "years", (730 * 8.64e13) / 3.15576e16],
+];
+
+/** A mean time with no more than `digits` digits that count: `30 s`, `1.8 s`. */
+export function roughTime(ns: number, digits: number): string {
+  if (!Number.isFinite(ns) || ns <= 0) return meanTime(ns);
+  const rounded = (value: number) => Number(value.toPrecision(digits));
+  const [factor, unit] = ROUGH.findLast(([factor, , from]) => (from === 1 ? rounded(ns / factor) : ns / factor) >= from) ?? ROUGH[0]!;
+  const value = rounded(ns / factor);
+  return `${value.toFixed(Math.max(digits - 1 - Math.floor(Math.log10(value)), 0))} ${unit}`;
+}
+
 const MINUTE = 60e9;
 const DAY = 24 * 60 * MINUTE;
 

@@ -1,5 +1,5 @@
-//! How often the interval of the mean time to failure holds the truth, when a
-//! dithered open-loop probe is all that is known of the stalls.
+//! How often the interval of the mean time to failure holds the truth: stalls
+//! in bursts and on many CPUs, and a dithered probe that is all that is known.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -7,8 +7,8 @@
     clippy::cast_sign_loss
 )]
 
-use laggard_analyze::exceedance::{Exceedance, Stream};
-use laggard_analyze::qos::{Buffering, Observed, failures_of_isolated_stalls, outlook};
+use laggard_analyze::exceedance::{Exceedance, Stream, StreamBlackouts};
+use laggard_analyze::qos::{Blackout, Buffering, Observed, failures_of_isolated_stalls, outlook};
 use laggard_model::{Cpu, Nanos, Route, Service};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -60,9 +60,122 @@ fn observed(random: &mut Pcg64Mcg) -> Observed {
         exceedances,
     };
     Observed {
+        recording: 0,
         blackouts: stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_us(500)),
         exposure: EXPOSURE,
         base: 0.0,
+    }
+}
+
+/// Stalls of 12 ms in bursts: so many `bursts` expected in 45 s, their distances
+/// exponential, each of `size` stalls within about 0.4 s.
+#[derive(Clone, Copy, Debug)]
+struct Bursts {
+    bursts: f64,
+    size: f64,
+    /// Whether sizes are all the same, or geometric around that mean.
+    is_even: bool,
+    /// CPUs, all stopped by every stall.
+    cpus: usize,
+}
+
+const RECORDED: f64 = 45_000.0 * MS;
+
+impl Bursts {
+    fn come(self, random: &mut Pcg64Mcg) -> Vec<Observed> {
+        let mut starts = Vec::new();
+        let mut burst = exponential(random, RECORDED / self.bursts);
+        while burst < RECORDED {
+            let (mut start, mut number) = (burst, 1.0);
+            loop {
+                starts.push(start);
+                let is_last = match self.is_even {
+                    true => number >= self.size,
+                    false => random.random::<f64>() < 1.0 / self.size,
+                };
+                if is_last {
+                    break;
+                }
+                number += 1.0;
+                start += 20.0 * MS + exponential(random, 200.0 * MS / self.size);
+            }
+            burst += exponential(random, RECORDED / self.bursts);
+        }
+        starts.sort_by(f64::total_cmp);
+        let mut blackouts: Vec<Blackout> = Vec::new();
+        for start in starts {
+            let start = blackouts.last().map_or(start, |last| last.end.max(start));
+            let end = start + 12.0 * MS;
+            if end < RECORDED {
+                blackouts.push(Blackout { start, end });
+            }
+        }
+        let one = Observed {
+            recording: 0,
+            blackouts: StreamBlackouts {
+                inner: blackouts.clone(),
+                middle: blackouts.clone(),
+                outer: blackouts,
+            },
+            exposure: RECORDED,
+            base: 0.0,
+        };
+        vec![one; self.cpus]
+    }
+}
+
+/// The share of `runs` recordings whose interval holds the mean time to
+/// failure, which is that of all of them together.
+fn coverage(bursts: Bursts, runs: u32) -> f64 {
+    let mut random = Pcg64Mcg::seed_from_u64(37);
+    let buffering = Buffering::new(2, 5.0 * MS, 1.0 * MS).unwrap();
+    let found: Vec<_> = (0..runs)
+        .map(|_| outlook(&bursts.come(&mut random), buffering, 0.95).unwrap())
+        .collect();
+    let failures: f64 = found.iter().map(|one| one.failures).sum();
+    let exposure: f64 = found.iter().map(|one| one.exposure).sum();
+    let truth = exposure / failures;
+    let held = found
+        .iter()
+        .filter(|one| one.mean_time_interval.contains(truth))
+        .count();
+    held as f64 / f64::from(runs)
+}
+
+/// Before clusters were looked for, 64 CPUs with six bursts of ten on average
+/// held .83, and one CPU .89.
+#[test]
+fn ninety_five_per_cent_are_that_for_bursts_and_for_cpus_that_stop_together() {
+    let sizes = [
+        (1.0, true),
+        (5.0, true),
+        (5.0, false),
+        (10.0, true),
+        (10.0, false),
+    ];
+    // Of six bursts, single ones cannot be cut at 2.5 %, and how large bursts
+    // get is hardly known: .92 to .985 there, .93 to .97 where there are more.
+    // 0.01 for the simulation.
+    let (few, more) = (0.91..=0.99, 0.92..=0.98);
+    for (bursts, expected, cpus, runs) in [
+        (25.0, &more, 1, 1_000),
+        (25.0, &more, 8, 400),
+        (25.0, &more, 64, 150),
+        (6.0, &few, 1, 1_000),
+        (6.0, &few, 64, 150),
+    ] {
+        for (size, is_even) in sizes {
+            let bursts = Bursts {
+                bursts,
+                size,
+                is_even,
+                cpus,
+            };
+            let share = coverage(bursts, runs);
+
+            println!("{bursts:?}: {share:.3}");
+            assert!(expected.contains(&share), "{bursts:?}: {share}");
+        }
     }
 }
 
@@ -87,9 +200,9 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
         let mean_time = EXPOSURE * f64::from(runs) / failures;
         let share = f64::from(held) / f64::from(runs);
 
-        // The probe's bounds make intervals wider than 95 % needs. Limits are
-        // two standard errors away.
-        assert!(share >= 0.92, "{buffers} buffers: {share} held {truth}");
+        // The probe's bounds make intervals wider than 95 % needs, and a mean
+        // over phases varies less than the count of one.
+        assert!(share >= 0.94, "{buffers} buffers: {share} held {truth}");
         assert!(
             (mean_time / truth - 1.0).abs() < 0.08,
             "{buffers} buffers: {mean_time} for {truth}"

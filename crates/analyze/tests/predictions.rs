@@ -73,6 +73,7 @@ impl Stalls {
             blackouts.push(Blackout { start, end });
         }
         Observed {
+            recording: 0,
             blackouts: StreamBlackouts {
                 inner: blackouts.clone(),
                 middle: blackouts.clone(),

@@ -83,6 +83,48 @@ fn what_never_failed_is_bounded_by_how_long_was_recorded() {
 }
 
 #[test]
+fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, 60, &[(10_000, 40), (30_000, 90)]);
+
+    let many = ["--buffers=5000", "--buffer=6ms", "--compute=1ms", "--json"];
+    let found = json(&ask(&dir, "qos", &many));
+
+    let curve = service(&found, "fifo:90")["curve"].as_array().unwrap();
+    assert_eq!((curve.len(), &curve[63]["buffers"]), (64, &5_000.into()));
+    for short in ["--buffer=1ns", "--buffer=10us"] {
+        let refused = ask(&dir, "qos", &["--buffers=2", short, "--compute=0ns"]);
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains("the limit for these recordings is `--buffer "),
+            "{text}"
+        );
+        // And that is accepted.
+        let limit = text
+            .split("`--buffer ")
+            .nth(1)
+            .unwrap()
+            .split('`')
+            .next()
+            .unwrap();
+        let accepted = ask(
+            &dir,
+            "qos",
+            &["--buffers=2", "--buffer", limit, "--compute=0ns"],
+        );
+        assert!(accepted.status.success(), "{limit}: {accepted:?}");
+    }
+    let refused = ask(
+        &dir,
+        "qos",
+        &["--buffers=100000", "--buffer=6ms", "--compute=1ms"],
+    );
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(text.contains("the limit of `--buffers` is 65536"), "{text}");
+}
+
+#[test]
 fn a_short_recording_is_refused_a_forecast_and_told_how_long_to_record() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);

@@ -162,6 +162,42 @@ pub(crate) fn mean_time(ns: f64) -> String {
     }
 }
 
+/// A mean time in ns with no more than `digits` digits that count: `30 s`,
+/// `1.8 s`, `12 min`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(crate) fn rough_time(ns: f64, digits: i32) -> String {
+    // Rounded first, so that it has the unit that suits it, then again in it:
+    // an hour is no power of ten.
+    let rounded = |value: f64| {
+        let unit = 10_f64.powi(value.log10().floor() as i32 + 1 - digits);
+        (value / unit).round() * unit
+    };
+    if !ns.is_finite() || ns <= 0.0 {
+        return mean_time(ns);
+    }
+    let (factor, name) = [
+        (1.0, "ns"),
+        (1e3, "us"),
+        (1e6, "ms"),
+        (1e9, "s"),
+        (6e10, "min"),
+        (3.6e12, "h"),
+        (8.64e13, "days"),
+        (3.155_76e16, "years"),
+    ]
+    .into_iter()
+    .rfind(|(factor, name)| match *name {
+        // As `mean_time` has it.
+        "days" => ns >= 2.0 * factor,
+        "years" => ns >= 730.0 * 8.64e13,
+        _ => rounded(ns / factor) >= 1.0,
+    })
+    .unwrap_or((1.0, "ns"));
+    let value = rounded(ns / factor);
+    let behind = (digits - 1 - value.log10().floor() as i32).max(0);
+    format!("{value:.0$} {name}", behind as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +262,26 @@ mod tests {
             (f64::INFINITY, "no end"),
         ] {
             assert_eq!(mean_time(seconds * 1e9), text);
+        }
+    }
+
+    #[test]
+    fn a_rough_time_has_no_more_digits_than_are_known() {
+        for (seconds, digits, text) in [
+            (1.7654, 1, "2 s"),
+            (1.7654, 2, "1.8 s"),
+            (0.996, 2, "1.0 s"),
+            (0.0274, 2, "27 ms"),
+            (0.274, 1, "300 ms"),
+            (59.9, 2, "1.0 min"),
+            (754.0, 2, "13 min"),
+            (754.0, 1, "10 min"),
+            (100_000.0, 2, "28 h"),
+            (864_000.0, 2, "10 days"),
+            (1e9, 2, "32 years"),
+            (f64::INFINITY, 2, "no end"),
+        ] {
+            assert_eq!(rough_time(seconds * 1e9, digits), text, "for {seconds}");
         }
     }
 

@@ -3,15 +3,13 @@
 
 import type { ServiceBuffers } from "../data";
 import { time } from "../format";
-import { burstiness, rateInterval, rateUpperLimit, widened } from "./poisson";
-import { blackouts, lateJobs, overPhases, slack, tolerance, type Bounds, type Buffering } from "./replay";
+import { clusteredInterval, dispersion } from "./clusters";
+import { failures as failuresOf, type Seen } from "./failures";
+import { blackouts, slack, tolerance, type Bounds, type Buffering } from "./replay";
 
-const CONFIDENCE = 0.95;
-const PHASES = 16;
-const WINDOWS = 20;
 const HOUR = 3.6e12;
-/** A run of more late jobs than this counts once per so many. */
-const LONG_RUN = 100;
+/** Failures of this dispersion or less count as independent. */
+const INDEPENDENT = 1.5;
 /** Latencies below this part of the slack are ordinary: no blackout. */
 const ORDINARY_PART = 10;
 /** A probe finer than this part of the slack bounds failures well. */
@@ -20,12 +18,17 @@ const FINE_PART = 20;
 const RULE_OF_THREE = 2.995732273553991;
 /** Buffers that the curve goes up to, unless the application has more. */
 const MOST_BUFFERS = 12;
+/** Nor does it go further then; the application's own are added. */
+const MOST_TRIED = 64;
 /** More jobs than this are not played one by one in a page. */
 const MOST_JOBS = 3e6;
 
 export interface Figures {
   exposure: number;
   failures: number;
+  /** Independent clusters that these came in. */
+  clusters: number;
+  /** Null below one failure. */
   mttf: number | null;
   low: number;
   high: number;
@@ -36,47 +39,60 @@ export interface Figures {
 }
 
 /** How often jobs miss; all times in ns. */
-export function figures(service: ServiceBuffers, buffering: Buffering): Figures {
-  const floor = Math.floor(slack(buffering) / ORDINARY_PART);
-  const observed = service.streams.map((stream) => ({ all: blackouts(stream, floor), exposure: stream.duration_ns }));
+function figures(service: ServiceBuffers, buffering: Buffering): Figures {
+  const least = Math.floor(slack(buffering) / ORDINARY_PART);
+  const observed = service.streams.map((stream) => ({ all: blackouts(stream, service.base_ns, least), recording: stream.recording, exposure: stream.duration_ns }));
   const exposure = observed.reduce((sum, one) => sum + one.exposure, 0);
-  let [fewest, most, failures, misses] = [0, 0, 0, 0];
-  for (const one of observed) {
-    const replay = (kind: keyof Bounds) => overPhases(one.all[kind], one.exposure, buffering, PHASES, service.base_ns);
-    const estimate = replay("middle");
-    fewest += failuresIn(replay("inner"));
-    most += failuresIn(replay("outer"));
-    failures += failuresIn(estimate);
-    misses += estimate.misses;
-  }
-  // Longer blackouts can join two episodes to one.
-  [fewest, most] = [Math.min(fewest, failures, most), Math.max(most, failures, fewest)];
-  const dispersion = bursts(observed, buffering, service.base_ns);
-  const limits = (events: number) => widened(rateInterval(events, exposure, CONFIDENCE), events / exposure, dispersion ?? 1);
-  const high = most > 0 ? limits(most).high : rateUpperLimit(0, exposure, CONFIDENCE);
+  const list = (kind: keyof Bounds) => {
+    const seen = observed.map(({ all, ...one }): Seen => ({ ...one, blackouts: all[kind] }));
+    return failuresOf(seen, buffering, service.base_ns);
+  };
+  const [inner, middle, outer] = [list("inner"), list("middle"), list("outer")];
+  const limits = [inner, middle, outer].map(({ count, clusters }) => clusteredInterval(count, clusters));
+  const unseen = (clusteredInterval(0, null).high * exposure) / middle.span;
+  // Longer blackouts can join two failures to one.
+  const isSure = Math.min(inner.count, middle.count, outer.count) >= 1;
+  const low = isSure ? Math.min(...limits.map(({ low }) => low)) : 0;
+  const high = Math.max(unseen, ...limits.map(({ high }) => high));
+  const index = middle.clusters && dispersion(middle.clusters, middle.count);
   return {
     exposure,
-    failures,
-    mttf: failures > 0 ? exposure / failures : null,
-    low: 1 / high,
-    high: 1 / limits(fewest).low,
-    latePerHour: (misses / exposure) * HOUR,
-    dispersion,
+    failures: middle.count,
+    clusters: middle.clusters?.count ?? 0,
+    mttf: middle.count >= 1 ? exposure / middle.count : null,
+    low: exposure / high,
+    high: exposure / low,
+    latePerHour: (middle.misses / exposure) * HOUR,
+    dispersion: index !== null && index > INDEPENDENT ? index : null,
     paper: tolerance(buffering) / shareAbove(service.buckets, slack(buffering)),
   };
 }
 
-const failuresIn = ({ misses, episodes }: { misses: number; episodes: number }) => Math.max(episodes, misses / LONG_RUN);
-
-function bursts(observed: { all: Bounds; exposure: number }[], buffering: Buffering, base: number): number | null {
-  const longest = Math.max(...observed.map(({ exposure }) => exposure));
-  const counts = Array<number>(WINDOWS).fill(0);
-  for (const { all, exposure } of observed) {
-    for (const at of lateJobs(all.middle, exposure, buffering, buffering.period / 2, base).episodes) {
-      counts[Math.min(Math.floor((at / longest) * WINDOWS), WINDOWS - 1)]! += 1;
+/** Makes a curve agree that more buffers never fail more often: see `analyze/qos/monotone`. */
+function monotone(points: Point[]): void {
+  const pools: { sum: number; size: number }[] = [];
+  for (const { figures } of points) {
+    const pool = { sum: figures.failures, size: 1 };
+    for (let last = pools.at(-1); last && last.sum / last.size < pool.sum / pool.size; last = pools.at(-1)) {
+      pool.sum += last.sum;
+      pool.size += last.size;
+      pools.pop();
     }
+    pools.push(pool);
   }
-  return burstiness(counts);
+  const pooled = pools.flatMap(({ sum, size }) => Array<number>(size).fill(sum / size));
+  let high = 0;
+  for (const [index, { figures }] of points.entries()) {
+    figures.failures = pooled[index]!;
+    figures.mttf = figures.failures >= 1 ? figures.exposure / figures.failures : null;
+    high = Math.max(high, figures.high);
+    figures.high = high;
+  }
+  let low = Infinity;
+  for (const { figures } of points.toReversed()) {
+    low = Math.min(low, figures.low);
+    figures.low = low;
+  }
 }
 
 /** The share of activations in buckets above the one that holds `ns`. */
@@ -98,11 +114,15 @@ export interface Point {
 
 /** With 2, 3, 4 ... buffers of the same length, as far as the page can tell. */
 export function curve(service: ServiceBuffers, application: Buffering): Point[] {
-  const most = Math.max(MOST_BUFFERS, application.buffers);
-  const tried = Array.from({ length: most - 1 }, (_, index) => ({ ...application, buffers: index + 2 }));
-  return tried
+  const own = application.buffers;
+  const most = Math.min(Math.max(MOST_BUFFERS, own), MOST_TRIED);
+  const numbers = Array.from({ length: most - 1 }, (_, index) => index + 2);
+  const points = [...numbers, ...(own > most ? [own] : [])]
+    .map((buffers) => ({ ...application, buffers }))
     .filter((one) => refusal(service, one) === null)
     .map((one) => ({ buffers: one.buffers, total: one.period * one.buffers, figures: figures(service, one) }));
+  monotone(points);
+  return points;
 }
 
 export const GOALS: [string, number][] = [

@@ -1,8 +1,7 @@
-// Rates of a Poisson process (Garwood 1936) and whether counts are of one: a
-// port of `analyze/counts`.
+// Rates of a Poisson process (Garwood 1936): a port of `analyze/counts/rate`.
 
 /** ln of the gamma function for x > 0: Lanczos' approximation, g = 7, n = 9. */
-function lnGamma(x: number): number {
+export function lnGamma(x: number): number {
   const parts = [
     676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905, -0.13857109526572012,
     9.984369578019572e-6, 1.5056327351493116e-7,
@@ -75,22 +74,4 @@ export function rateInterval(events: number, exposure: number, confidence: numbe
 /** The one-sided upper limit of a rate. */
 export function rateUpperLimit(events: number, exposure: number, confidence: number): number {
   return chiQuantile(2 * events + 2, confidence) / (2 * exposure);
-}
-
-/** An interval around `rate`, its logarithmic width times the root of `dispersion`. */
-export function widened({ low, high }: Interval, rate: number, dispersion: number): Interval {
-  if (dispersion <= 1 || rate <= 0) return { low, high };
-  const root = Math.sqrt(dispersion);
-  return { low: rate * (low / rate) ** root, high: rate * (high / rate) ** root };
-}
-
-/** The variance of counts over their mean, where it is noticeably above a Poisson process's. */
-export function burstiness(counts: number[]): number | null {
-  const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
-  if (mean === 0) return null;
-  const freedom = counts.length - 1;
-  const index = counts.reduce((sum, count) => sum + (count - mean) ** 2, 0) / freedom / mean;
-  const below = chiBelow(freedom, freedom * index);
-  const p = Math.min(2 * Math.min(below, 1 - below), 1);
-  return p < 0.01 && index > 1 ? index : null;
 }

@@ -29,15 +29,15 @@ export interface Bounds {
 
 const empty = (): Blackouts => ({ start: [], end: [] });
 
-/** The blackouts that latencies above `floor` prove. */
-export function blackouts({ after_ns, latency_ns, free_ns }: StreamColumns, floor: number): Bounds {
+/** The blackouts that are proved by latencies more than `least` above the `ordinary` one, which is in none of them. */
+export function blackouts({ after_ns, latency_ns, free_ns }: StreamColumns, ordinary: number, least: number): Bounds {
   const all: Bounds = { inner: empty(), middle: empty(), outer: empty() };
   let at = 0;
   for (let index = 0; index < latency_ns.length; index += 1) {
     at += after_ns[index]!;
-    if (latency_ns[index]! <= floor) continue;
+    if (latency_ns[index]! <= ordinary + least) continue;
     const free = at - free_ns[index]!;
-    const end = at + latency_ns[index]!;
+    const end = at + latency_ns[index]! - ordinary;
     append(all.inner, at, end);
     append(all.middle, (free + at) / 2, end);
     append(all.outer, free, end);
@@ -58,10 +58,10 @@ function append(all: Blackouts, start: number, end: number): void {
 /** How much later than the tolerance, as a share of it, counts as missed. */
 const ROUNDING = 1e-12;
 
-/** What missed in one replay: how many jobs, and when each run of them began. */
+/** What missed in one replay: when each job was due, and how many come before each run. */
 export interface LateJobs {
-  misses: number;
-  episodes: number[];
+  misses: number[];
+  runs: number[];
 }
 
 /**
@@ -73,7 +73,7 @@ export function lateJobs({ start, end }: Blackouts, until: number, buffering: Bu
   const cost = buffering.compute + base;
   const { period } = buffering;
   const latest = tolerance(buffering) * (1 + ROUNDING);
-  const late: LateJobs = { misses: 0, episodes: [] };
+  const late: LateJobs = { misses: [], runs: [] };
   let now = 0;
   let next = 0;
   let before = false;
@@ -108,23 +108,10 @@ export function lateJobs({ start, end }: Blackouts, until: number, buffering: Bu
     now += Math.max(left, 0);
     const missed = now - due > latest;
     if (missed) {
-      late.misses += 1;
-      if (!before) late.episodes.push(due);
+      if (!before) late.runs.push(late.misses.length);
+      late.misses.push(due);
     }
     before = missed;
     job += 1;
   }
-}
-
-/** The mean of `lateJobs` over equally spaced phases of a period. */
-export function overPhases(all: Blackouts, until: number, buffering: Buffering, phases: number, base: number): { misses: number; episodes: number } {
-  let misses = 0;
-  let episodes = 0;
-  for (let index = 0; index < phases; index += 1) {
-    const phase = ((index + 0.5) / phases) * buffering.period;
-    const late = lateJobs(all, until, buffering, phase, base);
-    misses += late.misses;
-    episodes += late.episodes.length;
-  }
-  return { misses: misses / phases, episodes: episodes / phases };
 }

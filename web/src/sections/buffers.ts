@@ -5,8 +5,8 @@ import { axisLook, base, legendRoom, type Option } from "../chart";
 import type { Buffers, LoadBuffers, PageData, ServiceBuffers } from "../data";
 import { h, prose, section, select, tableElement, type Table } from "../dom";
 import { figure, type View } from "../figure";
-import { atLeast, MEAN_TIMES, meanTime, time } from "../format";
-import { coarse, curve, figures, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
+import { atLeast, MEAN_TIMES, meanTime, roughTime, time } from "../format";
+import { coarse, curve, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
 import { slack, tolerance, type Buffering } from "../qos/replay";
 import { DASHES, palette, seriesColor } from "../theme";
 import { controls } from "./controls";
@@ -73,7 +73,7 @@ export function buffers({ buffers }: PageData): HTMLElement | null {
     ],
     reading: [
       "Each dot is a number of buffers of the chosen length. The higher, the rarer does the application run dry; the large mark is the application as it is set above.",
-      "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: nothing failed in the time that was recorded.",
+      "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: less than one failure in the time that was recorded.",
       "The dotted line is the papers' own rule, (n - 1) t / P(latency > slack): mostly optimistic, shown for comparison.",
       "Computed here by replaying the blackouts that were seen, as laggard qos does. Valid for the recorded load only.",
     ],
@@ -92,7 +92,7 @@ function answer({ services }: LoadBuffers, now: Buffering): Answer[] {
   return services.map((service) => {
     const points = curve(service, now);
     const own = points.find(({ buffers }) => buffers === now.buffers)?.figures;
-    return { service, points, own: own ?? refusal(service, now) ?? figures(service, now) };
+    return { service, points, own: own ?? refusal(service, now)! };
   });
 }
 
@@ -102,10 +102,15 @@ function said({ waited_ns }: ServiceBuffers, own: Figures): string {
   return own.mttf === null ? "not known" : `<= ${mttf(own)}`;
 }
 
+/** A count that may be a mean. */
+const number = (count: number) => (count === 0 ? "0" : count.toFixed(count < 10 ? 1 : 0));
+
 /** The estimate with its interval, as `laggard qos` writes it. */
-function mttf({ mttf, low, high }: Figures): string {
-  if (mttf === null) return `> ${meanTime(low)}`;
-  return `${meanTime(mttf)} [${meanTime(low)}, ${Number.isFinite(high) ? meanTime(high) : "-"}]`;
+function mttf({ mttf, low, high, clusters }: Figures): string {
+  if (mttf === null) return Number.isFinite(high) ? `${roughTime(low, 2)} to ${roughTime(high, 2)}` : `> ${roughTime(low, 2)}`;
+  const digits = clusters < 10 ? 1 : clusters < 1_000 ? 2 : 3;
+  const limit = (ns: number) => (Number.isFinite(ns) ? roughTime(ns, Math.max(digits, 2)) : "-");
+  return `${roughTime(mttf, digits)} [${limit(low)}, ${limit(high)}]`;
 }
 
 function view(answers: Answer[], chosen: number, now: Buffering): View {
@@ -119,8 +124,8 @@ function words(picked: Answer[], now: Buffering): string {
     if (typeof own === "string") return `${service.name}: no answer; the remark below says why.`;
     if (service.waited_ns !== null) return `${service.name}: it was still waiting when measuring ended; the remark below says what that means.`;
     return own.mttf === null
-      ? `${service.name}: nothing failed in ${meanTime(own.exposure)}; on average it takes more than ${meanTime(own.low)}.`
-      : `${service.name}: a failure every ${mttf(own)} on average.`;
+      ? `${service.name}: ${own.failures === 0 ? "nothing" : "less than one"} failed in ${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"}); on average it takes more than ${roughTime(own.low, 2)}.`
+      : `${service.name}: a failure every ${mttf(own)} on average; ${number(own.failures)} in ${number(own.clusters)} clusters.`;
   });
   return [head, ...each].join(" ");
 }
@@ -146,7 +151,7 @@ function option(picked: Answer[], now: Buffering): Option {
   }));
   const atLeast = picked.map(({ points }, nth) => ({
     type: "scatter" as const,
-    name: "more than this: nothing failed",
+    name: "more than this: less than one failure",
     symbol: "emptyTriangle",
     symbolSize: 9,
     color: one ? seriesColor(0) : faint,
@@ -226,7 +231,7 @@ function option(picked: Answer[], now: Buffering): Option {
       formatter: (item) => {
         const { seriesName, value } = Array.isArray(item) ? item[0]! : item;
         const [total, ns, said] = value as [number, number, string?];
-        return said ?? `${seriesName}: ${meanTime(ns)} with ${total.toFixed(2)} ms`;
+        return said ?? `${seriesName}: ${roughTime(ns, 2)} with ${total.toFixed(2)} ms`;
       },
     },
   };
@@ -235,9 +240,9 @@ function option(picked: Answer[], now: Buffering): Option {
 function table(picked: Answer[]): Table {
   const finite = (ns: number) => (Number.isFinite(ns) ? ns : "");
   return {
-    head: ["service", "buffers", "total (ns)", "MTTF (ns)", "at least (ns)", "at most (ns)", "failures", "late buffers an hour", "the papers' rule (ns)"],
+    head: ["service", "buffers", "total (ns)", "MTTF (ns)", "at least (ns)", "at most (ns)", "failures", "clusters", "late buffers an hour", "the papers' rule (ns)"],
     rows: picked.flatMap(({ service, points }) =>
-      points.map(({ buffers, total, figures: { mttf, low, high, failures, latePerHour, paper } }) => [
+      points.map(({ buffers, total, figures: { mttf, low, high, failures, clusters, latePerHour, paper } }) => [
         service.name,
         buffers,
         total,
@@ -245,6 +250,7 @@ function table(picked: Answer[]): Table {
         low,
         finite(high),
         failures,
+        clusters,
         latePerHour,
         finite(paper),
       ]),
@@ -258,18 +264,19 @@ function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering)
     const isOpen = service.waited_ns !== null;
     // A stall that had not ended can have been longer than any buffers.
     const goals = GOALS.map(([, goal]) => (isOpen ? "?" : needed(points, goal)));
-    if (typeof own === "string") return [service.name, "-", "-", "see below", "-", "-", ...goals];
+    if (typeof own === "string") return [service.name, "-", "-", "-", "see below", "-", "-", ...goals];
     return [
       service.name,
       `${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"})`,
-      atLeast(isOpen, own.failures.toFixed(1)),
+      atLeast(isOpen, number(own.failures)),
+      atLeast(isOpen, number(own.clusters)),
       said(service, own),
       atLeast(isOpen, hourly(own.latePerHour)),
       Number.isFinite(own.paper) ? meanTime(own.paper) : "no failure",
       ...goals,
     ];
   });
-  const head = ["service", "observed", "failures", "MTTF", "late buffers/h", "papers' rule", ...GOALS.map(([name], nth) => (nth === 0 ? `buffers for ${oneA(name)}` : oneA(name)))];
+  const head = ["service", "observed", "failures", "in clusters", "MTTF", "late buffers/h", "papers' rule", ...GOALS.map(([name], nth) => (nth === 0 ? `buffers for ${oneA(name)}` : oneA(name)))];
   const remarks = remarksOn(answers, now);
   return [
     tableElement({ head, rows }, { caption: `Load: ${load}` }),
@@ -280,10 +287,7 @@ function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering)
 function remarksOn(answers: Answer[], now: Buffering): string[] {
   const remarks: string[] = [];
   const names = (pick: (answer: Answer) => boolean) => answers.filter(pick).map(({ service }) => service.name);
-  const bursts = answers.flatMap(({ service, own }) => (typeof own !== "string" && own.dispersion !== null ? [`${service.name} (${own.dispersion.toFixed(1)})`] : []));
-  if (bursts.length > 0) {
-    remarks.push(`Failures come in bursts, so intervals are widened (variance over a Poisson process's): ${bursts.join(", ")}.`);
-  }
+  remarks.push("In clusters: failures close together, or of several CPUs at once, are one; intervals are of so many.");
   for (const { service } of answers) {
     if (service.waited_ns === null) continue;
     remarks.push(

@@ -3,8 +3,10 @@
 //!
 //! Counts must be of independent events: clusters of exceedances, never the
 //! raw exceedances, which come in bursts and make every interval too narrow.
+//! [`Clusters`] finds what is independent in events that are not.
 
 mod binomial;
+mod clusters;
 mod compound;
 mod dispersion;
 mod order;
@@ -13,10 +15,11 @@ mod prediction;
 mod rate;
 mod ratio;
 
+pub use clusters::{Clusters, Event, clustered_interval};
 pub use compound::{SizedEvents, predicted_sum};
 pub use dispersion::{Dispersion, dispersion_index};
 pub use order::{QuantileBounds, quantile_interval, quantile_interval_of_sorted};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};
 pub use prediction::predicted_count;
-pub use rate::{mean_time_interval, rate_interval, rate_upper_limit, widened};
+pub use rate::{mean_time_interval, rate_interval, rate_upper_limit};
 pub use ratio::{RateRatio, Tails, rate_ratio};

@@ -157,6 +157,7 @@ mod tests {
             now = end + exponential(300.0);
         }
         Observed {
+            recording: 0,
             blackouts: StreamBlackouts {
                 inner: blackouts.clone(),
                 middle: blackouts.clone(),
@@ -191,6 +192,7 @@ mod tests {
     #[test]
     fn without_blackouts_nothing_is_expected_and_little_is_possible() {
         let none = Observed {
+            recording: 0,
             blackouts: StreamBlackouts::default(),
             exposure: 1_000.0,
             base: 0.1,

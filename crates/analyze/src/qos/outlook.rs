@@ -1,8 +1,9 @@
 //! How often a stream of jobs fails, with an interval (METHODS 1.4, 1.7).
 
+use super::failures::Failures;
 use super::runs::Pick;
-use super::{Buffering, LateJobs, MeanReplay, late_jobs, late_over_phases};
-use crate::counts::{Dispersion, dispersion_index, rate_interval, rate_upper_limit, widened};
+use super::{Buffering, LateJobs, late_jobs};
+use crate::counts::{Dispersion, clustered_interval, dispersion_index};
 use crate::exceedance::StreamBlackouts;
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
@@ -15,6 +16,8 @@ const WINDOWS: usize = 20;
 /// The blackouts of one CPU, and what jobs find there between them.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// Which recording this is of: CPUs of one were observed at the same time.
+    pub recording: usize,
     /// The blackouts, since the start of the observation.
     pub blackouts: StreamBlackouts,
     /// How long was observed.
@@ -35,19 +38,26 @@ pub struct Outlook {
     pub exposure: f64,
     /// Failures in it, by the estimate.
     pub failures: f64,
+    /// Independent clusters that these came in, by the estimate.
+    pub clusters: f64,
     /// Late jobs in it, by the estimate.
     pub misses: f64,
-    /// Mean time between failures; `None` when there was none.
+    /// Mean time between failures; `None` below one failure.
     pub mean_time: Option<f64>,
     /// Where that mean time lies: from the replay of blackouts that are never
     /// too short and the upper limit of a rate, to those never too long and
-    /// the lower limit. Without a failure the lower end is one-sided (the
-    /// rule of three) and the upper infinite.
+    /// the lower limit; infinite where these are less than one failure. What
+    /// stops all CPUs at once cannot be ruled out: the lower end is never above
+    /// that of nothing seen in the time by the clock on the wall (the rule of
+    /// three).
     pub mean_time_interval: Interval,
-    /// How many times more the counts vary than Poisson's do, where that was
-    /// noticed: the interval is widened by its root.
+    /// How many times more failures vary than independent ones, where they
+    /// vary more than half as much again.
     pub dispersion: Option<f64>,
 }
+
+/// Failures of this dispersion or less count as independent.
+const INDEPENDENT: f64 = 1.5;
 
 /// Replays what was `observed` on every CPU through `buffering`; all times in
 /// one unit.
@@ -61,69 +71,38 @@ pub fn outlook(
 ) -> Result<Outlook, InputError> {
     at_least("observed CPUs", observed, 1)?;
     let exposure = positive("exposure", observed.iter().map(|one| one.exposure).sum())?;
-    let (mut fewest, mut most, mut failures, mut misses) = (0.0, 0.0, 0.0, 0.0);
-    for one in observed {
-        let replay =
-            |blackouts| late_over_phases(blackouts, one.exposure, buffering, PHASES, one.base);
-        let estimate = replay(&one.blackouts.middle)?;
-        fewest += failures_in(replay(&one.blackouts.inner)?);
-        most += failures_in(replay(&one.blackouts.outer)?);
-        failures += failures_in(estimate);
-        misses += estimate.misses;
-    }
-    // Longer blackouts can join two episodes to one.
-    let (fewest, most) = (
-        fewest.min(failures).min(most),
-        most.max(failures).max(fewest),
-    );
-    let dispersion = burstiness(observed, buffering)?;
-    let limits = |events: f64| -> Result<Interval, InputError> {
-        let interval = rate_interval(events, exposure, confidence)?;
-        Ok(widened(
-            interval,
-            events / exposure,
-            dispersion.unwrap_or(1.0),
-        ))
+    let picks: [Pick; 3] = [|all| &all.inner, |all| &all.middle, |all| &all.outer];
+    let [inner, middle, outer] = picks.map(|pick| Failures::of(observed, pick, buffering));
+    let (inner, middle, outer) = (inner?, middle?, outer?);
+    let limits = |one: &Failures| clustered_interval(one.count, one.clusters, confidence);
+    let unseen = clustered_interval(0.0, None, confidence)?.high * exposure / middle.span;
+    let sure = inner.count.min(middle.count).min(outer.count) >= 1.0;
+    // Longer blackouts can join two failures to one.
+    let all = [limits(&inner)?, limits(&middle)?, limits(&outer)?];
+    let low = all.iter().map(|one| one.low).fold(f64::INFINITY, f64::min);
+    let high = all.iter().map(|one| one.high).fold(unseen, f64::max);
+    let rate = Interval {
+        low: if sure { low / exposure } else { 0.0 },
+        high: high / exposure,
     };
-    let high = if most > 0.0 {
-        limits(most)?.high
-    } else {
-        rate_upper_limit(0.0, exposure, confidence)?
-    };
-    let low = limits(fewest)?.low;
+    let dispersion = middle
+        .clusters
+        .map(|clusters| clusters.dispersion(middle.count));
     Ok(Outlook {
         exposure,
-        failures,
-        misses,
-        mean_time: (failures > 0.0).then(|| exposure / failures),
-        mean_time_interval: Interval { low, high }.inverse(),
-        dispersion,
+        failures: middle.count,
+        clusters: middle.clusters.map_or(0.0, |clusters| clusters.count),
+        misses: middle.misses,
+        mean_time: (middle.count >= 1.0).then(|| exposure / middle.count),
+        mean_time_interval: rate.inverse(),
+        dispersion: dispersion.filter(|&index| index > INDEPENDENT),
     })
-}
-
-fn failures_in(replay: MeanReplay) -> f64 {
-    failures_of_counts(replay.episodes, replay.misses)
 }
 
 /// The failures that `episodes` runs of late jobs with `misses` jobs in all
 /// count as: a run of more than 100 counts once per 100.
 pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
     episodes.max(misses / LONG_RUN)
-}
-
-/// The index of dispersion of episodes in windows of the time, all CPUs
-/// together, where it is not that of a Poisson process: stalls that hit
-/// several CPUs at once count here, too.
-fn burstiness(observed: &[Observed], buffering: Buffering) -> Result<Option<f64>, InputError> {
-    let found = dispersion(
-        observed,
-        |all| &all.middle,
-        buffering,
-        |late| &late.episodes,
-    )?;
-    Ok(found
-        .filter(|found| found.p < 0.01 && found.index > 1.0)
-        .map(|found| found.index))
 }
 
 /// How the counts of `what` vary over windows of the time; `None` without any.
@@ -164,6 +143,7 @@ mod tests {
             })
             .collect();
         Observed {
+            recording: 0,
             blackouts: StreamBlackouts {
                 inner: blackouts.clone(),
                 middle: blackouts.clone(),
@@ -188,16 +168,60 @@ mod tests {
     }
 
     #[test]
-    fn every_long_stall_is_an_episode_on_every_cpu() {
-        let stalls: Vec<(f64, f64)> = (0..20)
-            .map(|k| (100.0 + 480.0 * f64::from(k), 30.0))
-            .collect();
+    fn an_hour_without_a_failure_is_an_hour_on_64_cpus_too() {
+        let found = outlook(&vec![observed(&[]); 64], buffering(), 0.95).unwrap();
 
-        let found = outlook(&[observed(&stalls), observed(&stalls)], buffering(), 0.95).unwrap();
+        assert_eq!(found.exposure, 640_000.0);
+        assert!((found.mean_time_interval.low - 10_000.0 / 2.9957).abs() < 1.0);
+    }
 
-        assert_eq!((found.failures, found.exposure), (40.0, 20_000.0));
-        assert_eq!(found.mean_time, Some(500.0));
-        assert!(found.mean_time_interval.contains(500.0));
+    #[test]
+    fn recordings_one_after_the_other_add_up() {
+        let recording = |recording| Observed {
+            recording,
+            ..observed(&[])
+        };
+        let both = [recording(0), recording(1)];
+
+        let found = outlook(&both, buffering(), 0.95).unwrap();
+
+        assert!((found.mean_time_interval.low - 20_000.0 / 2.9957).abs() < 1.0);
+    }
+
+    #[test]
+    fn less_than_one_failure_gives_no_estimate_and_no_upper_end() {
+        // 0.03 beyond the slack of 10.5: one phase in 16 sees it, if any.
+        let found = outlook(&[observed(&[(1_000.3, 10.75)])], buffering(), 0.95).unwrap();
+
+        assert!((0.01..1.0).contains(&found.failures), "{found:?}");
+        assert_eq!(found.mean_time, None);
+        assert_eq!(found.mean_time_interval.high, f64::INFINITY);
+        assert!(found.mean_time_interval.low <= 10_000.0 / 2.9957);
+    }
+
+    /// Stalls of 30 at irregular distances.
+    fn stalls(count: u32, apart: f64) -> Vec<(f64, f64)> {
+        (0..count)
+            .map(|k| {
+                let jitter = f64::from(k * 7 % 5) / 10.0 - 0.2;
+                (300.0 + apart * (f64::from(k) + jitter), 30.0)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn stalls_that_hit_all_cpus_at_once_are_no_more_than_on_one() {
+        let stalls = stalls(20, 480.0);
+        let one = outlook(&[observed(&stalls)], buffering(), 0.95).unwrap();
+        let many = outlook(&vec![observed(&stalls); 64], buffering(), 0.95).unwrap();
+
+        assert_eq!((many.failures, many.exposure), (20.0 * 64.0, 640_000.0));
+        assert_eq!(many.mean_time, one.mean_time);
+        let (one, many) = (one.mean_time_interval, many.mean_time_interval);
+        assert!(
+            many.low < one.low * 1.1 && many.high > one.high * 0.9,
+            "{one:?} {many:?}"
+        );
     }
 
     #[test]
@@ -205,20 +229,16 @@ mod tests {
         let found = outlook(&[observed(&[(10.0, 9_980.0)])], buffering(), 0.95).unwrap();
 
         assert!((found.failures - 16.6).abs() < 0.2, "{found:?}");
+        // Nor is it a rare chance.
+        assert!(found.clusters > 10.0, "{found:?}");
     }
 
     #[test]
     fn a_storm_of_stalls_widens_the_interval() {
-        let spread: Vec<(f64, f64)> = (0..20)
-            .map(|k| (100.0 + 480.0 * f64::from(k), 30.0))
-            .collect();
-        let storm: Vec<(f64, f64)> = (0..20)
-            .map(|k| (100.0 + 60.0 * f64::from(k), 30.0))
-            .collect();
         let interval =
             |stalls: &[(f64, f64)]| outlook(&[observed(stalls)], buffering(), 0.95).unwrap();
 
-        let (spread, storm) = (interval(&spread), interval(&storm));
+        let (spread, storm) = (interval(&stalls(20, 480.0)), interval(&stalls(20, 60.0)));
 
         assert_eq!(spread.dispersion, None);
         assert!(

@@ -143,6 +143,7 @@ mod tests {
         };
         let base = 0.0;
         [Observed {
+            recording: 0,
             blackouts,
             exposure,
             base,

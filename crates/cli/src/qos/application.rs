@@ -18,6 +18,12 @@ struct Catalogue {
     application: Vec<Entry>,
 }
 
+/// More buffers are none: a day of them, each as long as allowed, would be
+/// beyond what a time can hold.
+const MOST_BUFFERS: u32 = 65_536;
+/// And longer ones no stream's.
+const LONGEST: Nanos = Nanos::from_secs(86_400);
+
 /// An application as it is written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +115,12 @@ fn application(
             "`{name}` has {buffers} buffer(s); it takes 2 or more to tolerate any latency"
         );
     }
+    if buffers > MOST_BUFFERS {
+        anyhow::bail!("`{name}` has {buffers} buffers; the limit of `--buffers` is {MOST_BUFFERS}");
+    }
+    if buffer > LONGEST {
+        anyhow::bail!("`{name}` has buffers of {buffer}; the limit of `--buffer` is {LONGEST}");
+    }
     if compute >= buffer {
         anyhow::bail!(
             "`{name}` computes for {compute} in a buffer of {buffer}; the work must be shorter than the buffer"
@@ -156,6 +168,23 @@ mod tests {
             application("m", 2, Nanos::from_ms(4), Nanos::from_ms(1), "OSDI'99 5.1").unwrap();
 
         assert_eq!(found.slack_ns, Nanos::from_ms(3));
+    }
+
+    #[test]
+    fn more_or_longer_buffers_than_a_time_can_hold_are_refused_by_their_flags_names() {
+        let text = |buffers, buffer| {
+            let found = application("a", buffers, buffer, Nanos::from_ms(1), "");
+            found.map(|_| ()).unwrap_err().to_string()
+        };
+
+        assert_eq!(
+            text(65_537, Nanos::from_ms(4)),
+            "`a` has 65537 buffers; the limit of `--buffers` is 65536"
+        );
+        assert!(text(u32::MAX, Nanos::MAX).contains("`--buffers`"));
+        assert!(text(2, Nanos::MAX).contains("the limit of `--buffer` is 86400s"));
+        let most = application("a", 65_536, LONGEST, Nanos::from_ms(1), "").unwrap();
+        assert_eq!(most.tolerance_ns, LONGEST * 65_535);
     }
 
     #[test]

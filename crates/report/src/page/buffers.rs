@@ -71,6 +71,8 @@ pub struct ServiceBuffers {
 /// The late activations of one service on one CPU, by expiry.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct StreamView {
+    /// Which of the recordings this is of.
+    pub recording: usize,
     /// How long was recorded.
     pub duration_ns: Nanos,
     /// The programmed time, since the one before (the first: since the
@@ -120,18 +122,17 @@ fn of_load(seen: &LoadSeen, most: usize) -> LoadBuffers {
 }
 
 fn of_service(seen: &LoadSeen, (service, route): (Service, Route), most: usize) -> ServiceBuffers {
-    let streams: Vec<(&Seen, &Stream)> = seen
-        .recordings
-        .iter()
-        .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
-        .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
+    let streams: Vec<(usize, &Seen, &Stream)> = (0..)
+        .zip(&seen.recordings)
+        .flat_map(|(index, one)| one.streams.iter().map(move |stream| (index, one, stream)))
+        .filter(|(.., stream)| (stream.service, stream.route) == (service, route))
         .collect();
-    let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
+    let mut cpus: Vec<_> = streams.iter().map(|(.., stream)| stream.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
     let cut = streams
         .iter()
-        .filter_map(|(_, stream)| cut(stream, most))
+        .filter_map(|(.., stream)| cut(stream, most))
         .max();
     let groups = || {
         let all = seen.recordings.iter().flat_map(|one| &one.groups);
@@ -157,19 +158,22 @@ fn of_service(seen: &LoadSeen, (service, route): (Service, Route), most: usize) 
             .unwrap_or_default(),
         period_ns: streams
             .iter()
-            .map(|(seen, _)| seen.plan.period_ns)
+            .map(|(_, one, _)| one.plan.period_ns)
             .max()
             .unwrap_or_default(),
         floor_ns: streams
             .iter()
-            .map(|(_, stream)| stream.floor)
+            .map(|(.., stream)| stream.floor)
             .max()
             .unwrap_or_default(),
         cut_ns: cut,
         buckets: histogram.buckets().collect(),
         streams: streams
             .iter()
-            .map(|(seen, stream)| columns(seen, stream, cut.unwrap_or_default()))
+            .map(|&(recording, one, stream)| StreamView {
+                recording,
+                ..columns(one, stream, cut.unwrap_or_default())
+            })
             .collect(),
     }
 }
@@ -187,6 +191,7 @@ fn cut(stream: &Stream, most: usize) -> Option<Nanos> {
 
 fn columns(seen: &Seen, stream: &Stream, cut: Nanos) -> StreamView {
     let mut view = StreamView {
+        recording: 0,
         duration_ns: seen.duration,
         after_ns: Vec::new(),
         latency_ns: Vec::new(),

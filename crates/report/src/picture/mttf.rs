@@ -126,7 +126,7 @@ fn words(report: &QosReport) -> (String, String, Vec<String>) {
         .take(2)
         .collect();
     captions.push(
-        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: nothing failed while recorded; the mean time is at least that.".into(),
+        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: less than one failure while recorded; the mean time is at least that.".into(),
     );
     (title, subtitle, captions)
 }

@@ -6,12 +6,17 @@ use laggard_analyze::{InputError, distribution::Group};
 use laggard_model::{Cpu, Nanos, Plan, Route, Service};
 
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
-use crate::duration::{Unit, span};
+use crate::duration::{Unit, count, span};
 use crate::figures::Waiting;
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
 const MOST_BUFFERS: u32 = 12;
+/// Nor does it go further then; the application's own are added.
+const MOST_TRIED: u32 = 64;
+/// Jobs that a replay may play; an answer takes 48 replays for each point of
+/// the curve (three lists of blackouts, 16 phases).
+const MOST_JOBS: u64 = 1_000_000;
 /// Goals, as mean times between failures.
 const GOALS: [(&str, f64); 3] = [
     ("hour", HOUR_NS),
@@ -58,15 +63,41 @@ pub struct LoadSeen {
     pub recordings: Vec<Seen>,
 }
 
+/// Why there is no answer.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QosError {
+    /// A figure of the application is out of its range.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The buffers are so short that a replay would take too long.
+    #[error(
+        "buffers of {buffer} are too short to be replayed: `{service}` was stopped for {} of them, more than {}; the limit for these recordings is `--buffer {least}`",
+        count(*jobs),
+        count(MOST_JOBS)
+    )]
+    TooShort {
+        /// The length of one.
+        buffer: Nanos,
+        /// The service that was stopped.
+        service: Service,
+        /// Jobs that a replay would play.
+        jobs: u64,
+        /// The shortest that can be replayed, about.
+        least: Nanos,
+    },
+}
+
 /// How `application` fares under `seen`, for `only` one service or all.
 ///
 /// # Errors
-/// When the application's figures are out of their range.
+/// When the application's figures are out of their range, or its buffers too
+/// short to be replayed in reasonable time.
 pub fn assess(
     seen: &LoadSeen,
     application: &Application,
     only: Option<Service>,
-) -> Result<LoadOutlook, InputError> {
+) -> Result<LoadOutlook, QosError> {
     let mut lines: Vec<(Service, Route)> = Vec::new();
     for group in seen.recordings.iter().flat_map(|one| &one.groups) {
         let line = (group.key.service, group.key.route);
@@ -95,20 +126,31 @@ fn of_service(
     seen: &LoadSeen,
     application: &Application,
     (service, route): (Service, Route),
-) -> Result<ServiceOutlook, InputError> {
+) -> Result<ServiceOutlook, QosError> {
     let way = Way::new(seen, service, route, None);
-    let outlook = way.figures(application, application.buffers)?;
     let waited = way.waited();
-    let most = MOST_BUFFERS.max(application.buffers);
-    let curve = (2..=most)
-        .map(|buffers| {
+    way.check_effort(application, service)?;
+    let tried = tried(application.buffers);
+    let mut outlooks = tried
+        .iter()
+        .map(|&buffers| way.outlook(application, buffers))
+        .collect::<Result<Vec<_>, InputError>>()?;
+    qos::monotone(&mut outlooks);
+    let curve = tried
+        .into_iter()
+        .zip(&outlooks)
+        .map(|(buffers, outlook)| {
             Ok(CurvePoint {
                 buffers,
                 total_ns: application.buffer_ns * buffers.into(),
-                figures: way.figures(application, buffers)?,
+                figures: way.figures(application, buffers, outlook)?,
             })
         })
         .collect::<Result<Vec<_>, InputError>>()?;
+    let own = curve
+        .iter()
+        .find(|point| point.buffers == application.buffers)
+        .expect("an application's own buffers are tried");
     Ok(ServiceOutlook {
         service,
         route,
@@ -121,9 +163,15 @@ fn of_service(
         needed: GOALS.map(|goal| needed(&curve, goal, waited)).into(),
         waited_ns: waited,
         coarse: way.coarse(slack(application, application.buffers)),
-        outlook,
+        outlook: own.figures.clone(),
         curve,
     })
+}
+
+/// The numbers of buffers of the curve, the application's own among them.
+fn tried(own: u32) -> Vec<u32> {
+    let most = own.clamp(MOST_BUFFERS, MOST_TRIED);
+    (2..=most).chain((own > most).then_some(own)).collect()
 }
 
 fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>) -> Needed {
@@ -200,18 +248,43 @@ impl<'a> Way<'a> {
         self.waiting.iter().map(|one| one.at_least_ns).max()
     }
 
-    #[allow(clippy::cast_precision_loss)]
-    fn figures(&self, application: &Application, buffers: u32) -> Result<Figures, InputError> {
-        let ns = |time: Nanos| time.ns() as f64;
-        let buffering = Buffering::new(
-            buffers,
-            ns(application.buffer_ns),
-            ns(application.compute_ns),
-        )?;
-        let slack = slack(application, buffers);
-        let found = qos::outlook(&self.observed(slack), buffering, CONFIDENCE)?;
-        let paper = qos::paper_mean_time(buffering, self.share_above(slack))?;
-        Ok(Figures::of(&found, paper))
+    fn outlook(&self, application: &Application, buffers: u32) -> Result<qos::Outlook, InputError> {
+        let observed = self.observed(slack(application, buffers));
+        qos::outlook(&observed, buffering(application, buffers)?, CONFIDENCE)
+    }
+
+    fn figures(
+        &self,
+        application: &Application,
+        buffers: u32,
+        found: &qos::Outlook,
+    ) -> Result<Figures, InputError> {
+        let share = self.share_above(slack(application, buffers));
+        let paper = qos::paper_mean_time(buffering(application, buffers)?, share)?;
+        Ok(Figures::of(found, paper))
+    }
+
+    /// Refuses buffers that are too short to be replayed. Fewest buffers have
+    /// the least slack, and so the most blackouts.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )]
+    fn check_effort(&self, application: &Application, service: Service) -> Result<(), QosError> {
+        let observed = self.observed(slack(application, 2));
+        let jobs = qos::jobs_to_play(&observed, buffering(application, 2)?);
+        if jobs <= MOST_JOBS as f64 {
+            return Ok(());
+        }
+        let least = application.buffer_ns.ns() as f64 * jobs / MOST_JOBS as f64;
+        Err(QosError::TooShort {
+            buffer: application.buffer_ns,
+            service,
+            jobs: jobs as u64,
+            // A little more, so that rounding down does not refuse it again.
+            least: two_digits(Nanos::from_ns((least * 1.1) as u64 + 1)),
+        })
     }
 
     /// The blackouts that matter to a stream with this slack.
@@ -221,11 +294,18 @@ impl<'a> Way<'a> {
         self.streams
             .iter()
             .map(|(seen, stream)| Observed {
+                recording: self.index_of(seen),
                 blackouts: stream.blackouts(seen.start, self.base, floor),
                 exposure: seen.duration.ns() as f64,
                 base: self.base.ns() as f64,
             })
             .collect()
+    }
+
+    /// The place of a recording among those that the streams are of.
+    fn index_of(&self, recording: &Seen) -> usize {
+        let is_it = |(seen, _): &(&Seen, &Stream)| std::ptr::eq(*seen, recording);
+        self.streams.iter().position(is_it).unwrap_or_default()
     }
 
     /// The share of activations that were later than `slack`.
@@ -278,6 +358,16 @@ fn span_or_unit(time: Nanos) -> String {
     }
 }
 
+#[allow(clippy::cast_precision_loss)]
+fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {
+    let ns = |time: Nanos| time.ns() as f64;
+    Buffering::new(
+        buffers,
+        ns(application.buffer_ns),
+        ns(application.compute_ns),
+    )
+}
+
 fn slack(application: &Application, buffers: u32) -> Nanos {
     (application.buffer_ns * u64::from(buffers.saturating_sub(1)))
         .saturating_sub(application.compute_ns)
@@ -286,6 +376,14 @@ fn slack(application: &Application, buffers: u32) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_curve_is_bounded_and_has_the_applications_own_buffers() {
+        assert_eq!(tried(3), (2..=12).collect::<Vec<_>>());
+        assert_eq!(tried(40).last(), Some(&40));
+        let many = tried(5_000);
+        assert_eq!((many.len(), many.last()), (64, Some(&5_000)));
+    }
 
     #[test]
     fn an_advised_period_is_one_that_people_type() {

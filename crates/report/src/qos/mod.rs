@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use build::{CONFIDENCE, Way};
-pub use build::{LoadSeen, Seen, assess};
+pub use build::{LoadSeen, QosError, Seen, assess};
 pub use text::text;
 
 /// The version of the JSON's layout.
@@ -89,19 +89,23 @@ pub struct Figures {
     /// How long was observed, all CPUs together, ns.
     pub exposure_ns: f64,
     /// Failures in it: runs of late buffers (a run of more than 100 counts
-    /// once per 100), mean over phases.
+    /// once per 100), mean over phases; pooled with those of other numbers of
+    /// buffers where more buffers would fail more often.
     pub failures: f64,
-    /// Mean time to failure by replay of blackouts, ns; absent when nothing
-    /// failed.
+    /// Independent clusters that these came in: failures close together, or of
+    /// several CPUs at once, are one. Need not be whole.
+    pub clusters: f64,
+    /// Mean time to failure by replay of blackouts, ns; absent below one
+    /// failure.
     pub mttf_ns: Option<f64>,
     /// The lower end of its 95 % interval, ns.
     pub mttf_low_ns: f64,
-    /// The upper end; absent when there is none.
+    /// The upper end; absent when there is none, or less than one failure.
     pub mttf_high_ns: Option<f64>,
     /// Late buffers in an hour.
     pub late_per_hour: f64,
     /// How many times more failures vary than independent ones would, where
-    /// that was noticed; the interval is widened for it.
+    /// it is more than 1.5; the interval is as wide as that takes.
     pub dispersion: Option<f64>,
     /// The papers' own rule, (n - 1) t / P(latency > slack), ns; absent when
     /// no latency exceeded the slack.
@@ -140,6 +144,7 @@ impl Figures {
         Self {
             exposure_ns: found.exposure,
             failures: found.failures,
+            clusters: found.clusters,
             mttf_ns: found.mean_time,
             mttf_low_ns: low,
             mttf_high_ns: high.is_finite().then_some(high),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use laggard_model::Nanos;
 
 use super::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
-use crate::duration::{Unit, count, mean_time};
+use crate::duration::{Unit, count, mean_time, rough_time};
 use crate::figures::{at_least, line_name};
 use crate::text::{table, warnings};
 
@@ -16,8 +16,10 @@ pub fn text(report: &QosReport) -> String {
         text += &of_load(load);
     }
     text += "\nMTTF: mean time to failure, a run of late buffers (100 at most), by replaying the blackouts\n\
-             that were seen through the buffers, over 16 phases; in brackets its 95 % interval. The paper's\n\
-             rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded load only.\n";
+             that were seen through the buffers, over 16 phases; in brackets its 95 % interval. In clusters:\n\
+             failures close together, or of several CPUs at once, are one, and of that many the interval is.\n\
+             The paper's rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded\n\
+             load only.\n";
     text
 }
 
@@ -48,6 +50,7 @@ fn of_load(load: &LoadOutlook) -> String {
         "service",
         "observed",
         "failures",
+        "in clusters",
         "MTTF",
         "late buffers/h",
         "paper's rule",
@@ -57,11 +60,9 @@ fn of_load(load: &LoadOutlook) -> String {
         rows.add_row([
             line_name(service.service, service.route),
             format!("{} ({} CPUs)", mean_time(figures.exposure_ns), service.cpus),
-            at_least(
-                service.waited_ns.is_some(),
-                &format!("{:.1}", figures.failures),
-            ),
-            at_most(service, mttf(figures)),
+            at_least(service.waited_ns.is_some(), &number(figures.failures)),
+            at_least(service.waited_ns.is_some(), &number(figures.clusters)),
+            at_most(service, figures, mttf),
             at_least(service.waited_ns.is_some(), &rate(figures.late_per_hour)),
             figures
                 .paper_mttf_ns
@@ -69,7 +70,7 @@ fn of_load(load: &LoadOutlook) -> String {
         ]);
     }
     let _ = writeln!(text, "{}", rows.trim_fmt());
-    text += "\nOver total buffering (MTTF; buffers of the same length)\n\n";
+    text += "\nOver total buffering (95 % interval of the MTTF, failures seen; buffers of the same length)\n\n";
     text += &curve(&load.services);
     text += "\nBuffers needed for one failure per\n\n";
     text += &goals(&load.services);
@@ -101,38 +102,74 @@ fn curve(services: &[ServiceOutlook]) -> String {
             count(point.buffers.into()),
             Unit::Auto.write_nanos(point.total_ns),
         ];
-        cells.extend(services.iter().map(|one| short(&one.curve[index].figures)));
+        cells.extend(
+            services
+                .iter()
+                .map(|one| short(one, &one.curve[index].figures)),
+        );
         rows.add_row(cells);
     }
     format!("{}\n", rows.trim_fmt())
 }
 
 /// A mean time, as an upper limit where the service was still waiting.
-fn at_most(service: &ServiceOutlook, mean_time: String) -> String {
-    match (service.waited_ns, service.outlook.mttf_ns) {
-        (None, _) => mean_time,
-        (Some(_), Some(_)) => format!("<= {mean_time}"),
+fn at_most(
+    service: &ServiceOutlook,
+    figures: &Figures,
+    write: impl Fn(&Figures) -> String,
+) -> String {
+    match (service.waited_ns, figures.mttf_ns) {
+        (None, _) => write(figures),
+        (Some(_), Some(_)) => format!("<= {}", write(figures)),
         // The stall that had not ended may be a failure.
         (Some(_), None) => "not known".into(),
     }
 }
 
-/// The estimate with its interval.
-fn mttf(figures: &Figures) -> String {
-    let low = mean_time(figures.mttf_low_ns);
-    match (figures.mttf_ns, figures.mttf_high_ns) {
-        (None, _) => format!("> {low}"),
-        (Some(mttf), Some(high)) => format!("{} [{low}, {}]", mean_time(mttf), mean_time(high)),
-        (Some(mttf), None) => format!("{} [{low}, -]", mean_time(mttf)),
+/// A count that may be a mean.
+fn number(count: f64) -> String {
+    match count {
+        0.0 => "0".into(),
+        ..10.0 => format!("{count:.1}"),
+        _ => format!("{count:.0}"),
     }
 }
 
-/// The estimate alone.
-fn short(figures: &Figures) -> String {
-    match figures.mttf_ns {
-        Some(mttf) => mean_time(mttf),
-        None => format!("> {}", mean_time(figures.mttf_low_ns)),
+/// The estimate with its interval, with as many digits as so many clusters
+/// carry: from ten the mean is known to a third.
+fn mttf(figures: &Figures) -> String {
+    let digits = match figures.clusters {
+        ..10.0 => 1,
+        ..1_000.0 => 2,
+        _ => 3,
+    };
+    let Some(mttf) = figures.mttf_ns else {
+        return interval(figures);
+    };
+    let (low, high) = limits(figures, digits.max(2));
+    format!("{} [{low}, {high}]", rough_time(mttf, digits))
+}
+
+fn limits(figures: &Figures, digits: i32) -> (String, String) {
+    let high = figures.mttf_high_ns;
+    (
+        rough_time(figures.mttf_low_ns, digits),
+        high.map_or_else(|| "-".into(), |high| rough_time(high, digits)),
+    )
+}
+
+/// The interval alone, or its lower end where there is no upper.
+fn interval(figures: &Figures) -> String {
+    match limits(figures, 2) {
+        (low, high) if high == "-" => format!("> {low}"),
+        (low, high) => format!("{low} to {high}"),
     }
+}
+
+/// A point of the curve.
+fn short(service: &ServiceOutlook, figures: &Figures) -> String {
+    let failures = at_least(service.waited_ns.is_some(), &number(figures.failures));
+    format!("{}, {failures}", at_most(service, figures, interval))
 }
 
 fn goals(services: &[ServiceOutlook]) -> String {
@@ -176,22 +213,10 @@ fn goal_cell(goal: &Needed, most: u32) -> String {
     }
 }
 
-/// What bears on the figures of a load: bursts, and why they are coarse.
+/// What bears on the figures of a load: stalls that had not ended, and why
+/// they are coarse.
 fn remarks(load: &LoadOutlook) -> String {
     let mut text = String::new();
-    let bursts: Vec<String> = load
-        .services
-        .iter()
-        .filter_map(|one| Some((one, one.outlook.dispersion?)))
-        .map(|(one, index)| format!("{} ({index:.1})", line_name(one.service, one.route)))
-        .collect();
-    if !bursts.is_empty() {
-        let _ = writeln!(
-            text,
-            "\nFailures come in bursts, so intervals are widened (variance over a Poisson process's): {}",
-            bursts.join(", ")
-        );
-    }
     for one in &load.services {
         let Some(waited) = one.waited_ns else {
             continue;
