@@ -1,7 +1,7 @@
 //! `laggard why`: who made activations late.
 
 use laggard_model::{Caveat, Nanos, Route, Service};
-use laggard_record::Recording;
+use laggard_record::{Recording, Shortfall};
 use laggard_report::why::{self, Late, WhyReport};
 
 use crate::args::WhyArgs;
@@ -14,6 +14,12 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
     let recording = Recording::open(&args.recording)?;
     let read = recording.episodes()?;
     let Some(notes) = read.notes else {
+        let is_notes = |one: &&Shortfall| matches!(one, Shortfall::Damaged { file, .. } if file == "episodes.json");
+        if let Some(damaged) = read.shortfalls.iter().find(is_notes) {
+            anyhow::bail!(
+                "`{dir}` cannot tell who made activations late: {damaged}; restore it from a copy"
+            );
+        }
         anyhow::bail!(
             "`{dir}` was recorded without episodes; record as root on a kernel with BTF, \
              without `--episodes off`"

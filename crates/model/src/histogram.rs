@@ -82,8 +82,8 @@ impl Histogram {
         self.counts[bucket] += 1;
         self.count += 1;
         let ns = u128::from(time.ns());
-        self.sum_ns += ns;
-        self.sum_squares += ns * ns;
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.sum_squares = self.sum_squares.saturating_add(ns * ns);
         self.min = Some(self.min.map_or(time, |min| min.min(time)));
         self.max = Some(self.max.map_or(time, |max| max.max(time)));
     }
@@ -94,11 +94,11 @@ impl Histogram {
             self.counts.resize(other.counts.len(), 0);
         }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
-        self.count += other.count;
-        self.sum_ns += other.sum_ns;
-        self.sum_squares += other.sum_squares;
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
         self.min = [self.min, other.min].into_iter().flatten().min();
         self.max = [self.max, other.max].into_iter().flatten().max();
     }

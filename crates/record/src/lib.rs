@@ -9,6 +9,7 @@ mod disk;
 mod episodes;
 mod error;
 mod figure;
+mod gate;
 mod journal;
 mod numbers;
 mod recorder;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State};
 
+use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
 use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
@@ -22,8 +23,6 @@ const SUM_EVERY: Nanos = Nanos::from_secs(8);
 const RESERVE_BYTES: usize = 1 << 20;
 /// A manifest up to this size is rewritten whenever it is due.
 const SMALL_MANIFEST: u64 = 64 << 10;
-/// A step above this (104 days) is no measurement; sums of squares stay exact.
-const LONGEST_STEP_NS: u64 = 1 << 53;
 
 /// Writes a recording, so that a kill at any instant leaves it readable.
 ///
@@ -114,7 +113,7 @@ impl Recorder {
     /// When a row cannot belong to this recording (none is added then), or
     /// when the disk refuses. Rows that are not stored are counted as lost.
     pub fn append(&mut self, batch: &Batch) -> Result<(), WriteError> {
-        if let Err(error) = check(batch, self.manifest.lines.len()) {
+        if let Err(error) = check(batch, self.manifest.lines.len(), self.limits()) {
             for line in &batch.line {
                 self.lose_of_line(line.0.into(), 1);
             }
@@ -130,6 +129,10 @@ impl Recorder {
             .filter(|row| counting.add(row))
             .for_each(|row| tail.push(&row));
         self.store(&tail)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::since(self.manifest.clock.start_ns)
     }
 
     fn store(&mut self, batch: &Batch) -> Result<(), WriteError> {
@@ -415,7 +418,7 @@ fn make_folder(dir: &Path) -> Result<(), CreateError> {
 }
 
 /// Whether every row of a batch can be stored and read back the same.
-fn check(batch: &Batch, lines: usize) -> Result<(), WriteError> {
+fn check(batch: &Batch, lines: usize, limits: Limits) -> Result<(), WriteError> {
     let rows = batch.len();
     let whole = [
         batch.seq.len(),
@@ -433,33 +436,18 @@ fn check(batch: &Batch, lines: usize) -> Result<(), WriteError> {
     {
         return Err(WriteError::Ragged("a stage"));
     }
-    for (row, &line) in batch.line.iter().enumerate() {
+    for &line in &batch.line {
         if usize::from(line.0) >= lines {
             return Err(WriteError::UnknownLine {
                 line: line.0,
                 lines,
             });
         }
-        let largest = i64::MAX.cast_unsigned();
-        let step = steps
-            .iter()
-            .filter_map(|step| step.get(row))
-            .filter(|&&ns| ns != Batch::ABSENT)
-            .max();
-        for (what, value, limit) in [
-            ("the sequence number", batch.seq[row], largest),
-            ("the expiry", batch.expiry_ns[row], largest),
-            (
-                "a stage's time",
-                step.copied().unwrap_or_default(),
-                LONGEST_STEP_NS,
-            ),
-        ] {
-            if value > limit {
-                let line = line.0;
-                return Err(WriteError::TooLarge { what, value, line });
-            }
-        }
     }
-    Ok(())
+    match limits.check(batch) {
+        None => Ok(()),
+        Some(TooLarge {
+            line, what, value, ..
+        }) => Err(WriteError::TooLarge { what, value, line }),
+    }
 }

@@ -5,12 +5,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Activation, Manifest, SCHEMA_VERSION, State};
+use laggard_model::{Activation, LineCount, Manifest, SCHEMA_VERSION, State};
 
+use crate::gate::{self, Limits};
 use crate::journal;
 use crate::{OpenError, Shortfall, disk};
 
 /// A journal larger than this is not ours: one holds a segment's rows.
+/// More than the manifest of half a year.
+const LARGEST_MANIFEST: u64 = 128 << 20;
+/// More than can be counted, and few enough to be added up.
+const LARGEST_COUNT: u64 = 1 << 53;
+/// 146 years, ns.
+const LARGEST_TIME: u64 = 1 << 62;
+/// A line's number has 16 bits.
+const LARGEST_LINES: u64 = 1 << 16;
 const LARGEST_JOURNAL: u64 = 256 << 20;
 
 /// A recording that can be read.
@@ -93,7 +102,7 @@ impl Recording {
     }
 
     fn read_journal(&mut self, file: &str) {
-        let bytes = match read_bounded(&self.dir.join(file), LARGEST_JOURNAL) {
+        let bytes = match gate::read(&self.dir.join(file), LARGEST_JOURNAL) {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.shortfalls.push(Shortfall::Damaged {
@@ -111,16 +120,30 @@ impl Recording {
                 bytes,
             });
         }
+        let limits = Limits::since(self.manifest.clock.start_ns);
+        let mut rows = found.rows;
+        let all = rows.len();
+        let mut numbered = rows.iter().enumerate();
+        let too_large = numbered.find_map(|(number, row)| limits.check_one(number, row));
+        if let Some(too_large) = too_large {
+            // No writer of ours wrote that, so nothing after it is believed.
+            rows.truncate(too_large.row);
+            let left = all - too_large.row;
+            self.shortfalls.push(Shortfall::Damaged {
+                file: file.into(),
+                reason: format!("it holds {too_large}; {left} rows from there on are left out"),
+            });
+        }
         let lines = self.manifest.lines.len();
         let known = |row: &Activation| usize::from(row.line.0) < lines;
-        let strangers = found.rows.iter().filter(|row| !known(row)).count();
+        let strangers = rows.iter().filter(|row| !known(row)).count();
         if strangers > 0 {
             self.shortfalls.push(Shortfall::Damaged {
                 file: file.into(),
                 reason: format!("{strangers} activations of lines that the manifest does not have"),
             });
         }
-        self.open_rows.extend(found.rows.into_iter().filter(known));
+        self.open_rows.extend(rows.into_iter().filter(known));
     }
 }
 
@@ -162,16 +185,6 @@ impl Files {
     }
 }
 
-/// Reads a file, unless it is larger than it can rightly be.
-pub(crate) fn read_bounded(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let bytes = fs::metadata(file)?.len();
-    if bytes > limit {
-        let text = format!("{bytes} bytes are more than such a file can have ({limit})");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    }
-    fs::read(file)
-}
-
 fn read_manifest(
     dir: &Path,
     files: &Files,
@@ -210,7 +223,7 @@ fn read_manifest(
 
 fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
     let file = dir.join(name);
-    let text = fs::read(&file).map_err(|source| OpenError::Io {
+    let text = gate::read(&file, LARGEST_MANIFEST).map_err(|source| OpenError::Io {
         file: file.clone(),
         source,
     })?;
@@ -219,13 +232,73 @@ fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
         source,
     };
     // The version first: a later layout may have changed everything else.
-    let json: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
-    match json.get("schema").and_then(serde_json::Value::as_u64) {
-        Some(found) if found > SCHEMA_VERSION.into() => Err(OpenError::Newer {
+    match serde_json::from_slice(&text).map_err(damaged)? {
+        Version {
+            schema: Some(found),
+        } if found > SCHEMA_VERSION.into() => Err(OpenError::Newer {
             dir: dir.into(),
             found,
             known: SCHEMA_VERSION,
         }),
-        _ => serde_json::from_value(json).map_err(damaged),
+        Version { .. } => serde_json::from_slice(&text)
+            .and_then(|manifest| check(&manifest).map(|()| manifest))
+            .map_err(damaged),
     }
+}
+
+/// Refuses a manifest with numbers that nobody counted: what adds them up
+/// would come to more than there can be.
+fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
+    let refused = |what: &str, value: u64, limit: u64| {
+        let text = format!("{what} {value}, above the {limit} that can be recorded");
+        Err(serde::de::Error::custom(text))
+    };
+    let counts = manifest.counts.iter().flat_map(|one| {
+        let LineCount {
+            served,
+            missed,
+            censored,
+            lost,
+            planned,
+        } = *one;
+        [served, missed, censored, lost, planned.unwrap_or_default()]
+    });
+    let rows = manifest.segments.iter().map(|segment| segment.rows);
+    let losses = manifest.losses.iter().map(|(_, count)| count);
+    for (what, value) in counts
+        .map(|count| ("a count of", count))
+        .chain(rows.map(|rows| ("a number of rows of", rows)))
+        .chain(losses.map(|count| ("a loss of", count)))
+    {
+        if value > LARGEST_COUNT {
+            return refused(what, value, LARGEST_COUNT);
+        }
+    }
+    let (clock, plan) = (&manifest.clock, &manifest.plan);
+    let end = clock.end_ns.unwrap_or(clock.start_ns);
+    if end > gate::latest(clock.start_ns) {
+        let limit = gate::latest(clock.start_ns);
+        return refused("the end of measuring", end.ns(), limit.ns());
+    }
+    for (what, time) in [
+        ("the period", plan.period_ns),
+        ("the threshold", plan.threshold_ns),
+        ("the beginning", clock.start_ns),
+    ] {
+        if time.ns() > LARGEST_TIME {
+            return refused(what, time.ns(), LARGEST_TIME);
+        }
+    }
+    let lines = manifest.lines.len() as u64;
+    if lines > LARGEST_LINES {
+        return refused("a number of lines of", lines, LARGEST_LINES);
+    }
+    Ok(())
+}
+
+/// What every layout says of itself.
+#[derive(serde::Deserialize)]
+struct Version {
+    #[serde(default)]
+    schema: Option<u64>,
 }

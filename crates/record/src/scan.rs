@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use laggard_model::{Batch, Gather, Keep};
 
 use crate::Shortfall;
+use crate::gate::{self, Limits};
 use crate::numbers::Numbers;
-use crate::recording::{Recording, read_bounded};
+use crate::recording::Recording;
 use crate::segment::{SegmentReader, Wanted, in_batches};
 use crate::table::Damage;
 
@@ -104,9 +105,16 @@ impl Recording {
         batch: &mut Batch,
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Damage> {
-        let content = read_bounded(&self.dir.join(file), LARGEST_SEGMENT)?;
+        let content = gate::read(&self.dir.join(file), LARGEST_SEGMENT)?;
         let mut reader = SegmentReader::open(content, wanted, self.manifest.lines.len())?;
+        let limits = Limits::since(self.manifest.clock.start_ns);
+        let mut row = 0;
         while reader.next(batch)? {
+            if let Some(mut too_large) = limits.check(batch) {
+                too_large.row += row;
+                return Err(Damage::BadValue(too_large.to_string()));
+            }
+            row += batch.len();
             each(batch);
         }
         Ok(())

@@ -251,7 +251,7 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
                 None | Some(&Batch::ABSENT) => continue,
                 Some(&step) => step,
             };
-            latency += step;
+            latency = step.saturating_add(latency);
             if missed {
                 continue;
             }
@@ -259,7 +259,7 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
             match stage {
                 Stage::Waking => since_waking = Some(0),
                 Stage::Running | Stage::User => {
-                    since_waking = since_waking.map(|before| before + step);
+                    since_waking = since_waking.map(|before: u64| before.saturating_add(step));
                 }
                 _ => {}
             }

@@ -68,7 +68,8 @@ impl Collector {
                 Some(&step) => Some(step),
             };
             let (seq, expiry) = (batch.seq[row], Nanos::from_ns(batch.expiry_ns[row]));
-            let latency = STAGES.into_iter().filter_map(step).sum();
+            let steps = STAGES.into_iter().filter_map(step);
+            let latency = steps.fold(0, u64::saturating_add);
             let missed = batch.missed[row];
             let one = |latency_ns| One {
                 seq,

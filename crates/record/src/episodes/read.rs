@@ -1,16 +1,19 @@
 //! Reading episodes.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use laggard_model::{Episode, EpisodeNotes};
 
-use crate::recording::read_bounded;
-use crate::{OpenError, Recording, Shortfall, disk};
+use crate::{OpenError, Recording, Shortfall, disk, gate};
 
 /// More than we ever write to one file.
 const LARGEST_FILE: u64 = 256 << 20;
+/// More than a file of ours unpacks to.
+const LARGEST_UNPACKED: u64 = 1 << 30;
+/// More than any episode, as a line.
+const LARGEST_LINE: u64 = 16 << 20;
 /// More than any notes: some hundred thousand names.
 const LARGEST_NOTES: u64 = 256 << 20;
 
@@ -72,35 +75,58 @@ impl Recording {
 
 impl Episodes {
     pub(super) fn read_file(&mut self, dir: &Path, file: String, take: &mut impl FnMut(Episode)) {
-        let bytes = match read_bounded(&dir.join(&file), LARGEST_FILE) {
+        let bytes = match gate::read(&dir.join(&file), LARGEST_FILE) {
             Ok(bytes) => bytes,
             Err(error) => return self.damaged(file, error.to_string()),
         };
-        let lines = match zstd::stream::read::Decoder::with_buffer(bytes.as_slice()) {
-            Ok(decoder) => BufReader::new(decoder).lines(),
+        let mut unpacked = match zstd::stream::read::Decoder::with_buffer(bytes.as_slice()) {
+            Ok(decoder) => BufReader::new(decoder.take(LARGEST_UNPACKED)),
             Err(error) => return self.damaged(file, error.to_string()),
         };
-        for (number, line) in lines.enumerate() {
-            let line = match line {
-                Ok(line) => line,
-                Err(error) => {
-                    let reason = format!("it ends within episode {}: {error}", number + 1);
-                    return self.damaged(file, reason);
-                }
-            };
-            match serde_json::from_str(&line) {
-                Ok(episode) => take(episode),
-                Err(error) => {
-                    let reason = format!("line {} is no episode: {error}", number + 1);
+        let mut line = Vec::new();
+        // The first line that is no episode, and how many more there are.
+        let (mut first, mut more) = (None, 0_u64);
+        for number in 1_u64.. {
+            line.clear();
+            match (&mut unpacked)
+                .take(LARGEST_LINE)
+                .read_until(b'\n', &mut line)
+            {
+                Ok(0) => break,
+                Ok(length) if length as u64 == LARGEST_LINE && !line.ends_with(b"\n") => {
+                    let reason = format!("line {number} is longer than {LARGEST_LINE} bytes");
                     self.damaged(file.clone(), reason);
+                    break;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let reason = format!("it ends within episode {number}: {error}");
+                    self.damaged(file.clone(), reason);
+                    break;
                 }
             }
+            match serde_json::from_slice(&line) {
+                Ok(episode) => take(episode),
+                Err(_) if first.is_some() => more += 1,
+                Err(error) => first = Some(format!("line {number} is no episode: {error}")),
+            }
+        }
+        if unpacked.get_ref().limit() == 0 {
+            let reason = format!("it unpacks to more than {LARGEST_UNPACKED} bytes");
+            self.damaged(file.clone(), reason);
+        }
+        if let Some(first) = first {
+            let reason = match more {
+                0 => first,
+                more => format!("{first}; {more} more are none"),
+            };
+            self.damaged(file, reason);
         }
     }
 
     pub(super) fn read_notes(&mut self, dir: &Path) {
         let file = disk::EPISODE_NOTES;
-        match read_bounded(&dir.join(file), LARGEST_NOTES) {
+        match gate::read(&dir.join(file), LARGEST_NOTES) {
             Ok(text) => match serde_json::from_slice(&text) {
                 Ok(notes) => self.notes = Some(notes),
                 Err(error) => self.damaged(file.into(), error.to_string()),

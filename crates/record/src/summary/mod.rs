@@ -8,7 +8,8 @@ mod largest;
 use laggard_model::{Histogram, Keep, LineId, Nanos};
 use parquet::data_type::ByteArray;
 
-use crate::recording::{Recording, read_bounded};
+use crate::gate;
+use crate::recording::Recording;
 use crate::scan::damaged;
 use crate::table::{self, Column, Damage};
 use crate::{Figure, Shortfall};
@@ -97,7 +98,7 @@ impl Recording {
         file: &str,
         decode: impl FnOnce(Vec<u8>, usize) -> Result<Vec<T>, Damage>,
     ) -> Result<Vec<T>, Damage> {
-        let content = read_bounded(&self.dir.join(file), LARGEST_FILE)?;
+        let content = gate::read(&self.dir.join(file), LARGEST_FILE)?;
         decode(content, self.manifest.lines.len())
     }
 }

@@ -1,0 +1,227 @@
+//! Recordings that were made to harm: every reader ends soon, with an error or
+//! a shortfall that names file, row and limit.
+
+use std::fs;
+use std::path::Path;
+
+use laggard_model::{Activation, Batch, Keep, LineId, Nanos, STAGES, Stage, State};
+use laggard_record::{OpenError, Recorder, Recording, Shortfall, Wanted};
+
+mod fixture;
+
+use fixture::{Rows, START, manifest};
+
+/// A recording with one segment, killed while it had ten rows in its journal.
+fn killed(dir: &Path) {
+    let mut recorder = Recorder::create(dir, manifest(Keep::All)).unwrap();
+    recorder.append(&Rows::new(5).batch(65_536)).unwrap();
+    recorder.append(&Rows::new(7).batch(10)).unwrap();
+}
+
+/// One row of a journal, with a checksum that is right.
+fn frame(line: u16, seq: u64, expiry_ns: u64, user_ns: u64) -> Vec<u8> {
+    let number = |out: &mut Vec<u8>, mut number: u64| {
+        while number >= 0x80 {
+            out.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push((number & 0x7f) as u8);
+    };
+    let mut payload = Vec::new();
+    // With stage irq and user.
+    for value in [1 | 1 << 7, u64::from(line), seq] {
+        number(&mut payload, value);
+    }
+    let ahead = expiry_ns.cast_signed();
+    number(&mut payload, ((ahead << 1) ^ (ahead >> 63)).cast_unsigned());
+    number(&mut payload, user_ns);
+    number(&mut payload, user_ns);
+    let mut frame = b"LGJ1".to_vec();
+    frame.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
+    frame.extend(crc32fast::hash(&payload).to_le_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The rows that a reader gets, and what it says.
+fn read(dir: &Path) -> (Vec<Activation>, Vec<String>) {
+    let recording = Recording::open(dir).unwrap();
+    let mut rows = Vec::new();
+    let mut said = recording.shortfalls().to_vec();
+    said.extend(recording.scan(Wanted::all(), |batch| rows.extend(batch.iter())));
+    said.retain(|one| *one != Shortfall::NoEnd);
+    (rows, said.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_journal_is_read_up_to_the_first_row_that_no_writer_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    let file = dir.path().join("open-000002.journal");
+    let mut content = fs::read(&file).unwrap();
+    let late = START.ns() + 1_000_000_000;
+    content.extend(frame(2, 5, late, 5));
+    content.extend(frame(1, 3, late, u64::MAX - 1));
+    content.extend(frame(1, u64::MAX, late, 5));
+    content.extend(frame(1, 4, late, 1 << 52));
+    fs::write(&file, content).unwrap();
+
+    let (rows, said) = read(dir.path());
+
+    assert_eq!(rows.len(), 65_547);
+    let [said] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert!(
+        said.contains("`open-000002.journal` is damaged: it holds a stage's time 18446744073709551614 in row 11 (line 1), above the 9007199254740992 that can be recorded")
+            && said.contains("3 rows from there on are left out"),
+        "{said}"
+    );
+}
+
+#[test]
+fn rows_that_come_before_a_recording_of_ten_years_ends_can_be_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let mut batch = Batch::default();
+    let mut one = Activation {
+        line: LineId(0),
+        seq: 0,
+        expiry: START + Nanos::from_secs(9 * 366 * 86_400),
+        missed: false,
+        censored: false,
+        steps: [None; STAGES.len()],
+    };
+    one.steps[Stage::User.index()] = Some(Nanos::from_us(1));
+    batch.push(&one);
+    recorder.append(&batch).unwrap();
+    one.expiry = START + Nanos::from_secs(11 * 366 * 86_400);
+    batch.clear();
+    batch.push(&one);
+
+    let refused = recorder.append(&batch).unwrap_err();
+
+    assert!(refused.to_string().contains("the expiry"), "{refused}");
+    recorder.finish(State::Complete).unwrap();
+    assert_eq!(read(dir.path()).0.len(), 1);
+}
+
+/// Puts something in place of a file that is no regular file.
+#[cfg(unix)]
+fn instead(file: &Path, what: &str) {
+    fs::remove_file(file).unwrap();
+    match what {
+        "a pipe" => {
+            let made = std::process::Command::new("mkfifo").arg(file).status();
+            assert!(made.unwrap().success());
+        }
+        "a link to a device" => std::os::unix::fs::symlink("/dev/zero", file).unwrap(),
+        "a sparse file" => {
+            let sparse = fs::File::create(file).unwrap();
+            sparse.set_len(10 << 30).unwrap();
+        }
+        _ => fs::create_dir(file).unwrap(),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_or_too_large_is_said_and_neither_waited_for_nor_read() {
+    for (what, why) in [
+        ("a pipe", "not a regular file"),
+        ("a link to a device", "not a regular file"),
+        ("a folder", "not a regular file"),
+        (
+            "a sparse file",
+            "10737418240 bytes are more than such a file can have",
+        ),
+    ] {
+        for name in ["samples-000001.parquet", "open-000002.journal"] {
+            let dir = tempfile::tempdir().unwrap();
+            killed(dir.path());
+            instead(&dir.path().join(name), what);
+
+            let (_, said) = read(dir.path());
+
+            let found = said
+                .iter()
+                .any(|one| one.contains(name) && one.contains(why));
+            assert!(found, "{what} for {name}: {said:?}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        killed(dir.path());
+        instead(&dir.path().join("manifest.json"), what);
+
+        let (rows, said) = read(dir.path());
+
+        assert_eq!(rows.len(), 65_546, "{what}");
+        assert!(said[0].contains(why), "{what}: {said:?}");
+    }
+}
+
+#[test]
+fn a_manifest_with_numbers_that_nobody_counted_is_damaged() {
+    for (from, to) in [
+        ("\"ring_full\": 0", "\"ring_full\": 18446744073709551615"),
+        ("\"served\": 16380", "\"served\": 18446744073709551615"),
+        ("\"end_ns\": null", "\"end_ns\": 18446744073709551615"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        killed(dir.path());
+        for name in ["manifest.json", "manifest-start.json"] {
+            let file = dir.path().join(name);
+            let text = fs::read_to_string(&file).unwrap();
+            let changed = text.replacen(from, to, 1);
+            if name == "manifest.json" {
+                assert!(changed != text, "{from}");
+            }
+            let changed = changed.replace("\"schema\": 1", "\"schema\": \"\"");
+            let changed = match name {
+                "manifest.json" => changed.replace("\"schema\": \"\"", "\"schema\": 1"),
+                _ => changed,
+            };
+            fs::write(&file, changed).unwrap();
+        }
+
+        let refused = Recording::open(dir.path()).unwrap_err();
+
+        let OpenError::ManifestDamaged { source, .. } = &refused else {
+            panic!("{from}: {refused}");
+        };
+        assert!(
+            source.to_string().contains("18446744073709551615"),
+            "{source}"
+        );
+    }
+}
+
+#[test]
+fn a_line_of_episodes_that_unpacks_to_gigabytes_is_left_at_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    let bomb = zstd::stream::encode_all(std::io::repeat(b'x').take_bytes(40 << 20), 1).unwrap();
+    assert!(bomb.len() < 1 << 14, "{}", bomb.len());
+    fs::write(dir.path().join("episodes-000001.jsonl.zst"), bomb).unwrap();
+    let many = zstd::stream::encode_all(std::io::repeat(b'\n').take_bytes(1 << 20), 1).unwrap();
+    fs::write(dir.path().join("episodes-000002.jsonl.zst"), many).unwrap();
+
+    let episodes = Recording::open(dir.path()).unwrap().episodes().unwrap();
+
+    let said: Vec<String> = episodes
+        .shortfalls
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("line 1 is longer than"), "{said:?}");
+    assert!(said[1].contains("1048575 more"), "{said:?}");
+}
+
+/// `Read::take`, by another name: the trait is not imported elsewhere.
+trait TakeBytes: std::io::Read + Sized {
+    fn take_bytes(self, bytes: u64) -> std::io::Take<Self> {
+        self.take(bytes)
+    }
+}
+
+impl TakeBytes for std::io::Repeat {}
