@@ -12,7 +12,7 @@ use laggard_report::qos::{LoadSeen, Seen};
 use laggard_report::{Case, Trust, judge};
 
 use crate::exit::Outcome;
-use crate::samples;
+use crate::{given, samples};
 
 /// With `keep: tail`, samples are complete above about this quantile.
 const TAIL_QUANTILE: f64 = 0.9999;
@@ -53,8 +53,7 @@ pub(crate) struct Searched {
 
 /// Reads the recordings in `dirs` and puts those of the same load together.
 pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
-    let singles = dirs.iter().map(|dir| {
-        let recording = Recording::open(dir)?;
+    let singles = given::open(dirs)?.into_iter().map(|recording| {
         let searched = search(&recording);
         single(&recording, searched)
     });

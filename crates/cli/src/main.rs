@@ -9,6 +9,7 @@ mod evidence;
 mod exit;
 mod file;
 mod forecast;
+mod given;
 mod load;
 mod pipe;
 mod plot;

@@ -11,7 +11,7 @@ use laggard_report::{RecordingReport, Trust, line_name};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Outcome;
-use crate::{evidence, file, pipe, qos, report};
+use crate::{evidence, file, given, pipe, qos, report};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
     let format = Format::of(&args.output)?;
@@ -23,10 +23,9 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
     if args.figure == FigureArg::Mttf {
         return mttf(args, format, style);
     }
-    let drawn: Vec<(RecordingReport, Charts)> = args
-        .recordings
+    let drawn: Vec<(RecordingReport, Charts)> = given::open(&args.recordings)?
         .iter()
-        .map(|dir| report::drawn(dir).map(|(report, charts, _)| (report, charts)))
+        .map(|recording| report::drawn(recording).map(|(report, charts, _)| (report, charts)))
         .collect::<anyhow::Result<_>>()?;
     let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
     match (args.figure, drawn.as_slice()) {

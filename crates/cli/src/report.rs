@@ -14,7 +14,7 @@ use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 use crate::args::ReportArgs;
 use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
-use crate::{evidence, file, forecast, pipe, qos, samples, sched, show, usage};
+use crate::{evidence, file, forecast, given, pipe, qos, samples, sched, show, usage};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     if !args.markdown {
@@ -23,11 +23,11 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let mut reports = Vec::new();
     let mut charts = Vec::new();
     let mut singles = Vec::new();
-    for dir in &args.recordings {
+    for recording in &given::open(&args.recordings)? {
         if args.markdown {
-            reports.push(show::report_of(dir, None)?);
+            reports.push(show::report_of(recording, None)?);
         } else {
-            let (report, drawn, seen) = drawn(dir)?;
+            let (report, drawn, seen) = drawn(recording)?;
             reports.push(report);
             charts.push(drawn);
             singles.extend(seen);
@@ -124,17 +124,24 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Evidence]) -> anyhow::R
 }
 
 /// A recording's figures, and what the page draws of them.
-pub(crate) fn drawn(dir: &Path) -> anyhow::Result<(RecordingReport, Charts, Option<Single>)> {
-    let recording = Recording::open(dir)?;
-    let measured = show::measured(&recording, None)?;
-    let (courses, seen) = courses(&recording, &measured)?;
+pub(crate) fn drawn(
+    recording: &Recording,
+) -> anyhow::Result<(RecordingReport, Charts, Option<Single>)> {
+    let mut measured = show::measured(recording, None)?;
+    let episodes = recording.episodes()?;
+    if episodes.notes.is_none() {
+        // Nothing else would say it.
+        measured
+            .shortfalls
+            .extend(episodes.shortfalls.iter().map(Caveat::from));
+    }
+    let (courses, seen) = courses(recording, &measured)?;
     let Manifest { lines, clock, .. } = measured.manifest.clone();
     let by_cpu = laggard_report::recording(measured.clone(), true);
     let report = laggard_report::recording(measured, false);
-    let episodes = recording.episodes()?;
     let shortfalls = recording.shortfalls().iter().chain(&episodes.shortfalls);
     let late = episodes.notes.as_ref().map(|notes| Late {
-        path: dir.display().to_string(),
+        path: recording.dir().display().to_string(),
         manifest: recording.manifest(),
         episodes: &episodes.episodes,
         notes,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
 use laggard_model::{Caveat, Keep, Nanos};
@@ -11,13 +10,12 @@ use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Outcome;
-use crate::{pipe, samples};
+use crate::{given, pipe, samples};
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
-    let reports = args
-        .recordings
+    let reports = given::open(&args.recordings)?
         .iter()
-        .map(|dir| report_of(dir, args.by))
+        .map(|recording| report_of(recording, args.by))
         .collect::<anyhow::Result<Vec<RecordingReport>>>()?;
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
     if args.json {
@@ -65,8 +63,11 @@ fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String
 }
 
 /// Reads a recording and counts its activations, on all CPUs.
-pub(crate) fn report_of(dir: &Path, by: Option<ByArg>) -> anyhow::Result<RecordingReport> {
-    let measured = measured(&Recording::open(dir)?, by)?;
+pub(crate) fn report_of(
+    recording: &Recording,
+    by: Option<ByArg>,
+) -> anyhow::Result<RecordingReport> {
+    let measured = measured(recording, by)?;
     Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
 }
 

@@ -22,6 +22,10 @@ pub(crate) const ALWAYS: UsagePattern = UsagePattern {
     days_per_week: 7.0,
 };
 
+/// The smallest of each number: less is a mistake in writing, and a horizon
+/// in hours of use would be next to nothing of a recording.
+const LEAST: f64 = 0.01;
+
 /// A usage pattern as a user writes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Usage(pub(crate) UsagePattern);
@@ -48,15 +52,18 @@ impl FromStr for Usage {
 
 /// The pattern, if its numbers can be.
 pub(crate) fn check(pattern: UsagePattern) -> Result<UsagePattern, String> {
-    let within = |value: f64, most: f64| value > 0.0 && value <= most;
+    let within = |value: f64, most: f64| (LEAST..=most).contains(&value);
     if !within(pattern.hours_per_day, 24.0) {
-        return Err("a day has more than 0 and at most 24 hours of use".into());
+        return Err("a day has 0.01 to 24 hours of use".into());
     }
     if !within(pattern.days_per_week, 7.0) {
-        return Err("a week has more than 0 and at most 7 days of use".into());
+        return Err("a week has 0.01 to 7 days of use".into());
     }
     if !within(pattern.compression, 1_000.0) {
-        return Err("the compression must be above 0 and at most 1000".into());
+        return Err(
+            "the compression is 0.01 to 1000: how many hours of use a measured hour stands for"
+                .into(),
+        );
     }
     Ok(pattern)
 }
@@ -84,7 +91,17 @@ mod tests {
 
     #[test]
     fn impossible_patterns_are_refused() {
-        for text in ["25,5,1", "8,8,1", "8,5,0", "8,5", "8,5,nan", "tuesday"] {
+        for text in [
+            "25,5,1",
+            "8,8,1",
+            "8,5,0",
+            "8,5",
+            "8,5,nan",
+            "tuesday",
+            "24,7,1e-300",
+            "1e-9,7,1",
+            "24,0.001,1",
+        ] {
             assert!(text.parse::<Usage>().is_err(), "for {text}");
         }
     }

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use laggard_model::{Nanos, Service};
+use laggard_record::Recording;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 pub(crate) use meanwhile::Failure;
@@ -94,7 +95,7 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
 
 /// Shows the result, unless asked not to.
 fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
-    let report = show::report_of(dir, None)?;
+    let report = show::report_of(&Recording::open(dir)?, None)?;
     let good = report.trust == laggard_report::Trust::Good;
     if !quiet {
         pipe::print(&laggard_report::text::show(
