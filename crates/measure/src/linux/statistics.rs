@@ -167,18 +167,29 @@ pub(super) fn cost_of(loaded: &Loaded) -> Vec<ProgramCost> {
         .progs()
         .filter(|program| program.section() != "syscall")
         .filter_map(|program| {
-            let (runs, run_ns) = of_program(program.as_fd())?;
+            let info = of_program(program.as_fd())?;
             Some(ProgramCost {
                 name: program.name().to_string_lossy().into_owned(),
-                runs,
-                run_ns: Nanos::from_ns(run_ns),
+                runs: info.run_cnt,
+                run_ns: Nanos::from_ns(info.run_time_ns),
             })
         })
         .collect()
 }
 
-/// A program's runs and run time, where the kernel keeps statistics.
-fn of_program(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
+/// How often the kernel has not called one of the object's programs, because it
+/// was running on that CPU already (since Linux 5.12; 0 before).
+pub(super) fn skipped(loaded: &Loaded) -> u64 {
+    let programs = loaded.object.progs();
+    programs
+        .filter_map(|program| of_program(program.as_fd()))
+        .map(|info| info.recursion_misses)
+        .sum()
+}
+
+/// What the kernel tells of a program: its runs and run time, where the kernel
+/// keeps statistics, and how often it was skipped.
+fn of_program(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     // SAFETY: zeroes are a valid value of this plain structure.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut bytes = u32::try_from(size_of_val(&info)).ok()?;
@@ -190,7 +201,7 @@ fn of_program(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
             &raw mut bytes,
         )
     };
-    (result == 0).then_some((info.run_cnt, info.run_time_ns))
+    (result == 0).then_some(info)
 }
 
 /// Lets the kernel time BPF programs, as long as the result lives. Without

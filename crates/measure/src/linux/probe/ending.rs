@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use laggard_model::{Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost, Stage};
 
+use super::super::programs::Programs;
 use super::super::thread::unserved_for;
 use super::super::{clock, policy};
 use super::usage::Usage;
@@ -35,6 +36,7 @@ impl LinuxProbe {
                 "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
             ));
         }
+        self.skipped.1 = Some(self.skipped_so_far());
         self.stop_softirq_timers();
         self.shared.stop.store(true, Ordering::Relaxed);
         let patience = clock::now() + STOP_PATIENCE.into() + self.request.period * 2;
@@ -107,8 +109,16 @@ impl LinuxProbe {
         self.caveats.extend(caveats);
     }
 
+    /// How often a program was not called by now.
+    pub(super) fn skipped_so_far(&self) -> u64 {
+        self.programs.as_ref().map_or(0, Programs::skipped)
+    }
+
     pub(super) fn counted_losses(&self) -> Losses {
         let mut losses = self.losses;
+        let (before, ended) = self.skipped;
+        let skipped = ended.unwrap_or_else(|| self.skipped_so_far());
+        losses.add(LossReason::Recursion, skipped.saturating_sub(before));
         let (mut direct, mut softirq, mut followers, mut carried) = (0, 0, 0, 0);
         for (cpu, reader) in &self.readers {
             let lost = reader.lost_since(self.shared.board.cpu(*cpu));

@@ -79,6 +79,9 @@ pub struct LinuxProbe {
     timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
     losses: Losses,
+    /// Calls of programs that the kernel had skipped before the beginning, and
+    /// at the end.
+    skipped: (u64, Option<u64>),
     hurry: Hurry,
     /// What measuring took while it warmed up, of its CPUs' time.
     price: Option<f64>,
@@ -194,6 +197,7 @@ impl LinuxProbe {
             timerlat,
             caveats,
             losses: Losses::default(),
+            skipped: (0, None),
             hurry: Hurry::new(),
             price: None,
             began: None,
@@ -220,6 +224,7 @@ impl LinuxProbe {
         }
         let began = Usage::at(begin, &self.threads);
         self.price = self.price_since(before, &began, start);
+        self.skipped.0 = self.skipped_so_far();
         self.began = Some(began);
         self.shared.exhaustion.note(clock::now());
         begin

@@ -1,8 +1,9 @@
 //! What the programs and callbacks of a run cost.
 
+use laggard_bpf::object::Loaded;
 use laggard_model::{Nanos, ProgramCost};
 
-use super::super::statistics::{cost_of, scaled};
+use super::super::statistics::{cost_of, scaled, skipped};
 use super::Programs;
 use super::callback::{deferral, work};
 
@@ -36,6 +37,15 @@ impl Programs {
 
     /// What each program cost while the kernel timed it.
     fn timed_costs(&self) -> Vec<ProgramCost> {
+        self.attached().flat_map(cost_of).collect()
+    }
+
+    /// How often a program was not called, since all were loaded.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.attached().map(skipped).sum()
+    }
+
+    fn attached(&self) -> impl Iterator<Item = &Loaded> {
         let objects = [
             Some(&self.chain),
             self.irq.as_ref(),
@@ -44,7 +54,7 @@ impl Programs {
             self.worker.as_ref(),
             self.external.as_ref(),
         ];
-        objects.into_iter().flatten().flat_map(cost_of).collect()
+        objects.into_iter().flatten()
     }
 
     /// What each program and callback cost in `wall`, the time recorded: the
