@@ -23,7 +23,7 @@ pub(crate) struct External {
 impl External {
     /// Opens the device of the request, if it names one, and settles on one
     /// thread service and one CPU: those that were asked for, or `fifo:90`
-    /// where the interrupt goes.
+    /// where the interrupt goes. All that may be used count as not asked.
     pub(crate) fn of_request(request: &mut Request) -> Result<Option<Arc<Self>>, ProbeError> {
         let Source::Uio(path) = &request.source else {
             return Ok(None);
@@ -48,8 +48,18 @@ impl External {
                 ));
             }
         }
-        if request.cpus.as_slice().len() != 1 {
-            request.cpus = [uio.cpu()].into_iter().collect();
+        match request.cpus.as_slice() {
+            [_] => {}
+            cpus if *cpus == *super::allowed_cpus().as_slice() => {
+                request.cpus = [uio.cpu()].into_iter().collect();
+            }
+            cpus => {
+                return Err(refused(format!(
+                    "one thread waits for its interrupt, on one CPU, and {} were asked for: record each CPU by itself, as in --cpus {}",
+                    cpus.len(),
+                    cpus.first().map_or(0, |cpu| cpu.0)
+                )));
+            }
         }
         Ok(Some(Arc::new(Self {
             uio,

@@ -1,7 +1,7 @@
 //! User-space I/O devices (UIO): an interrupt that a program waits for by
 //! reading a file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,49 @@ pub(crate) struct Uio {
     pub(crate) irq: u32,
 }
 
+/// Of so many interrupts of a line in a row that nobody handled the kernel
+/// switches it off (`kernel/irq/spurious.c`), and polls it ten times a second.
+const SWITCHED_OFF_FROM: u64 = 99_900;
+
+/// Refuses a second recording of one device: each would acknowledge interrupts
+/// that the other waits for, until the kernel switches the line off.
+fn lock(device: &File, path: &Path) -> io::Result<()> {
+    device.try_lock().map_err(|err| match err {
+        TryLockError::WouldBlock => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!(
+                "another recording uses {}; wait for its end (`fuser {0}` names it)",
+                path.display()
+            ),
+        ),
+        TryLockError::Error(err) => named(path)(err),
+    })
+}
+
+/// Why the kernel does not let the interrupt through any more, by its
+/// `/proc/irq/N/spurious`: it has switched the line off, and nothing but the
+/// line's last user leaving it switches it on again.
+fn switched_off(irq: u32, spurious: &str) -> Option<String> {
+    let unhandled: u64 = spurious
+        .lines()
+        .find_map(|line| line.strip_prefix("unhandled"))?
+        .trim()
+        .parse()
+        .ok()?;
+    (unhandled > SWITCHED_OFF_FROM).then(|| {
+        format!(
+            "the kernel has switched interrupt {irq} off (`nobody cared`: /proc/irq/{irq}/spurious counts {unhandled} unhandled) and only polls it; unbind and bind the device's driver anew, or reboot"
+        )
+    })
+}
+
 impl Uio {
-    /// Opens `/dev/uioN`.
+    /// Opens `/dev/uioN`, for this process alone.
     ///
     /// # Errors
-    /// When it is no UIO device, has no interrupt, or is a device of which
-    /// nobody has said how to raise its interrupt.
+    /// When it is no UIO device, has no interrupt or one that the kernel has
+    /// switched off, is in use, or is a device of which nobody has said how to
+    /// raise its interrupt.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().unwrap_or_default();
         let class = Path::new("/sys/class/uio").join(name);
@@ -41,12 +78,23 @@ impl Uio {
             "uio_pci_generic" => Some(open(&pci.join("config"))?),
             _ => None,
         };
-        let irq = read(&pci.join("irq"))?.parse().ok().filter(|&irq| irq > 0);
+        let irq: u32 = read(&pci.join("irq"))?
+            .parse()
+            .ok()
+            .filter(|&irq| irq > 0)
+            .ok_or_else(|| io::Error::other("the device has no interrupt"))?;
+        let device = open(path)?;
+        lock(&device, path)?;
+        // Without the file nothing is known.
+        let spurious = fs::read_to_string(format!("/proc/irq/{irq}/spurious")).unwrap_or_default();
+        if let Some(reason) = switched_off(irq, &spurious) {
+            return Err(io::Error::other(reason));
+        }
         Ok(Self {
-            device: open(path)?,
+            device,
             config,
             raise: raise::of_device(&pci)?,
-            irq: irq.ok_or_else(|| io::Error::other("the device has no interrupt"))?,
+            irq,
         })
     }
 
@@ -125,4 +173,43 @@ fn read(path: &Path) -> io::Result<String> {
 /// The error with the file's name.
 fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
     move |err| io::Error::new(err.kind(), format!("{}: {err}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_for_one_recording_and_the_error_names_it() {
+        let device = tempfile::NamedTempFile::new().unwrap();
+        let first = open(device.path()).unwrap();
+        lock(&first, device.path()).unwrap();
+
+        let second = open(device.path()).unwrap();
+        let err = lock(&second, device.path()).unwrap_err();
+
+        let said = err.to_string();
+        assert!(said.contains("another recording uses"), "{said}");
+        assert!(
+            said.contains(&device.path().display().to_string()),
+            "{said}"
+        );
+        drop(first);
+        lock(&second, device.path()).unwrap();
+    }
+
+    #[test]
+    fn a_line_that_the_kernel_has_switched_off_is_told_by_its_unhandled_interrupts() {
+        let text = |unhandled| format!("count 12\nunhandled {unhandled}\nlast_unhandled 9 ms\n");
+
+        for (unhandled, is_off) in [(0, false), (99_900, false), (99_901, true)] {
+            let found = switched_off(21, &text(unhandled));
+
+            assert_eq!(found.is_some(), is_off, "for {unhandled}");
+            if let Some(said) = found {
+                assert!(said.contains("interrupt 21 off"), "{said}");
+            }
+        }
+        assert_eq!(switched_off(21, ""), None);
+    }
 }

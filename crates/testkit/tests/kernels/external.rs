@@ -149,3 +149,35 @@ fn stage_table(shown: &str) -> String {
         .flatten()
         .fold(String::new(), |text, line| text + line + "\n")
 }
+
+/// A second recording while the first one runs.
+const TWICE: &str = "\
+    laggard record -q --source uio:/dev/uio0 --episodes off --duration 3s -o /result/r.laggard & \
+    sleep 2; \
+    laggard record -q --source uio:/dev/uio0 --episodes off --duration 1s -o /result/second 2>&1; \
+    wait $!; cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/spurious";
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_device_is_recorded_by_one_at_a_time_and_the_other_is_told_so() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = Host::new(kernel)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(TWICE);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        let said = &outcome.output;
+        assert!(
+            said.contains("another recording uses /dev/uio0"),
+            "{name}: {said}"
+        );
+        assert!(served(&outcome, "r.laggard").len() > 2000, "{name}: {said}");
+        assert!(said.contains("unhandled 0"), "{name}: {said}");
+        assert!(!outcome.files.join("second").exists(), "{name}");
+    }
+}
