@@ -203,7 +203,8 @@ fn a_service_that_starves() {
     let report = starved().report();
 
     insta::assert_snapshot!(text::show(&report, text::Options::default()));
-    insta::assert_snapshot!(text::beside(&[report.clone(), report.clone()], Unit::Auto));
+    let few = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 3, &[(Stage::User, 7_000)]);
+    insta::assert_snapshot!(text::beside(&[report.clone(), few.report()], Unit::Auto));
     insta::assert_snapshot!(markdown(&[report]));
 }
 

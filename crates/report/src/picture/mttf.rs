@@ -9,7 +9,7 @@ use super::canvas::{Anchor, Canvas, SMALL};
 use crate::Unit;
 use crate::duration::mean_time;
 use crate::figures::line_name;
-use crate::qos::{CurvePoint, QosReport};
+use crate::qos::{CurvePoint, QosReport, ServiceOutlook};
 
 /// Mean times that people have a feeling for, ns.
 const MARKS: [f64; 8] = [1e9, 1e10, 6e10, 6e11, 3.6e12, 8.64e13, 6.048e14, 3.156e16];
@@ -125,6 +125,15 @@ fn words(report: &QosReport) -> (String, String, Vec<String>) {
         .flat_map(|load| load.notes.iter().cloned())
         .take(2)
         .collect();
+    let open = |one: &ServiceOutlook| one.waited_ns.map(|_| line_name(one.service, one.route));
+    let services = report.loads.iter().flat_map(|load| &load.services);
+    let open: Vec<String> = services.filter_map(open).collect();
+    if !open.is_empty() {
+        captions.push(format!(
+            "Still waiting when measuring ended: {}; mean times of these are upper limits.",
+            open.join(", ")
+        ));
+    }
     captions.push(
         "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: less than one failure while recorded; the mean time is at least that.".into(),
     );

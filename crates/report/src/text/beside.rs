@@ -3,6 +3,8 @@
 use super::{percent, table};
 use crate::duration::{Unit, count, span};
 use crate::figures::{RecordingReport, ServiceRow};
+use crate::sentences::still_waiting;
+use crate::trust::Trust;
 
 /// One table per service: figures down, recordings across.
 pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
@@ -19,6 +21,12 @@ pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
             span(report.duration_ns),
             report.host.kernel
         );
+        if let Trust::None(reasons) = &report.trust {
+            text += &format!("    NOT TRUSTWORTHY: {}\n", reasons.join("; "));
+        }
+        if let Some(waiting) = still_waiting(report) {
+            text += &format!("    {waiting}\n");
+        }
     }
     let mut names: Vec<String> = Vec::new();
     for row in reports.iter().flat_map(|report| &report.services) {

@@ -402,7 +402,7 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     let write = |ns| Unit::Auto.write_nanos(ns);
     let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
     format!(
-        "{} on CPU {}{}: the largest part of {} of {} episodes, up to {} of one; without it the largest seen would be {}.",
+        "{} on CPU {}{}: the largest part of {} of {}, up to {} of one; without it the largest seen would be {}.",
         capital(&name(row.class, row.who.as_deref())),
         cpus.join(", "),
         row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
@@ -412,10 +412,17 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
             rhythm.due
         )),
         row.first_in,
-        episodes,
+        plural(episodes),
         write(row.largest_ns),
         write(row.largest_without_ns)
     )
+}
+
+fn plural(episodes: usize) -> String {
+    match episodes {
+        1 => "1 episode".into(),
+        more => format!("{} episodes", count(more as u64)),
+    }
 }
 
 fn capital(text: &str) -> String {
