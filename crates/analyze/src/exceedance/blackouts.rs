@@ -31,10 +31,10 @@ impl Stream {
     pub fn blackouts(&self, start: Nanos, ordinary: Nanos, least: Nanos) -> StreamBlackouts {
         let since = |at: Nanos| at.saturating_sub(start).ns() as f64;
         let mut all = StreamBlackouts::default();
-        let is_late = |late: &&Exceedance| late.latency > ordinary + least;
+        let is_late = |late: &&Exceedance| late.waited() > ordinary + least;
         for late in self.exceedances.iter().filter(is_late) {
-            let (free, felt) = (since(late.free_until), since(late.expiry));
-            let end = since(late.expiry + late.latency.saturating_sub(ordinary));
+            let (free, felt) = (since(late.free_until), since(late.felt()));
+            let end = since(late.felt() + late.waited().saturating_sub(ordinary));
             append(&mut all.inner, Blackout { start: felt, end });
             let start = (free + felt) / 2.0;
             append(&mut all.middle, Blackout { start, end });

@@ -85,7 +85,8 @@ impl Collector {
     }
 
     /// The streams of the recording's `lines`, the interrupts of all lines of
-    /// a CPU as one. Streams without activations are left out.
+    /// a CPU as one: whatever was served there, by any line, shows that the
+    /// CPU was free then. Streams without activations are left out.
     pub fn streams(self, lines: &[Line]) -> Vec<Stream> {
         let mut streams: BTreeMap<(Service, Route, Cpu), Kept> = BTreeMap::new();
         let most = self.most;
@@ -99,6 +100,7 @@ impl Collector {
                 streams.entry(key).or_default().absorb(kept, most);
             }
         }
+        free_by_all(&mut streams);
         streams
             .into_iter()
             .filter(|(_, kept)| kept.samples > 0)
@@ -116,6 +118,40 @@ impl Collector {
                 }
             })
             .collect()
+    }
+}
+
+/// An interrupt is not served late because the CPU was taken before another
+/// line's was served there, or before any code of a service ran: until then
+/// it was free. Of stalls longer than a period all rows are kept that tell; of
+/// shorter ones in very long recordings some were pruned, and they stay as
+/// long as their own line tells.
+fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), Kept>) {
+    let mut served: BTreeMap<Cpu, Vec<Nanos>> = BTreeMap::new();
+    for ((.., cpu), kept) in streams.iter() {
+        let of_cpu = served.entry(*cpu).or_default();
+        of_cpu.extend(kept.late.iter().map(|late| late.expiry + late.latency));
+    }
+    for served in served.values_mut() {
+        served.sort_unstable();
+    }
+    let irq = |key: &(Service, Route, Cpu)| key.0 == Service::Irq;
+    for ((.., cpu), kept) in streams.iter_mut().filter(|(key, _)| irq(key)) {
+        let Some(proofs) = served.get(cpu) else {
+            continue;
+        };
+        // What one interrupt served was free until the same instant.
+        let mut free: BTreeMap<Nanos, Nanos> = BTreeMap::new();
+        for late in &kept.late {
+            let end = late.expiry + late.latency;
+            let earlier = proofs.partition_point(|&proof| proof < end);
+            let proof = earlier.checked_sub(1).map(|index| proofs[index]);
+            let until = free.entry(end).or_default();
+            *until = (*until).max(late.free_until).max(proof.unwrap_or_default());
+        }
+        for late in &mut kept.late {
+            late.free_until = free[&(late.expiry + late.latency)];
+        }
     }
 }
 
@@ -275,9 +311,41 @@ mod tests {
             .map(|e| e.free_until.ns())
             .collect();
         assert_eq!(streams[0].service, Service::Irq);
-        assert_eq!(free, [3_000_000, 5_000_010, 7_000_000]);
+        assert_eq!(free, [3_000_000, 5_000_100, 7_000_000]);
         assert_eq!(streams[1].exceedances[1].free_until.ns(), 5_000_100);
         assert_eq!(streams[1].exceedances[1].latency.ns(), 100);
+    }
+
+    #[test]
+    fn an_interrupt_of_any_line_proves_that_the_cpu_was_free() {
+        let both = [LINES[0], LINES[0]];
+        let row = |line: u16, seq: u64, at_ns: u64, irq_ns: u64| {
+            let mut one = activation(seq, irq_ns, 1);
+            (one.line, one.expiry) = (LineId(line), Nanos::from_ns(at_ns));
+            one
+        };
+        // The first line is asked every 2,000, the second in between; nothing
+        // is served from 4,500 to 6,300.
+        let mut collector = Collector::new(2, Nanos::from_ns(2_000));
+        collector.add(&batch([
+            row(0, 0, 1_000, 10),
+            row(0, 1, 3_000, 10),
+            row(0, 2, 5_000, 1_300),
+            row(1, 0, 2_000, 10),
+            row(1, 1, 4_000, 10),
+            row(1, 2, 6_000, 300),
+        ]));
+
+        let streams = collector.streams(&both);
+
+        let irq = &streams[0];
+        let all = irq.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(100));
+        let ends = |list: &[crate::qos::Blackout]| {
+            list.iter().map(|b| (b.start, b.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&all.inner), [(5_000.0, 6_300.0)]);
+        // By its own line alone it would begin at 3,010.
+        assert_eq!(ends(&all.outer), [(4_011.0, 6_300.0)]);
     }
 
     #[test]
@@ -356,6 +424,44 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn interrupts_never_miss_more_than_a_thread_on_the_same_rows(
+            // Since the one before, until the interrupt, from it to the thread.
+            rows in prop::collection::vec((1_000..3_000_u64, 0..900_u64, 0..4_000_u64), 1..120),
+            stalls in prop::collection::vec(0..120_usize, 0..12),
+            lost in prop::collection::vec(0..120_usize, 0..4),
+        ) {
+            use crate::qos::{Buffering, late_over_phases};
+
+            let (mut at, mut free) = (0, 0);
+            let rows = (0_usize..).zip(rows).map(|(seq, (step, irq, thread))| {
+                at += step;
+                let long = if stalls.contains(&seq) { 40 * irq } else { irq };
+                // Nothing is served before what came before it.
+                let irq = long.max(u64::saturating_sub(free, at) + 1);
+                free = at + irq + thread;
+                let mut one = activation(seq as u64, irq, thread);
+                one.expiry = Nanos::from_ns(at);
+                one
+            });
+            let rows: Vec<Activation> = rows.filter(|one| !lost.iter().any(|&seq| seq as u64 == one.seq)).collect();
+            let mut collector = Collector::new(1, Nanos::from_ns(3_000));
+            collector.add(&batch(rows));
+            let streams = collector.streams(&LINES);
+            let misses = |stream: &Stream| {
+                let all = stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(500));
+                [all.inner, all.middle, all.outer].map(|list| {
+                    let buffering = Buffering::new(2, 6_000.0, 1_500.0).unwrap();
+                    late_over_phases(&list, 1e6, buffering, 16, 0.0).unwrap().misses
+                })
+            };
+            if let [irq, thread] = &streams[..] {
+                for (irq, thread) in misses(irq).into_iter().zip(misses(thread)) {
+                    proptest::prop_assert!(irq <= thread, "{irq} {thread}");
+                }
+            }
+        }
+
         #[test]
         fn any_cut_into_consecutive_parts_joins_to_one_pass(
             rows in prop::collection::vec(

@@ -21,8 +21,22 @@ pub struct Exceedance {
     pub latency: Nanos,
     /// The last instant before `expiry` at which the service is known to have
     /// run. Where the activation before was lost, the earliest instant at
-    /// which it can have been due.
+    /// which it can have been due. An interrupt's may lie after `expiry`: the
+    /// CPU served another one then.
     pub free_until: Nanos,
+}
+
+impl Exceedance {
+    /// From when it waited for the CPU: its expiry, or what came before it
+    /// there.
+    pub fn felt(&self) -> Nanos {
+        self.expiry.max(self.free_until)
+    }
+
+    /// How long it waited for the CPU.
+    pub fn waited(&self) -> Nanos {
+        (self.expiry + self.latency).saturating_sub(self.felt())
+    }
 }
 
 /// The late activations of one service on one CPU, reached by one route.

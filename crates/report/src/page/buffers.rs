@@ -75,10 +75,10 @@ pub struct StreamView {
     pub recording: usize,
     /// How long was recorded.
     pub duration_ns: Nanos,
-    /// The programmed time, since the one before (the first: since the
-    /// recording began).
+    /// The programmed time (of an interrupt no earlier than the CPU served
+    /// another), since the one before (the first: since the recording began).
     pub after_ns: Vec<Nanos>,
-    /// The latency.
+    /// The latency since then.
     pub latency_ns: Vec<Nanos>,
     /// From when the service last ran to the programmed time.
     pub free_ns: Vec<Nanos>,
@@ -199,12 +199,15 @@ fn columns(seen: &Seen, stream: &Stream, cut: Nanos) -> StreamView {
     };
     let mut before = seen.start;
     let kept = |late: &&Exceedance| late.latency > cut;
-    for late in stream.exceedances.iter().filter(kept) {
-        view.after_ns.push(late.expiry.saturating_sub(before));
-        before = late.expiry.max(before);
-        view.latency_ns.push(late.latency);
+    let mut late: Vec<&Exceedance> = stream.exceedances.iter().filter(kept).collect();
+    late.sort_by_key(|late| late.felt());
+    for late in late {
+        let felt = late.felt();
+        view.after_ns.push(felt.saturating_sub(before));
+        before = felt.max(before);
+        view.latency_ns.push(late.waited());
         view.free_ns
-            .push(late.expiry.saturating_sub(late.free_until.max(seen.start)));
+            .push(felt.saturating_sub(late.free_until.max(seen.start)));
     }
     view
 }
