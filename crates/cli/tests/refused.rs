@@ -116,6 +116,16 @@ fn without_root_doctor_says_no_and_what_to_do() {
 
 #[test]
 fn a_termination_signal_ends_a_complete_recording_and_its_load() {
+    ends_a_recording("TERM");
+}
+
+/// As when the terminal is closed, or the connection is gone.
+#[test]
+fn a_hangup_ends_a_complete_recording_and_its_load() {
+    ends_a_recording("HUP");
+}
+
+fn ends_a_recording(signal: &str) {
     let dir = open_folder();
     let mut child = Command::new(dir.path().join("laggard"))
         .args([
@@ -135,7 +145,7 @@ fn a_termination_signal_ends_a_complete_recording_and_its_load() {
     }
     std::thread::sleep(Duration::from_millis(500));
 
-    let killed = shell(dir.path(), &format!("kill -TERM {}", child.id()));
+    let killed = shell(dir.path(), &format!("kill -{signal} {}", child.id()));
     let status = child.wait().unwrap();
 
     assert!(killed.status.success());

@@ -76,7 +76,17 @@ impl Recorder {
     /// When the folder is in use, its parent is missing, or it cannot be written.
     pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, CreateError> {
         let dir = dir.into();
-        make_folder(&dir)?;
+        let is_new = make_folder(&dir)?;
+        Self::begin(dir.clone(), manifest).inspect_err(|_| {
+            // What was begun would be in the way of another try. Best effort:
+            // the error that is returned says more than a second one.
+            if is_new {
+                let _ = fs::remove_dir_all(&dir);
+            }
+        })
+    }
+
+    fn begin(dir: PathBuf, manifest: Manifest) -> Result<Self, CreateError> {
         let journal = Journal::create(dir.join(disk::journal_name(1)))?;
         let counting = match manifest.plan.keep {
             Keep::All => None,
@@ -389,7 +399,8 @@ fn remove(file: &Path) -> Result<(), WriteError> {
     fs::remove_file(file).map_err(|error| WriteError::io(file, error))
 }
 
-fn make_folder(dir: &Path) -> Result<(), CreateError> {
+/// Whether the folder is new; an empty one is taken.
+fn make_folder(dir: &Path) -> Result<bool, CreateError> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
         return Err(CreateError::ParentMissing(parent.into()));
@@ -399,13 +410,13 @@ fn make_folder(dir: &Path) -> Result<(), CreateError> {
         source,
     };
     match fs::create_dir(dir) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !dir.is_dir() {
                 return Err(CreateError::NotAFolder(dir.into()));
             }
             match fs::read_dir(dir).map_err(not_writable)?.next() {
-                None => Ok(()),
+                None => Ok(false),
                 Some(_) => Err(CreateError::NotEmpty(dir.into())),
             }
         }

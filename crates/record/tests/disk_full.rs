@@ -121,6 +121,10 @@ fn root_a_disk_that_is_full_from_the_start_is_said() {
         matches!(error, CreateError::Write(WriteError::DiskFull { .. })),
         "{error:?}"
     );
+    assert!(
+        !disk.dir().exists(),
+        "it would be in the way of another try"
+    );
 }
 
 #[test]

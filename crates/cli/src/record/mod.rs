@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use laggard_model::{Nanos, Service};
 use laggard_record::Recording;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub(crate) use meanwhile::Failure;
 pub(crate) use onlooker::{News, Onlooker, POLL, Wish};
@@ -57,13 +57,25 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Outcome> {
     })
 }
 
-/// A flag that Ctrl-C and termination set.
+/// A flag that Ctrl-C, termination and the end of the terminal set. A hangup
+/// that was to be ignored (`nohup`) still is.
 pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
     }
     Ok(interrupted)
+}
+
+/// Whether this process was started so that it ignores `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Records as asked, and calls `begun` once measuring has begun. Returns the
