@@ -1,9 +1,10 @@
 //! The whole way from the board to `show`, with a scripted truth.
 
+use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// irq + expire + waking + running + user of every activation, ns.
@@ -128,15 +129,24 @@ fn activations_before_their_expiry_are_losses_not_latencies() {
 }
 
 #[test]
-fn a_line_that_is_never_served_again_does_not_pass_for_a_good_one() {
+fn a_line_that_is_never_served_again_has_waited_at_least_until_it_was_given_up() {
     let dir = TempDir::new().unwrap();
     let starved = script(1_000_000, "").replace("steps", "starved_from_ns = 5_000_000_000\nsteps");
 
     record(&dir, &starved, 10);
     let report = shown(&dir);
 
-    assert_eq!(row(&report, "fifo:90")["latency"]["samples"], 4_999);
-    assert_eq!(report["losses"]["unserved"], 1);
+    // What is due at 5 s and later, to the end at 10 s; given up 3 s after that.
+    let latency = &row(&report, "fifo:90")["latency"];
+    assert_eq!(latency["samples"], 9_999);
+    assert_eq!(latency["largest_ns"], 8_000_000_000_u64);
+    assert_eq!(report["losses"]["unserved"], 0);
+    let manifest = fs::read(dir.path().join("r.laggard/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let wanted = json!({
+        "served": 4_999, "missed": 5_000, "censored": 5_000, "lost": 0, "planned": 9_999
+    });
+    assert_eq!(manifest["counts"][0], wanted);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service, Stage,
+    Account, Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service, Stage,
 };
 
 /// What a probe is asked to measure.
@@ -155,10 +155,19 @@ pub trait Probe {
     /// Appends what has come since the last call, line by line in order.
     fn drain(&mut self, into: &mut Batch);
 
-    /// Ends measuring.
-    fn stop(&mut self);
+    /// Ends measuring. Returns when: no later expiry is recorded. Waits for a
+    /// while for services that were asked for before.
+    fn stop(&mut self) -> Nanos;
 
-    /// What was lost so far.
+    /// Begins anew, as for a recording of what is to come: what was due before
+    /// the instant that this returns, which is now, is not handed over any more,
+    /// does not count in [`Probe::accounts`], and numbers begin at 0.
+    fn begin_anew(&mut self) -> Nanos;
+
+    /// What became of each line's plan; complete after the last drain.
+    fn accounts(&self) -> Vec<Account>;
+
+    /// What was lost since measuring began.
     fn losses(&self) -> Losses;
 
     /// What measuring cost so far.

@@ -84,6 +84,10 @@ pub enum CaveatKind {
     OwnCost,
     /// A stage was not seen in enough activations to matter.
     StageUnseen,
+    /// laggard itself was stopped while it measured.
+    Stopped,
+    /// Something ran on another CPU than the one that it was to measure.
+    Moved,
     /// Measuring threads had page faults.
     PageFaults,
     /// Activations begin with a device's interrupt, not with a timer's expiry.
@@ -148,6 +152,8 @@ impl CaveatKind {
             | Self::VirtualMachine
             | Self::CpuIsolated
             | Self::Clocksource
+            | Self::Stopped
+            | Self::Moved
             | Self::PageFaults
             | Self::OwnCost
             | Self::StageUnseen

@@ -38,7 +38,8 @@ pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use losses::{LossReason, Losses};
 pub use manifest::{
-    Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION, SegmentEntry, State,
+    Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION,
+    SegmentEntry, State,
 };
 pub use nanos::{Nanos, ParseNanosError};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};

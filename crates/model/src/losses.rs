@@ -22,6 +22,9 @@ pub enum LossReason {
     IrqShared,
     /// The thread ran without a wakeup that we saw: that stage is absent.
     WakingUnseen,
+    /// The thread came to wait for this expiry only after it: no interrupt of
+    /// the machine's began it in time, and the stages on the way are absent.
+    ArmedLate,
     /// The softirq could not wake its thread, or its timer was not armed in
     /// time to start its work item.
     SignalFailed,
@@ -63,6 +66,8 @@ pub struct Losses {
     pub irq_shared: u64,
     /// See [`LossReason::WakingUnseen`].
     pub waking_unseen: u64,
+    /// See [`LossReason::ArmedLate`].
+    pub armed_late: u64,
     /// See [`LossReason::SignalFailed`].
     pub signal_failed: u64,
     /// See [`LossReason::NotRaised`].
@@ -104,6 +109,13 @@ impl Losses {
             + self.not_written
     }
 
+    /// Adds all that `other` counts.
+    pub fn merge(&mut self, other: &Self) {
+        for (reason, count) in other.iter() {
+            self.add(reason, count);
+        }
+    }
+
     /// What was lost since `earlier`, of the same run, was read.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = Self::default();
@@ -121,6 +133,7 @@ impl Losses {
             LossReason::ExpireUnseen => &mut self.expire_unseen,
             LossReason::IrqShared => &mut self.irq_shared,
             LossReason::WakingUnseen => &mut self.waking_unseen,
+            LossReason::ArmedLate => &mut self.armed_late,
             LossReason::SignalFailed => &mut self.signal_failed,
             LossReason::NotRaised => &mut self.not_raised,
             LossReason::Unserved => &mut self.unserved,
@@ -134,13 +147,14 @@ impl Losses {
 
 impl LossReason {
     /// Every reason.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RingFull,
         Self::ClockBack,
         Self::OutOfOrder,
         Self::ExpireUnseen,
         Self::IrqShared,
         Self::WakingUnseen,
+        Self::ArmedLate,
         Self::SignalFailed,
         Self::NotRaised,
         Self::Unserved,
@@ -159,6 +173,7 @@ impl LossReason {
             Self::ExpireUnseen => "timer callback not seen",
             Self::IrqShared => "joined a running interrupt",
             Self::WakingUnseen => "wakeup not seen",
+            Self::ArmedLate => "waited for after it was due",
             Self::SignalFailed => "softirq could not signal",
             Self::NotRaised => "interrupt not raised",
             Self::Unserved => "not served by the end",

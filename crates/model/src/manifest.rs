@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caveat, Host, Line, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern};
+use crate::{
+    Caveat, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern,
+};
 
 /// The version of the recording's layout that this program writes. Readers
 /// accept every version up to their own.
@@ -171,6 +173,26 @@ impl LineCount {
         if censored {
             self.censored += 1;
         }
+    }
+}
+
+/// What became of a line's plan besides the activations that were handed over.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Account {
+    /// Expiries planned from the beginning to the end of measuring; known when
+    /// that has ended. Each is an activation, served or missed, or lost.
+    pub planned: Option<u64>,
+    /// Lost altogether, for whatever reason.
+    pub lost: u64,
+    /// By reason; those that cost a stage only are here too.
+    pub losses: Losses,
+}
+
+impl Account {
+    /// Counts an expiry that is lost altogether.
+    pub fn lose(&mut self, reason: LossReason) {
+        self.lost += 1;
+        self.losses.add(reason, 1);
     }
 }
 

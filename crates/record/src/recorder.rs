@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State};
+use laggard_model::{
+    Account, Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State,
+};
 
 use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
@@ -45,6 +47,8 @@ pub struct Recorder {
     not_written: u64,
     /// Of these, by line, those that are in no count.
     lost: Vec<u64>,
+    /// What the probe says became of each line's plan.
+    accounts: Vec<Account>,
     synced_at: Option<Nanos>,
     /// Size of the last manifest, and how much had been written by then.
     last_manifest: (u64, u64),
@@ -107,6 +111,7 @@ impl Recorder {
             written_bytes: 0,
             not_written: 0,
             lost: Vec::new(),
+            accounts: Vec::new(),
             synced_at: None,
             last_manifest: (0, 0),
             counting,
@@ -186,14 +191,24 @@ impl Recorder {
         self.own_figures();
     }
 
+    /// Takes in what has become of each line's plan besides the activations that
+    /// were given: what was lost so far and, at the end, how much was planned.
+    pub fn account(&mut self, accounts: Vec<Account>) {
+        self.accounts = accounts;
+        self.own_figures();
+    }
+
     fn own_figures(&mut self) {
         self.manifest.schema = SCHEMA_VERSION;
         self.manifest.cost.written_bytes = self.written_bytes;
         self.manifest.losses.not_written = self.not_written;
         let lines = self.manifest.lines.len();
         self.manifest.counts.resize(lines, LineCount::default());
-        for (count, &lost) in self.manifest.counts.iter_mut().zip(&self.lost) {
-            count.lost = lost;
+        for (line, count) in self.manifest.counts.iter_mut().enumerate() {
+            let account = self.accounts.get(line).copied().unwrap_or_default();
+            let not_written = self.lost.get(line).copied().unwrap_or_default();
+            count.planned = account.planned;
+            count.lost = account.lost + not_written;
         }
     }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use laggard_model::{Batch, Losses, Manifest, Nanos, OwnCost};
+use laggard_model::{Account, Batch, Manifest, Nanos, OwnCost};
 use laggard_record::{Recorder, WriteError};
 
-use super::writer::{Writer, with_unwritten};
+use super::writer::{self, Writer};
 
 /// A recording that is being written.
 pub(super) struct Keeper {
@@ -15,13 +15,13 @@ pub(super) struct Keeper {
     writer: Writer,
     start: Nanos,
     /// What belongs to the time before the recording.
-    before: (Losses, OwnCost),
+    before: OwnCost,
 }
 
 /// What is only known when measuring has ended.
 pub(super) struct Outcome {
     pub(super) end_ns: Nanos,
-    pub(super) losses: Losses,
+    pub(super) accounts: Vec<Account>,
     pub(super) cost: OwnCost,
     /// The rest of what the manifest says at last.
     pub(super) manifest: Manifest,
@@ -33,7 +33,7 @@ impl Keeper {
         dir: &Path,
         mut recorder: Recorder,
         start: Nanos,
-        before: (Losses, OwnCost),
+        before: OwnCost,
     ) -> anyhow::Result<Self> {
         recorder.update(|manifest| manifest.clock.start_ns = start);
         Ok(Self {
@@ -48,11 +48,10 @@ impl Keeper {
         &self.dir
     }
 
-    /// Has a batch and the losses so far written; see [`Writer::keep`].
-    pub(super) fn keep(&mut self, batch: Arc<Batch>, losses: Losses, now: Nanos) -> bool {
-        let batch = from(batch, self.start);
-        let losses = losses.since(&self.before.0);
-        self.writer.keep(batch, losses, now)
+    /// Has a batch, and what became of each line's plan, written; see
+    /// [`Writer::keep`].
+    pub(super) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
+        self.writer.keep(from(batch, self.start), accounts, now)
     }
 
     /// How many activations were dropped so far because the disk is slow.
@@ -62,12 +61,11 @@ impl Keeper {
 
     /// Waits until all is written. The recorder's last manifest is not, yet.
     pub(super) fn finish(self, outcome: Outcome) -> (Recorder, Result<(), WriteError>) {
-        let (losses, cost) = (&self.before.0, &self.before.1);
         let (mut recorder, result) = self.writer.finish();
+        writer::account(&mut recorder, outcome.accounts);
         recorder.update(|manifest| {
             manifest.clock.end_ns = Some(outcome.end_ns);
-            manifest.losses = with_unwritten(outcome.losses.since(losses), manifest.losses);
-            manifest.cost = outcome.cost.since(cost);
+            manifest.cost = outcome.cost.since(&self.before);
             manifest.load = outcome.manifest.load;
             manifest.caveats = outcome.manifest.caveats;
         });

@@ -52,8 +52,7 @@ impl Session<'_> {
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Option<PathBuf>> {
         let end = self.collect(duration, interrupted);
-        let end_ns = self.probe.now();
-        self.probe.stop();
+        let end_ns = self.probe.stop();
         let last = match &end {
             End::Failed(_) => Ok(()),
             _ => self.look(end_ns).map(|_| ()),
@@ -62,7 +61,7 @@ impl Session<'_> {
         let stopped = self.meanwhile.stop();
         let (last, watched) = self.end_watch(last);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
-        let (losses, mut cost) = (self.probe.losses(), self.probe.cost());
+        let (accounts, mut cost) = (self.probe.accounts(), self.probe.cost());
         cost.programs.extend(watched);
         let failed = self.note_load(stopped, &mut caveats);
         self.manifest.load = self.meanwhile.run();
@@ -71,7 +70,7 @@ impl Session<'_> {
             let dir = keeper.dir().to_owned();
             let outcome = Outcome {
                 end_ns,
-                losses,
+                accounts,
                 cost,
                 manifest: self.manifest,
             };
@@ -144,7 +143,7 @@ impl Session<'_> {
             Ok((true, Wish::GoOn)) => None,
             Ok((true, Wish::End)) => Some(End::Interrupted),
             Ok((true, Wish::Record(dir))) => {
-                let begun = self.record(&dir, now);
+                let begun = self.record(&dir);
                 let begun = begun.map(|()| dir).map_err(|err| format!("{err:#}"));
                 self.onlooker.recording(begun);
                 None
@@ -165,7 +164,7 @@ impl Session<'_> {
         let mut losses = self.probe.losses();
         let goes_on = match &mut self.keeper {
             Some(keeper) => {
-                let goes_on = keeper.keep(batch.clone(), losses, now);
+                let goes_on = keeper.keep(batch.clone(), self.probe.accounts(), now);
                 losses.add(LossReason::NotWritten, keeper.dropped());
                 goes_on
             }
@@ -182,13 +181,14 @@ impl Session<'_> {
         Ok((goes_on, wish))
     }
 
-    /// Keeps from `now` on what comes.
-    fn record(&mut self, dir: &Path, now: Nanos) -> anyhow::Result<()> {
+    /// Keeps from now on what comes.
+    fn record(&mut self, dir: &Path) -> anyhow::Result<()> {
+        let now = self.probe.begin_anew();
         let mut manifest = self.manifest.clone();
         beginning::begin_at(&mut manifest, now);
         manifest.plan.duration_ns = None;
         manifest.load = self.meanwhile.run();
-        let before = (self.probe.losses(), cost(self.probe, self.watch.as_ref()));
+        let before = cost(self.probe, self.watch.as_ref());
         let recorder = Recorder::create(dir, manifest)?;
         self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
         if let Some(watch) = &mut self.watch {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
 use laggard_measure::{Probe, ProbeError, Request};
-use laggard_model::{Losses, Manifest, Nanos, OwnCost, Service};
+use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::Recorder;
 
 use super::DEFAULT_SERVICES;
@@ -122,8 +122,7 @@ impl<'a> Setup<'a> {
         let keeper = match (dir, recorder) {
             (Some(dir), Some(mut recorder)) => {
                 recorder.update(|manifest| manifest.load.clone_from(&self.manifest.load));
-                let nothing = (Losses::default(), OwnCost::default());
-                Some(Keeper::start(dir, recorder, start, nothing)?)
+                Some(Keeper::start(dir, recorder, start, OwnCost::default())?)
             }
             _ => None,
         };

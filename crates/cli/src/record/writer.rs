@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use laggard_model::{Backend, Batch, Losses, Nanos};
+use laggard_measure::linux;
+use laggard_model::{Account, Backend, Batch, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
 /// Memory that rows may take while they wait for the disk: a sixteenth of
@@ -21,7 +22,7 @@ const SHARE_OF_FREE: usize = 16;
 /// What has come since the last look at the probe.
 struct Look {
     batch: Arc<Batch>,
-    losses: Losses,
+    accounts: Vec<Account>,
     /// By line: rows for which there was no room before these.
     dropped: Vec<u64>,
     now: Nanos,
@@ -80,11 +81,11 @@ impl Writer {
         })
     }
 
-    /// Has `batch` and the probe's losses so far written. Where too much waits
-    /// for the disk already, the batch is dropped and counted, by line; in
+    /// Has `batch`, and what became so far of each line's plan, written. Where
+    /// too much waits for the disk already, the batch is dropped and counted, by line; in
     /// virtual time, waits. Returns whether the thread still writes;
     /// [`Writer::finish`] says why not.
-    pub(super) fn keep(&mut self, batch: Arc<Batch>, losses: Losses, now: Nanos) -> bool {
+    pub(super) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         let bytes = bytes_of(&batch);
         while self.can_wait && self.is_full(bytes) && self.is_writing() {
             std::thread::sleep(Duration::from_millis(1));
@@ -97,7 +98,7 @@ impl Writer {
         let dropped = std::mem::take(&mut self.dropped);
         let look = Look {
             batch,
-            losses,
+            accounts,
             dropped,
             now,
         };
@@ -150,11 +151,12 @@ fn write(
     shared: &Shared,
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
+    linux::take_usual_share();
     let mut written = Ok(());
     while let Ok(look) = looks.recv() {
         let Look {
             batch,
-            losses,
+            accounts,
             dropped,
             now,
         } = look;
@@ -167,7 +169,7 @@ fn write(
         }
         disk();
         written = recorder.append(&batch).and_then(|()| {
-            recorder.update(|manifest| manifest.losses = with_unwritten(losses, manifest.losses));
+            account(&mut recorder, accounts);
             recorder.flush(now)
         });
         if written.is_err() {
@@ -214,12 +216,16 @@ fn free_in(text: &str) -> Option<usize> {
     kilobytes.checked_mul(1_024)
 }
 
-/// The probe's losses with the recorder's own.
-pub(super) const fn with_unwritten(probe: Losses, recorder: Losses) -> Losses {
-    Losses {
-        not_written: recorder.not_written,
-        ..probe
-    }
+/// Has the recorder know what became of each line's plan, by the probe: the
+/// recording's losses are the sum over its lines, with the recorder's own.
+pub(super) fn account(recorder: &mut Recorder, accounts: Vec<Account>) {
+    let mut losses = Losses::default();
+    accounts.iter().for_each(|one| losses.merge(&one.losses));
+    recorder.update(|manifest| {
+        losses.not_written = manifest.losses.not_written;
+        manifest.losses = losses;
+    });
+    recorder.account(accounts);
 }
 
 #[cfg(test)]
@@ -291,7 +297,7 @@ mod tests {
         let (mut writer, go) = stalled(&dir, Backend::Bpf);
 
         for number in 0..10 {
-            assert!(writer.keep(batch(number), Losses::default(), Nanos::ZERO));
+            assert!(writer.keep(batch(number), Vec::new(), Nanos::ZERO));
         }
         let dropped = writer.dropped();
         drop(go);
@@ -318,7 +324,7 @@ mod tests {
         });
 
         for number in 0..10 {
-            assert!(writer.keep(batch(number), Losses::default(), Nanos::ZERO));
+            assert!(writer.keep(batch(number), Vec::new(), Nanos::ZERO));
         }
         other.join().unwrap();
         let (recorder, _) = writer.finish();
@@ -338,7 +344,7 @@ mod tests {
         let mut writer = Writer::with(recorder, MOST_WAITING, || ()).unwrap();
 
         for number in 0..10 {
-            writer.keep(batch(number), Losses::default(), Nanos::ZERO);
+            writer.keep(batch(number), Vec::new(), Nanos::ZERO);
         }
         let (recorder, result) = writer.finish();
 

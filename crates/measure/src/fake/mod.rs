@@ -11,15 +11,18 @@ mod script;
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost,
+    Account, Backend, Batch, Caveat, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost,
 };
 
 pub use script::{Script, ScriptLine, Span};
 
-use crate::linux::{Board, Expected, LineReader, Skips, Stamps};
+use crate::linux::{Asker, Board, Expected, LineReader, Look, Skips, Standing, Stops};
 use crate::probe::{Probe, ProbeError};
 use crate::timeline::Timeline;
 use play::Player;
+
+/// How long the end waits for services that have not come.
+const PATIENCE: Nanos = Nanos::from_secs(3);
 
 /// Slots of a line: few, so that scripts can fill them.
 const RING_BITS: u32 = 10;
@@ -32,9 +35,10 @@ pub struct FakeProbe {
     lines: Vec<Line>,
     readers: Vec<LineReader>,
     players: Vec<Player>,
-    losses: Losses,
+    /// What was lost before the lines were last begun anew.
+    earlier: Losses,
     now: Nanos,
-    stopped: bool,
+    ended: Option<Nanos>,
 }
 
 impl FakeProbe {
@@ -68,9 +72,9 @@ impl FakeProbe {
             lines,
             readers: Vec::new(),
             players: Vec::new(),
-            losses: Losses::default(),
+            earlier: Losses::default(),
             now: Nanos::from_secs(1_000),
-            stopped: false,
+            ended: None,
         })
     }
 }
@@ -102,30 +106,17 @@ impl Probe for FakeProbe {
             );
             self.players
                 .push(Player::new(place as usize, timeline, start));
-            self.readers.push(LineReader {
-                id: LineId(u16::try_from(place).unwrap_or(u16::MAX)),
-                index: place as usize,
-                expected: Expected {
-                    irq: line.has("irq"),
-                    expire: line.has("expire"),
-                    waking: line.has("waking"),
-                },
-                last: line.service.last_stage(),
-                stamps: Stamps::default(),
-                planned: Some(timeline),
-                stride: 1,
-                first: 0,
-                is_follower: false,
-                next_seq: 0,
-                last_end: None,
-                last_raise: None,
-                begin: Nanos::ZERO,
-                until: Nanos::MAX,
-                unrecorded: 0,
-                unexplained: 0,
-                elsewhere: 0,
-                mirror: None,
-            });
+            let id = LineId(u16::try_from(place).unwrap_or(u16::MAX));
+            let last = line.service.last_stage();
+            let mut reader = LineReader::new(id, place as usize, last, Asker::Thread);
+            reader.expected = Expected {
+                irq: line.has("irq"),
+                expire: line.has("expire"),
+                waking: line.has("waking"),
+            };
+            reader.planned = Some(timeline);
+            reader.begin = start;
+            self.readers.push(reader);
         }
         Ok(start)
     }
@@ -136,35 +127,62 @@ impl Probe for FakeProbe {
 
     fn pause(&mut self, time: Duration) {
         self.now += time.into();
-        for (player, line) in self.players.iter_mut().zip(&self.script.lines) {
-            player.play(&self.board, line, &self.script, self.now);
-        }
+        self.play(self.now);
     }
 
     fn drain(&mut self, into: &mut Batch) {
         let cpu = self.board.cpu(0);
         for reader in &mut self.readers {
-            let ring = self.board.ring(cpu, reader.index);
-            reader.drain(cpu, ring, &mut Skips::default(), into, &mut self.losses);
+            let mut look = Look {
+                cpu,
+                ring: self.board.ring(cpu, reader.index),
+                skips: &mut Skips::default(),
+                stops: &Stops::default(),
+                until: Nanos::MAX,
+            };
+            reader.drain(&mut look, into);
+            if let Some(ended) = self.ended {
+                let standing = Standing {
+                    unserved_from: Some(0),
+                    given_up: ended + PATIENCE,
+                };
+                reader.close(standing, &mut look, into);
+            }
         }
     }
 
-    fn stop(&mut self) {
-        if !std::mem::replace(&mut self.stopped, true) {
-            let unserved = self
-                .players
-                .iter()
-                .filter(|player| player.is_starved())
-                .count();
-            self.losses.add(LossReason::Unserved, unserved as u64);
+    fn begin_anew(&mut self) -> Nanos {
+        self.earlier = self.losses();
+        for reader in &mut self.readers {
+            reader.begin_at(self.now);
         }
+        self.now
+    }
+
+    fn stop(&mut self) -> Nanos {
+        if let Some(ended) = self.ended {
+            return ended;
+        }
+        self.ended = Some(self.now);
+        for reader in &mut self.readers {
+            reader.until = self.now;
+        }
+        self.play(self.now + PATIENCE);
+        self.now
+    }
+
+    fn accounts(&self) -> Vec<Account> {
+        self.readers.iter().map(LineReader::account).collect()
     }
 
     fn losses(&self) -> Losses {
-        let mut losses = self.losses;
+        let mut losses = self.earlier;
         for reader in &self.readers {
-            let lost = reader.unexplained + reader.lost_since(self.board.cpu(0));
-            losses.add(LossReason::RingFull, lost);
+            losses.merge(&reader.account().losses);
+            if self.ended.is_none() {
+                let lost = reader.lost_since(self.board.cpu(0));
+                losses.add(LossReason::RingFull, lost);
+            }
         }
         losses
     }
@@ -173,6 +191,16 @@ impl Probe for FakeProbe {
         OwnCost {
             wall_ns: self.now.saturating_sub(Nanos::from_secs(1_000)),
             ..OwnCost::default()
+        }
+    }
+}
+
+impl FakeProbe {
+    /// Serves what is served before `now`; after the end, what was due before.
+    fn play(&mut self, now: Nanos) {
+        let until = self.ended.unwrap_or(Nanos::MAX);
+        for (player, line) in self.players.iter_mut().zip(&self.script.lines) {
+            player.play(&self.board, line, &self.script, now, until);
         }
     }
 }

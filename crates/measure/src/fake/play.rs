@@ -27,17 +27,20 @@ impl Player {
         }
     }
 
-    pub(super) const fn is_starved(&self) -> bool {
-        self.starved
-    }
-
-    /// Serves every expiry that is served before `now`.
-    pub(super) fn play(&mut self, board: &Board, line: &ScriptLine, script: &Script, now: Nanos) {
+    /// Serves every expiry before `until` that is served before `now`.
+    pub(super) fn play(
+        &mut self,
+        board: &Board,
+        line: &ScriptLine,
+        script: &Script,
+        now: Nanos,
+        until: Nanos,
+    ) {
         let cpu = board.cpu(0);
         let state = &cpu.lines[self.index];
         let ring = board.ring(cpu, self.index);
         let room = ring.len() as u64;
-        while !self.starved {
+        while !self.starved && self.timeline.expiry() < until {
             let seq = self.timeline.seq();
             let expiry = self.timeline.expiry();
             let since_start = expiry.saturating_sub(self.start).ns();

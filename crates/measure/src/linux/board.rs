@@ -22,7 +22,8 @@ pub(crate) const NO_LINE: u32 = 255;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slot {
-    pub(crate) seq: AtomicU64,
+    /// Its number, and marks; see [`Slot::seq()`].
+    seq: AtomicU64,
     pub(crate) expiry_ns: AtomicU64,
     pub(crate) irq_ns: AtomicU64,
     pub(crate) irq_thread_ns: AtomicU64,
@@ -206,7 +207,68 @@ impl CpuBoard {
     }
 }
 
+/// In [`Slot::seq`]: the service ran on another CPU than its line's.
+const FOREIGN: u64 = 1 << 63;
+/// The same: the thread came to wait only after the expiry.
+const ARMED_LATE: u64 = 1 << 62;
+/// The same: the thread has armed its timer descriptor.
+const ARMED: u64 = 1 << 61;
+/// The rest of it: the number.
+const NUMBER: u64 = ARMED - 1;
+
 impl Slot {
+    /// The activation's number among its line's.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.load(Ordering::Relaxed) & NUMBER
+    }
+
+    /// When it was due.
+    pub(crate) fn expiry(&self) -> Nanos {
+        Nanos::from_ns(self.expiry_ns.load(Ordering::Relaxed))
+    }
+
+    /// When its service ran.
+    pub(crate) fn end(&self) -> Nanos {
+        Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether its service ran on another CPU than its line's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.seq.load(Ordering::Relaxed) & FOREIGN != 0
+    }
+
+    /// Whether its thread came to wait for it only after it was due.
+    pub(crate) fn is_armed_late(&self) -> bool {
+        self.seq.load(Ordering::Relaxed) & ARMED_LATE != 0
+    }
+
+    /// Whether its thread has armed a timer descriptor for it.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.seq.load(Ordering::Relaxed) & ARMED != 0
+    }
+
+    /// Notes that the service ran on another CPU than its line's. By whoever
+    /// fills the slot.
+    pub(crate) fn set_foreign(&self) {
+        self.set(FOREIGN);
+    }
+
+    /// Notes that the thread came to wait only after the expiry.
+    pub(crate) fn set_armed_late(&self) {
+        self.set(ARMED_LATE);
+    }
+
+    /// Notes that a timer descriptor has been armed.
+    pub(crate) fn set_armed(&self) {
+        self.set(ARMED);
+    }
+
+    /// One writer at a time: no exchange is needed.
+    fn set(&self, mark: u64) {
+        let seq = self.seq.load(Ordering::Relaxed);
+        self.seq.store(seq | mark, Ordering::Relaxed);
+    }
+
     /// Forgets the activation before and names the new one.
     pub(crate) fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
         self.seq.store(seq, Ordering::Relaxed);

@@ -17,6 +17,19 @@ pub fn now() -> Nanos {
     Nanos::from_ns(of_kernel(own))
 }
 
+/// For how long the machine was suspended since it started: what the clock that
+/// goes on meanwhile is ahead.
+pub(crate) fn suspended() -> Nanos {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: as in `now`; the clock exists since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    let on = time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
+    Nanos::from_ns(on).saturating_sub(now())
+}
+
 /// Sleeps until `time`, or returns at once where it has passed.
 #[allow(clippy::cast_possible_wrap)]
 pub(crate) fn sleep_until(time: Nanos) {

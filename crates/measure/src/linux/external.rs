@@ -8,7 +8,7 @@ use laggard_model::{Caveat, CaveatKind, Cpu, Service, Tid};
 
 use super::board::{CpuBoard, Slot};
 use super::clock;
-use super::thread::Shared;
+use super::thread::{Post, Shared};
 use super::uio::Uio;
 use crate::probe::{ProbeError, Request, Source};
 use crate::timeline::Timeline;
@@ -110,8 +110,8 @@ impl External {
     }
 
     /// Waits for interrupts. Ends at the first after the stop.
-    pub(crate) fn wait(&self, shared: &Shared, cpu: &CpuBoard, index: usize, ring: &[Slot]) {
-        let line = &cpu.lines[index];
+    pub(super) fn wait(&self, shared: &Shared, post: Post<'_>) {
+        let line = post.line();
         while !shared.stop.load(Ordering::Relaxed) {
             if self.uio.enable().is_err() {
                 return;
@@ -128,9 +128,7 @@ impl External {
             }
             line.waiting.store(0, Ordering::Relaxed);
             let head = line.head.load(Ordering::Relaxed);
-            #[allow(clippy::cast_possible_truncation)]
-            let slot = &ring[(head % ring.len() as u64) as usize];
-            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            post.complete(post.slot(head), user);
             line.head.store(head + 1, Ordering::Release);
         }
     }

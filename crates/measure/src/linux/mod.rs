@@ -28,20 +28,20 @@ mod thread;
 mod timerlat;
 mod tracers;
 mod uio;
+mod witness;
 
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;
 pub use board::BoardMaps;
 pub(crate) use board::{Board, Slot};
 pub use clock::now;
-pub(crate) use collector::{Expected, LineReader, Skips};
+pub(crate) use collector::{Asker, Expected, LineReader, Look, Skips, Standing, Stops};
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use hurry::take_usual_share;
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use probe::{LinuxProbe, Wanted};
-pub(crate) use stamps::Stamps;
 
 use std::fs;
 use std::io;

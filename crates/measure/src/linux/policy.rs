@@ -73,6 +73,14 @@ pub(crate) fn pin_to(cpus: &CpuList) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
+/// The CPU that the calling thread runs on: no system call, the kernel keeps it
+/// in the thread's own memory (restartable sequences) or in a register.
+pub(crate) fn current_cpu() -> Option<Cpu> {
+    // SAFETY: takes nothing.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).ok().map(Cpu)
+}
+
 /// Gives the calling thread the policy of a service.
 pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
     let Service::Fifo(priority) = service else {

@@ -51,9 +51,8 @@ impl SoftTimer {
         );
     }
 
-    /// Waits until `time`, or returns at once where it has passed.
-    pub(crate) fn wait_until(&self, time: Nanos) {
-        self.arm(time);
+    /// Waits until it has expired.
+    pub(crate) fn wait(&self) {
         // Signals are blocked, so this cannot fail either.
         let _ = self.0.wait();
     }
@@ -90,7 +89,8 @@ fn trial(cpu: Cpu, board: &Board) -> io::Result<()> {
     own.expiries[0].store(expiry.ns(), Ordering::Relaxed);
     own.nr_lines.store(1, Ordering::Release);
     compiler_fence(Ordering::SeqCst);
-    timer.wait_until(expiry);
+    timer.arm(expiry);
+    timer.wait();
     own.nr_lines.store(0, Ordering::Release);
     own.expiries[0].store(0, Ordering::Relaxed);
     line.waiting.store(0, Ordering::Relaxed);

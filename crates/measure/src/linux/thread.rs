@@ -4,6 +4,7 @@
 //! writes no file and, once its memory is locked, has no page fault. It
 //! sleeps, reads the clock and writes to the board.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use std::thread::JoinHandle;
 use laggard_model::{Cpu, Nanos, Service, Tid};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::board::{Board, CpuBoard, Slot};
-use super::carrier;
+use super::board::{Board, CpuBoard, LineRing, Slot};
+use super::carrier::{self, Passed};
 use super::doorbell::Doorbell;
 use super::exhaustion::Exhaustion;
 use super::external::External;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) exhaustion: Exhaustion,
     /// Page faults of measuring threads that have ended, while they measured.
     pub(crate) faults: AtomicU64,
+    /// What the carrying thread of a CPU did not come to arm, by the CPU.
+    pub(crate) passed: BTreeMap<u32, Passed>,
 }
 
 /// How a thread is woken.
@@ -75,6 +78,8 @@ impl Waking {
 #[derive(Debug)]
 pub(crate) struct MeasuringThread {
     pub(crate) tid: Tid,
+    /// The CPU and place of its line.
+    pub(crate) line: (Cpu, usize),
     start: Sender<Option<(Timeline, Turn)>>,
     handle: JoinHandle<()>,
 }
@@ -97,7 +102,12 @@ impl MeasuringThread {
         let tid = is_ready
             .recv()
             .map_err(|_| io::Error::other("the measuring thread ended at its start"))??;
-        Ok(Self { tid, start, handle })
+        Ok(Self {
+            tid,
+            line: (cpu, line),
+            start,
+            handle,
+        })
     }
 
     /// Lets it measure; a thread that is woken by a doorbell needs no timeline.
@@ -175,27 +185,25 @@ fn run(
     let ring = shared.board.ring(cpu_board, line);
     match (waiting, timeline) {
         (Waiting::Doorbell(doorbell, epoll), _) => {
-            measure_doorbell(shared, cpu_board, line, ring, &doorbell, &epoll);
+            let post = Post::new(cpu, cpu_board, line, ring);
+            measure_doorbell(shared, post, &doorbell, &epoll);
         }
         (Waiting::Timer, Some((timeline, turn))) => {
-            measure_timer(
-                shared,
-                cpu_board,
-                line,
-                ring,
-                timeline,
-                turn,
-                clock::sleep_until,
-            );
+            let post = Post::new(cpu, cpu_board, line, ring);
+            measure_timer(shared, post, timeline, turn, &Sleep);
         }
         (Waiting::SoftTimer(timer), Some((timeline, turn))) => {
-            let wait = |time| timer.wait_until(time);
-            measure_timer(shared, cpu_board, line, ring, timeline, turn, wait);
+            let post = Post::new(cpu, cpu_board, line, ring);
+            measure_timer(shared, post, timeline, turn, &timer);
         }
         (Waiting::Carrier(timer), Some((timeline, turn))) => {
-            carrier::carry(shared, cpu_board, line, timeline, turn, &timer);
+            if let Some(passed) = shared.passed.get(&cpu.0) {
+                carrier::carry(shared, cpu_board, line, timeline, turn, &timer, passed);
+            }
         }
-        (Waiting::Interrupt(device), _) => device.wait(shared, cpu_board, line, ring),
+        (Waiting::Interrupt(device), _) => {
+            device.wait(shared, Post::new(cpu, cpu_board, line, ring));
+        }
         (Waiting::Raising(device), Some((timeline, _))) => {
             device.raise(shared, cpu_board, line, ring, timeline);
         }
@@ -256,42 +264,117 @@ impl Waiting {
 /// Further away than measuring begins.
 const FAR: Nanos = Nanos::from_secs(3_600);
 
+/// Where a thread measures, and what it writes to.
+#[derive(Clone, Copy)]
+pub(super) struct Post<'a> {
+    cpu: Cpu,
+    board: &'a CpuBoard,
+    index: usize,
+    ring: &'a [Slot],
+}
+
+impl<'a> Post<'a> {
+    pub(super) const fn new(cpu: Cpu, board: &'a CpuBoard, index: usize, ring: &'a [Slot]) -> Self {
+        Self {
+            cpu,
+            board,
+            index,
+            ring,
+        }
+    }
+
+    /// The line's ring.
+    pub(super) const fn line(&self) -> &'a LineRing {
+        &self.board.lines[self.index]
+    }
+
+    /// The slot number `head`.
+    #[allow(clippy::cast_possible_truncation)]
+    pub(super) const fn slot(&self, head: u64) -> &'a Slot {
+        &self.ring[(head % self.ring.len() as u64) as usize]
+    }
+
+    /// Fills in a slot whose service ran at `end`, just now.
+    pub(super) fn complete(&self, slot: &Slot, end: Nanos) {
+        if policy::current_cpu() != Some(self.cpu) {
+            slot.set_foreign();
+        }
+        slot.end_ns.store(end.ns(), Ordering::Relaxed);
+    }
+}
+
+/// How a thread has itself woken at an instant.
+trait Alarm {
+    /// Sets it, where that is a step of its own; whether it is.
+    fn arm(&self, time: Nanos) -> bool;
+    /// Returns when that time has come.
+    fn wait(&self, time: Nanos);
+}
+
+/// Sleeping until then.
+struct Sleep;
+
+impl Alarm for Sleep {
+    fn arm(&self, _: Nanos) -> bool {
+        false
+    }
+
+    fn wait(&self, time: Nanos) {
+        clock::sleep_until(time);
+    }
+}
+
+impl Alarm for SoftTimer {
+    fn arm(&self, time: Nanos) -> bool {
+        Self::arm(self, time);
+        true
+    }
+
+    fn wait(&self, _: Nanos) {
+        Self::wait(self);
+    }
+}
+
 /// Waits for each expiry of the timeline that has not passed.
 fn measure_timer(
     shared: &Shared,
-    cpu: &CpuBoard,
-    index: usize,
-    ring: &[Slot],
+    post: Post<'_>,
     mut timeline: Timeline,
     turn: Turn,
-    wait_until: impl Fn(Nanos),
+    alarm: &impl Alarm,
 ) {
-    let (line, expiry) = (&cpu.lines[index], &cpu.expiries[index]);
-    let room = ring.len() as u64;
+    let (cpu, index) = (post.board, post.index);
+    let (line, awaited) = (post.line(), &cpu.expiries[index]);
+    let room = post.ring.len() as u64;
     let first = cpu.lines_first_slot.load(Ordering::Relaxed) + index as u64 * room;
     let mut head = 0_u64;
     let mut lost = 0_u64;
     advance(&mut timeline, turn.first);
     while !shared.stop.load(Ordering::Relaxed) {
-        let place = head % room;
         let has_room = head - line.tail.load(Ordering::Acquire) < room;
-        #[allow(clippy::cast_possible_truncation)]
-        let slot = &ring[place as usize];
+        let (slot, expiry) = (post.slot(head), timeline.expiry());
         if has_room {
-            slot.begin(timeline.seq() / turn.stride, timeline.expiry(), lost);
-            line.slot.store(first + place, Ordering::Relaxed);
-            line.waiting.store(1, Ordering::Relaxed);
-            expiry.store(timeline.expiry().ns(), Ordering::Relaxed);
+            slot.begin(timeline.seq() / turn.stride, expiry, lost);
+            line.slot.store(first + head % room, Ordering::Relaxed);
+            line.waiting.store(1, Ordering::Release);
+            awaited.store(expiry.ns(), Ordering::Relaxed);
         }
         // The programs run on this CPU, so they see the stores in order as
         // long as the compiler keeps them so.
         compiler_fence(Ordering::SeqCst);
-        wait_until(timeline.expiry());
+        let armed = clock::now();
+        if alarm.arm(expiry) && has_room {
+            slot.set_armed();
+        }
+        alarm.wait(expiry);
         let user = clock::now();
         if has_room {
             line.waiting.store(0, Ordering::Relaxed);
-            expiry.store(0, Ordering::Relaxed);
-            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            awaited.store(0, Ordering::Relaxed);
+            if armed >= expiry {
+                slot.set_armed_late();
+            }
+            post.complete(slot, user);
             head += 1;
             lost = 0;
             line.lost.store(0, Ordering::Relaxed);
@@ -320,15 +403,8 @@ pub(super) fn advance(timeline: &mut Timeline, expiries: u64) {
 const DOORBELL_PATIENCE_MS: u16 = 100;
 
 /// Waits for the softirq's callback to ring.
-fn measure_doorbell(
-    shared: &Shared,
-    cpu: &CpuBoard,
-    index: usize,
-    ring: &[Slot],
-    doorbell: &Doorbell,
-    epoll: &Epoll,
-) {
-    let line = &cpu.lines[index];
+fn measure_doorbell(shared: &Shared, post: Post<'_>, doorbell: &Doorbell, epoll: &Epoll) {
+    let line = post.line();
     let mut events = [EpollEvent::empty(); 1];
     let patience = EpollTimeout::from(DOORBELL_PATIENCE_MS);
     loop {
@@ -338,9 +414,8 @@ fn measure_doorbell(
         doorbell.silence();
         if line.waiting.load(Ordering::Acquire) != 0 {
             let head = line.head.load(Ordering::Relaxed);
-            #[allow(clippy::cast_possible_truncation)]
-            let slot = &ring[(head % ring.len() as u64) as usize];
-            slot.end_ns.store(user.ns(), Ordering::Relaxed);
+            let slot = post.slot(head);
+            post.complete(slot, after_asked(user, slot));
             line.head.store(head + 1, Ordering::Release);
             // Last: the callback may claim the next slot from here on.
             line.waiting.store(0, Ordering::Release);
@@ -351,22 +426,26 @@ fn measure_doorbell(
     }
 }
 
-/// How long `line` has been waiting for a service that has not come.
-pub(crate) fn unserved_for(
-    cpu: &CpuBoard,
-    line: usize,
-    ring: &[Slot],
-    now: Nanos,
-) -> Option<Nanos> {
+/// When a thread that read the clock at `user` was ready to serve `slot`. The
+/// callback may ask a thread that is awake already, because it has looked
+/// whether it is to end: after its reading, which is then not the one.
+fn after_asked(user: Nanos, slot: &Slot) -> Nanos {
+    let asked = slot.signal_ns.load(Ordering::Relaxed);
+    match user.ns() < asked {
+        true => clock::now(),
+        false => user,
+    }
+}
+
+/// The slot that `line` has asked its service for, if that has not come.
+pub(crate) fn unserved<'a>(cpu: &CpuBoard, line: usize, ring: &'a [Slot]) -> Option<&'a Slot> {
     let state = &cpu.lines[line];
     if state.waiting.load(Ordering::Acquire) == 0 {
         return None;
     }
     let head = state.head.load(Ordering::Acquire);
     #[allow(clippy::cast_possible_truncation)]
-    let slot = &ring[(head % ring.len() as u64) as usize];
-    Nanos::between(Nanos::from_ns(slot.expiry_ns.load(Ordering::Relaxed)), now)
-        .filter(|time| *time > Nanos::ZERO)
+    Some(&ring[(head % ring.len() as u64) as usize])
 }
 
 #[cfg(test)]

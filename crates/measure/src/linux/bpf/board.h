@@ -16,9 +16,13 @@ enum {
 	BOARD_NONE = 255, /* no such line */
 };
 
+/* In a slot's `seq`, above the number. */
+static const u64 BOARD_FOREIGN = 1ULL << 63;	/* served on another CPU */
+static const u64 BOARD_ARMED_LATE = 1ULL << 62; /* waited for after the expiry */
+
 /* One activation. */
 struct board_slot {
-	u64 seq;
+	u64 seq; /* number, and marks; the threads have one of their own */
 	u64 expiry_ns;
 	u64 irq_ns;
 	u64 irq_thread_ns;

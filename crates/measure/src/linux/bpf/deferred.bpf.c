@@ -36,7 +36,6 @@ struct deferral {
 	u64 armed_ns;	/* what the timer was armed for */
 	u64 rounds[FOLLOWERS];	/* expiries that were each follower's turn */
 	u64 foreign;	/* callbacks on another CPU */
-	u64 unsignalled; /* wakeups that the ring refused */
 	u64 runs;	/* callbacks, and the time that they ran: the kernel's */
 	u64 run_ns;	/* own statistics do not count callbacks */
 	u32 cpu;
@@ -47,6 +46,8 @@ struct deferral {
 	u32 worker;		  /* which follower is the work item, or BOARD_NONE */
 	u32 skipping; /* woken only to go on catching up */
 	u32 stop;
+	u32 late; /* the timer was armed after what it was armed for */
+	u32 padding;
 };
 
 struct {
@@ -86,7 +87,7 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	line = board_line(cpu, i);
 	if (!line || line->waiting)
 		return;
-	seq = d->rounds[turn];
+	seq = d->rounds[turn] | (d->late ? BOARD_ARMED_LATE : 0);
 	slot = claim_slot(cpu, line, i, seq, d->armed_ns, now);
 	if (!slot)
 		return;
@@ -99,10 +100,9 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	ring = bpf_map_lookup_elem(&rings, &key);
 	slot->signal_ns = bpf_ktime_get_ns();
 	if (!ring ||
-	    bpf_ringbuf_output(ring, &seq, sizeof(seq), BPF_RB_FORCE_WAKEUP)) {
+	    bpf_ringbuf_output(ring, &seq, sizeof(seq), BPF_RB_FORCE_WAKEUP))
+		/* A gap in the line's numbers, which the collector counts. */
 		line->waiting = 0;
-		d->unsignalled += 1;
-	}
 }
 
 /* The timeline's next expiry is the next follower's. */
@@ -145,6 +145,7 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 n
 	want = d->skipping ? now + 1000 : d->timeline.expiry_ns;
 	d->armed_ns = want;
 	cpu->deferred_due_ns = want;
+	d->late = bpf_ktime_get_ns() >= want;
 	cpu->arming = 1;
 	if (flags & TIMER_ABSOLUTE) {
 		bpf_timer_start(&d->timer, want, flags);
@@ -162,9 +163,10 @@ static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64
 		d->foreign += 1;
 	} else {
 		/* `seq` was advanced when this expiry was planned. */
+		u64 seq = (d->timeline.seq - 1) |
+			  (d->late ? BOARD_ARMED_LATE : 0);
 		struct board_slot *slot =
-			own ? claim_slot(cpu, own, d->line,
-					 d->timeline.seq - 1, d->armed_ns, now) :
+			own ? claim_slot(cpu, own, d->line, seq, d->armed_ns, now) :
 			      NULL;
 
 		if (slot) {

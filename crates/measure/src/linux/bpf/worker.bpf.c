@@ -42,6 +42,8 @@ static int on_work(void *map, int *key, void *value)
 
 	if (!cpu || !line || !slot || !line->waiting)
 		return 0;
+	if (bpf_get_smp_processor_id() != work->cpu)
+		slot->seq |= BOARD_FOREIGN;
 	slot->end_ns = now;
 	line->head += 1;
 	/* Last: the softirq may claim the next slot from here on. */

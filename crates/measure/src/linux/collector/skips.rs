@@ -7,17 +7,20 @@ use laggard_model::Nanos;
 /// More than a follower can fall behind its softirq.
 const MOST: usize = 1 << 17;
 
-/// Expiries of a CPU's softirq timer that passed while it could not run, with
-/// the time at which it next ran: its followers were not asked then, through
-/// no fault of their own.
+/// Expiries for which a service was not asked, through no fault of its own, with
+/// the time at which what asks it next ran: those of a CPU's softirq timer, that
+/// passed while it could not run, or of a timer descriptor that the thread that
+/// arms it did not come to.
 #[derive(Debug, Default)]
 pub(crate) struct Skips {
     skipped: VecDeque<(u64, Nanos)>,
     known_until: u64,
+    /// The first expiry that the softirq has not come to at the end.
+    unserved_from: Option<u64>,
 }
 
 impl Skips {
-    pub(super) fn add(&mut self, number: u64, served: Nanos) {
+    pub(crate) fn add(&mut self, number: u64, served: Nanos) {
         if self.skipped.len() == MOST {
             self.skipped.pop_front();
         }
@@ -35,6 +38,16 @@ impl Skips {
     /// Notes that the softirq's line has been read up to expiry `number`.
     pub(super) fn read_until(&mut self, number: u64) {
         self.known_until = number;
+    }
+
+    /// Notes that the softirq has not come to expiry `number`, nor later.
+    pub(super) fn stop_at(&mut self, number: u64) {
+        self.unserved_from = Some(number);
+    }
+
+    /// Whether the softirq has not come to expiry `number`.
+    pub(super) fn stops_at(&self, number: u64) -> bool {
+        self.unserved_from.is_some_and(|from| number >= from)
     }
 
     /// Whether it is known what became of the softirq's expiry `number`.

@@ -1,5 +1,12 @@
+//! The collector against a board that tests write.
+
+use std::sync::atomic::Ordering;
+
+use laggard_model::{Activation, Batch, LineId, Losses, Stage};
+
 use super::super::board::{Board, Slot};
 use super::*;
+use crate::timeline::Timeline;
 
 const RING_BITS: u32 = 4;
 const SOFTIRQ: usize = 0;
@@ -12,8 +19,8 @@ struct Cpu {
     board: Board,
     readers: [LineReader; 2],
     skips: Skips,
+    stops: Stops,
     seen: Batch,
-    losses: Losses,
 }
 
 /// When the softirq's expiry `number` is due.
@@ -30,26 +37,13 @@ fn number(line: usize, seq: u64) -> u64 {
 }
 
 fn reader(index: usize) -> LineReader {
-    LineReader {
-        id: LineId(u16::try_from(index).unwrap()),
-        index,
-        expected: Expected::default(),
-        last: [Stage::Softirq, Stage::User][index],
-        stamps: Stamps::default(),
-        planned: Some(Timeline::new(0, PERIOD, false, 0, 1, START)),
-        stride: [1, 2][index],
-        first: [0, 1][index],
-        is_follower: index == FOLLOWER,
-        next_seq: 0,
-        last_end: None,
-        last_raise: None,
-        begin: Nanos::ZERO,
-        until: Nanos::MAX,
-        unrecorded: 0,
-        unexplained: 0,
-        elsewhere: 0,
-        mirror: None,
-    }
+    let id = LineId(u16::try_from(index).unwrap());
+    let last = [Stage::Softirq, Stage::User][index];
+    let asker = [Asker::Callback, Asker::Follower][index];
+    let mut reader = LineReader::new(id, index, last, asker);
+    reader.planned = Some(Timeline::new(0, PERIOD, false, 0, 1, START));
+    (reader.stride, reader.first) = ([1, 2][index], [0, 1][index]);
+    reader
 }
 
 impl Cpu {
@@ -60,9 +54,22 @@ impl Cpu {
             board,
             readers: [reader(SOFTIRQ), reader(FOLLOWER)],
             skips: Skips::default(),
+            stops: Stops::default(),
             seen: Batch::default(),
-            losses: Losses::default(),
         }
+    }
+
+    /// The slot number `place` of a line.
+    fn slot(&self, line: usize, place: u64) -> &Slot {
+        &self.board.ring(self.board.cpu(0), line)[usize::try_from(place).unwrap()]
+    }
+
+    /// Asks for expiry `seq`, and nothing comes.
+    fn ask(&self, line: usize, seq: u64) {
+        let state = &self.board.cpu(0).lines[line];
+        let slot = self.slot(line, state.head.load(Ordering::Relaxed));
+        slot.begin(seq, expiry(number(line, seq)), 0);
+        state.waiting.store(1, Ordering::Relaxed);
     }
 
     /// What the kernel, or a thread, does so long after expiry `seq`.
@@ -79,10 +86,53 @@ impl Cpu {
 
     fn read(&mut self, line: usize) {
         let cpu = self.board.cpu(0);
-        let ring = self.board.ring(cpu, line);
-        let reader = &mut self.readers[line];
-        let skips = &mut self.skips;
-        reader.drain(cpu, ring, skips, &mut self.seen, &mut self.losses);
+        let mut look = Look {
+            cpu,
+            ring: self.board.ring(cpu, line),
+            skips: &mut self.skips,
+            stops: &self.stops,
+            until: Nanos::MAX,
+        };
+        self.readers[line].drain(&mut look, &mut self.seen);
+    }
+
+    /// Ends measuring at `until`; what is not served by `given_up` is given up.
+    fn close(&mut self, until: Nanos, unserved_from: Option<u64>, given_up: Nanos) {
+        for line in [SOFTIRQ, FOLLOWER] {
+            self.readers[line].until = until;
+            self.read(line);
+            let cpu = self.board.cpu(0);
+            let mut look = Look {
+                cpu,
+                ring: self.board.ring(cpu, line),
+                skips: &mut self.skips,
+                stops: &self.stops,
+                until: Nanos::MAX,
+            };
+            let standing = Standing {
+                unserved_from: unserved_from.filter(|_| line == SOFTIRQ),
+                given_up,
+            };
+            self.readers[line].close(standing, &mut look, &mut self.seen);
+        }
+    }
+
+    fn losses(&self, line: usize) -> Losses {
+        self.readers[line].account().losses
+    }
+
+    fn rows(&self, line: usize) -> Vec<Activation> {
+        let all = self.seen.iter();
+        all.filter(|one| usize::from(one.line.0) == line).collect()
+    }
+
+    /// Whether every expiry from the beginning to `until` is settled once.
+    fn check_account(&self, line: usize, until: Nanos) {
+        let account = self.readers[line].account();
+        let due = (0..).map(|seq| expiry(number(line, seq)));
+        let planned = due.take_while(|expiry| *expiry < until).count() as u64;
+        assert_eq!(account.planned, Some(planned), "line {line}");
+        assert_eq!(self.rows(line).len() as u64 + account.lost, planned);
     }
 
     fn numbers(&self, line: usize) -> Vec<(u64, bool)> {
@@ -129,7 +179,7 @@ fn what_the_softirq_skips_while_it_is_read_is_no_loss_of_its_follower() {
         cpu.numbers(FOLLOWER),
         [(0, false), (1, true), (2, true), (3, false)]
     );
-    assert_eq!(cpu.readers[FOLLOWER].unexplained, 0);
+    assert_eq!(cpu.losses(FOLLOWER), Losses::default());
 }
 
 #[test]
@@ -146,7 +196,7 @@ fn an_expiry_that_the_softirq_served_and_its_follower_did_not_is_lost_once() {
     }
 
     assert_eq!(cpu.numbers(FOLLOWER), [(0, false), (2, false)]);
-    assert_eq!(cpu.readers[FOLLOWER].unexplained, 1);
+    assert_eq!(cpu.losses(FOLLOWER).signal_failed, 1);
 }
 
 #[test]
@@ -159,14 +209,14 @@ fn at_the_end_a_gap_waits_for_nothing_and_counts() {
     cpu.read(FOLLOWER);
 
     assert_eq!(cpu.numbers(FOLLOWER), [(0, false), (3, false)]);
-    assert_eq!(cpu.readers[FOLLOWER].unexplained, 2);
+    assert_eq!(cpu.losses(FOLLOWER).signal_failed, 2);
 }
 
 #[test]
 fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_busy_is_missed() {
     let mut cpu = Cpu::new();
     cpu.readers[SOFTIRQ].last = Stage::User;
-    cpu.readers[SOFTIRQ].last_raise = Some(Nanos::ZERO);
+    cpu.readers[SOFTIRQ].asker = Asker::Device;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     // 1 is raised 2.5 periods late, when 2 and 3 have passed, and served when 4 has.
     cpu.serve(SOFTIRQ, 1, Nanos::from_us(3_500));
@@ -179,7 +229,7 @@ fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_bu
 
     let numbers = [(0, false), (1, false), (4, true), (5, false)];
     assert_eq!(cpu.numbers(SOFTIRQ), numbers);
-    assert_eq!(cpu.readers[SOFTIRQ].unexplained, 2);
+    assert_eq!(cpu.losses(SOFTIRQ).not_raised, 2);
 }
 
 #[test]
@@ -192,12 +242,150 @@ fn what_is_due_after_the_end_is_no_loss() {
     cpu.read(SOFTIRQ);
 
     assert_eq!(cpu.numbers(SOFTIRQ), [(0, false)]);
-    assert_eq!(cpu.readers[SOFTIRQ].unexplained, 1);
+    assert_eq!(cpu.losses(SOFTIRQ).ring_full, 1);
+}
+
+#[test]
+fn what_is_asked_for_and_not_served_by_the_end_waited_at_least_until_it_was_given_up() {
+    let mut cpu = Cpu::new();
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    cpu.serve(SOFTIRQ, 1, AT_ONCE);
+    // The follower is asked at 1 and does not come; the softirq goes on.
+    cpu.ask(FOLLOWER, 0);
+    (2..8).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
+    let (until, given_up) = (expiry(8), expiry(60));
+
+    cpu.close(until, None, given_up);
+
+    let rows = cpu.rows(FOLLOWER);
+    assert_eq!(rows.len(), 4);
+    for (row, seq) in rows.iter().zip(0..) {
+        assert!(row.missed && row.censored);
+        assert_eq!((row.seq, row.expiry), (seq, expiry(number(FOLLOWER, seq))));
+        assert_eq!(row.expiry + row.latency(), given_up);
+    }
+    let longest = given_up.saturating_sub(expiry(1));
+    assert_eq!(cpu.readers[FOLLOWER].given_up(), Some((longest, 4)));
+    cpu.check_account(SOFTIRQ, until);
+    cpu.check_account(FOLLOWER, until);
+}
+
+#[test]
+fn where_the_softirq_does_not_come_its_followers_wait_as_long() {
+    let mut cpu = late_softirq();
+    cpu.serve(FOLLOWER, 1, Nanos::from_ms(3));
+    let (until, given_up) = (expiry(20), expiry(99));
+
+    cpu.close(until, Some(0), given_up);
+
+    let censored = |line| cpu.rows(line).iter().filter(|row| row.censored).count();
+    // 3, 4 and 5 were skipped when 2 was served; of 6 to 19 nothing came.
+    assert_eq!((censored(SOFTIRQ), censored(FOLLOWER)), (14, 7));
+    assert_eq!(cpu.losses(FOLLOWER), Losses::default());
+    cpu.check_account(SOFTIRQ, until);
+    cpu.check_account(FOLLOWER, until);
+}
+
+#[test]
+fn a_line_that_was_never_served_has_its_whole_plan() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    cpu.readers[SOFTIRQ].begin_at(expiry(5));
+
+    cpu.close(expiry(105), Some(0), expiry(200));
+
+    let rows = cpu.rows(SOFTIRQ);
+    assert_eq!((rows.len(), rows[0].seq), (100, 0));
+    assert_eq!(rows[0].expiry, expiry(5));
+    assert!(rows.iter().all(|row| row.censored));
+    assert_eq!(cpu.readers[SOFTIRQ].account().planned, Some(100));
+}
+
+#[test]
+fn what_waited_while_laggard_was_stopped_is_lost_as_that() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    (0..5).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
+    // Stopped from 5 to 9.5; the thread comes when it can go on.
+    cpu.serve(SOFTIRQ, 5, Nanos::from_us(4_500));
+    cpu.serve(SOFTIRQ, 10, AT_ONCE);
+    let looks = (START, expiry(11));
+    let (cpu_board, ring) = (cpu.board.cpu(0), cpu.board.ring(cpu.board.cpu(0), SOFTIRQ));
+    let readings = cpu.readers[SOFTIRQ].readings(cpu_board, ring).collect();
+    cpu.stops.add(looks, readings, PERIOD);
+
+    cpu.close(expiry(11), Some(0), expiry(11));
+
+    let kept: Vec<u64> = cpu.rows(SOFTIRQ).iter().map(|row| row.seq).collect();
+    assert_eq!(kept, [0, 1, 2, 3, 4, 10]);
+    assert_eq!(cpu.losses(SOFTIRQ).stopped, 5);
+    cpu.check_account(SOFTIRQ, expiry(11));
+}
+
+#[test]
+fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    cpu.serve(SOFTIRQ, 1, Nanos::from_us(2_500));
+    cpu.slot(SOFTIRQ, 1).set_foreign();
+    cpu.serve(SOFTIRQ, 4, AT_ONCE);
+
+    cpu.close(expiry(5), Some(0), expiry(9));
+
+    assert_eq!(cpu.numbers(SOFTIRQ), [(0, false), (4, false)]);
+    assert_eq!(cpu.losses(SOFTIRQ).foreign, 3);
+    cpu.check_account(SOFTIRQ, expiry(5));
+}
+
+#[test]
+fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    cpu.readers[SOFTIRQ].last = Stage::User;
+    for seq in [0, 1] {
+        cpu.serve(SOFTIRQ, seq, Nanos::from_us(700));
+        let irq = expiry(seq) + Nanos::from_us(600);
+        cpu.slot(SOFTIRQ, seq)
+            .irq_ns
+            .store(irq.ns(), Ordering::Relaxed);
+    }
+    cpu.slot(SOFTIRQ, 1).set_armed_late();
+
+    cpu.read(SOFTIRQ);
+
+    let rows = cpu.rows(SOFTIRQ);
+    assert_eq!(rows[0].until(Stage::Irq), Some(Nanos::from_us(600)));
+    assert_eq!(rows[1].until(Stage::Irq), None);
+    assert_eq!(rows[1].latency(), Nanos::from_us(700));
+    assert_eq!(cpu.losses(SOFTIRQ).armed_late, 1);
+}
+
+#[test]
+fn a_reading_from_before_it_was_asked_for_is_out_of_order_and_no_fault_of_the_clock() {
+    let mut cpu = Cpu::new();
+    cpu.serve(FOLLOWER, 0, AT_ONCE);
+    let slot = cpu.slot(FOLLOWER, 0);
+    let before = expiry(1).saturating_sub(AT_ONCE);
+    slot.end_ns.store(before.ns(), Ordering::Relaxed);
+    cpu.serve(FOLLOWER, 1, AT_ONCE * 2);
+    let after = expiry(3) + AT_ONCE * 3;
+    let running = &cpu.slot(FOLLOWER, 1).running_ns;
+    running.store(after.ns(), Ordering::Relaxed);
+    cpu.readers[FOLLOWER].asker = Asker::Follower;
+
+    cpu.read(FOLLOWER);
+
+    assert_eq!(cpu.numbers(FOLLOWER), [(1, false)]);
+    let losses = cpu.losses(FOLLOWER);
+    assert_eq!((losses.out_of_order, losses.clock_back), (2, 0));
+    assert_eq!(cpu.readers[FOLLOWER].account().lost, 1);
 }
 
 #[test]
 fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
     let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
     for (seq, elsewhere) in [(0, 0), (1, 1), (2, 1)] {
         cpu.serve(SOFTIRQ, seq, AT_ONCE);
@@ -215,5 +403,5 @@ fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
     assert!(until(Stage::Irq).eq([irq, None, None]));
     assert!(until(Stage::IrqElsewhere).eq([None, irq, irq]));
     assert!(cpu.seen.iter().all(|one| one.latency() == AT_ONCE));
-    assert_eq!(cpu.readers[SOFTIRQ].elsewhere, 2);
+    assert_eq!(cpu.readers[SOFTIRQ].elsewhere(), 2);
 }

@@ -3,32 +3,88 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use laggard_model::{Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost, Stage};
+use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost};
 
+use super::super::collector::{Asker, LineReader, Standing};
 use super::super::programs::Programs;
-use super::super::thread::unserved_for;
-use super::super::{clock, policy};
+use super::super::thread::unserved;
+use super::super::{clock, online_cpus, policy};
 use super::usage::Usage;
-use super::{LineReader, LinuxProbe, WARM_UP};
-use crate::probe::Source;
+use super::{LinuxProbe, WARM_UP};
 
-/// How long the end waits for threads and work items that do not get to run.
+/// How long the end waits for services that do not get to run: what comes
+/// meanwhile has a latency, what does not has at least this one.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(2);
 
 impl LinuxProbe {
     /// Records no expiry from now on, and waits for what was asked before.
-    pub(super) fn end(&mut self) {
-        if self.ended.is_some() {
-            return;
+    /// Returns when that was.
+    pub(super) fn end(&mut self) -> Nanos {
+        if let Some(ended) = &self.ended {
+            return ended.at;
         }
         // What was due after the threads gave up nobody asked for.
         let ended = self.shared.exhaustion.given_up();
         let ended = ended.unwrap_or_else(clock::now);
         self.ended = Some(Usage::at(ended, &self.threads));
+        self.skipped.1 = Some(self.skipped_so_far());
         for (_, reader) in &mut self.readers {
             reader.until = ended;
         }
-        let stopped = self.timerlat.as_mut().map(|timerlat| timerlat.stop(ended));
+        if let Some(timerlat) = &mut self.timerlat {
+            timerlat.end_at(ended);
+        }
+        if self.began.is_none() {
+            // Nothing has been asked: the threads end when they are told so.
+            self.shared.stop.store(true, Ordering::Relaxed);
+            self.threads.clear();
+        }
+        let patience = ended + STOP_PATIENCE.into() + self.request.period * 2;
+        self.wait(patience, |probe| probe.are_past(ended));
+        self.stop_softirq_timers();
+        self.wait(patience, |probe| !probe.is_anyone_waiting());
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.wait(patience, |probe| {
+            let mut threads = probe.threads.iter();
+            threads.all(super::MeasuringThread::is_finished) && !probe.is_anyone_waiting()
+        });
+        let given_up = clock::now();
+        self.standings = self
+            .readers
+            .iter()
+            .map(|(cpu, reader)| self.standing(*cpu, reader, given_up))
+            .collect();
+        self.stop_timerlat(given_up);
+        // What follows (symbols, the last segment) need not stay in memory.
+        policy::unlock_memory();
+        ended
+    }
+
+    fn wait(&mut self, patience: Nanos, is_done: impl Fn(&mut Self) -> bool) {
+        while !is_done(self) && clock::now() < patience {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether the softirq timers, and the tracer's threads, have come to all
+    /// that was due before `ended`.
+    fn are_past(&mut self, ended: Nanos) -> bool {
+        let is_past = |cpu| {
+            let armed = self.programs.as_ref().and_then(|all| all.armed_for(cpu));
+            armed.is_none_or(|armed| armed >= ended)
+        };
+        let mut timed = self.plans.iter().filter(|plan| plan.has_callback());
+        timed.all(|plan| is_past(plan.cpu))
+            && self
+                .timerlat
+                .as_mut()
+                .is_none_or(super::Timerlat::is_at_rest)
+    }
+
+    fn stop_timerlat(&mut self, given_up: Nanos) {
+        let stopped = self.timerlat.as_mut().map(|all| all.stop(given_up));
         if let Some(Err(err)) = stopped {
             self.caveats.push(Caveat::new(
                 CaveatKind::Tracer,
@@ -36,16 +92,6 @@ impl LinuxProbe {
                 "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
             ));
         }
-        self.skipped.1 = Some(self.skipped_so_far());
-        self.stop_softirq_timers();
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let patience = clock::now() + STOP_PATIENCE.into() + self.request.period * 2;
-        while clock::now() < patience && !self.is_at_rest() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        self.count_unserved(clock::now());
-        // What follows (symbols, the last segment) need not stay in memory.
-        policy::unlock_memory();
     }
 
     fn stop_softirq_timers(&mut self) {
@@ -64,49 +110,55 @@ impl LinuxProbe {
                 ));
             }
         }
-        // Followers that were just asked still get their turn.
-        std::thread::sleep(Duration::from_millis(20));
     }
 
-    /// Whether nobody is left to be served: no thread of ours runs, no work
-    /// item that one of them started waits.
-    fn is_at_rest(&self) -> bool {
-        self.threads.iter().all(super::MeasuringThread::is_finished)
-            && self.unserved(clock::now()).next().is_none()
-    }
-
-    /// Lines whose service has not come by `now`, and how long ago it was due.
-    /// What was due after the end is not recorded.
-    fn unserved(&self, now: Nanos) -> impl Iterator<Item = (u32, &LineReader, Nanos)> {
-        self.readers.iter().filter_map(move |(cpu, reader)| {
+    /// Whether a service has not come that was asked for before the end.
+    fn is_anyone_waiting(&self) -> bool {
+        self.readers.iter().any(|(cpu, reader)| {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);
-            let time = unserved_for(board, reader.index, ring, now)?;
-            (now.saturating_sub(time) < reader.until).then_some((*cpu, reader, time))
+            unserved(board, reader.index, ring).is_some_and(|slot| slot.expiry() < reader.until)
         })
     }
 
-    /// Activations that still wait for their service: their latency is not
-    /// known, which must not pass for a good result.
-    fn count_unserved(&mut self, now: Nanos) {
-        let caveats: Vec<Caveat> = self
-            .unserved(now)
-            .map(|(cpu, reader, time)| {
-                let line = self.lines[usize::from(reader.id.0)];
-                Caveat::new(
-                    CaveatKind::Losses,
-                    format!(
-                        "{} ({}) on CPU {cpu} had been waiting for {:.1} ms when the recording ended",
-                        line.service,
-                        line.route,
-                        time.as_secs_f64() * 1e3
-                    ),
-                    "its largest latency is at least that; record for longer",
-                )
-            })
-            .collect();
-        self.losses.add(LossReason::Unserved, caveats.len() as u64);
-        self.caveats.extend(caveats);
+    /// How a line stands now that nobody waits for it any more.
+    fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
+        let board = self.shared.board.cpu(cpu);
+        let line = (laggard_model::Cpu(cpu), reader.index);
+        let has_left = || {
+            let mut threads = self.threads.iter();
+            threads.all(|thread| thread.line != line || thread.is_finished())
+        };
+        let is_unserved = |is| Standing {
+            unserved_from: Some(0).filter(|_| is),
+            given_up,
+        };
+        match reader.asker {
+            Asker::Thread if has_left() => Standing {
+                // It came after the end, and left before it waited again.
+                unserved_from: Some(0),
+                given_up: reader.until,
+            },
+            Asker::Thread => is_unserved(true),
+            Asker::Callback => {
+                let armed = self.programs.as_ref().and_then(|all| all.armed_for(cpu));
+                is_unserved(armed.is_some_and(|armed| armed < reader.until))
+            }
+            Asker::Carrier => {
+                let carried = board.carried_seq.load(Ordering::Relaxed);
+                let pending = board.expiries[reader.index].load(Ordering::Relaxed);
+                let unserved_from = match (has_left(), pending) {
+                    (true, 0) => None,
+                    (false, 0) => Some(carried + 1),
+                    _ => Some(carried),
+                };
+                Standing {
+                    unserved_from,
+                    given_up,
+                }
+            }
+            Asker::Follower | Asker::Device | Asker::Mirrored => is_unserved(false),
+        }
     }
 
     /// How often a program was not called by now.
@@ -114,37 +166,130 @@ impl LinuxProbe {
         self.programs.as_ref().map_or(0, Programs::skipped)
     }
 
-    pub(super) fn counted_losses(&self) -> Losses {
-        let mut losses = self.losses;
-        let (before, ended) = self.skipped;
-        let skipped = ended.unwrap_or_else(|| self.skipped_so_far());
-        losses.add(LossReason::Recursion, skipped.saturating_sub(before));
-        let (mut direct, mut softirq, mut followers, mut carried) = (0, 0, 0, 0);
+    /// What is to be said of services that had not come when they were given up.
+    pub(super) fn unserved_caveats(&self) -> impl Iterator<Item = Caveat> + '_ {
+        let all = self.readers.iter();
+        all.filter_map(|(cpu, reader)| {
+            let (longest, count) = reader.given_up()?;
+            let line = self.lines[usize::from(reader.id.0)];
+            Some(Caveat::new(
+                CaveatKind::Losses,
+                format!(
+                    "{} ({}) on CPU {cpu} had still not run {:.1} ms after it was due when measuring ended ({count} expiries)",
+                    line.service,
+                    line.route,
+                    longest.as_secs_f64() * 1e3
+                ),
+                "those latencies are at least that long; record for longer to see how long",
+            ))
+        })
+    }
+
+    /// What became of every line's plan.
+    pub(super) fn accounts_of_lines(&self) -> Vec<Account> {
+        let mut accounts = vec![Account::default(); self.lines.len()];
+        let mut set = |id: laggard_model::LineId, account: Account| {
+            accounts[usize::from(id.0)] = account;
+        };
         for (cpu, reader) in &self.readers {
-            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
-            losses.add(LossReason::RingFull, lost);
-            match reader.last {
-                _ if reader.is_follower => followers += reader.unexplained,
-                Stage::Softirq => softirq += reader.unexplained,
-                Stage::Worker => carried += reader.unexplained,
-                _ => direct += reader.unexplained,
+            if reader.asker != Asker::Mirrored {
+                set(reader.id, self.account_of(*cpu, reader));
+            }
+            if let Some(mirror) = &reader.mirror {
+                set(mirror.id, mirror.account());
             }
         }
-        let cpus = self.cpus();
-        let programs = self.programs.as_ref();
-        let (foreign, unsignalled) = programs.map_or((0, 0), |all| all.failures(&cpus));
-        // A failure leaves a gap, and is not to count twice; one with nothing
-        // after it leaves none.
-        let unasked = followers.max(unsignalled);
-        losses.add(LossReason::Foreign, foreign);
-        losses.add(LossReason::SignalFailed, unasked + carried);
-        losses.add(LossReason::RingFull, softirq.saturating_sub(foreign));
-        let reason = match self.request.source {
-            Source::Timer => LossReason::RingFull,
-            Source::Uio(_) => LossReason::NotRaised,
-        };
-        losses.add(reason, direct);
+        for (id, account) in self.timerlat.iter().flat_map(super::Timerlat::accounts) {
+            set(id, account);
+        }
+        // Programs serve all lines: what they skipped is counted with the first.
+        let (before, ended) = self.skipped;
+        let skipped = ended.unwrap_or_else(|| self.skipped_so_far());
+        if let Some(first) = accounts.first_mut() {
+            let losses = &mut first.losses;
+            losses.add(LossReason::Recursion, skipped.saturating_sub(before));
+        }
+        accounts
+    }
+
+    /// A softirq's expiries that nothing explains were served elsewhere as far
+    /// as its callback says so.
+    fn account_of(&self, cpu: u32, reader: &LineReader) -> Account {
+        let mut account = reader.account();
+        let lost = &mut account.losses;
+        if reader.asker == Asker::Callback && lost.ring_full > 0 {
+            let programs = self.programs.as_ref();
+            let foreign = programs.map_or(0, |all| all.foreign(cpu));
+            let foreign = foreign.min(lost.ring_full);
+            lost.ring_full -= foreign;
+            lost.add(LossReason::Foreign, foreign);
+        }
+        account
+    }
+
+    /// All losses since measuring began, also those not yet settled.
+    pub(super) fn counted_losses(&self) -> Losses {
+        let mut losses = self.earlier;
+        for account in self.accounts_of_lines() {
+            losses.merge(&account.losses);
+        }
+        if self.ended.is_none() {
+            for (cpu, reader) in &self.readers {
+                let lost = reader.lost_since(self.shared.board.cpu(*cpu));
+                losses.add(LossReason::RingFull, lost);
+            }
+        }
         losses
+    }
+
+    /// Lines whose services ran on other CPUs.
+    pub(super) fn moved_caveat(&self) -> Option<Caveat> {
+        let accounts = self.accounts_of_lines();
+        let moved = || {
+            self.lines
+                .iter()
+                .zip(&accounts)
+                .filter(|(_, one)| one.losses.foreign > 0)
+        };
+        let count: u64 = moved().map(|(_, account)| account.losses.foreign).sum();
+        let (first, _) = moved().next()?;
+        let online = online_cpus();
+        let offline = moved().find(|(line, _)| !online.contains(line.cpu));
+        let why = match offline {
+            Some((line, _)) => format!("CPU {} was taken offline", line.cpu),
+            None => "something moved laggard's threads (`taskset`, a cpuset, a CPU taken offline)"
+                .into(),
+        };
+        Some(Caveat::new(
+            CaveatKind::Moved,
+            format!(
+                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, and are lost: {why}",
+                moved().count(),
+                first.service,
+                first.route,
+                first.cpu
+            ),
+            "leave CPUs and laggard's threads as they are while it measures",
+        ))
+    }
+
+    /// When laggard itself was stopped.
+    pub(super) fn stopped_caveat(&self) -> Option<Caveat> {
+        let began = self.began?.at;
+        let (first, times, all) = self.stops.since(began)?;
+        let times = match times {
+            1 => String::new(),
+            times => format!("{times} times, "),
+        };
+        Some(Caveat::new(
+            CaveatKind::Stopped,
+            format!(
+                "laggard itself was stopped {times}for {:.2} s, first {:.2} s after measuring began: what was due then is lost",
+                all.as_secs_f64(),
+                first.saturating_sub(began).as_secs_f64()
+            ),
+            "do not stop it (a signal, Ctrl-Z, a debugger, a frozen control group, suspend) while it measures",
+        ))
     }
 
     /// What measuring has cost: until its end, without what was done before

@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Cpu, Line, Losses, Nanos, OwnCost, Service,
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, Losses, Nanos, OwnCost, Service,
 };
 
 use super::board::BoardMaps;
-use super::collector::{LineReader, Skips};
+use super::carrier::Passed;
+use super::collector::{LineReader, Look, Skips, Standing, Stops};
 use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::hurry::Hurry;
@@ -30,6 +31,7 @@ use super::programs::{Extent, Programs};
 use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
+use super::witness::Witness;
 use super::{clock, descriptors, other_tracers, policy, possible_cpus, reason_of};
 use crate::probe::{Probe, ProbeError, Request};
 use crate::timeline::Timeline;
@@ -78,13 +80,20 @@ pub struct LinuxProbe {
     programs: Option<Programs>,
     timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
-    losses: Losses,
     /// Calls of programs that the kernel had skipped before the beginning, and
     /// at the end.
     skipped: (u64, Option<u64>),
     hurry: Hurry,
     /// What measuring took while it warmed up, of its CPUs' time.
     price: Option<f64>,
+    /// Until when was looked at the board.
+    looked: Nanos,
+    witness: Option<Witness>,
+    stops: Stops,
+    /// What was lost before the lines were last begun anew.
+    earlier: Losses,
+    /// How each of `readers` stood at the end.
+    standings: Vec<Standing>,
     began: Option<Usage>,
     /// What is done afterwards (looking up names, say) takes more.
     ended: Option<Usage>,
@@ -163,6 +172,11 @@ impl LinuxProbe {
             stop: AtomicBool::new(false),
             exhaustion: Exhaustion::new(request.cpus.len()),
             faults: AtomicU64::new(0),
+            passed: plans
+                .iter()
+                .filter(|plan| plan.carried().is_some())
+                .map(|plan| (plan.cpu, Passed::default()))
+                .collect(),
         });
         let learning = programs
             .as_ref()
@@ -196,10 +210,15 @@ impl LinuxProbe {
             programs,
             timerlat,
             caveats,
-            losses: Losses::default(),
             skipped: (0, None),
             hurry: Hurry::new(),
             price: None,
+            looked: Nanos::ZERO,
+            // Without it a stop cannot be told from a starved machine.
+            witness: Witness::new().ok(),
+            stops: Stops::default(),
+            earlier: Losses::default(),
+            standings: Vec::new(),
             began: None,
             ended: None,
         })
@@ -222,6 +241,7 @@ impl LinuxProbe {
         if let Some(timerlat) = &mut self.timerlat {
             timerlat.begin(begin);
         }
+        self.note_stop(clock::now());
         let began = Usage::at(begin, &self.threads);
         self.price = self.price_since(before, &began, start);
         self.skipped.0 = self.skipped_so_far();
@@ -250,6 +270,32 @@ impl LinuxProbe {
         let all = self.plans.len() as f64;
         let share = cpu.as_secs_f64() / (wall * all) * unserved.max(1.0);
         (wall > 0.0).then(|| share + rows * COLLECTING.as_secs_f64() / all)
+    }
+
+    /// Remembers when laggard was stopped since the last look, if it was: between
+    /// two instants at which threads of ours ran.
+    fn note_stop(&mut self, now: Nanos) {
+        let looked = std::mem::replace(&mut self.looked, now);
+        if !self.witness.as_mut().is_some_and(Witness::was_stopped) {
+            return;
+        }
+        let mut readings = Vec::new();
+        for (cpu, reader) in &self.readers {
+            let board = self.shared.board.cpu(*cpu);
+            let ring = self.shared.board.ring(board, reader.index);
+            if self.lines[usize::from(reader.id.0)].service.is_thread() {
+                readings.extend(reader.readings(board, ring));
+            }
+        }
+        self.stops.add((looked, now), readings, self.request.period);
+    }
+
+    /// Takes in what the carrying threads did not come to.
+    fn note_passed(&mut self) {
+        for (cpu, passed) in &self.shared.passed {
+            let skips = self.skips.entry(*cpu).or_default();
+            passed.drain(|number, came| skips.add(number, came));
+        }
     }
 
     /// Remembers which threads run softirqs.
@@ -346,6 +392,9 @@ impl Probe for LinuxProbe {
 
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.caveats.clone();
+        caveats.extend(self.stopped_caveat());
+        caveats.extend(self.moved_caveat());
+        caveats.extend(self.unserved_caveats());
         caveats.extend(self.softirq_threads_caveat());
         if self.has_given_up() {
             caveats.push(Caveat::new(
@@ -411,14 +460,28 @@ impl Probe for LinuxProbe {
 
     fn drain(&mut self, into: &mut Batch) {
         self.hurry.note();
+        // Before it is asked whether laggard was stopped: what comes later is
+        // read when that is known of it.
+        let now = clock::now();
+        self.note_stop(now);
+        self.note_passed();
+        let mut standings = self.standings.iter();
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
-            let ring = self.shared.board.ring(board, reader.index);
-            let skips = self.skips.entry(*cpu).or_default();
-            reader.drain(board, ring, skips, into, &mut self.losses);
+            let mut look = Look {
+                cpu: board,
+                ring: self.shared.board.ring(board, reader.index),
+                skips: self.skips.entry(*cpu).or_default(),
+                stops: &self.stops,
+                until: now,
+            };
+            reader.drain(&mut look, into);
+            if let Some(standing) = standings.next() {
+                reader.close(*standing, &mut look, into);
+            }
         }
         if let Some(timerlat) = &mut self.timerlat {
-            timerlat.drain(into, &mut self.losses);
+            timerlat.drain(into);
         }
         self.note_softirq_threads();
         self.shared.exhaustion.note(clock::now());
@@ -432,8 +495,25 @@ impl Probe for LinuxProbe {
         self.shared.exhaustion.given_up().is_some()
     }
 
-    fn stop(&mut self) {
-        self.end();
+    fn begin_anew(&mut self) -> Nanos {
+        let start = clock::now();
+        self.earlier = self.counted_losses();
+        self.skipped.0 = self.skipped_so_far();
+        for (_, reader) in &mut self.readers {
+            reader.begin_at(start);
+        }
+        if let Some(timerlat) = &mut self.timerlat {
+            timerlat.begin(start);
+        }
+        start
+    }
+
+    fn stop(&mut self) -> Nanos {
+        self.end()
+    }
+
+    fn accounts(&self) -> Vec<Account> {
+        self.accounts_of_lines()
     }
 
     fn losses(&self) -> Losses {

@@ -1,8 +1,8 @@
 //! Who reads which line from the board.
 
-use laggard_model::{LineId, Nanos, Stage};
+use laggard_model::{LineId, Service, Stage};
 
-use super::super::collector::{Expected, LineReader, Mirror};
+use super::super::collector::{Asker, Expected, LineReader, Mirror};
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
 use super::super::stamps::Stamps;
@@ -23,36 +23,25 @@ pub(super) fn readers(
             let is_deferred = plan.followers.contains(&index);
             let id = |index: usize| LineId(u16::try_from(index).unwrap_or(u16::MAX));
             let mirror = plan.mirrored().filter(|&(_, thread)| thread == index);
-            let reader = LineReader {
-                id: id(first + index),
-                index,
-                expected: Expected {
-                    expire: programs.is_some()
-                        && stamps.need_expire()
-                        && are_timed
-                        && line.service.is_thread()
-                        && !is_deferred,
-                    irq: has_irq,
-                    waking: programs.is_some()
-                        && stamps.has(Stage::Waking)
-                        && line.service.is_thread(),
-                },
-                last: line.service.last_stage(),
-                stamps,
-                planned: None,
-                stride: turn.stride,
-                first: turn.first,
-                is_follower: is_deferred && plan.has_callback(),
-                next_seq: 0,
-                last_end: None,
-                last_raise: (!are_timed).then_some(Nanos::ZERO),
-                begin: Nanos::ZERO,
-                until: Nanos::MAX,
-                unrecorded: 0,
-                unexplained: 0,
-                elsewhere: 0,
-                mirror: mirror.map(|(softirq, _)| Mirror::new(id(first + softirq))),
+            let asker = match line.service {
+                _ if !are_timed => Asker::Device,
+                Service::Softirq if plan.mirrored().is_some() => Asker::Mirrored,
+                Service::Softirq => Asker::Callback,
+                _ if is_deferred && plan.has_callback() => Asker::Follower,
+                Service::Worker => Asker::Carrier,
+                _ => Asker::Thread,
             };
+            let last = line.service.last_stage();
+            let mut reader = LineReader::new(id(first + index), index, last, asker);
+            let has_bpf_of_thread = programs.is_some() && line.service.is_thread();
+            reader.expected = Expected {
+                expire: has_bpf_of_thread && stamps.need_expire() && are_timed && !is_deferred,
+                irq: has_irq,
+                waking: has_bpf_of_thread && stamps.has(Stage::Waking),
+            };
+            reader.stamps = stamps;
+            (reader.stride, reader.first) = (turn.stride, turn.first);
+            reader.mirror = mirror.map(|(softirq, _)| Mirror::new(id(first + softirq)));
             readers.push((plan.cpu, reader));
         }
     }

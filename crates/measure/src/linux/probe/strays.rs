@@ -36,8 +36,8 @@ pub(super) fn expect(board: &Board, nr_cpus: usize) {
 /// CPUs whose timers did expire elsewhere.
 pub(super) fn caveats(readers: &[(u32, LineReader)], board: &Board) -> Vec<Caveat> {
     let mut counts = BTreeMap::new();
-    for (cpu, reader) in readers.iter().filter(|(_, reader)| reader.elsewhere > 0) {
-        *counts.entry(*cpu).or_insert(0) += reader.elsewhere;
+    for (cpu, reader) in readers.iter().filter(|(_, reader)| reader.elsewhere() > 0) {
+        *counts.entry(*cpu).or_insert(0) += reader.elsewhere();
     }
     counts
         .into_iter()

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use laggard_bpf::object::{Loaded, Refused};
-use laggard_model::Service;
+use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
@@ -26,7 +26,6 @@ pub(super) struct Deferral {
     armed_ns: u64,
     rounds: [u64; MAX_FOLLOWERS],
     foreign: u64,
-    unsignalled: u64,
     pub(super) runs: u64,
     pub(super) run_ns: u64,
     cpu: u32,
@@ -37,6 +36,7 @@ pub(super) struct Deferral {
     worker: u32,
     skipping: u32,
     stop: u32,
+    late: u32,
     padding: u32,
 }
 
@@ -121,17 +121,19 @@ impl Programs {
         }
     }
 
-    /// How often the softirq's callbacks ran on another CPU, and how often they
-    /// could not wake a thread, since the start.
-    pub(crate) fn failures(&self, cpus: &[u32]) -> (u64, u64) {
-        let Some(deferred) = &self.deferred else {
-            return (0, 0);
-        };
-        cpus.iter()
-            .filter_map(|&cpu| deferral(deferred, cpu))
-            .fold((0, 0), |(foreign, unsignalled), one| {
-                (foreign + one.foreign, unsignalled + one.unsignalled)
-            })
+    /// How often the softirq's callbacks of `cpu` ran on another one, since the
+    /// start.
+    pub(crate) fn foreign(&self, cpu: u32) -> u64 {
+        let deferred = self.deferred.as_ref();
+        let deferral = deferred.and_then(|deferred| deferral(deferred, cpu));
+        deferral.map_or(0, |one| one.foreign)
+    }
+
+    /// What the softirq timer of `cpu` is armed for: that expiry, and none
+    /// before, is still to be served. `None`: there is no such timer.
+    pub(crate) fn armed_for(&self, cpu: u32) -> Option<Nanos> {
+        let deferral = deferral(self.deferred.as_ref()?, cpu)?;
+        Some(Nanos::from_ns(deferral.armed_ns))
     }
 }
 
@@ -163,7 +165,6 @@ impl Deferral {
             armed_ns: 0,
             rounds: [0; MAX_FOLLOWERS],
             foreign: 0,
-            unsignalled: 0,
             runs: 0,
             run_ns: 0,
             cpu,
@@ -177,6 +178,7 @@ impl Deferral {
                 .map_or(NO_LINE, place),
             skipping: 1,
             stop: 0,
+            late: 0,
             padding: 0,
         }
     }

@@ -18,7 +18,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, Route, Service};
+use laggard_model::{Account, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Nanos, Route, Service};
 
 use crate::probe::{ProbeError, Request, Source};
 use series::{Format, Series};
@@ -117,27 +117,48 @@ impl Timerlat {
     /// Nothing before `begin` is recorded.
     pub(super) fn begin(&mut self, begin: Nanos) {
         for one in &mut self.series {
-            one.series.begin = begin;
+            one.series.begin(begin);
         }
     }
 
-    /// Ends the tracer and puts its settings back; what it wrote until `now`
-    /// has been taken in before.
-    pub(super) fn stop(&mut self, now: Nanos) -> io::Result<()> {
+    /// Nothing from `ended` on is recorded.
+    pub(super) fn end_at(&mut self, ended: Nanos) {
         for one in &mut self.series {
-            one.series.until = now;
+            one.series.until = ended;
+        }
+    }
+
+    /// Whether its threads have come to all that expired.
+    pub(super) fn is_at_rest(&mut self) -> bool {
+        self.series.iter_mut().all(|one| {
             one.take_in(&self.format);
+            one.series.is_at_rest()
+        })
+    }
+
+    /// Ends the tracer and puts its settings back, after what it wrote has been
+    /// taken in. Whatever its threads have not come to by now, `given_up`, is.
+    pub(super) fn stop(&mut self, given_up: Nanos) -> io::Result<()> {
+        for one in &mut self.series {
+            one.take_in(&self.format);
+            one.series.close(given_up);
             one.pipe = None;
         }
         self.instance.end()
     }
 
-    /// Appends everything new; counts what was lost.
-    pub(super) fn drain(&mut self, into: &mut Batch, losses: &mut Losses) {
+    /// Appends everything new.
+    pub(super) fn drain(&mut self, into: &mut Batch) {
         for one in &mut self.series {
             one.take_in(&self.format);
-            one.series.drain(into, losses);
+            one.series.drain(into);
         }
+    }
+
+    /// What became of each line's plan.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = (LineId, Account)> + '_ {
+        let series = self.series.iter().map(|one| &one.series);
+        series.map(|series| (series.line, series.account()))
     }
 
     /// What it changes on this machine.

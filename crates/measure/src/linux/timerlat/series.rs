@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{Activation, Batch, LineId, LossReason, Losses, Nanos, STAGES, Stage};
+use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
 
 /// In a record, that the timer's callback wrote it.
 const IN_CALLBACK: i32 = 0;
@@ -71,21 +71,26 @@ impl Format {
 }
 
 /// The activations of one CPU's thread.
+///
+/// Its expiries lie on a grid, of which the first record tells where it is. Every
+/// point of it is settled once, in order.
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) line: LineId,
     /// Expiries before this instant are not recorded, nor numbered.
-    pub(super) begin: Nanos,
+    begin: Nanos,
     /// Nor are expiries from this instant on.
     pub(super) until: Nanos,
     period: Nanos,
+    /// The point of the grid that is to be settled next.
+    next: Option<Nanos>,
     /// The last that the callback wrote: its number, expiry and latency.
     expired: Option<(u32, Nanos, Nanos)>,
-    /// The last that the thread wrote: its number, expiry and when it ran.
-    served: Option<(u32, Nanos, Nanos)>,
+    /// The last that the thread wrote: its number and when it ran.
+    served: Option<(u32, Nanos)>,
     next_seq: u64,
     seen: Vec<Activation>,
-    lost: u64,
+    account: Account,
 }
 
 impl Series {
@@ -96,12 +101,27 @@ impl Series {
             begin: Nanos::MAX,
             until: Nanos::MAX,
             period,
+            next: None,
             expired: None,
             served: None,
             next_seq: 0,
             seen: Vec::new(),
-            lost: 0,
+            account: Account::default(),
         }
+    }
+
+    /// Records and numbers what is due from `begin` on, and forgets what was
+    /// counted.
+    pub(super) fn begin(&mut self, begin: Nanos) {
+        self.begin = begin;
+        self.next_seq = 0;
+        self.seen.clear();
+        self.account = Account::default();
+    }
+
+    /// What became of the plan.
+    pub(super) const fn account(&self) -> Account {
+        self.account
     }
 
     /// Takes in a record that was written at `time`.
@@ -111,6 +131,7 @@ impl Series {
                 // Exact but for the time that it took to write the record.
                 let expiry = time.saturating_sub(sample.latency);
                 self.expired = Some((sample.number, expiry, sample.latency));
+                self.next.get_or_insert(expiry);
             }
             (IN_THREAD, Some((number, expiry, expire))) if number == sample.number => {
                 self.serve(number, expiry, expire, sample.latency);
@@ -120,54 +141,94 @@ impl Series {
         }
     }
 
-    /// Hands over what is complete; counts what was lost.
-    pub(super) fn drain(&mut self, into: &mut Batch, losses: &mut Losses) {
+    /// Whether the thread has come to all that is due before the end.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.next.is_none_or(|next| next >= self.until)
+    }
+
+    /// Settles what is left of the plan: the thread had not come to it at
+    /// `given_up`.
+    pub(super) fn close(&mut self, given_up: Nanos) {
+        if let Some((number, expiry, _)) = self.expired
+            && self.served.is_none_or(|(served, _)| served != number)
+        {
+            self.fill(number, expiry);
+        }
+        while let Some(expiry) = self.next.filter(|next| *next < self.until) {
+            let late = given_up.saturating_sub(expiry);
+            self.push(expiry, true, true, only_thread(late));
+            self.next = Some(expiry + self.period);
+        }
+        if self.next.is_none() && self.until > self.begin {
+            // Nothing was ever seen: where the grid lies is not known either.
+            let planned = self.until.saturating_sub(self.begin).ns() / self.period.ns().max(1);
+            self.account.lost = planned;
+            self.account.losses.add(LossReason::Unserved, planned);
+            self.next_seq = planned;
+        }
+        self.account.planned = Some(self.next_seq);
+    }
+
+    /// Hands over what is complete.
+    pub(super) fn drain(&mut self, into: &mut Batch) {
         self.seen.drain(..).for_each(|one| into.push(&one));
-        losses.add(LossReason::RingFull, std::mem::take(&mut self.lost));
     }
 
     fn serve(&mut self, number: u32, expiry: Nanos, expire: Nanos, latency: Nanos) {
-        if let Some(before) = self.served {
-            self.fill(before, number, expiry);
-        }
-        self.served = Some((number, expiry, expiry + latency));
+        self.fill(number, expiry);
+        self.served = Some((number, expiry + latency));
+        self.next = Some(expiry + self.period);
         let mut steps = [None; STAGES.len()];
         steps[Stage::Expire.index()] = Some(expire.min(latency));
         steps[Stage::Kthread.index()] = Some(latency.saturating_sub(expire));
-        self.push(expiry, false, steps);
+        self.push(expiry, false, false, steps);
     }
 
-    /// The expiries between two that were served: lost where the numbers have
-    /// a gap; where they have none, missed because the thread was late.
-    fn fill(&mut self, before: (u32, Nanos, Nanos), number: u32, expiry: Nanos) {
-        let (number_before, expiry_before, ran) = before;
-        let apart = expiry.saturating_sub(expiry_before).ns();
-        let periods = (apart + self.period.ns() / 2) / self.period.ns().max(1);
+    /// The expiries before `expiry`, whose number is `number`: lost where the
+    /// numbers have a gap; where they have none, missed because the thread was
+    /// late.
+    fn fill(&mut self, number: u32, expiry: Nanos) {
+        let (Some((number_before, ran)), Some(next)) = (self.served, self.next) else {
+            return;
+        };
+        let period = self.period.ns().max(1);
+        let between = (expiry.saturating_sub(next).ns() + period / 2) / period;
         let lost = u64::from(number.wrapping_sub(number_before)).saturating_sub(1);
-        let between = periods.saturating_sub(1);
         let missed = between.saturating_sub(lost);
-        let mut unexplained = 0;
-        for index in 1..=missed {
-            let planned = expiry_before + self.period * index;
+        for index in 0..between {
+            let planned = next + self.period * index;
             // The thread skips what has passed when it goes to sleep, which
             // is not long after it ran. What had not passed when it ran has
             // no known latency.
-            if let Some(late) = Nanos::between(planned, ran) {
-                let mut steps = [None; STAGES.len()];
-                steps[Stage::Kthread.index()] = Some(late);
-                self.push(planned, true, steps);
-            } else {
-                unexplained += 1;
+            match Nanos::between(planned, ran) {
+                Some(late) if index < missed => {
+                    self.push(planned, true, false, only_thread(late));
+                }
+                _ => self.lose(planned),
             }
         }
-        if expiry_before >= self.begin && expiry < self.until {
-            self.lost += lost + unexplained;
-            self.next_seq += lost + unexplained;
+        self.next = Some(expiry);
+    }
+
+    fn is_recorded(&self, expiry: Nanos) -> bool {
+        (self.begin..self.until).contains(&expiry)
+    }
+
+    fn lose(&mut self, expiry: Nanos) {
+        if self.is_recorded(expiry) {
+            self.account.lose(LossReason::RingFull);
+            self.next_seq += 1;
         }
     }
 
-    fn push(&mut self, expiry: Nanos, missed: bool, steps: [Option<Nanos>; STAGES.len()]) {
-        if expiry < self.begin || expiry >= self.until {
+    fn push(
+        &mut self,
+        expiry: Nanos,
+        missed: bool,
+        censored: bool,
+        steps: [Option<Nanos>; STAGES.len()],
+    ) {
+        if !self.is_recorded(expiry) {
             return;
         }
         self.seen.push(Activation {
@@ -175,11 +236,17 @@ impl Series {
             seq: self.next_seq,
             expiry,
             missed,
-            censored: false,
+            censored,
             steps,
         });
         self.next_seq += 1;
     }
+}
+
+fn only_thread(late: Nanos) -> [Option<Nanos>; STAGES.len()] {
+    let mut steps = [None; STAGES.len()];
+    steps[Stage::Kthread.index()] = Some(late);
+    steps
 }
 
 #[cfg(test)]
@@ -194,10 +261,9 @@ mod tests {
         \tfield:u64 timer_latency;\toffset:16;\tsize:8;\tsigned:0;\n";
 
     fn series() -> Series {
-        Series {
-            begin: Nanos::ZERO,
-            ..Series::new(Nanos::from_ms(1))
-        }
+        let mut series = Series::new(Nanos::from_ms(1));
+        series.begin(Nanos::ZERO);
+        series
     }
 
     /// Both records of the activation `number` that expires at `ms`.
@@ -215,9 +281,9 @@ mod tests {
     }
 
     fn drained(mut series: Series) -> (Vec<Activation>, u64) {
-        let (mut batch, mut losses) = (Batch::default(), Losses::default());
-        series.drain(&mut batch, &mut losses);
-        (batch.iter().collect(), losses.ring_full)
+        let mut batch = Batch::default();
+        series.drain(&mut batch);
+        (batch.iter().collect(), series.account().lost)
     }
 
     #[test]
@@ -294,12 +360,45 @@ mod tests {
     #[test]
     fn what_expires_before_the_beginning_has_no_number() {
         let mut series = series();
-        series.begin = Nanos::from_ms(11);
+        series.begin(Nanos::from_ms(11));
 
         serve(&mut series, 1, 10, 5, 34);
         serve(&mut series, 2, 11, 5, 34);
 
         let (seen, _) = drained(series);
         assert_eq!((seen.len(), seen[0].seq), (1, 0));
+    }
+
+    #[test]
+    fn what_the_thread_has_not_come_to_is_missed_and_waited_at_least_that_long() {
+        let mut series = series();
+        serve(&mut series, 1, 10, 5, 34);
+        let expired = Sample {
+            number: 2,
+            context: IN_CALLBACK,
+            latency: Nanos::from_us(5),
+        };
+        series.add(Nanos::from_us(11_005), expired);
+        series.until = Nanos::from_ms(20);
+
+        series.close(Nanos::from_ms(100));
+
+        assert_eq!(series.account().planned, Some(10));
+        let (seen, lost) = drained(series);
+        assert_eq!((seen.len(), lost), (10, 0));
+        assert!(seen[1..].iter().all(|one| one.missed && one.censored));
+        assert_eq!(seen[1].latency(), Nanos::from_ms(89));
+    }
+
+    #[test]
+    fn a_thread_of_which_nothing_was_seen_has_lost_its_plan() {
+        let mut series = series();
+        series.until = Nanos::from_ms(20);
+
+        series.close(Nanos::from_ms(100));
+
+        let account = series.account();
+        assert_eq!((account.planned, account.lost), (Some(20), 20));
+        assert_eq!(account.losses.unserved, 20);
     }
 }
