@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{LINE, laggard, record, script, stall};
+use scripted::{LINE, laggard, often, record, script, stall};
 
 /// A task of 1 ms in 50 ms, its slack shorter than every tenth stall.
 const TIGHT: &str =
@@ -127,13 +127,7 @@ fn what_a_short_recording_cannot_tell_is_not_said_to_be_met() {
 
 #[test]
 fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
-    let late = LINE.trim().replace(
-        "steps = [",
-        &format!(
-            "steps = [{}[[\"irq\", 4000000], [\"user\", 4851]], ",
-            "[[\"irq\", 14000], [\"user\", 4851]], ".repeat(199)
-        ),
-    );
+    let late = often(200);
     for (name, line, stalls) in [
         ("often", late.as_str(), String::new()),
         ("once", LINE, stall(3_000_500_000, 4_000_000)),

@@ -16,6 +16,16 @@ route = "direct"
 steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
 "#;
 
+/// [`LINE`], of which one activation in `of` is late by 4 ms more.
+pub(crate) fn often(of: usize) -> String {
+    let rest = r#"["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
+    let early = format!("[[\"irq\", 14000], {rest}, ").repeat(of - 1);
+    format!(
+        "[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
+         steps = [{early}[[\"irq\", 4014000], {rest}]\n"
+    )
+}
+
 pub(crate) fn laggard() -> Command {
     Command::cargo_bin("laggard").unwrap()
 }

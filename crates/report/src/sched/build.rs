@@ -87,6 +87,8 @@ pub(super) struct Way<'a> {
     pub(super) groups: Vec<&'a Group>,
     /// The largest latency that is release jitter; those above are blackouts.
     ordinary: f64,
+    /// The median latency: release jitter at least.
+    median: f64,
     least: Envelope,
     most: Envelope,
     /// As `most`, at the permitted rate.
@@ -181,6 +183,7 @@ impl<'a> Way<'a> {
             least: Envelope::new(&inner, windows)?,
             most: Envelope::new(&outer, windows)?,
             ordinary: ns(ordinary),
+            median: ns(median),
             longest,
             unseen,
             not_kept: floor.filter(|&floor| floor > median + part),
@@ -191,20 +194,20 @@ impl<'a> Way<'a> {
     }
 
     /// The worst response of a task, and the end of the window that has it:
-    /// with the blackouts of `envelope`, and one of `more`.
+    /// released `jitter` late, with the blackouts of `envelope`, and one of `more`.
     fn response(
         &self,
         plain: &[Task],
         index: usize,
         envelope: &Envelope,
-        more: f64,
+        (jitter, more): (f64, f64),
     ) -> Result<(f64, f64), InputError> {
         let at = |window: f64| envelope.at(window) + more.min(window);
         let supply = Supply {
             envelope: Some(&at),
             ..Supply::default()
         };
-        let found = response_time(&released_late(plain, self.ordinary), index, supply)?;
+        let found = response_time(&released_late(plain, jitter), index, supply)?;
         #[allow(clippy::cast_precision_loss)]
         let before = found.job as f64 * plain[index].period;
         Ok((found.time, found.time + before))
@@ -308,9 +311,10 @@ fn verdict(
         })
         .collect();
     let by_jitter = response_time(&jittered, index, Supply::default())?.time;
-    let (least, _) = way.response(plain, index, &way.least, 0.0)?;
-    let (mut most, _) = way.response(plain, index, &way.most, way.unseen)?;
-    let (mut rated, until) = way.response(plain, index, &way.rated.envelope, way.unseen)?;
+    let (least, _) = way.response(plain, index, &way.least, (way.median, 0.0))?;
+    let at_most = (way.ordinary, way.unseen);
+    let (mut most, _) = way.response(plain, index, &way.most, at_most)?;
+    let (mut rated, until) = way.response(plain, index, &way.rated.envelope, at_most)?;
     if way.not_kept.is_some() {
         (most, rated) = (f64::INFINITY, f64::INFINITY);
     }
