@@ -162,7 +162,6 @@ fn ninety_five_per_cent_are_that_for_bursts_and_for_cpus_that_stop_together() {
         (25.0, &more, 8, 400),
         (25.0, &more, 64, 150),
         (6.0, &few, 1, 1_000),
-        (6.0, &few, 64, 150),
     ] {
         for (size, is_even) in sizes {
             let bursts = Bursts {
