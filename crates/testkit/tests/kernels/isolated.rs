@@ -9,8 +9,8 @@ use crate::hosts::{DEADLINE, fetch, laggard, manifest_of, run, served};
 /// The second recording is of timers that stay.
 const COMMAND: &str = "\
     record() { \
-        laggard record -q --cpus 1 --services softirq,fifo:90,other --period 5ms --episodes off \
-            --duration 5s -o /result/$1 || [ $? = 3 ] || exit 1; \
+        laggard record -q --cpus 1 --services softirq,fifo:90,other --period 20ms --episodes off \
+            --duration 6s -o /result/$1 || [ $? = 3 ] || exit 1; \
     }; \
     record moved; sysctl -w kernel.timer_migration=0; record kept";
 
