@@ -27,7 +27,7 @@ test("a leading cause is among the things to do", { skip }, async (t) => {
   const todo = await page.locator("#verdict .advice").first().innerText();
   const { why } = dataOf(file).charts[0].causes;
 
-  assert.match(todo, /Preemption disabled: .*the largest part of .* episodes/);
+  assert.match(todo, /Preemption disabled: .*the largest part of .* episodes?/);
   assert.equal(why.causes[0].class, "preemption_off");
   assert.match(todo, /Use a kernel that can be preempted there/);
 });
