@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CpuList, Line, Losses, Nanos, OwnCost, Service, Stage,
+    Account, Backend, Batch, Caveat, CpuList, Line, LineId, Losses, Nanos, OwnCost, Service, Stage,
+    Tid,
 };
 
 /// What a probe is asked to measure.
@@ -119,6 +120,12 @@ pub trait Probe {
 
     /// The lines that are measured; an activation's `line` is an index here.
     fn lines(&self) -> &[Line];
+
+    /// The thread that is the service of `line`; `None`: it has none of its own
+    /// (`softirq`, `worker`), or it is not known.
+    fn thread_of(&self, _line: LineId) -> Option<Tid> {
+        None
+    }
 
     /// Reasons to doubt that showed while preparing or measuring.
     fn caveats(&self) -> Vec<Caveat>;

@@ -299,6 +299,7 @@ mod tests {
                 at_ns: Nanos::ZERO,
                 tid: Tid(process),
                 process,
+                priority: None,
                 kernel: Vec::new(),
                 user: vec![at, nowhere],
             }],

@@ -135,6 +135,10 @@ pub struct StackSample {
     pub tid: Tid,
     /// Of which process; user addresses are this process's.
     pub process: u32,
+    /// The thread's priority just then, as [`Happening::Switch`] has it: it can
+    /// change while a thread runs. `None`: recorded by an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i16>,
     /// Kernel call chain, innermost first; empty: user code ran.
     pub kernel: Vec<Address>,
     /// User call chain, innermost first.
@@ -237,12 +241,21 @@ pub struct Episode {
     pub stages: BTreeMap<Stage, Nanos>,
     /// The latency from which on the line was late.
     pub threshold_ns: Nanos,
+    /// Whether the service had still not run when measuring ended; see
+    /// [`Activation::censored`]. Nothing that ran at the end is the service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub censored: bool,
+    /// The thread that is the line's service. `None`: it has none of its own,
+    /// or an earlier version recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Tid>,
     /// What went on meanwhile.
     pub evidence: Evidence,
 }
 
 impl Episode {
-    /// A late activation; the evidence is added when it has been copied.
+    /// A late activation; its thread and the evidence are added by who knows
+    /// them.
     pub fn new(number: u64, cpu: Cpu, activation: &Activation, threshold: Nanos) -> Self {
         Self {
             number,
@@ -255,6 +268,8 @@ impl Episode {
                 .filter_map(|stage| Some((stage, activation.until(stage)?)))
                 .collect(),
             threshold_ns: threshold,
+            censored: activation.censored,
+            thread: None,
             evidence: Evidence::default(),
         }
     }
@@ -269,7 +284,7 @@ impl Episode {
         Some(self.expiry_ns + *self.stages.get(&stage)?)
     }
 
-    /// When the service ran, `CLOCK_MONOTONIC`.
+    /// When the service ran, or measuring ended, `CLOCK_MONOTONIC`.
     pub fn end(&self) -> Nanos {
         self.expiry_ns + self.latency()
     }

@@ -2,7 +2,7 @@
 
 use laggard_model::{
     Activity, Address, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler, Service,
-    StackSample, Stage, Vector,
+    StackSample, Stage, Tid, Vector,
 };
 
 use super::context::{Context, Slice, Thread};
@@ -25,15 +25,58 @@ const SWITCHING: Nanos = Nanos::from_us(10);
 const LEAVING_IDLE: Nanos = Nanos::from_us(100);
 /// The most urgent priority of normal threads, as the kernel counts.
 const NORMAL: i16 = 100;
+/// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
+const KTHREAD: i16 = 4;
 /// Said of a thread that runs with the priority of who waits for it.
 const BOOSTED: &str = "boosted: it holds a lock";
+
+/// A thread that waits for the CPU.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    /// `None`: it has not run, and nobody knows which it is.
+    tid: Option<Tid>,
+    /// As the kernel counts: less is more urgent.
+    priority: i16,
+}
+
+impl Waiter {
+    fn is(self, thread: &Thread) -> bool {
+        self.tid == Some(thread.tid)
+    }
+
+    /// The thread of an episode of `service`. What runs in the end is it only
+    /// if the service was reached: who waits to the end of measuring is not
+    /// the one that runs then.
+    fn of(episode: &Episode, service: Service, at_end: Option<&Context>) -> Option<Self> {
+        let priority = match service {
+            Service::Fifo(priority) => NORMAL - 1 - i16::from(priority),
+            Service::Kthread => KTHREAD,
+            Service::Other | Service::Worker => NORMAL + 20,
+            Service::Irq | Service::Softirq => return None,
+        };
+        if episode.censored {
+            let tid = episode.thread;
+            return Some(Self { tid, priority });
+        }
+        let thread = at_end?.thread.as_ref()?;
+        let tid = episode.thread.unwrap_or(thread.tid);
+        Some(Self {
+            tid: Some(tid),
+            priority: match tid == thread.tid {
+                true => thread.priority,
+                false => priority,
+            },
+        })
+    }
+}
 
 /// What is to be known of an episode to judge its slices.
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     episode: &'a Episode,
-    /// The service's thread; `None` for services without, or not seen.
-    ours: Option<Thread>,
+    /// Who waits for the CPU; `None` for services without a thread, or where
+    /// it was not seen.
+    ours: Option<Waiter>,
     /// When the timer's interrupt, or what followed, was first seen.
     interrupted: Nanos,
     /// From when on the service could have run.
@@ -52,8 +95,6 @@ impl<'a> Judge<'a> {
         at_end: Option<&Context>,
     ) -> Self {
         let first = |stages: &[Stage]| stages.iter().find_map(|&stage| episode.at(stage));
-        let has_thread =
-            service.is_thread() || matches!(service, Service::Worker | Service::Kthread);
         let interrupted = first(&[
             Stage::Irq,
             Stage::IrqElsewhere,
@@ -85,9 +126,7 @@ impl<'a> Judge<'a> {
         };
         Self {
             episode,
-            ours: at_end
-                .and_then(|context| context.thread.clone())
-                .filter(|_| has_thread),
+            ours: Waiter::of(episode, service, at_end),
             interrupted: interrupted.unwrap_or_else(|| episode.end()),
             ready: ready.unwrap_or_else(|| episode.end()),
             deferred: route == Route::Deferred || service == Service::Softirq,
@@ -149,16 +188,23 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether the thread has a real-time priority above the one that it is
-    /// seen with at another time: the kernel lends the holder of a lock the
-    /// priority of who waits for it. (That somebody made it more urgent for
-    /// good just then looks the same.)
+    /// seen with at another time, and it is that of another one: the kernel
+    /// lends the holder of a lock the priority of who waits for it. (That
+    /// somebody made it just as urgent for good just then looks the same.)
     fn is_boosted(&self, thread: &Thread) -> bool {
-        let mut events = self.episode.evidence.events.iter();
-        thread.priority < NORMAL
-            && events.any(|event| {
+        let any = |wanted: &dyn Fn(Tid, i16) -> bool| {
+            let mut events = self.episode.evidence.events.iter();
+            events.any(|event| {
                 matches!(event.what, Happening::Switch { tid, priority, .. }
-                    if tid == thread.tid && priority > thread.priority)
+                    if wanted(tid, priority))
             })
+        };
+        thread.priority < NORMAL
+            && any(&|tid, priority| tid == thread.tid && priority > thread.priority)
+            && (self
+                .ours
+                .is_some_and(|ours| ours.priority == thread.priority)
+                || any(&|tid, priority| tid != thread.tid && priority == thread.priority))
     }
 
     /// Whether the timer's interrupt is the activation's, and no other
@@ -262,7 +308,7 @@ impl<'a> Judge<'a> {
         thread: &Thread,
         next: Option<&Slice>,
     ) -> (CauseClass, Option<Address>) {
-        let Some(ours) = &self.ours else {
+        let Some(ours) = self.ours else {
             return self.judge_deferred(slice, thread);
         };
         let handler = self.handler.as_ref();
@@ -271,11 +317,14 @@ impl<'a> Judge<'a> {
             return (CauseClass::OwnPath, None);
         }
         // Whom everything waits for.
-        let ours = handler.map_or(ours, |handler| &handler.thread);
+        let ours = handler.map_or(ours, |handler| Waiter {
+            tid: Some(handler.thread.tid),
+            priority: handler.thread.priority,
+        });
         if self.is_throttled(slice, ours) {
             return (CauseClass::Throttled, None);
         }
-        if thread.tid == ours.tid {
+        if ours.is(thread) {
             let runs = self.episode.at(Stage::Running);
             return match runs.is_some_and(|runs| slice.from >= runs) {
                 true => (CauseClass::ReturnToUser, None),
@@ -299,9 +348,7 @@ impl<'a> Judge<'a> {
         // Whoever runs user code, or is followed by another that is less
         // urgent, did not keep the scheduler from choosing: it would not.
         let passed_over = follower.is_some_and(|follower| {
-            follower.tid != thread.tid
-                && follower.tid != ours.tid
-                && follower.priority > ours.priority
+            follower.tid != thread.tid && !ours.is(follower) && follower.priority > ours.priority
         });
         match self.sample_in(slice) {
             Some((_, true)) => (CauseClass::Throttled, None),
@@ -315,21 +362,23 @@ impl<'a> Judge<'a> {
 
     /// Whether the service's thread, which is not the one that runs, was
     /// stopped with its control group and has not come back.
-    fn is_throttled(&self, slice: &Slice, ours: &Thread) -> bool {
+    fn is_throttled(&self, slice: &Slice, ours: Waiter) -> bool {
+        let Some(tid) = ours.tid else {
+            return false;
+        };
         let runs = slice.context.thread.as_ref();
-        runs.is_some_and(|thread| thread.tid != ours.tid)
+        runs.is_some_and(|thread| thread.tid != tid)
             && self.episode.evidence.throttles.iter().any(|throttle| {
-                throttle.tid == ours.tid
+                throttle.tid == tid
                     && throttle.at_ns <= slice.from
-                    && !self.came_back(ours, throttle.at_ns, slice.from)
+                    && !self.came_back(tid, throttle.at_ns, slice.from)
             })
     }
 
     /// Whether `thread` was switched in after `from` and up to `to`.
-    fn came_back(&self, thread: &Thread, from: Nanos, to: Nanos) -> bool {
+    fn came_back(&self, wanted: Tid, from: Nanos, to: Nanos) -> bool {
         self.episode.evidence.events.iter().any(|event| {
-            let is_thread =
-                matches!(&event.what, Happening::Switch { tid, .. } if *tid == thread.tid);
+            let is_thread = matches!(&event.what, Happening::Switch { tid, .. } if *tid == wanted);
             is_thread && event.at_ns > from && event.at_ns <= to
         })
     }

@@ -165,18 +165,44 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
     cuts.push(to);
     cuts.sort_unstable();
     cuts.dedup();
+    let switches: Vec<Nanos> = evidence
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, Happening::Switch { .. }))
+        .map(|event| event.at_ns)
+        .collect();
     let mut slices = Vec::new();
     let mut begin = from;
     for cut in cuts {
         while let Some(event) = events.next_if(|event| event.at_ns <= begin) {
             follower.follow(event);
         }
+        let mut context = follower.context();
+        if let Some(thread) = &mut context.thread {
+            let next = switches.partition_point(|&at| at <= begin);
+            let until = switches.get(next).copied().unwrap_or(to);
+            thread.priority =
+                priority_from(evidence, thread.tid, begin, until).unwrap_or(thread.priority);
+        }
         slices.push(Slice {
             from: begin,
             to: cut,
-            context: follower.context(),
+            context,
         });
         begin = cut;
     }
     slices
+}
+
+/// The priority that a sample of `tid` shows from `from` to `until`, the first
+/// one if several. A thread can be made more or less urgent while it runs, and
+/// a switch tells only what it came with.
+fn priority_from(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
+    let samples = &evidence.samples;
+    let first = samples.partition_point(|sample| sample.at_ns < from);
+    samples[first..]
+        .iter()
+        .take_while(|sample| sample.at_ns < until)
+        .find(|sample| sample.tid == tid)?
+        .priority
 }

@@ -13,7 +13,8 @@ use anyhow::Context as _;
 use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
 use laggard_measure::{Probe, SymbolBook};
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, Nanos, ProgramCost,
+    Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos,
+    ProgramCost, Tid,
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Threshold, WriteError};
 
@@ -31,6 +32,8 @@ pub(super) struct EpisodeWatch {
     flight: FlightRecorder,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
+    /// The thread that is each line's service, where it has one of its own.
+    threads: Vec<Option<Tid>>,
     kept: Option<Kept>,
 }
 
@@ -99,6 +102,10 @@ impl EpisodeWatch {
         let watch = Self {
             flight,
             selector: EpisodeSelector::new(cpus.len(), threshold, args.max_episodes_per_minute),
+            threads: (0..)
+                .take(cpus.len())
+                .map(|line| probe.thread_of(LineId(line)))
+                .collect(),
             cpus,
             kept: None,
         };
@@ -138,6 +145,7 @@ impl EpisodeWatch {
             let cpu = self.cpus[usize::from(one.activation.line.0)];
             let next = self.kept.as_ref().map_or(0, |_| number + 1);
             let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
+            episode.thread = self.threads[usize::from(one.activation.line.0)];
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
             if let Some(kept) = &mut self.kept {

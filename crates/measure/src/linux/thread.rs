@@ -80,6 +80,8 @@ pub(crate) struct MeasuringThread {
     pub(crate) tid: Tid,
     /// The CPU and place of its line.
     pub(crate) line: (Cpu, usize),
+    /// Whether it is that line's service itself.
+    pub(crate) is_service: bool,
     start: Sender<Option<(Timeline, Turn)>>,
     handle: JoinHandle<()>,
 }
@@ -95,6 +97,7 @@ impl MeasuringThread {
     ) -> io::Result<Self> {
         let (start, started) = channel();
         let (ready, is_ready) = channel();
+        let is_service = waking.serves() == Some(true);
         let handle = std::thread::Builder::new()
             .name(name(cpu, service, &waking))
             .stack_size(policy::STACK_BYTES)
@@ -105,6 +108,7 @@ impl MeasuringThread {
         Ok(Self {
             tid,
             line: (cpu, line),
+            is_service,
             start,
             handle,
         })

@@ -184,6 +184,7 @@ mod tests {
             at_ns: Nanos::ZERO,
             tid: Tid(1),
             process: 1,
+            priority: None,
             kernel: vec![Address(1), Address(2), Address(3)],
             user: vec![Address(77), Address(78)],
         };

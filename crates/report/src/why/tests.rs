@@ -43,6 +43,7 @@ pub(super) fn episode(number: u64) -> Episode {
         at_ns: at(us),
         tid: Tid(95),
         process: 95,
+        priority: None,
         kernel: Vec::new(),
         user: vec![Address(16)],
     };
@@ -61,6 +62,8 @@ pub(super) fn episode(number: u64) -> Episode {
         expiry_ns: expiry,
         stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
         threshold_ns: Nanos::from_us(50),
+        censored: false,
+        thread: None,
         evidence: Evidence {
             from_ns: at(0),
             to_ns: at(4_000),

@@ -54,7 +54,7 @@ pub(super) fn sentences(
 }
 
 /// Lines that were still waiting when measuring ended: how late they were in
-/// the end is in no episode.
+/// the end is not known.
 pub(super) fn still_waiting(manifest: &Manifest, service: Option<Service>) -> Vec<String> {
     let lines = manifest.lines.iter().zip(&manifest.counts);
     let mut waiting: Vec<(Line, u64)> = lines
@@ -78,7 +78,7 @@ pub(super) fn still_waiting(manifest: &Manifest, service: Option<Service>) -> Ve
         more => format!("; {more} other lines were still waiting, too"),
     };
     vec![format!(
-        "{} {how}: what it waited for is in no episode{others}.",
+        "{} {how}: how late it was in the end is not known{others}.",
         place(line)
     )]
 }

@@ -37,6 +37,8 @@ impl Scene {
                     .map(|&(stage, at)| (stage, Nanos::from_us(at)))
                     .collect(),
                 threshold_ns: Nanos::from_us(50),
+                censored: false,
+                thread: None,
                 evidence: Evidence {
                     from_ns: us(-1_000),
                     to_ns: us(100_000),
@@ -80,6 +82,7 @@ impl Scene {
             at_ns: us(at),
             tid: Tid(tid),
             process: tid,
+            priority: None,
             kernel: kernel.iter().copied().map(Address).collect(),
             user: vec![Address(1)],
         });

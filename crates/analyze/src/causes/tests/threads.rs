@@ -228,3 +228,88 @@ fn a_thread_in_page_faults_is_named_with_them() {
     assert_eq!(named(5).culprit.activity, Some(Activity::PageFault));
     assert_eq!(named(6).culprit.activity, None);
 }
+
+/// A timer's interrupt on time, and a thread that still waits `by` us later,
+/// when measuring ends.
+fn starved(by: u64) -> Scene {
+    let mut scene = Scene::new(&[(Stage::User, by)]).during(10, 15, TIMER);
+    scene.episode.censored = true;
+    scene
+}
+
+#[test]
+fn who_runs_as_measuring_ends_is_not_the_thread_that_still_waits() {
+    for thread in [None, Some(Tid(OURS))] {
+        let mut scene = starved(800_000).switch(-500, 95, "hogger", 2);
+        scene.episode.evidence.events.rotate_right(1);
+        scene.episode.thread = thread;
+
+        assert_eq!(
+            scene.main_causes(),
+            [(CauseClass::HigherPriority, named("hogger"), 799_985)]
+        );
+    }
+}
+
+#[test]
+fn a_thread_of_ours_that_waits_is_known_though_another_one_runs_as_measuring_ends() {
+    let mut scene = starved(3_000)
+        .switch(1_000, OURS, "lag/1/fifo:90", 9)
+        .switch(1_500, 95, "hogger", 2);
+    scene.episode.thread = Some(Tid(OURS));
+    scene.episode.evidence.events.insert(
+        0,
+        FlightEvent {
+            at_ns: us(-500),
+            what: Happening::Switch {
+                tid: Tid(95),
+                name: "hogger".into(),
+                priority: 2,
+                preempted: true,
+            },
+        },
+    );
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::HigherPriority, named("hogger"), 2_485),
+            (CauseClass::ContextSwitch, None, 500)
+        ]
+    );
+}
+
+#[test]
+fn a_thread_that_becomes_more_urgent_while_it_runs_has_the_priority_of_its_samples() {
+    let mut scene = late_thread(3_000)
+        .switch(-500, 95, "hogger", 120)
+        .during(10, 15, TIMER)
+        .sample(1_000, 95, &[])
+        .sample(2_000, 95, &[])
+        .ours(3_000);
+    for sample in &mut scene.episode.evidence.samples {
+        sample.priority = Some(2);
+    }
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    let first = &all.causes[0];
+    assert_eq!(first.class, CauseClass::HigherPriority);
+    assert_eq!(first.time_ns, Nanos::from_us(2_985));
+    // Nobody else has that priority, who could have lent it.
+    assert_eq!(first.culprit.because, None);
+}
+
+#[test]
+fn a_priority_that_nobody_else_has_is_no_waiters() {
+    let scene = late_thread(2_000)
+        .switch(-900, 95, "hogger", 120)
+        .switch(-500, 95, "hogger", 2)
+        .during(10, 15, TIMER)
+        .ours(2_000);
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    assert_eq!(all.causes[0].class, CauseClass::HigherPriority);
+    assert_eq!(all.causes[0].culprit.because, None);
+}

@@ -86,6 +86,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	sample->time_ns = now;
 	sample->tid = (u32)both;
 	sample->tgid = both >> 32;
+	sample->prio = bpf_get_current_task_btf()->prio;
 	if (!always_walk && !has_overdue(now)) {
 		take_innermost(ctx, sample);
 		return 0;

@@ -15,7 +15,7 @@ struct stack_sample {
 	u32 nr_user;
 	u64 kernel[STACK_FRAMES]; /* innermost first */
 	u64 user[STACK_FRAMES];
-	u64 spare;
+	s64 prio; /* as the kernel counts; it can change while a thread runs */
 };
 _Static_assert(sizeof(struct stack_sample) == 512, "no hidden padding");
 

@@ -118,6 +118,7 @@ pub(super) fn sample(words: &[u64; SAMPLE_WORDS]) -> StackSample {
         at_ns: time(words),
         tid: Tid(tid),
         process,
+        priority: i16::try_from(words[SAMPLE_WORDS - 1].cast_signed()).ok(),
         kernel: chain(SAMPLE_HEAD, nr_kernel),
         user: chain(SAMPLE_HEAD + FRAMES, nr_user),
     }

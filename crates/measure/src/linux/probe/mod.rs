@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, Losses, Nanos, OwnCost, Service,
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, OwnCost,
+    Service, Tid,
 };
 
 use super::board::BoardMaps;
@@ -380,6 +381,19 @@ impl Probe for LinuxProbe {
 
     fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    fn thread_of(&self, line: LineId) -> Option<Tid> {
+        let mut place = usize::from(line.0);
+        for plan in &self.plans {
+            if place < plan.lines.len() {
+                let wanted = (Cpu(plan.cpu), place);
+                let own = |one: &&MeasuringThread| one.is_service && one.line == wanted;
+                return self.threads.iter().find(own).map(|thread| thread.tid);
+            }
+            place -= plan.lines.len();
+        }
+        None
     }
 
     fn board(&self) -> Option<BoardMaps> {
