@@ -312,7 +312,14 @@ export interface ServiceBuffers {
   waited_ns: number | null;
   base_ns: number;
   period_ns: number;
-  /** Latencies up to this are unknown to the recordings. */
+  /** The mean time between two activations on a CPU. */
+  apart_ns: number;
+  largest_ns: number;
+  /** CPUs that measuring kept busy; 0 where that is not known. */
+  own_cpus: number;
+  /** Whether what came before a late activation was not kept. */
+  is_tail: boolean;
+  /** When latencies up to this came, the recordings do not tell. */
   floor_ns: number;
   /** Latencies up to this are not in the page. */
   cut_ns: number | null;

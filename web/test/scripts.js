@@ -43,6 +43,18 @@ route = "direct"
 steps = [${STAGES}]
 ${STALLS.map(([at, length]) => `\n[[stall]]\nat_ns = ${Math.round(at * 1e6)}\nlength_ns = ${Math.round(length * 1e6)}\n`).join("")}`;
 
+/** Every third activation is somewhat late, and some by 4 ms. */
+export const VARYING = `
+period_ns = 1000000
+dither = true
+seed = 5
+
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [${[...Array(100)].map(() => '[["irq", 8000], ["user", 1000]], [["irq", 9000], ["user", 1000]], [["irq", 30000], ["user", 1000]]').join(", ")}, [["irq", 4000000], ["user", 1000]]]
+`;
+
 /** Two tasks: one that is easily met, one that a stall of 8 ms makes miss. */
 export const TASKS = `
 service = "fifo:90"

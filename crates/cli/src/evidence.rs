@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
-use laggard_analyze::exceedance::{Collector, Stream};
+use laggard_analyze::exceedance::Collector;
 use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::KnownCauses;
@@ -12,10 +12,8 @@ use laggard_report::qos::{LoadSeen, Seen};
 use laggard_report::{Case, Trust, judge};
 
 use crate::exit::Outcome;
+use crate::floors::Floors;
 use crate::{given, samples};
-
-/// With `keep: tail`, samples are complete above about this quantile.
-const TAIL_QUANTILE: f64 = 0.9999;
 
 /// The name of a load that there was none of.
 pub(crate) const NO_LOAD: &str = "no load";
@@ -42,6 +40,8 @@ pub(crate) struct Single {
 pub(crate) struct Searched {
     /// Distributions, CPUs together.
     pub(crate) groups: Vec<Group>,
+    /// From where on the samples are complete.
+    pub(crate) floors: Floors,
     /// What was counted of each line.
     pub(crate) sums: Vec<LineSum>,
     pub(crate) late: Collector,
@@ -121,15 +121,14 @@ pub(crate) fn single(recording: &Recording, searched: Searched) -> anyhow::Resul
     let dir = recording.dir();
     let Searched {
         groups,
+        floors,
         sums,
         late,
         last,
         shortfalls,
     } = searched;
     let mut streams = late.streams(&manifest.lines);
-    if manifest.plan.keep == Keep::Tail {
-        raise_floors(&mut streams, &groups);
-    }
+    floors.raise(&mut streams);
     let start = manifest.clock.start_ns;
     let end = manifest.clock.end_ns.or(last).unwrap_or(start);
     let duration = end.saturating_sub(start);
@@ -229,29 +228,19 @@ fn search(recording: &Recording) -> Searched {
             (Fold::new(lines, Split::Whole), late)
         },
     );
+    let mut floors = Floors::default();
     if manifest.plan.keep == Keep::Tail {
-        fold = samples::stored(recording, &mut shortfalls).0;
+        let counted = samples::stored(recording, &mut shortfalls).0;
+        floors = Floors::of(&manifest.lines, &fold, &counted);
+        fold = counted;
     }
     fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
     Searched {
         groups: fold.groups(&manifest.lines, false),
+        floors,
         sums: fold.sums(),
         late,
         last: last.0,
         shortfalls,
-    }
-}
-
-/// Of the samples of a tail, those below the quantile are the largest of
-/// their minute only: a stream knows nothing there.
-fn raise_floors(streams: &mut [Stream], groups: &[Group]) {
-    for stream in streams {
-        let group = groups
-            .iter()
-            .find(|one| (one.key.service, one.key.route) == (stream.service, stream.route));
-        let complete = group.and_then(|one| one.latency.histogram().quantile(TAIL_QUANTILE));
-        let floor = stream.floor.max(complete.unwrap_or_default());
-        stream.floor = floor;
-        stream.exceedances.retain(|late| late.latency > floor);
     }
 }

@@ -8,6 +8,7 @@ mod document;
 mod evidence;
 mod exit;
 mod file;
+mod floors;
 mod forecast;
 mod given;
 mod load;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use laggard_analyze::distribution::{Course, Courses, Cut, focuses};
+use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
 use laggard_model::{Caveat, Keep, Manifest};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::Horizon;
@@ -14,6 +14,7 @@ use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust};
 use crate::args::ReportArgs;
 use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
+use crate::floors::Floors;
 use crate::{evidence, file, forecast, given, pipe, qos, samples, sched, show, usage};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
@@ -176,15 +177,22 @@ fn courses(
     let start = manifest.clock.start_ns;
     let end = manifest.clock.end_ns.or(measured.last).unwrap_or(start);
     let cut = Cut::new(start, end);
+    // What was kept is counted only where something was not.
+    let lines = if is_partly { manifest.lines.len() } else { 0 };
     let make = || {
-        (
-            Courses::new(&manifest.lines, &focuses, cut),
+        let courses = Courses::new(&manifest.lines, &focuses, cut);
+        let late = (
             evidence::collector(manifest),
-        )
+            Fold::new(lines, Split::Whole),
+        );
+        (courses, late)
     };
     let mut again = Vec::new();
-    let (mut all, late) = samples::gather(recording, samples::FEW, Wanted::all(), &mut again, make);
+    let (mut all, (late, kept)) =
+        samples::gather(recording, samples::FEW, Wanted::all(), &mut again, make);
+    let mut floors = Floors::default();
     if is_partly {
+        floors = Floors::of(&manifest.lines, &kept, &measured.fold);
         for one in recording.summaries().largest {
             all.add_largest(
                 one.line,
@@ -200,6 +208,7 @@ fn courses(
     let seen = (some && end > start).then(|| {
         let searched = Searched {
             groups,
+            floors,
             sums: measured.fold.sums(),
             late,
             last: measured.last,

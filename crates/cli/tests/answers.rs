@@ -202,26 +202,3 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
         assert!((length + 20e6..length + 27e6).contains(&most), "{most}");
     }
 }
-
-#[test]
-fn a_tail_recording_says_what_it_does_not_know() {
-    let dir = TempDir::new().unwrap();
-    record(
-        &dir.path().join("r.laggard"),
-        &script(1_000_000, &stall(20_000_500_000, 50_000_000)),
-        &["--keep=tail", "--duration=60s"],
-    )
-    .assert()
-    .success();
-
-    let found = json(&ask(&dir, "qos", &BUFFERS));
-
-    let fifo = service(&found, "fifo:90");
-    assert_eq!(fifo["samples"], 59_999);
-    let episodes = fifo["outlook"]["failures"].as_f64().unwrap();
-    let coarse = fifo["coarse"].as_str().unwrap_or_default();
-    assert!(
-        episodes == 1.0 || coarse.contains("were not kept"),
-        "{fifo}"
-    );
-}

@@ -5,7 +5,7 @@ import { lateJobs, type Blackouts, type Buffering } from "./replay";
 
 const PHASES = 16;
 /** A run of more late jobs than this counts once per so many. */
-const LONG_RUN = 100;
+export const LONG_RUN = 100;
 
 /** One CPU of one recording, and what hinders jobs there. */
 export interface Seen {

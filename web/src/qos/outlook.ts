@@ -5,13 +5,16 @@ import type { ServiceBuffers } from "../data";
 import { time } from "../format";
 import { clusteredInterval, dispersion } from "./clusters";
 import { failures as failuresOf, type Seen } from "./failures";
+import { failureBounds, laterThan } from "./sampled";
 import { blackouts, slack, tolerance, type Bounds, type Buffering } from "./replay";
 
 const HOUR = 3.6e12;
 /** Failures of this dispersion or less count as independent. */
 const INDEPENDENT = 1.5;
-/** Latencies below this part of the slack are ordinary: no blackout. */
+/** Latencies that exceed the ordinary one by less than this part of the slack show no blackout. */
 const ORDINARY_PART = 10;
+/** With fewer activations within the slack, stalls come unseen between two that decide by themselves. */
+const LEAST_PART = 2;
 /** A probe finer than this part of the slack bounds failures well. */
 const FINE_PART = 20;
 /** -ln 0.05. */
@@ -25,9 +28,10 @@ const MOST_JOBS = 3e6;
 
 export interface Figures {
   exposure: number;
-  failures: number;
-  /** Independent clusters that these came in. */
-  clusters: number;
+  /** Null where only the interval is known. */
+  failures: number | null;
+  /** Independent clusters that these came in; null where they are. */
+  clusters: number | null;
   /** Null below one failure. */
   mttf: number | null;
   low: number;
@@ -47,7 +51,18 @@ function figures(service: ServiceBuffers, buffering: Buffering): Figures {
     const seen = observed.map(({ all, ...one }): Seen => ({ ...one, blackouts: all[kind] }));
     return failuresOf(seen, buffering, service.base_ns);
   };
-  const [inner, middle, outer] = [list("inner"), list("middle"), list("outer")];
+  const share = shareAbove(service.buckets, slack(buffering));
+  const paper = tolerance(buffering) / share;
+  const none = { exposure, failures: null, clusters: null, mttf: null, latePerHour: (HOUR / buffering.period) * share, paper };
+  const limit = coarse(service, buffering);
+  const inner = list("inner");
+  if (limit === "floor" || limit === "between") {
+    const ordinary = service.base_ns + least;
+    const isBetween = slack(buffering) < LEAST_PART * service.apart_ns;
+    const { low, high } = failureBounds(service, buffering, { inner, exposure, ordinary, isBetween });
+    return { ...none, low: exposure / high, high: exposure / low, dispersion: null };
+  }
+  const [middle, outer] = [list("middle"), list("outer")];
   const limits = [inner, middle, outer].map(({ count, clusters }) => clusteredInterval(count, clusters));
   const unseen = (clusteredInterval(0, null).high * exposure) / middle.span;
   // Longer blackouts can join two failures to one.
@@ -55,24 +70,25 @@ function figures(service: ServiceBuffers, buffering: Buffering): Figures {
   const low = isSure ? Math.min(...limits.map(({ low }) => low)) : 0;
   const high = Math.max(unseen, ...limits.map(({ high }) => high));
   const index = middle.clusters && dispersion(middle.clusters, middle.count);
+  const known = { low: exposure / high, high: exposure / low, dispersion: index !== null && index > INDEPENDENT ? index : null };
+  if (limit === "tail") return { ...none, ...known };
   return {
     exposure,
     failures: middle.count,
     clusters: middle.clusters?.count ?? 0,
     mttf: middle.count >= 1 ? exposure / middle.count : null,
-    low: exposure / high,
-    high: exposure / low,
+    ...known,
     latePerHour: (middle.misses / exposure) * HOUR,
-    dispersion: index !== null && index > INDEPENDENT ? index : null,
-    paper: tolerance(buffering) / shareAbove(service.buckets, slack(buffering)),
+    paper,
   };
 }
 
-/** Makes a curve agree that more buffers never fail more often: see `analyze/qos/monotone`. */
+/** Makes a curve agree that more buffers never fail more often: see `analyze/qos/monotone` and `report/qos`. */
 function monotone(points: Point[]): void {
+  const told = points.flatMap(({ figures }) => (figures.failures === null ? [] : [{ figures, failures: figures.failures }]));
   const pools: { sum: number; size: number }[] = [];
-  for (const { figures } of points) {
-    const pool = { sum: figures.failures, size: 1 };
+  for (const { failures } of told) {
+    const pool = { sum: failures, size: 1 };
     for (let last = pools.at(-1); last && last.sum / last.size < pool.sum / pool.size; last = pools.at(-1)) {
       pool.sum += last.sum;
       pool.size += last.size;
@@ -82,9 +98,10 @@ function monotone(points: Point[]): void {
   }
   const pooled = pools.flatMap(({ sum, size }) => Array<number>(size).fill(sum / size));
   let high = 0;
-  for (const [index, { figures }] of points.entries()) {
-    figures.failures = pooled[index]!;
-    figures.mttf = figures.failures >= 1 ? figures.exposure / figures.failures : null;
+  for (const [index, { figures }] of told.entries()) {
+    const failures = pooled[index]!;
+    figures.failures = failures;
+    figures.mttf = failures >= 1 ? figures.exposure / failures : null;
     high = Math.max(high, figures.high);
     figures.high = high;
   }
@@ -95,15 +112,9 @@ function monotone(points: Point[]): void {
   }
 }
 
-/** The share of activations in buckets above the one that holds `ns`. */
+/** The share of activations later than `ns`. */
 function shareAbove(buckets: [number, number][], ns: number): number {
-  const bucket = ns <= 1 ? 0 : Math.ceil(64 * Math.log2(ns));
-  let [above, all] = [0, 0];
-  for (const [index, count] of buckets) {
-    all += count;
-    if (index > bucket) above += count;
-  }
-  return above / Math.max(all, 1);
+  return laterThan(buckets, ns) / Math.max(buckets.reduce((sum, [, count]) => sum + count, 0), 1);
 }
 
 export interface Point {
@@ -141,14 +152,15 @@ export function needed(points: Point[], goal: number): string {
   const estimate = first(({ mttf }) => mttf !== null && mttf >= goal);
   if (estimate !== undefined) return `about ${said(estimate)}, not proved`;
   if (points.length === 0) return "-";
+  if (points.at(-1)!.figures.failures === null) return "?";
   return points[0]!.figures.exposure < goal * RULE_OF_THREE ? "?" : `more than ${points.at(-1)!.buffers}`;
 }
 
 /** Why the page cannot tell, or null. `laggard qos` can, from the recording. */
 export function refusal({ cut_ns: cut, base_ns: base, streams }: ServiceBuffers, application: Buffering): string | null {
-  const ordinary = Math.floor(slack(application) / ORDINARY_PART);
+  const ordinary = base + Math.floor(slack(application) / ORDINARY_PART);
   if (cut !== null && ordinary < cut) {
-    return `the page holds latencies above ${time(cut)} only, enough for a slack of ${time(cut * ORDINARY_PART)} or more; ask \`laggard qos\``;
+    return `the page holds latencies above ${time(cut)} only, enough for a slack of ${time((cut - base) * ORDINARY_PART)} or more; ask \`laggard qos\``;
   }
   const jobs = streams.reduce((sum, stream) => sum + stream.duration_ns / application.period, 0);
   if (application.compute + base >= application.period && jobs > MOST_JOBS) {
@@ -157,9 +169,22 @@ export function refusal({ cut_ns: cut, base_ns: base, streams }: ServiceBuffers,
   return null;
 }
 
-/** Why the recordings tell little about so short a slack, or null. */
-export function coarse(service: ServiceBuffers, application: Buffering): "floor" | "period" | null {
+/**
+ * Why the recordings tell little about so short a slack, or null: `floor`,
+ * `between` and `tail` leave only an interval, `period` a wide one.
+ */
+export function coarse(service: ServiceBuffers, application: Buffering): "floor" | "between" | "tail" | "period" | null {
+  const { floor_ns: floor, base_ns: base, apart_ns: apart, is_tail: isTail } = service;
   const ns = slack(application);
-  if (service.floor_ns > Math.floor(ns / ORDINARY_PART)) return "floor";
-  return service.period_ns > Math.max(Math.floor(ns / FINE_PART), 1) ? "period" : null;
+  if (floor > base + Math.floor(ns / ORDINARY_PART)) return "floor";
+  if (ns < LEAST_PART * apart) return "between";
+  if (ns >= FINE_PART * apart) return null;
+  return isTail ? "tail" : "period";
+}
+
+/** A shorter period, which gives an estimate, and its price by the recording's own cost. */
+export function finer({ period_ns: period, apart_ns: apart, own_cpus: cost }: ServiceBuffers, application: Buffering): string {
+  const factor = slack(application) / (2 * LEAST_PART) / apart;
+  const price = cost > 0 ? `, at about ${((100 * cost) / factor).toFixed(0)} % of one CPU (${(100 * cost).toFixed(1)} % in this recording)` : "";
+  return `record with a \`--period\` of ${time(period * factor)}${price}`;
 }

@@ -42,7 +42,8 @@ function gammaBelow(a: number, x: number): number {
   return 1 - front * fraction;
 }
 
-const chiBelow = (freedom: number, x: number) => gammaBelow(freedom / 2, x / 2);
+/** The chi-squared distribution. */
+export const chiBelow = (freedom: number, x: number) => gammaBelow(freedom / 2, x / 2);
 
 /** The quantile of the chi-squared distribution, by bisection. */
 function chiQuantile(freedom: number, share: number): number {

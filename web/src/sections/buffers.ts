@@ -6,7 +6,7 @@ import type { Buffers, LoadBuffers, PageData, ServiceBuffers } from "../data";
 import { h, prose, section, select, tableElement, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { atLeast, MEAN_TIMES, meanTime, roughTime, time } from "../format";
-import { coarse, curve, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
+import { coarse, curve, finer, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
 import { slack, tolerance, type Buffering } from "../qos/replay";
 import { DASHES, palette, seriesColor } from "../theme";
 import { controls } from "./controls";
@@ -73,7 +73,7 @@ export function buffers({ buffers }: PageData): HTMLElement | null {
     ],
     reading: [
       "Each dot is a number of buffers of the chosen length. The higher, the rarer does the application run dry; the large mark is the application as it is set above.",
-      "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: less than one failure in the time that was recorded.",
+      "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: less than one failure in the time that was recorded, or no estimate.",
       "The dotted line is the papers' own rule, (n - 1) t / P(latency > slack): mostly optimistic, shown for comparison.",
       "Computed here by replaying the blackouts that were seen, as laggard qos does. Valid for the recorded load only.",
     ],
@@ -108,9 +108,16 @@ const number = (count: number) => (count === 0 ? "0" : count.toFixed(count < 10 
 /** The estimate with its interval, as `laggard qos` writes it. */
 function mttf({ mttf, low, high, clusters }: Figures): string {
   if (mttf === null) return Number.isFinite(high) ? `${roughTime(low, 2)} to ${roughTime(high, 2)}` : `> ${roughTime(low, 2)}`;
-  const digits = clusters < 10 ? 1 : clusters < 1_000 ? 2 : 3;
+  const digits = (clusters ?? 0) < 10 ? 1 : (clusters ?? 0) < 1_000 ? 2 : 3;
   const limit = (ns: number) => (Number.isFinite(ns) ? roughTime(ns, Math.max(digits, 2)) : "-");
   return `${roughTime(mttf, digits)} [${limit(low)}, ${limit(high)}]`;
+}
+
+/** Failures in what was observed, or between which numbers they lie. */
+function failuresOf(isOpen: boolean, { failures, exposure, low, high }: Figures): string {
+  if (failures !== null) return atLeast(isOpen, number(failures));
+  const least = String(Math.floor(exposure / high));
+  return isOpen ? atLeast(true, least) : `${least} to ${Math.ceil(exposure / low)}`;
 }
 
 function view(answers: Answer[], chosen: number, now: Buffering): View {
@@ -123,9 +130,10 @@ function words(picked: Answer[], now: Buffering): string {
   const each = picked.map(({ service, own }) => {
     if (typeof own === "string") return `${service.name}: no answer; the remark below says why.`;
     if (service.waited_ns !== null) return `${service.name}: it was still waiting when measuring ended; the remark below says what that means.`;
+    if (own.failures === null) return `${service.name}: no estimate can be told; on average it takes ${Number.isFinite(own.high) ? mttf(own) : `more than ${roughTime(own.low, 2)}`} to fail.`;
     return own.mttf === null
       ? `${service.name}: ${own.failures === 0 ? "nothing" : "less than one"} failed in ${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"}); on average it takes more than ${roughTime(own.low, 2)}.`
-      : `${service.name}: a failure every ${mttf(own)} on average; ${number(own.failures)} in ${number(own.clusters)} clusters.`;
+      : `${service.name}: a failure every ${mttf(own)} on average; ${number(own.failures)} in ${number(own.clusters ?? 0)} clusters.`;
   });
   return [head, ...each].join(" ");
 }
@@ -151,7 +159,7 @@ function option(picked: Answer[], now: Buffering): Option {
   }));
   const atLeast = picked.map(({ points }, nth) => ({
     type: "scatter" as const,
-    name: "more than this: less than one failure",
+    name: "more than this: less than one failure, or no estimate",
     symbol: "emptyTriangle",
     symbolSize: 9,
     color: one ? seriesColor(0) : faint,
@@ -249,8 +257,8 @@ function table(picked: Answer[]): Table {
         mttf ?? "",
         low,
         finite(high),
-        failures,
-        clusters,
+        failures ?? "",
+        clusters ?? "",
         latePerHour,
         finite(paper),
       ]),
@@ -268,10 +276,10 @@ function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering)
     return [
       service.name,
       `${meanTime(own.exposure)} (${service.cpus} CPU${service.cpus === 1 ? "" : "s"})`,
-      atLeast(isOpen, number(own.failures)),
-      atLeast(isOpen, number(own.clusters)),
+      failuresOf(isOpen, own),
+      own.clusters === null ? "-" : atLeast(isOpen, number(own.clusters)),
       said(service, own),
-      atLeast(isOpen, hourly(own.latePerHour)),
+      own.failures === null && own.latePerHour > 0 ? `about ${hourly(own.latePerHour)}` : atLeast(isOpen, hourly(own.latePerHour)),
       Number.isFinite(own.paper) ? meanTime(own.paper) : "no failure",
       ...goals,
     ];
@@ -297,8 +305,16 @@ function remarksOn(answers: Answer[], now: Buffering): string[] {
   const refused = new Map<string, string[]>();
   for (const { service, own } of answers) if (typeof own === "string") refused.set(own, [...(refused.get(own) ?? []), service.name]);
   for (const [why, of] of refused) remarks.push(`${of.join(", ")}: ${why}.`);
-  const unknown = names(({ service }) => coarse(service, now) === "floor");
-  if (unknown.length > 0) remarks.push(`${unknown.join(", ")}: the recording did not keep latencies as small as a tenth of the slack; such stalls are not in the estimate.`);
+  for (const { service } of answers) {
+    const limit = coarse(service, now);
+    if (limit === "floor") remarks.push(`${service.name}: when latencies up to ${time(service.floor_ns)} came was not kept, and with this slack they matter: only an interval can be told, and late buffers by the histogram.`);
+    if (limit === "tail") remarks.push(`${service.name}: what came before a late activation was not kept, and activations are not fine enough for this slack: only an interval can be told, and late buffers by the histogram.`);
+    if (limit === "between") {
+      remarks.push(
+        `${service.name}: activations are ${time(service.apart_ns)} apart, and what begins and ends between two can use up this slack: only an interval can be told, and late buffers by the share of activations later than the slack; ${finer(service, now)}.`,
+      );
+    }
+  }
   const wide = names(({ service }) => coarse(service, now) === "period");
   if (wide.length > 0) remarks.push(`${wide.join(", ")}: the probe's period is more than a twentieth of the slack, so the interval is wide; record with a shorter \`--period\`.`);
   if (answers.some(({ points }) => GOALS.some(([, goal]) => needed(points, goal) === "?"))) {

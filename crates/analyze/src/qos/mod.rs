@@ -16,6 +16,7 @@ mod monotone;
 mod outlook;
 mod rule;
 mod runs;
+mod sampled;
 mod series;
 mod stalls;
 
@@ -29,6 +30,7 @@ pub use late::{LateJobs, MeanReplay, late_jobs, late_over_phases};
 pub use monotone::monotone;
 pub use outlook::{Observed, Outlook, failures_of_counts, outlook};
 pub use rule::{extremal_index_of_isolated_stalls, mean_time_to_failure, paper_mean_time};
+pub use sampled::{Bounds, Sampled, failure_bounds};
 pub use series::{Carry, MissPolicy, SeriesReplay, replay_series};
 pub use stalls::{StallFailures, failures_of_isolated_stalls};
 

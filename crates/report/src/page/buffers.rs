@@ -1,13 +1,14 @@
 //! What the page needs to replay an application's buffers by itself, as
 //! `laggard qos` does: the blackouts that were seen.
 
+use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::{Exceedance, Stream};
-use laggard_model::{Nanos, Route, Service};
+use laggard_model::{Keep, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::figures::line_name;
-use crate::qos::{Application, LoadSeen, Seen};
+use crate::qos::{Application, LoadSeen, Seen, apart};
 
 /// Late activations in a page, of all services and recordings together: about
 /// 20 bytes each.
@@ -57,7 +58,15 @@ pub struct ServiceBuffers {
     pub base_ns: Nanos,
     /// The longest period of the probe.
     pub period_ns: Nanos,
-    /// Latencies up to this are unknown to the recordings.
+    /// The mean time between two activations on a CPU, ns.
+    pub apart_ns: f64,
+    /// The largest latency.
+    pub largest_ns: Nanos,
+    /// CPUs that measuring kept busy; 0 where that is not known.
+    pub own_cpus: f64,
+    /// Whether what came before a late activation was not kept.
+    pub is_tail: bool,
+    /// When latencies up to this came, the recordings do not tell.
     pub floor_ns: Nanos,
     /// Latencies up to this were left out of the page; absent where nothing
     /// was, beyond what the recordings lack.
@@ -140,6 +149,8 @@ fn of_service(seen: &LoadSeen, (service, route): (Service, Route), most: usize) 
     };
     let mut histogram = laggard_model::Histogram::default();
     groups().for_each(|group| histogram.merge(group.latency.histogram()));
+    let all: Vec<&Group> = groups().collect();
+    let plain: Vec<(&Seen, &Stream)> = streams.iter().map(|&(_, seen, one)| (seen, one)).collect();
     ServiceBuffers {
         service,
         route,
@@ -152,6 +163,15 @@ fn of_service(seen: &LoadSeen, (service, route): (Service, Route), most: usize) 
             .filter(|one| (one.service, one.route) == (service, route))
             .map(|one| one.at_least_ns)
             .max(),
+        apart_ns: apart(&plain, &all),
+        largest_ns: histogram.max().unwrap_or_default(),
+        is_tail: streams
+            .iter()
+            .any(|(_, seen, _)| seen.plan.keep == Keep::Tail),
+        own_cpus: streams
+            .iter()
+            .map(|(_, seen, _)| seen.own_cpus)
+            .fold(0.0, f64::max),
         base_ns: groups()
             .filter_map(|group| group.ordinary())
             .max()

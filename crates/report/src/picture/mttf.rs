@@ -135,7 +135,7 @@ fn words(report: &QosReport) -> (String, String, Vec<String>) {
         ));
     }
     captions.push(
-        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: less than one failure while recorded; the mean time is at least that.".into(),
+        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: less than one failure while recorded, or no estimate; the mean time is at least that.".into(),
     );
     (title, subtitle, captions)
 }
@@ -176,6 +176,9 @@ fn draw_curve<B: DrawingBackend>(
         };
         let low = at(figures.mttf_low_ns);
         let Some(mttf) = figures.mttf_ns else {
+            if let Some(high) = figures.mttf_high_ns {
+                canvas.line(&[low, at(high)], colour, 1.0)?;
+            }
             canvas.dot(low, 4.0, colour, false)?;
             continue;
         };

@@ -5,9 +5,11 @@ use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_analyze::{InputError, distribution::Group};
 use laggard_model::{Cpu, Nanos, Plan, Route, Service};
 
+use super::told::Told;
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
-use crate::duration::{Unit, count, span};
+use crate::duration::count;
 use crate::figures::Waiting;
+use crate::finer::two_digits;
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
@@ -25,10 +27,9 @@ const GOALS: [(&str, f64); 3] = [
 ];
 /// -ln 0.05: so many times a goal must be recorded without a miss to show it.
 const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
-/// Latencies below this part of the slack are ordinary: no blackout.
-const ORDINARY_PART: u64 = 10;
-/// A probe finer than this part of the slack bounds failures well (METHODS 1.4).
-const FINE_PART: u64 = 20;
+/// Latencies that exceed the ordinary one by less than this part of the slack
+/// show no blackout.
+pub(super) const ORDINARY_PART: u64 = 10;
 
 /// What one recording saw.
 #[derive(Clone, Debug)]
@@ -131,22 +132,23 @@ fn of_service(
     let waited = way.waited();
     way.check_effort(application, service)?;
     let tried = tried(application.buffers);
-    let mut outlooks = tried
+    let mut found = tried
         .iter()
-        .map(|&buffers| way.outlook(application, buffers))
+        .map(|&buffers| way.found(application, buffers))
         .collect::<Result<Vec<_>, InputError>>()?;
-    qos::monotone(&mut outlooks);
-    let curve = tried
+    pool(&mut found);
+    let mut curve = tried
         .into_iter()
-        .zip(&outlooks)
-        .map(|(buffers, outlook)| {
+        .zip(&found)
+        .map(|(buffers, found)| {
             Ok(CurvePoint {
                 buffers,
                 total_ns: application.buffer_ns * buffers.into(),
-                figures: way.figures(application, buffers, outlook)?,
+                figures: way.figures(application, buffers, found)?,
             })
         })
         .collect::<Result<Vec<_>, InputError>>()?;
+    order(&mut curve);
     let own = curve
         .iter()
         .find(|point| point.buffers == application.buffers)
@@ -166,6 +168,43 @@ fn of_service(
         outlook: own.figures.clone(),
         curve,
     })
+}
+
+/// What is known of failures with so many buffers.
+enum Found {
+    Replayed(Told, qos::Outlook),
+    Bounded(qos::Bounds),
+}
+
+/// Estimates of more buffers agree with those of fewer, where there are any.
+fn pool(found: &mut [Found]) {
+    let is_estimate = |told: &Told| *told != Told::Loosely;
+    let mut pooled: Vec<qos::Outlook> = found
+        .iter()
+        .filter_map(|one| match one {
+            Found::Replayed(told, outlook) if is_estimate(told) => Some(*outlook),
+            _ => None,
+        })
+        .collect();
+    qos::monotone(&mut pooled);
+    let mut pooled = pooled.into_iter();
+    for one in found {
+        if let Found::Replayed(told, outlook) = one
+            && is_estimate(told)
+            && let Some(with) = pooled.next()
+        {
+            *outlook = with;
+        }
+    }
+}
+
+/// Fewer buffers are never surer than more, whichever way each is told.
+fn order(curve: &mut [CurvePoint]) {
+    let mut low = f64::INFINITY;
+    for point in curve.iter_mut().rev() {
+        low = low.min(point.figures.mttf_low_ns);
+        point.figures.mttf_low_ns = low;
+    }
 }
 
 /// The numbers of buffers of the curve, the application's own among them.
@@ -188,17 +227,22 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>
         surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
         // What had not ended says nothing of a goal, however long it was recorded.
         record_ns: (exposure < record || waited.is_some()).then_some(record),
+        is_coarse: curve
+            .last()
+            .is_some_and(|point| point.figures.failures.is_none()),
     }
 }
 
 /// One service by one route, in all recordings of a load.
 pub(crate) struct Way<'a> {
-    streams: Vec<(&'a Seen, &'a Stream)>,
-    groups: Vec<&'a Group>,
-    waiting: Vec<&'a Waiting>,
+    pub(super) streams: Vec<(&'a Seen, &'a Stream)>,
+    pub(super) groups: Vec<&'a Group>,
+    pub(super) waiting: Vec<&'a Waiting>,
     cpus: usize,
     /// The ordinary latency, which every job pays: the median.
-    base: Nanos,
+    pub(super) base: Nanos,
+    /// The mean time between two activations on a CPU, ns.
+    pub(super) apart: f64,
 }
 
 impl<'a> Way<'a> {
@@ -214,7 +258,6 @@ impl<'a> Way<'a> {
             .iter()
             .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
             .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
-            .filter(|(_, stream)| cpu.is_none_or(|cpu| cpu == stream.cpu))
             .collect();
         let groups: Vec<&Group> = seen
             .recordings
@@ -229,6 +272,12 @@ impl<'a> Way<'a> {
             .filter(|one| (one.service, one.route) == (service, route))
             .filter(|one| cpu.is_none_or(|cpu| cpu == one.cpu))
             .collect();
+        let apart = apart(&streams, &groups);
+        let is_of = |stream: &Stream| cpu.is_none_or(|cpu| cpu == stream.cpu);
+        let streams: Vec<(&Seen, &Stream)> = streams
+            .into_iter()
+            .filter(|(_, stream)| is_of(stream))
+            .collect();
         let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
@@ -239,6 +288,7 @@ impl<'a> Way<'a> {
             streams,
             groups,
             waiting,
+            apart,
         }
     }
 
@@ -248,20 +298,35 @@ impl<'a> Way<'a> {
         self.waiting.iter().map(|one| one.at_least_ns).max()
     }
 
-    fn outlook(&self, application: &Application, buffers: u32) -> Result<qos::Outlook, InputError> {
-        let observed = self.observed(slack(application, buffers));
-        qos::outlook(&observed, buffering(application, buffers)?, CONFIDENCE)
+    fn found(&self, application: &Application, buffers: u32) -> Result<Found, InputError> {
+        let slack = slack(application, buffers);
+        let (observed, told) = (self.observed(slack), self.told(slack));
+        let buffering = buffering(application, buffers)?;
+        if told.is_replayed() {
+            let found = qos::outlook(&observed, buffering, CONFIDENCE)?;
+            return Ok(Found::Replayed(told, found));
+        }
+        qos::failure_bounds(&observed, &self.sampled(slack), buffering, CONFIDENCE)
+            .map(Found::Bounded)
     }
 
     fn figures(
         &self,
         application: &Application,
         buffers: u32,
-        found: &qos::Outlook,
+        found: &Found,
     ) -> Result<Figures, InputError> {
         let share = self.share_above(slack(application, buffers));
-        let paper = qos::paper_mean_time(buffering(application, buffers)?, share)?;
-        Ok(Figures::of(found, paper))
+        let buffering = buffering(application, buffers)?;
+        let paper = qos::paper_mean_time(buffering, share)?;
+        Ok(match found {
+            Found::Replayed(Told::Loosely, found) => {
+                let late = HOUR_NS / buffering.period() * share;
+                Figures::of(found, paper).without_estimate(late)
+            }
+            Found::Replayed(_, found) => Figures::of(found, paper),
+            Found::Bounded(found) => Figures::bounded(found, paper),
+        })
     }
 
     /// Refuses buffers that are too short to be replayed. Fewest buffers have
@@ -311,51 +376,31 @@ impl<'a> Way<'a> {
     /// The share of activations that were later than `slack`.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
-        let histograms = || self.groups.iter().map(|one| one.latency.histogram());
-        let above: u64 = histograms().map(|one| one.count_above(slack)).sum();
-        let samples: u64 = histograms().map(|one| one.count()).sum();
-        above as f64 / (samples as f64).max(1.0)
+        self.later_than(slack) / self.samples().max(1.0)
     }
 
-    /// Why the recordings tell little about so short a slack.
-    pub(crate) fn coarse(&self, slack: Nanos) -> Option<String> {
-        let floor = self.streams.iter().map(|(_, stream)| stream.floor).max()?;
-        if floor.ns() > slack.ns() / ORDINARY_PART {
-            return Some(format!(
-                "latencies up to {} were not kept (`--keep tail`, or too many to hold): such stalls are not in the estimate",
-                Unit::Auto.write_nanos(floor)
-            ));
-        }
-        let period = self
-            .streams
-            .iter()
-            .map(|(seen, _)| seen.plan.period_ns)
-            .max()?;
-        let fine = Nanos::from_ns((slack.ns() / FINE_PART).max(1));
-        (period > fine).then(|| {
-            format!(
-                "a probe every {} sees a slack of {} only coarsely: the interval is wide; record with `--period {fine}`",
-                span_or_unit(period),
-                Unit::Auto.write_nanos(slack),
-                fine = two_digits(fine)
-            )
-        })
+    /// How many activations were later than this.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn later_than(&self, limit: Nanos) -> f64 {
+        let histograms = self.groups.iter().map(|one| one.latency.histogram());
+        histograms.map(|one| one.count_above(limit)).sum::<u64>() as f64
+    }
+
+    /// Activations.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn samples(&self) -> f64 {
+        let histograms = self.groups.iter().map(|one| one.latency.histogram());
+        histograms.map(|one| one.count()).sum::<u64>() as f64
     }
 }
 
-/// `time` rounded down to two digits, so that a person can type it.
-fn two_digits(time: Nanos) -> Nanos {
-    let ns = time.ns();
-    let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
-    Nanos::from_ns(ns / unit * unit)
-}
-
-fn span_or_unit(time: Nanos) -> String {
-    if time < Nanos::from_secs(1) {
-        Unit::Auto.write_nanos(time)
-    } else {
-        span(time)
-    }
+/// The mean time between two activations on a CPU, ns.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn apart(streams: &[(&Seen, &Stream)], groups: &[&Group]) -> f64 {
+    let time = streams.iter().map(|(seen, _)| seen.duration.ns() as f64);
+    let histograms = groups.iter().map(|one| one.latency.histogram());
+    let samples = histograms.map(|one| one.count()).sum::<u64>() as f64;
+    time.sum::<f64>() / samples.max(1.0)
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -383,12 +428,5 @@ mod tests {
         assert_eq!(tried(40).last(), Some(&40));
         let many = tried(5_000);
         assert_eq!((many.len(), many.last()), (64, Some(&5_000)));
-    }
-
-    #[test]
-    fn an_advised_period_is_one_that_people_type() {
-        for (ns, text) in [(373_350, "370us"), (7, "7ns"), (1_000_000, "1ms")] {
-            assert_eq!(two_digits(Nanos::from_ns(ns)).to_string(), text);
-        }
     }
 }

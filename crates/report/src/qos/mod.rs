@@ -2,13 +2,14 @@
 
 mod build;
 mod text;
+mod told;
 
 use laggard_analyze::{Interval, qos};
 use laggard_model::{Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use build::{CONFIDENCE, Way};
+pub(crate) use build::{CONFIDENCE, Way, apart};
 pub use build::{LoadSeen, QosError, Seen, assess};
 pub use text::text;
 
@@ -90,19 +91,22 @@ pub struct Figures {
     pub exposure_ns: f64,
     /// Failures in it: runs of late buffers (a run of more than 100 counts
     /// once per 100), mean over phases; pooled with those of other numbers of
-    /// buffers where more buffers would fail more often.
-    pub failures: f64,
+    /// buffers where more buffers would fail more often. Absent where the
+    /// recordings do not tell: there the interval is all that is known.
+    pub failures: Option<f64>,
     /// Independent clusters that these came in: failures close together, or of
-    /// several CPUs at once, are one. Need not be whole.
-    pub clusters: f64,
+    /// several CPUs at once, are one. Need not be whole. Absent where `failures`
+    /// is.
+    pub clusters: Option<f64>,
     /// Mean time to failure by replay of blackouts, ns; absent below one
-    /// failure.
+    /// failure, or where `failures` is.
     pub mttf_ns: Option<f64>,
     /// The lower end of its 95 % interval, ns.
     pub mttf_low_ns: f64,
     /// The upper end; absent when there is none, or less than one failure.
     pub mttf_high_ns: Option<f64>,
-    /// Late buffers in an hour.
+    /// Late buffers in an hour; where `failures` is absent, those that start
+    /// too late, by the share of activations that were later than the slack.
     pub late_per_hour: f64,
     /// How many times more failures vary than independent ones would, where
     /// it is more than 1.5; the interval is as wide as that takes.
@@ -136,6 +140,8 @@ pub struct Needed {
     /// How long must be recorded without a miss to show it, ns, where the
     /// recordings are shorter.
     pub record_ns: Option<f64>,
+    /// Whether the recordings are too coarse to tell it, however long.
+    pub is_coarse: bool,
 }
 
 impl Figures {
@@ -143,8 +149,8 @@ impl Figures {
         let Interval { low, high } = found.mean_time_interval;
         Self {
             exposure_ns: found.exposure,
-            failures: found.failures,
-            clusters: found.clusters,
+            failures: Some(found.failures),
+            clusters: Some(found.clusters),
             mttf_ns: found.mean_time,
             mttf_low_ns: low,
             mttf_high_ns: high.is_finite().then_some(high),
@@ -152,6 +158,42 @@ impl Figures {
             dispersion: found.dispersion,
             paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
         }
+    }
+
+    /// What is known where nothing can be replayed.
+    fn bounded(found: &qos::Bounds, paper_mttf: f64) -> Self {
+        let Interval { low, high } = found.failures;
+        Self {
+            exposure_ns: found.exposure,
+            failures: None,
+            clusters: None,
+            mttf_ns: None,
+            mttf_low_ns: found.exposure / high,
+            mttf_high_ns: (low > 0.0).then(|| found.exposure / low),
+            late_per_hour: found.late / found.exposure * HOUR_NS,
+            dispersion: None,
+            paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
+        }
+    }
+
+    /// The interval alone, and late buffers in an hour by the histogram.
+    fn without_estimate(self, late_per_hour: f64) -> Self {
+        Self {
+            failures: None,
+            clusters: None,
+            mttf_ns: None,
+            late_per_hour,
+            ..self
+        }
+    }
+
+    /// Failures at least and at most.
+    pub(crate) fn interval(&self) -> (f64, f64) {
+        let least = self.mttf_high_ns;
+        (
+            least.map_or(0.0, |most| self.exposure_ns / most),
+            self.exposure_ns / self.mttf_low_ns,
+        )
     }
 }
 

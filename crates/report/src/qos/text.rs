@@ -60,10 +60,10 @@ fn of_load(load: &LoadOutlook) -> String {
         rows.add_row([
             line_name(service.service, service.route),
             format!("{} ({} CPUs)", mean_time(figures.exposure_ns), service.cpus),
-            at_least(service.waited_ns.is_some(), &number(figures.failures)),
-            at_least(service.waited_ns.is_some(), &number(figures.clusters)),
+            failures(service, figures),
+            clusters(service, figures),
             at_most(service, figures, mttf),
-            at_least(service.waited_ns.is_some(), &rate(figures.late_per_hour)),
+            late(service, figures),
             figures
                 .paper_mttf_ns
                 .map_or_else(|| "no failure".into(), mean_time),
@@ -135,10 +135,37 @@ fn number(count: f64) -> String {
     }
 }
 
+/// Failures in what was observed, or between which numbers they lie.
+fn failures(service: &ServiceOutlook, figures: &Figures) -> String {
+    let waited = service.waited_ns.is_some();
+    match (figures.failures, figures.interval()) {
+        (Some(failures), _) => at_least(waited, &number(failures)),
+        (None, (low, _)) if waited => at_least(true, &format!("{:.0}", low.floor())),
+        (None, (low, high)) => format!("{:.0} to {:.0}", low.floor(), high.ceil()),
+    }
+}
+
+fn clusters(service: &ServiceOutlook, figures: &Figures) -> String {
+    let clusters = figures.clusters.map(number);
+    clusters.map_or_else(
+        || "-".into(),
+        |clusters| at_least(service.waited_ns.is_some(), &clusters),
+    )
+}
+
+/// Late buffers in an hour; by the share of samples only where no replay is.
+fn late(service: &ServiceOutlook, figures: &Figures) -> String {
+    let late = rate(figures.late_per_hour);
+    if figures.failures.is_none() && figures.late_per_hour > 0.0 {
+        return format!("about {late}");
+    }
+    at_least(service.waited_ns.is_some(), &late)
+}
+
 /// The estimate with its interval, with as many digits as so many clusters
 /// carry: from ten the mean is known to a third.
 fn mttf(figures: &Figures) -> String {
-    let digits = match figures.clusters {
+    let digits = match figures.clusters.unwrap_or_default() {
         ..10.0 => 1,
         ..1_000.0 => 2,
         _ => 3,
@@ -168,8 +195,11 @@ fn interval(figures: &Figures) -> String {
 
 /// A point of the curve.
 fn short(service: &ServiceOutlook, figures: &Figures) -> String {
-    let failures = at_least(service.waited_ns.is_some(), &number(figures.failures));
-    format!("{}, {failures}", at_most(service, figures, interval))
+    format!(
+        "{}, {}",
+        at_most(service, figures, interval),
+        failures(service, figures)
+    )
 }
 
 fn goals(services: &[ServiceOutlook]) -> String {
@@ -209,6 +239,7 @@ fn goal_cell(goal: &Needed, most: u32) -> String {
         (Some(surely), ..) => surely.to_string(),
         (None, Some(estimate), _) => format!("about {estimate}, not proved"),
         (None, None, Some(_)) => "?".into(),
+        (None, None, None) if goal.is_coarse => "?".into(),
         (None, None, None) => format!("more than {most}"),
     }
 }

@@ -18,10 +18,12 @@ use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
 use crate::duration::mean_time;
-use crate::qos::{LoadSeen, Seen};
+use crate::qos::{LoadSeen, Seen, apart};
 
 /// Windows reach this many times beyond the longest deadline or period.
 const BEYOND: f64 = 50.0;
+/// And so many times beyond the longest blackout.
+const BEYOND_BLACKOUT: f64 = 5.0;
 /// What is ordinary takes this part of the least slack at most.
 const ORDINARY_PART: f64 = 20.0;
 
@@ -157,16 +159,16 @@ impl<'a> Way<'a> {
         }
         let lengths = inner.iter().flatten().map(|one| one.end - one.start);
         let longest = lengths.fold(0.0, f64::max);
+        let lengths = outer.iter().flatten().map(|one| one.end - one.start);
+        let shortest = tasks.iter().map(|one| one.cost);
+        let longest_task = tasks.iter().map(|one| one.period.max(one.deadline));
         let windows = (
-            tasks
-                .iter()
-                .map(|one| one.cost)
-                .fold(f64::INFINITY, f64::min),
-            tasks
-                .iter()
-                .map(|one| one.period.max(one.deadline))
-                .fold(0.0, f64::max)
-                * BEYOND,
+            shortest.fold(f64::INFINITY, f64::min),
+            lengths
+                .chain([longest])
+                .map(|length| length * BEYOND_BLACKOUT)
+                .chain(longest_task.map(|length| length * BEYOND))
+                .fold(0.0, f64::max),
         );
         let parts = parts(&groups, seen);
         let cpus: Vec<CpuBlackouts<'_>> = streams
@@ -262,15 +264,9 @@ fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
 
 /// The longest time between two activations of a stream, ns: the mean, and
 /// twice that where expiries are dithered.
-#[allow(clippy::cast_precision_loss)]
 fn unseen(streams: &[(&Seen, &Stream)], groups: &[&Group]) -> f64 {
-    let time: f64 = streams.iter().map(|(seen, _)| ns(seen.duration)).sum();
-    let samples: u64 = groups
-        .iter()
-        .map(|one| one.latency.histogram().count())
-        .sum();
     let is_dithered = streams.iter().any(|(seen, _)| seen.plan.dither);
-    time / (samples as f64).max(1.0) * if is_dithered { 2.0 } else { 1.0 }
+    apart(streams, groups) * if is_dithered { 2.0 } else { 1.0 }
 }
 
 /// The largest interrupt latency, and the sum of the largest of later stages.
