@@ -1,5 +1,6 @@
 //! Exit codes: part of the interface, so in one place.
 
+use laggard_model::printable_lines;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -61,7 +62,10 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Untrustworthy) => ExitCode::from(3),
         Ok(Outcome::Command(code)) => ExitCode::from(code),
         Err(err) => {
-            eprintln!("laggard: {}", in_words(&format!("{err:#}")));
+            eprintln!(
+                "laggard: {}",
+                printable_lines(&in_words(&format!("{err:#}")))
+            );
             let unmet = matches!(
                 err.downcast_ref(),
                 Some(

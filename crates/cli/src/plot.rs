@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use laggard_model::Service;
+use laggard_model::{Service, printable};
 use laggard_report::page::{Charts, CourseView};
 use laggard_report::picture::{Picture, Style, png, svg};
 use laggard_report::qos::{QOS_SCHEMA, QosReport, assess};
@@ -146,5 +146,5 @@ fn write(picture: Picture<'_>, style: Style, format: Format, to: &Path) -> anyho
         Format::Png => png(picture, style)?,
     };
     file::write(to, "picture", &bytes)?;
-    pipe::print(&format!("Wrote {}\n", to.display()))
+    pipe::print(&format!("Wrote {}\n", printable(&to.display().to_string())))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
-use laggard_model::{Caveat, Keep, Manifest};
+use laggard_model::{Caveat, Keep, Manifest, printable};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
@@ -55,7 +55,10 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
         let page = laggard_report::page::html(&data)?;
         file::write(file, "report", page.as_bytes())?;
-        pipe::print(&format!("Wrote {}; open it in a browser\n", file.display()))?;
+        pipe::print(&format!(
+            "Wrote {}; open it in a browser\n",
+            printable(&file.display().to_string())
+        ))?;
     }
     Ok(if is_good {
         Outcome::Ok

@@ -1,6 +1,6 @@
 //! `laggard why`: who made activations late.
 
-use laggard_model::{Caveat, Nanos, Route, Service};
+use laggard_model::{Caveat, Nanos, Route, Service, printable};
 use laggard_record::{Recording, Shortfall};
 use laggard_report::why::{self, Late, WhyReport};
 
@@ -110,7 +110,10 @@ fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.flame {
         let svg = why::flame(late, args.service)?;
         file::write(path, "flame graph", svg.as_bytes())?;
-        pipe::print(&format!("Wrote {}; open it in a browser\n", path.display()))?;
+        pipe::print(&format!(
+            "Wrote {}; open it in a browser\n",
+            printable(&path.display().to_string())
+        ))?;
     }
     if let Some(path) = &args.perfetto {
         file::write(path, "trace", &why::perfetto(late, args.service))?;

@@ -17,6 +17,7 @@ mod host;
 mod losses;
 mod manifest;
 mod nanos;
+mod printable;
 mod service;
 mod stage;
 mod symbols;
@@ -42,6 +43,7 @@ pub use manifest::{
     SegmentEntry, State,
 };
 pub use nanos::{Nanos, ParseNanosError};
+pub use printable::{Printable, printable, printable_lines};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use laggard_model::Severity;
+use laggard_model::{Severity, printable, printable_lines};
 
 use crate::advice::advice;
 use crate::duration::{Unit, count, span};
@@ -49,7 +49,7 @@ pub fn markdown(reports: &[RecordingReport]) -> String {
         text += &stages(report);
         text += &losses(report);
     }
-    text
+    printable_lines(&text).to_string()
 }
 
 fn head(report: &RecordingReport, number: &str) -> String {
@@ -215,12 +215,11 @@ fn escaped(text: &str) -> String {
 
 fn plain(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in printable(text).to_string().chars() {
         match letter {
             '&' | '<' | '>' | '|' | '*' | '_' | '~' | '[' | ']' | '\\' | '@' | '#' | '!' | '$' => {
                 let _ = write!(safe, "&#{};", u32::from(letter));
             }
-            '\n' | '\r' => safe.push(' '),
             letter => safe.push(letter),
         }
     }
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn text_of_a_recording_stays_text() {
         for (text, safe) in [
-            ("<script>|\n@all", "&#60;script&#62;&#124; &#64;all"),
+            ("<script>|\n@all", "&#60;script&#62;&#124;&#92;n&#64;all"),
             ("set `a|b`", "set <code>a&#124;b</code>"),
             ("one ` alone", "one &#96; alone"),
             ("a_b #1 [x](y)", "a&#95;b &#35;1 &#91;x&#93;(y)"),

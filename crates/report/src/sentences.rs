@@ -2,7 +2,7 @@
 //! that it is made of: ties, few samples and what is unknown have words of
 //! their own.
 
-use laggard_model::{Nanos, Route, Service};
+use laggard_model::{Nanos, Route, Service, printable};
 
 use crate::Unit;
 use crate::build::WAKEUP_TO_USER;
@@ -66,7 +66,7 @@ fn spokesman(report: &RecordingReport) -> Option<&ServiceRow> {
 
 fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
     let load = match &report.load {
-        Some(load) => format!(" under the load `{}`", load.name),
+        Some(load) => format!(" under the load `{}`", printable(&load.name)),
         None => String::new(),
     };
     let mut text = match row.minute {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{Nanos, Service};
+use laggard_model::{Nanos, Service, printable, printable_lines};
 use laggard_report::{Unit, count, line_name, named_losses, span};
 
 use super::late::{Late, LateFinder};
@@ -35,7 +35,7 @@ impl Lines {
     }
 
     fn print(&mut self, text: &str) -> anyhow::Result<()> {
-        self.is_closed |= !pipe::try_print(text)?;
+        self.is_closed |= !pipe::try_print(&printable_lines(text).to_string())?;
         Ok(())
     }
 }
@@ -92,7 +92,12 @@ fn head(state: &State) -> String {
         backend(manifest.backend)
     );
     if !host.kernel.is_empty() {
-        let _ = write!(text, "; {}, Linux {}", host.node, host.kernel);
+        let _ = write!(
+            text,
+            "; {}, Linux {}",
+            printable(&host.node),
+            printable(&host.kernel)
+        );
     }
     if !manifest.caveats.is_empty() {
         let _ = write!(

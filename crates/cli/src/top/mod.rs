@@ -11,7 +11,7 @@ mod view;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable, printable_lines};
 use laggard_report::Trust;
 
 use crate::args::TopArgs;
@@ -79,10 +79,11 @@ fn finish(
         text += &format!("NOT TRUSTWORTHY: {}\n", reasons.join("; "));
     }
     if let Some(dir) = kept {
-        let dir = dir.display();
+        let dir = dir.display().to_string();
+        let dir = printable(&dir);
         text += &format!("Recorded in {dir}; see it with `laggard show {dir}`\n");
     }
-    pipe::print(&text)?;
+    pipe::print(&printable_lines(&text).to_string())?;
     Ok(match trust {
         Trust::Good => Outcome::Ok,
         Trust::None(_) => Outcome::Untrustworthy,

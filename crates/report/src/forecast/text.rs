@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome, Periodic};
 use crate::duration::{Unit, mean_time};
@@ -17,14 +17,14 @@ pub fn text(report: &ForecastReport) -> String {
     }
     text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
              c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
-    text
+    printable_lines(&text).to_string()
 }
 
 fn of_load(load: &LoadForecast) -> String {
     let usage = load.usage;
     let mut text = format!(
         "\nLoad: {} ({} in {})\n",
-        load.load,
+        printable(&load.load),
         mean_time(load.observed_ns),
         load.recordings.join(", ")
     );

@@ -1,5 +1,6 @@
 //! Lines, boxes and letters in pixels of the size that was asked for.
 
+use laggard_model::printable;
 use plotters::backend::DrawingBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, FontTransform, IntoFont as _, RGBColor, ShapeStyle, TextStyle};
@@ -182,20 +183,24 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             .color(&colour)
             .pos(Pos::new(place, VPos::Center));
         let at = self.at(at);
-        drawn(self.backend.draw_text(text, &style, at))
+        drawn(
+            self.backend
+                .draw_text(&printable(text).to_string(), &style, at),
+        )
     }
 
     /// How wide letters are.
     pub(super) fn width_of(&self, text: &str, size: f64) -> f64 {
         let font = ("sans-serif", size * self.scale).into_font();
-        let size = font.box_size(text);
+        let size = font.box_size(&printable(text).to_string());
         size.map_or(0.0, |(width, _)| f64::from(width) / self.scale)
     }
 
     /// `text` cut to `room` pixels.
     pub(super) fn cut(&self, text: &str, size: f64, room: f64) -> String {
-        if self.width_of(text, size) <= room {
-            return text.into();
+        let text = printable(text).to_string();
+        if self.width_of(&text, size) <= room {
+            return text;
         }
         let mut kept: Vec<char> = text.chars().collect();
         while kept.pop().is_some() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
 use crate::duration::{Unit, count, mean_time, rough_time};
@@ -20,14 +20,14 @@ pub fn text(report: &QosReport) -> String {
              failures close together, or of several CPUs at once, are one, and of that many the interval is.\n\
              The paper's rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded\n\
              load only.\n";
-    text
+    printable_lines(&text).to_string()
 }
 
 fn head(application: &Application) -> String {
     let time = |time: Nanos| Unit::Auto.write_nanos(time);
     let mut text = format!(
         "{}: {} buffers of {}, {} of work each\n",
-        application.name,
+        printable(&application.name),
         application.buffers,
         time(application.buffer_ns),
         time(application.compute_ns),
@@ -43,7 +43,11 @@ fn head(application: &Application) -> String {
 }
 
 fn of_load(load: &LoadOutlook) -> String {
-    let mut text = format!("\nLoad: {} ({})\n", load.load, load.recordings.join(", "));
+    let mut text = format!(
+        "\nLoad: {} ({})\n",
+        printable(&load.load),
+        printable(&load.recordings.join(", "))
+    );
     text += &warnings(&load.notes);
     text += "\n";
     let mut rows = table(&[

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{Nanos, TaskCount};
+use laggard_model::{Nanos, TaskCount, printable, printable_lines};
 
 use super::build::mttf;
 use super::{Effect, Predicted, RehearsalReport, Summary, TaskRehearsal};
@@ -14,13 +14,13 @@ use crate::text::{table, warnings};
 pub fn text(report: &RehearsalReport) -> String {
     let mut text = format!(
         "Rehearsal of {} under {} (recorded in {})\n",
-        report.file,
+        printable(&report.file),
         if report.load == "no load" {
             "no load".into()
         } else {
-            format!("the load `{}`", report.load)
+            format!("the load `{}`", printable(&report.load))
         },
-        report.recorded_in
+        printable(&report.recorded_in)
     );
     text += &warnings(&report.notes);
     text += "\nCounted\n\n";
@@ -47,7 +47,7 @@ pub fn text(report: &RehearsalReport) -> String {
     text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
              prediction interval, for a count that varies by itself too. The paper's rule: (n - 1) t /\n\
              P(latency > slack). Worst response: by response-time analysis with the blackouts recorded.\n";
-    text
+    printable_lines(&text).to_string()
 }
 
 /// What was counted, as text.
@@ -69,7 +69,7 @@ pub fn counted(counts: &[TaskCount]) -> String {
     ]);
     for one in counts {
         rows.add_row([
-            one.task.name.clone(),
+            printable(&one.task.name).to_string(),
             one.task.service.to_string(),
             one.task.cpu.to_string(),
             time(one.task.period_ns),
@@ -89,7 +89,7 @@ pub fn counted(counts: &[TaskCount]) -> String {
         let _ = write!(
             text,
             "  {}: a job's work took {} in the median, {} at least",
-            one.task.name,
+            printable(&one.task.name),
             time(one.median_work_ns),
             time(one.least_work_ns)
         );
@@ -105,7 +105,7 @@ pub fn counted(counts: &[TaskCount]) -> String {
         }
         text.push('\n');
     }
-    text
+    printable_lines(&text).to_string()
 }
 
 fn time(time: Nanos) -> String {
@@ -130,7 +130,7 @@ fn predicted(tasks: &[TaskRehearsal]) -> String {
     let factor = |factor: Option<f64>| factor.map_or_else(|| "-".into(), |one| format!("{one:.2}"));
     for task in tasks {
         rows.add_row([
-            task.count.task.name.clone(),
+            printable(&task.count.task.name).to_string(),
             interval(&task.predicted_failures),
             number(task.failures),
             task.verdict.words().into(),
@@ -180,7 +180,7 @@ fn remarks(tasks: &[TaskRehearsal]) -> String {
     let mut text = String::new();
     for task in tasks {
         for remark in &task.remarks {
-            let _ = writeln!(text, "  {}: {remark}", task.count.task.name);
+            let _ = writeln!(text, "  {}: {remark}", printable(&task.count.task.name));
         }
     }
     match text.is_empty() {

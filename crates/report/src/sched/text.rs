@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{Pseudo, SchedReport, SetVerdict, TaskVerdict, Verdict};
 use crate::duration::{Unit, mean_time};
@@ -12,7 +12,7 @@ use crate::text::table;
 pub fn text(report: &SchedReport) -> String {
     let mut text = format!(
         "Load: {}, {} observed\n\n",
-        report.load,
+        printable(&report.load),
         mean_time(report.observed_ns)
     );
     let mut rows = table(&[
@@ -30,7 +30,7 @@ pub fn text(report: &SchedReport) -> String {
     for one in &report.tasks {
         let task = &one.task;
         rows.add_row([
-            task.name.clone(),
+            printable(&task.name).to_string(),
             task.service.to_string(),
             Unit::Auto.write_nanos(task.compute_ns),
             Unit::Auto.write_nanos(task.period_ns),
@@ -52,7 +52,8 @@ pub fn text(report: &SchedReport) -> String {
         let _ = writeln!(
             text,
             "{}: the largest part of the response is {}",
-            one.task.name, one.limit
+            printable(&one.task.name),
+            one.limit
         );
         if report.set.all_kept {
             let _ = writeln!(
@@ -79,7 +80,7 @@ pub fn text(report: &SchedReport) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "  - {note}");
     }
-    text
+    printable_lines(&text).to_string()
 }
 
 fn time(time: Option<f64>) -> String {

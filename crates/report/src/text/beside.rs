@@ -5,6 +5,7 @@ use crate::duration::{Unit, count, span};
 use crate::figures::{RecordingReport, ServiceRow};
 use crate::sentences::still_waiting;
 use crate::trust::Trust;
+use laggard_model::printable;
 
 /// One table per service: figures down, recordings across.
 pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
@@ -14,15 +15,16 @@ pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
             .load
             .as_ref()
             .map_or("no load", |load| load.name.as_str());
+        let load = printable(load);
         text += &format!(
             "[{}] {}: {}, load {load}, Linux {}\n",
             index + 1,
-            report.path,
+            printable(&report.path),
             span(report.duration_ns),
-            report.host.kernel
+            printable(&report.host.kernel)
         );
         if let Trust::None(reasons) = &report.trust {
-            text += &format!("    NOT TRUSTWORTHY: {}\n", reasons.join("; "));
+            text += &format!("    NOT TRUSTWORTHY: {}\n", printable(&reasons.join("; ")));
         }
         if let Some(waiting) = still_waiting(report) {
             text += &format!("    {waiting}\n");

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{Backend, Caveat, Nanos, Stage, State};
+use laggard_model::{Backend, Caveat, Nanos, Stage, State, printable, printable_lines};
 
 use super::table;
 use crate::duration::{Unit, count, span};
@@ -38,10 +38,14 @@ pub fn show(report: &RecordingReport, options: Options) -> String {
     text += &caveats("Missing", &report.shortfalls);
     text += &caveats("Caveats", &report.caveats);
     if let Trust::None(reasons) = &report.trust {
-        let _ = writeln!(text, "\nNOT TRUSTWORTHY: {}", reasons.join("; "));
+        let _ = writeln!(
+            text,
+            "\nNOT TRUSTWORTHY: {}",
+            printable(&reasons.join("; "))
+        );
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
-    text
+    printable_lines(&text).to_string()
 }
 
 fn head(report: &RecordingReport) -> String {
@@ -50,13 +54,13 @@ fn head(report: &RecordingReport) -> String {
         State::Complete => String::new(),
         State::Running => " (no end: still running, or killed)".into(),
         State::Interrupted => " (ended early, as asked)".into(),
-        State::Failed { error } => format!(" (FAILED: {error})"),
+        State::Failed { error } => format!(" (FAILED: {})", printable(error)),
     };
     let load = report.load.as_ref().map_or_else(
         || "no load of ours".to_owned(),
         |load| match load.command.is_empty() {
-            true => format!("load `{}`", load.name),
-            false => format!("load `{}`", load.command.join(" ")),
+            true => format!("load `{}`", printable(&load.name)),
+            false => format!("load `{}`", printable(&load.command.join(" "))),
         },
     );
     let backend = match report.backend {
@@ -76,25 +80,31 @@ fn head(report: &RecordingReport) -> String {
         ""
     };
     let mut text = String::new();
-    let _ = writeln!(text, "{}{state}", report.path);
+    let _ = writeln!(text, "{}{state}", printable(&report.path));
     let _ = writeln!(
         text,
         "  {} from {}, {load}, period {} ({dither}){awake}, {backend}",
         span(report.duration_ns),
-        report.started,
+        printable(&report.started),
         report.plan.period_ns,
     );
     let _ = writeln!(
         text,
         "  Linux {} {}, {}{}",
-        host.kernel,
+        printable(&host.kernel),
         host.preemption
             .as_deref()
-            .map_or_else(String::new, |model| format!("(preemption: {model})")),
-        host.processor.model,
+            .map_or_else(String::new, |model| format!(
+                "(preemption: {})",
+                printable(model)
+            )),
+        printable(&host.processor.model),
         host.hypervisor
             .as_deref()
-            .map_or_else(String::new, |name| format!(", virtual ({name})")),
+            .map_or_else(String::new, |name| format!(
+                ", virtual ({})",
+                printable(name)
+            )),
     );
     if let Some(work) = report
         .load
@@ -105,7 +115,7 @@ fn head(report: &RecordingReport) -> String {
         let _ = writeln!(
             text,
             "  throughput of the load: {rate:.digits$} {} a second",
-            work.unit,
+            printable(&work.unit),
             digits = if rate < 10.0 { 2 } else { 0 }
         );
     }
@@ -352,7 +362,12 @@ fn caveats(title: &str, all: &[Caveat]) -> String {
     }
     let mut text = format!("\n{title}:\n");
     for caveat in all {
-        let _ = writeln!(text, "  - {}; {}", caveat.what, caveat.advice);
+        let _ = writeln!(
+            text,
+            "  - {}; {}",
+            printable(&caveat.what),
+            printable(&caveat.advice)
+        );
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use laggard_analyze::causes::{Context, Part, explain_named};
-use laggard_model::{Episode, Line, Nanos, StackSample, Symbols};
+use laggard_model::{Episode, Line, Nanos, StackSample, Symbols, printable, printable_lines};
 
 use super::{name, place, words};
 use crate::Unit;
@@ -61,9 +61,16 @@ pub fn episode_text(episode: &Episode, line: Line, symbols: &Symbols) -> String 
         }
     }
     for (at, stage) in stages {
-        let _ = writeln!(text, "{:>12}  * {stage}: the service runs", write(at));
+        let _ = match episode.censored {
+            true => writeln!(
+                text,
+                "{:>12}  * measuring ends, and it still waits",
+                write(at)
+            ),
+            false => writeln!(text, "{:>12}  * {stage}: the service runs", write(at)),
+        };
     }
-    text
+    printable_lines(&text).to_string()
 }
 
 /// Neighbours with the same cause and thread as one: a tick in between is
@@ -102,7 +109,11 @@ fn context(context: &Context, symbols: &Symbols) -> String {
 pub(crate) fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
     let thread = match &context.thread {
         Some(thread) if thread.tid.0 == 0 => "idle".to_owned(),
-        Some(thread) => format!("{} ({})", thread.name, priority(thread.priority)),
+        Some(thread) => format!(
+            "{} ({})",
+            printable(&thread.name),
+            priority(thread.priority)
+        ),
         None => "?".to_owned(),
     };
     let activities = context
@@ -123,11 +134,14 @@ fn priority(kernel: i16) -> String {
 
 /// The call chain of a sample in words, innermost first.
 pub(crate) fn frames(sample: &StackSample, symbols: &Symbols) -> Vec<String> {
-    let kernel = sample.kernel.iter().map(|&at| symbols.kernel_name(at));
+    let kernel = sample
+        .kernel
+        .iter()
+        .map(|&at| printable(&symbols.kernel_name(at)).to_string());
     let user = sample
         .user
         .iter()
-        .map(|&at| symbols.user_name(sample.process, at));
+        .map(|&at| printable(&symbols.user_name(sample.process, at)).to_string());
     kernel.chain(user).collect()
 }
 

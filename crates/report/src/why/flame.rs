@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
-use laggard_model::{Nanos, Service};
+use laggard_model::{Nanos, Service, printable};
 
 use super::stacks::{Frame, Level, stacks};
 use super::{Late, explained};
@@ -77,7 +77,7 @@ fn options(
     let mut options = Options::default();
     options.title = format!(
         "{}: {} of {} late activation{}{}, in {}",
-        late.path,
+        printable(&late.path),
         Unit::Auto.write_nanos(total),
         count(episodes as u64),
         if episodes == 1 { "" } else { "s" },
@@ -117,13 +117,7 @@ fn written(stack: &[Frame]) -> String {
 
 /// A name without the characters that separate names and lines.
 fn clean(name: &str) -> String {
-    name.chars()
-        .map(|one| match one {
-            ';' => ',',
-            one if one.is_control() => ' ',
-            one => one,
-        })
-        .collect()
+    printable(name).to_string().replace(';', ",")
 }
 
 #[cfg(test)]
@@ -165,6 +159,6 @@ mod tests {
 
     #[test]
     fn a_name_cannot_break_a_stack_apart() {
-        assert_eq!(clean("a;b\nc"), "a,b c");
+        assert_eq!(clean("a;b\nc"), "a,b\\nc");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use laggard_model::{Address, Episode, StackSample, Symbol, Symbols};
+use laggard_model::{Address, Episode, StackSample, Symbol, Symbols, printable, printable_lines};
 
 /// Each episode's stack samples between its expiry and its end, counted by
 /// the innermost function.
@@ -28,7 +28,12 @@ pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Sym
             total += 1;
         }
         for ((module, function), count) in counts {
-            let _ = writeln!(text, "{count} samples in {module} function {function}");
+            let _ = writeln!(
+                text,
+                "{count} samples in {} function {}",
+                printable(&module),
+                printable(&function)
+            );
         }
         let _ = writeln!(
             text,
@@ -36,7 +41,7 @@ pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Sym
             "-".repeat(49)
         );
     }
-    text
+    printable_lines(&text).to_string()
 }
 
 fn module_and_function(sample: &StackSample, symbols: &Symbols) -> (String, String) {

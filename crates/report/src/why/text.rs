@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{WhyReport, name, place};
 use crate::Unit;
@@ -20,7 +20,7 @@ pub fn why_text(report: &WhyReport) -> String {
     let _ = writeln!(
         text,
         "{}: {} late activations explained, of {}{}",
-        report.path,
+        printable(&report.path),
         count(report.episodes as u64),
         span(report.duration_ns),
         report.service.map_or(String::new(), |service| format!(
@@ -53,10 +53,15 @@ pub fn why_text(report: &WhyReport) -> String {
         count(report.overwritten)
     );
     for caveat in &report.shortfalls {
-        let _ = writeln!(text, "Missing: {}; {}", caveat.what, caveat.advice);
+        let _ = writeln!(
+            text,
+            "Missing: {}; {}",
+            printable(&caveat.what),
+            printable(&caveat.advice)
+        );
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
-    text
+    printable_lines(&text).to_string()
 }
 
 /// Of which lines late activations were not kept.

@@ -1,6 +1,6 @@
 //! Culprits in words.
 
-use laggard_model::{Activity, Culprit, Symbols, Vector};
+use laggard_model::{Activity, Culprit, Symbols, Vector, printable};
 
 /// Softirqs by vector: the kernel's names, in the order of its enum.
 const SOFTIRQS: [&str; 10] = [
@@ -14,7 +14,7 @@ const OURS: &str = "laggard's own";
 pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Irq(number) => match symbols.interrupts.get(&number) {
-            Some(devices) => format!("irq {number} ({devices})"),
+            Some(devices) => format!("irq {number} ({})", printable(devices)),
             None => format!("irq {number}"),
         },
         Activity::Vector(vector) => match vector {
@@ -30,9 +30,9 @@ pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
             .get(vector as usize)
             .map_or_else(|| format!("softirq {vector}"), |name| (*name).to_owned()),
         Activity::Hrtimer(function) | Activity::Timer(function) => {
-            format!("timer {}", symbols.kernel_name(function))
+            format!("timer {}", printable(&symbols.kernel_name(function)))
         }
-        Activity::Work(function) => format!("work {}", symbols.kernel_name(function)),
+        Activity::Work(function) => format!("work {}", printable(&symbols.kernel_name(function))),
         Activity::PageFault => "page faults".into(),
         Activity::Idle(state) => format!("idle state {state}"),
     }
@@ -53,15 +53,20 @@ pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     words.extend(culprit.activity.map(|one| activity(one, symbols)));
     words.extend(culprit.function.map(|one| activity(one, symbols)));
     words.extend(culprit.thread.as_ref().map(|name| match culprit.is_ours {
-        true => format!("{name} ({OURS})"),
-        false => name.clone(),
+        true => format!("{} ({OURS})", printable(name)),
+        false => printable(name).to_string(),
     }));
     words.extend(
         culprit
             .frame
-            .map(|frame| format!("in {}", symbols.kernel_name(frame))),
+            .map(|frame| format!("in {}", printable(&symbols.kernel_name(frame)))),
     );
-    words.extend(culprit.because.clone());
+    words.extend(
+        culprit
+            .because
+            .as_deref()
+            .map(|why| printable(why).to_string()),
+    );
     (!words.is_empty()).then(|| words.join(", "))
 }
 

@@ -1,6 +1,6 @@
 //! The first lines: what runs, where, and what speaks against it.
 
-use laggard_model::{Backend, Manifest, Nanos};
+use laggard_model::{Backend, Manifest, Nanos, printable};
 use laggard_report::{brief_count, span};
 use ratatui::text::{Line, Span};
 
@@ -28,7 +28,7 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
         right += " PAUSED";
     }
     if let Some(kept) = &shown.look.kept {
-        right += &format!(" REC {}", kept.dir.display());
+        right += &format!(" REC {}", printable(&kept.dir.display().to_string()));
     }
     right.push(' ');
     let room = width.saturating_sub(right.chars().count());
@@ -50,7 +50,7 @@ fn machine(shown: &Shown<'_>) -> Line<'static> {
         parts.push(host.processor.model.clone());
     }
     parts.extend(host.hypervisor.clone());
-    Line::from(format!(" {}", parts.join(", ")))
+    Line::from(format!(" {}", printable(&parts.join(", "))))
 }
 
 fn doubts(shown: &Shown<'_>) -> Line<'static> {
@@ -97,7 +97,7 @@ fn cost(shown: &Shown<'_>) -> String {
 pub(in crate::top) fn load(manifest: &Manifest) -> String {
     manifest.load.as_ref().map_or_else(
         || "no load of ours".into(),
-        |load| format!("load {}", load.name),
+        |load| format!("load {}", printable(&load.name)),
     )
 }
 

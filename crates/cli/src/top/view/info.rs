@@ -1,6 +1,6 @@
 //! Host, losses, caveats and own cost, in full.
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, printable};
 use laggard_report::{count, named_losses};
 use ratatui::text::Line;
 
@@ -46,11 +46,13 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
         ));
     }
     let caveats = &state.manifest.caveats;
-    parts.extend(
-        caveats
-            .iter()
-            .map(|caveat| format!("Caveat: {}; {}", caveat.what, caveat.advice)),
-    );
+    parts.extend(caveats.iter().map(|caveat| {
+        format!(
+            "Caveat: {}; {}",
+            printable(&caveat.what),
+            printable(&caveat.advice)
+        )
+    }));
     parts
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use laggard_model::{Address, Cpu, Nanos, Sampler, StackSample, Symbol, Symbols};
+use laggard_model::{Address, Cpu, Nanos, Sampler, StackSample, Symbol, Symbols, printable};
 
 use super::tracks::{Note, packet};
 use super::wire::{
@@ -49,11 +49,16 @@ impl Chains {
         let user = symbols.user.get(&sample.process);
         let kernel = sample.kernel.iter().map(|&at| {
             let symbol = symbols.kernel.get(&at);
-            (at, symbol, symbols.kernel_name(at), "kernel")
+            (
+                at,
+                symbol,
+                printable(&symbols.kernel_name(at)).to_string(),
+                "kernel",
+            )
         });
         let user = sample.user.iter().map(|&at| {
             let symbol = user.and_then(|all| all.get(&at));
-            let name = symbols.user_name(sample.process, at);
+            let name = printable(&symbols.user_name(sample.process, at)).to_string();
             (at, symbol, name, "not known")
         });
         let mut ids = Vec::new();
@@ -95,7 +100,8 @@ impl Chains {
 
     fn frame(&mut self, at: Address, symbol: Option<&Symbol>, module: &str) -> u64 {
         let name = symbol.and_then(|symbol| symbol.name.clone());
-        let name = self.name(&name.unwrap_or_else(|| at.to_string()));
+        let name = name.unwrap_or_else(|| at.to_string());
+        let name = self.name(&name);
         let module = symbol
             .and_then(|symbol| symbol.module.as_deref())
             .unwrap_or(module);
@@ -194,6 +200,6 @@ impl Chains {
 fn interned(iid: u64, text: &str) -> InternedString {
     InternedString {
         iid: Some(iid),
-        str: Some(text.into()),
+        str: Some(printable(text).to_string().into()),
     }
 }

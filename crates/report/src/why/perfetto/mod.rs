@@ -11,7 +11,9 @@ mod wire;
 use std::collections::BTreeMap;
 
 use laggard_analyze::causes::{Explanation, Part, Slice, Timeline, timelines};
-use laggard_model::{Episode, Line, LineId, Manifest, Nanos, Sampler, Service, Stage, Symbols};
+use laggard_model::{
+    Episode, Line, LineId, Manifest, Nanos, Sampler, Service, Stage, Symbols, printable,
+};
 use prost::Message as _;
 
 use super::{Late, explained, name, words};
@@ -169,7 +171,7 @@ fn thread_names(spans: &[Timeline]) -> BTreeMap<u32, String> {
         .iter()
         .flat_map(|span| &span.slices)
         .filter_map(|slice| slice.context.thread.as_ref())
-        .map(|thread| (thread.tid.0, thread.name.clone()))
+        .map(|thread| (thread.tid.0, printable(&thread.name).to_string()))
         .collect()
 }
 
@@ -204,7 +206,7 @@ fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
     let thread = slice.context.thread.as_ref().map(|thread| {
         let title = match thread.tid.0 {
             0 => "idle".to_owned(),
-            tid => format!("{} ({tid})", thread.name),
+            tid => format!("{} ({tid})", printable(&thread.name)),
         };
         (title, Nanos::ZERO)
     });

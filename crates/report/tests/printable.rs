@@ -1,0 +1,208 @@
+//! Names come from elsewhere: whatever they hold, no view passes on a control
+//! character but its own new lines, and every drawing is well-formed.
+
+use std::collections::BTreeMap;
+
+use laggard_model::{
+    Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
+    LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
+};
+use laggard_report::picture::{Picture, Style, svg};
+use laggard_report::why::{Late, episode_text, flame, perfetto, table4, why, why_text};
+use laggard_report::{Unit, markdown, text};
+use proptest::prelude::*;
+
+mod made;
+
+use made::{Made, START, line};
+
+const STYLE: Style = Style {
+    width: 960,
+    height: 600,
+    dark: false,
+};
+
+/// Escape sequences, new lines, marks of direction, markup, and anything.
+fn name() -> impl Strategy<Value = String> {
+    let letter = prop_oneof![
+        prop::char::range('\0', '\u{9f}'),
+        prop::sample::select(vec![
+            '\u{1b}', '\n', '\r', '\u{9b}', '|', '`', '<', '>', '&', ';'
+        ]),
+        prop::char::range('\u{200b}', '\u{206f}'),
+        prop::sample::select(vec!['\u{feff}', '\u{fffe}', '\u{ffff}', 'a', ' ']),
+        any::<char>(),
+    ];
+    prop::collection::vec(letter, 1..16).prop_map(|letters| letters.into_iter().collect())
+}
+
+/// A thread that computes for 3 ms from 1 ms before the expiry on.
+fn episode(thread: &str) -> Episode {
+    let at = |us: u64| START + Nanos::from_us(us);
+    let switch = |us, tid, name: &str, priority| FlightEvent {
+        at_ns: at(us),
+        what: Happening::Switch {
+            tid: Tid(tid),
+            name: name.into(),
+            priority,
+            preempted: true,
+        },
+    };
+    let stages = [
+        (Stage::Irq, 10),
+        (Stage::Running, 2_000),
+        (Stage::User, 2_002),
+    ];
+    Episode {
+        number: 1,
+        line: LineId(0),
+        cpu: laggard_model::Cpu(0),
+        seq: 1,
+        expiry_ns: at(1_000),
+        stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
+        threshold_ns: Nanos::from_us(50),
+        censored: false,
+        thread: None,
+        evidence: Evidence {
+            from_ns: at(0),
+            to_ns: at(4_000),
+            events: vec![
+                switch(0, 95, thread, 4),
+                switch(3_000, 90, "lag/0/fifo:90", 9),
+            ],
+            samples: vec![StackSample {
+                at_ns: at(1_500),
+                tid: Tid(95),
+                process: 95,
+                priority: None,
+                kernel: vec![Address(8)],
+                user: vec![Address(16)],
+            }],
+            ..Evidence::default()
+        },
+    }
+}
+
+fn notes(symbol: &str) -> EpisodeNotes {
+    let named = Symbol {
+        name: Some(symbol.into()),
+        module: Some(symbol.into()),
+        unknown: None,
+    };
+    EpisodeNotes {
+        thresholds_ns: vec![Some(Nanos::from_us(50))],
+        kept: 1,
+        symbols: Symbols {
+            kernel: BTreeMap::from([(Address(8), named.clone())]),
+            user: [(95, BTreeMap::from([(Address(16), named)]))].into(),
+            ..Symbols::default()
+        },
+        ..EpisodeNotes::default()
+    }
+}
+
+/// A recording whose every foreign string is `name`.
+fn recording(name: &str) -> Made {
+    let mut made = Made::new(&[line(Service::Fifo(90), 0)]).served(
+        0,
+        2_000,
+        &[(Stage::Irq, 9_000), (Stage::User, 7_000)],
+    );
+    let manifest = &mut made.manifest;
+    manifest.state = State::Failed { error: name.into() };
+    manifest.host.node = name.into();
+    manifest.host.kernel = name.into();
+    manifest.host.processor.model = name.into();
+    manifest.host.preemption = Some(name.into());
+    manifest.host.hypervisor = Some(name.into());
+    manifest.clock.start_wall = name.into();
+    manifest.load = Some(LoadRun {
+        name: name.into(),
+        command: vec![name.into()],
+        usage: None,
+        ended: Some(name.into()),
+        begun_ns: None,
+        throughput: None,
+    });
+    let caveat = Caveat::new(CaveatKind::AbilityAbsent, name, name);
+    manifest.caveats.push(caveat);
+    made
+}
+
+fn is_clean(view: &str) -> bool {
+    view.chars().all(|one| {
+        let is_mark = matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        one == '\n' || !(one.is_control() || is_mark)
+    })
+}
+
+fn is_well_formed(svg: &str) -> bool {
+    let mut reader = quick_xml::Reader::from_str(svg);
+    let is_allowed = |one: char| !matches!(one, '\u{fffe}' | '\u{ffff}');
+    let mut depth = 0_i64;
+    loop {
+        match reader.read_event() {
+            Ok(quick_xml::events::Event::Eof) => break,
+            Ok(quick_xml::events::Event::Start(_)) => depth += 1,
+            Ok(quick_xml::events::Event::End(_)) => depth -= 1,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+    depth == 0 && svg.chars().all(is_allowed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_view_of_a_recording_passes_a_name_on_as_it_is(name in name()) {
+        let report = recording(&name).report();
+        let plain = recording("plain").report();
+        let lines = |text: &str| text.lines().count();
+        let shown = text::show(&report, text::Options::default());
+        prop_assert!(is_clean(&shown), "{shown:?}");
+        // A new line in a name is none of the view's.
+        let other = text::show(&plain, text::Options::default());
+        prop_assert_eq!(lines(&shown), lines(&other));
+        let reports = [report, plain];
+        for view in [markdown(&reports), text::beside(&reports, Unit::Auto)] {
+            prop_assert!(is_clean(&view), "{view:?}");
+        }
+        let picture = Picture::Distribution { reports: &reports, exceedance: false };
+        let drawn = svg(picture, STYLE).unwrap();
+        prop_assert!(is_clean(&drawn) && is_well_formed(&drawn), "{drawn:?}");
+    }
+
+    #[test]
+    fn no_view_of_late_activations_passes_a_name_on_as_it_is(name in name()) {
+        let made = recording(&name);
+        let (notes, episodes) = (notes(&name), [episode(&name)]);
+        let late = Late {
+            path: name.clone(),
+            manifest: &made.manifest,
+            episodes: &episodes,
+            notes: &notes,
+            latest: Vec::new(),
+            shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
+        };
+        let line = made.manifest.lines[0];
+        let told = why_text(&why(&late, None, 3));
+        for view in [
+            told,
+            episode_text(&episodes[0], line, &notes.symbols),
+            table4(&episodes, &notes.symbols),
+        ] {
+            prop_assert!(is_clean(&view), "{view:?}");
+        }
+        let drawn = flame(&late, None).unwrap();
+        // inferno indents its script with tabs.
+        let without_tabs = drawn.replace('\t', " ");
+        prop_assert!(is_clean(&without_tabs) && is_well_formed(&drawn), "{drawn:?}");
+        let trace = perfetto(&late, None);
+        // A control character is also a number's byte; a mark's are not.
+        for mark in ["\u{202e}", "\u{2066}", "\u{200f}"] {
+            prop_assert!(!trace.windows(mark.len()).any(|bytes| bytes == mark.as_bytes()));
+        }
+    }
+}
