@@ -92,7 +92,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["forecast", "x", "--usage", "25,5,1"],
-            "at most 24 hours",
+            "0.01 to 24 hours",
         ),
         (
             vec!["sched", "x", "--tasks", "/nonexistent"],

@@ -50,7 +50,7 @@ fn a_recording_beside_another_names_its_programs() {
     let what = tracers.map_or("", |one| one["what"].as_str().unwrap());
     for part in [
         "BPF programs on ",
-        "sched_switch (",
+        "hrtimer_expire_entry (",
         "perf events of laggard",
     ] {
         assert!(what.contains(part), "{what}");

@@ -170,8 +170,8 @@ fn a_load_that_fails_is_a_caveat_and_not_a_silent_idle_run() {
         &format!("rm -r r.laggard; {record} -o r.laggard -- sh -c 'sleep 2; exit 1'"),
     );
 
-    // It failed before anything was measured, which is no result.
-    assert_eq!((early.status.code(), caveat), (Some(3), true), "{early:?}");
-    assert_eq!(late.status.code(), Some(0), "{late:?}");
+    // The command's failure is passed on, with the recording kept.
+    assert_eq!((early.status.code(), caveat), (Some(1), true), "{early:?}");
+    assert_eq!(late.status.code(), Some(1), "{late:?}");
     assert!(has_caveat(&manifest(dir.path()), "load_ended"));
 }
