@@ -10,6 +10,10 @@ const SOFTIRQS: [&str; 10] = [
 /// Said of a thread of the laggard that recorded.
 const OURS: &str = "laggard's own";
 
+/// The function of the timer that samples where there are no hardware counters.
+/// Nothing tells whose sampler it is.
+const SAMPLER: &str = "perf_swevent_hrtimer";
+
 /// An activity in words.
 pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
     match activity {
@@ -30,7 +34,15 @@ pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
             .get(vector as usize)
             .map_or_else(|| format!("softirq {vector}"), |name| (*name).to_owned()),
         Activity::Hrtimer(function) | Activity::Timer(function) => {
-            format!("timer {}", printable(&symbols.kernel_name(function)))
+            let name = symbols.kernel_name(function);
+            let is_sampler = name.starts_with(SAMPLER);
+            let name = printable(&name);
+            match is_sampler {
+                true => {
+                    format!("timer {name} (a sampler of perf's, as laggard's own without a PMU)")
+                }
+                false => format!("timer {name}"),
+            }
         }
         Activity::Work(function) => format!("work {}", printable(&symbols.kernel_name(function))),
         Activity::PageFault => "page faults".into(),
@@ -75,6 +87,20 @@ mod tests {
     use laggard_model::{Address, Symbol};
 
     use super::*;
+
+    #[test]
+    fn a_sampler_that_may_be_our_own_is_said_to_be_one() {
+        let mut symbols = Symbols::default();
+        let name = Symbol {
+            name: Some("perf_swevent_hrtimer".into()),
+            ..Symbol::default()
+        };
+        symbols.kernel.insert(Address(7), name);
+
+        let said = activity(Activity::Hrtimer(Address(7)), &symbols);
+
+        assert!(said.contains("as laggard's own"), "{said}");
+    }
 
     #[test]
     fn a_culprit_is_told_from_the_outside_in() {
