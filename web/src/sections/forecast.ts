@@ -14,6 +14,9 @@ const METHODS: Record<string, string> = {
 /** Causes of a level that a remark tells of. */
 const SAID = 3;
 
+/** Periods nearer to each other than this part of them are one finding: the stalls that several services share. */
+const SAME_PERIOD = 0.01;
+
 export function forecast({ forecast }: PageData): HTMLElement | null {
   if (!forecast || forecast.loads.length === 0) return null;
   const several = forecast.loads.length > 1;
@@ -49,10 +52,9 @@ function ofLoad(load: LoadForecast): HTMLElement {
     head: ["service", "largest seen", ...horizons.map(({ horizon }) => `${horizon} (${Number(hours[horizon].toFixed(1))} h)`)],
     rows: services.map((service) => [lineName(service), atLeast(service.largest_is_at_least, timeOrDash(service.largest_ns)), ...service.cells.map((cell) => inCell(cell, mark))]),
   };
-  const periodic = services.flatMap((service) =>
-    service.periodic.map(
-      ({ period_ns, hits, p }) => `${lineName(service)}: something comes every ${meanTime(period_ns)}, seen ${count(hits)} times (by chance: p at most ${Math.max(p, 0.001).toFixed(3)}).`,
-    ),
+  const periodic = sharedPeriods(services).map(
+    ({ names, clearest: { period_ns, hits, p } }) =>
+      `${names.join(", ")}: something comes every ${meanTime(period_ns)}, seen ${count(hits)} times (by chance in any service: p at most ${Math.max(p, 0.001).toFixed(3)}).`,
   );
   const use = `${usage.hours_per_day} hours a day, ${usage.days_per_week} days a week, one measured hour for ${usage.compression} of it (${load.usage_from})`;
   return h(
@@ -65,6 +67,26 @@ function ofLoad(load: LoadForecast): HTMLElement {
     composed(load),
     load.notes.length > 0 && h("ul", {}, ...load.notes.map((note) => h("li", {}, prose(note)))),
   );
+}
+
+type Periodic = ServiceForecast["periodic"][number];
+
+/** Each period once, told as it is clearest, with all services that have it, as `laggard forecast` does. */
+function sharedPeriods(services: ServiceForecast[]): { names: string[]; clearest: Periodic }[] {
+  const found: { names: string[]; clearest: Periodic }[] = [];
+  for (const service of services) {
+    const name = lineName(service);
+    for (const source of service.periodic) {
+      const known = found.find(({ clearest }) => Math.abs(clearest.period_ns / source.period_ns - 1) <= SAME_PERIOD);
+      if (!known) {
+        found.push({ names: [name], clearest: source });
+        continue;
+      }
+      if (!known.names.includes(name)) known.names.push(name);
+      if (source.hits > known.clearest.hits) known.clearest = source;
+    }
+  }
+  return found;
 }
 
 function inCell(cell: Cell, mark: (texts: string[]) => string): string {
