@@ -84,6 +84,22 @@ pub struct Losses {
     pub not_written: u64,
 }
 
+impl LossReason {
+    /// Whether an activation is missing altogether, not only a stage of one.
+    pub const fn is_of_activations(self) -> bool {
+        matches!(
+            self,
+            Self::RingFull
+                | Self::SignalFailed
+                | Self::NotRaised
+                | Self::Unserved
+                | Self::Foreign
+                | Self::Stopped
+                | Self::NotWritten
+        )
+    }
+}
+
 impl Losses {
     /// Adds `count` losses of one kind.
     pub fn add(&mut self, reason: LossReason, count: u64) {
@@ -99,14 +115,11 @@ impl Losses {
     }
 
     /// Activations that are missing altogether (not only a stage of one).
-    pub const fn activations(&self) -> u64 {
-        self.ring_full
-            + self.signal_failed
-            + self.not_raised
-            + self.unserved
-            + self.foreign
-            + self.stopped
-            + self.not_written
+    pub fn activations(&self) -> u64 {
+        self.iter()
+            .filter(|(reason, _)| reason.is_of_activations())
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// Adds all that `other` counts.

@@ -106,8 +106,22 @@ fn record_longer(report: &RecordingReport) -> Option<Advice> {
             percent(share.q),
             count(share.needs_samples?)
         ),
-        what: "Record for longer.".into(),
+        what: how_long(report, share.needs_samples?),
     })
+}
+
+/// How long to record for so many samples of the service that has fewest, at
+/// this recording's pace.
+#[allow(clippy::cast_precision_loss)]
+fn how_long(report: &RecordingReport, samples: u64) -> String {
+    let fewest = report.services.iter().map(|row| row.latency.samples);
+    match fewest.filter(|&samples| samples > 0).min() {
+        Some(fewest) => {
+            let ns = report.duration_ns.ns() as f64 * samples as f64 / fewest as f64;
+            format!("Record for about {}.", crate::duration::mean_time(ns))
+        }
+        None => "Record for longer.".into(),
+    }
 }
 
 /// With a capital letter and a full stop.

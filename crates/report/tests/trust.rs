@@ -225,3 +225,37 @@ fn counts_of_an_earlier_version_have_no_plan() {
 
     assert_eq!((count.planned, count.lost, count.censored), (None, 0, 0));
 }
+
+#[test]
+fn advice_is_against_the_reason_that_most_were_lost_for() {
+    let advice = |losses: Losses| {
+        let lost = losses.activations();
+        let made = whole()
+            .planned(0, 6_000 + lost, lost)
+            .planned(1, 6_000, 0)
+            .losses(losses);
+        let reasons = reasons(&made);
+        assert!(!reasons.is_empty());
+        for reason in &reasons[1..] {
+            assert_eq!(
+                reason.split_once("; ").map(|two| two.1),
+                reasons[0].split_once("; ").map(|two| two.1)
+            );
+        }
+        reasons[0].clone()
+    };
+
+    let slow_disk = advice(Losses {
+        not_written: 900,
+        ring_full: 100,
+        ..Losses::default()
+    });
+    let busy = advice(Losses {
+        not_written: 100,
+        ring_full: 900,
+        ..Losses::default()
+    });
+
+    assert!(slow_disk.contains("faster or emptier disk"), "{slow_disk}");
+    assert!(busy.contains("a longer --period"), "{busy}");
+}

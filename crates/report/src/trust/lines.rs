@@ -41,8 +41,9 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     if !lossy.is_empty() {
         reasons.push(format!(
-            "lines lost more than one in {LOST_IN} of their activations: {}; record with a longer --period or fewer services",
-            named(&lossy)
+            "lines lost more than one in {LOST_IN} of their activations: {}; {}",
+            named(&lossy),
+            super::against(case.losses)
         ));
     }
     if !empty.is_empty() {

@@ -6,7 +6,9 @@ mod lines;
 mod stages;
 
 use laggard_analyze::distribution::LineSum;
-use laggard_model::{Caveat, CaveatKind, Line, LineCount, Losses, Manifest, Nanos, OwnCost};
+use laggard_model::{
+    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -98,8 +100,9 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     let lost = losses.activations();
     if lost > 0 && lost.saturating_mul(LOST_IN) > samples + lost {
         reasons.push(format!(
-            "{lost} activations were lost, more than one in {LOST_IN} of {}; record with a longer --period or fewer services",
-            samples + lost
+            "{lost} activations were lost, more than one in {LOST_IN} of {}; {}",
+            samples + lost,
+            against(losses)
         ));
     }
     reasons.extend(lines::reasons(case));
@@ -127,6 +130,35 @@ pub fn judge(case: &Case<'_>) -> Judgement {
             Trust::None(reasons)
         },
         caveats,
+    }
+}
+
+/// What helps against the reason that most activations were lost for.
+pub(super) fn against(losses: &Losses) -> &'static str {
+    let most = losses
+        .iter()
+        .filter(|(reason, _)| reason.is_of_activations())
+        .max_by_key(|(_, count)| *count);
+    match most
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, _)| reason)
+    {
+        Some(LossReason::NotWritten) => {
+            "record to a faster or emptier disk (`-o`), or keep less with `--keep tail`"
+        }
+        Some(LossReason::Foreign) => {
+            "leave the measuring threads on their CPUs, and record while no CPU goes offline"
+        }
+        Some(LossReason::Stopped) => {
+            "record again without stopping laggard (a signal, a debugger, suspend)"
+        }
+        Some(LossReason::Unserved) => {
+            "find out what kept the service from running (`laggard why`), or record until it runs"
+        }
+        Some(LossReason::NotRaised) => {
+            "record with a longer --period, or find out what kept the thread that raises the interrupt"
+        }
+        _ => "record with a longer --period or fewer services",
     }
 }
 
