@@ -195,3 +195,25 @@ fn an_activation_of_an_hour_long_closed_still_counts() {
         .collect();
     assert_eq!(counts, [(0, 1), (1, 1), (2, 2), (3, 1)]);
 }
+
+#[test]
+fn what_was_still_waiting_at_the_end_is_in_the_histograms_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::Tail)).unwrap();
+    let mut rows = Rows::new(1);
+    let mut batch = Batch::default();
+    for seq in 0..10 {
+        let mut row = rows.one();
+        (row.line, row.seq) = (LineId(0), seq);
+        (row.missed, row.censored) = (seq > 3, seq > 6);
+        batch.push(&row);
+    }
+    recorder.append(&batch).unwrap();
+    recorder.finish(State::Complete).unwrap();
+
+    let recording = Recording::open(dir.path()).unwrap();
+    let summaries = recording.summaries();
+
+    assert_eq!(summaries.activations(), 10);
+    assert_eq!(summaries.shortfalls, []);
+}

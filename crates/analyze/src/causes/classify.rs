@@ -353,6 +353,8 @@ impl<'a> Judge<'a> {
         match self.sample_in(slice) {
             Some((_, true)) => (CauseClass::Throttled, None),
             _ if passed_over => (CauseClass::Throttled, None),
+            // The sampler would have seen it: what it took is gone.
+            None if self.is_long_without_a_sample(slice) => (CauseClass::Unexplained, None),
             sample => (
                 CauseClass::PreemptionOff,
                 sample.and_then(|(frame, _)| frame),
@@ -392,8 +394,20 @@ impl<'a> Judge<'a> {
         let mut samples = self.episode.evidence.samples.iter().filter(|sample| {
             sample.tid == thread.tid && sample.at_ns >= slice.from && sample.at_ns < until
         });
+        // One in user code tells of all of it that preemption was possible.
         let first = samples.next()?;
-        Some((first.kernel.first().copied(), first.kernel.is_empty()))
+        let in_user = first.kernel.is_empty() || samples.any(|sample| sample.kernel.is_empty());
+        match in_user {
+            true => Some((None, true)),
+            false => Some((first.kernel.first().copied(), false)),
+        }
+    }
+
+    /// Whether a slice in which no sample was taken is one in which several
+    /// were due.
+    fn is_long_without_a_sample(&self, slice: &Slice) -> bool {
+        let sampler = self.episode.evidence.sampler;
+        sampler.is_some_and(|(_, period)| length(slice) > period * 3)
     }
 }
 

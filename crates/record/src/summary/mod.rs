@@ -106,7 +106,12 @@ impl Recording {
 impl Summaries {
     /// How many activations the histograms hold.
     pub fn activations(&self) -> u64 {
-        let whole = |one: &&FigureHour| matches!(one.figure, Figure::Latency | Figure::Missed);
+        let whole = |one: &&FigureHour| {
+            matches!(
+                one.figure,
+                Figure::Latency | Figure::Missed | Figure::Censored
+            )
+        };
         let counts = self.figures.iter().filter(whole);
         counts.fold(0, |sum, one| sum.saturating_add(one.histogram.count()))
     }

@@ -11,6 +11,10 @@ use crate::duration::count;
 use crate::figures::Waiting;
 use crate::finer::two_digits;
 
+/// From this share of activations on in which the interrupt was seen, it was
+/// observed all the time: a few join one that runs already.
+const ENOUGH_IRQ: f64 = 0.9;
+
 pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
 const MOST_BUFFERS: u32 = 12;
@@ -361,7 +365,7 @@ impl<'a> Way<'a> {
             .map(|(seen, stream)| Observed {
                 recording: self.index_of(seen),
                 blackouts: stream.blackouts(seen.start, self.base, floor),
-                exposure: seen.duration.ns() as f64,
+                exposure: exposure(seen, stream),
                 base: self.base.ns() as f64,
             })
             .collect()
@@ -391,6 +395,28 @@ impl<'a> Way<'a> {
     pub(super) fn samples(&self) -> f64 {
         let histograms = self.groups.iter().map(|one| one.latency.histogram());
         histograms.map(|one| one.count()).sum::<u64>() as f64
+    }
+}
+
+/// For how long a stream was observed, ns: all the time but where interrupts
+/// were seen in too few of a CPU's activations, as beside a thread that kept
+/// others from arming their timers. Then as large a part of the time.
+#[allow(clippy::cast_precision_loss)]
+fn exposure(seen: &Seen, stream: &Stream) -> f64 {
+    let whole = seen.duration.ns() as f64;
+    if stream.service != Service::Irq {
+        return whole;
+    }
+    let of_cpu = seen.streams.iter().filter(|one| one.cpu == stream.cpu);
+    let asked = of_cpu
+        .filter(|one| !matches!(one.service, Service::Irq | Service::Kthread))
+        .map(|one| one.samples)
+        .sum::<u64>();
+    let share = stream.samples as f64 / asked.max(1) as f64;
+    if share < ENOUGH_IRQ {
+        whole * share
+    } else {
+        whole
     }
 }
 

@@ -18,6 +18,9 @@ use crate::figures::line_name;
 /// once still lets a few be measured.
 const FEWEST: u64 = 20;
 
+/// Own cost of less time than this is no rate: beginning and ending weigh more.
+const LEAST_WALL: Nanos = Nanos::from_ms(100);
+
 /// More lost activations than one in so many spoil the tail: what is lost is
 /// likely to be what was late.
 const LOST_IN: u64 = 1_000;
@@ -169,7 +172,8 @@ fn own_cost(case: &Case<'_>) -> Option<(f64, String)> {
     let mut cpus: Vec<_> = case.lines.iter().map(|line| line.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    if cost.wall_ns == Nanos::ZERO || cpus.is_empty() {
+    // Of next to no time there is no share.
+    if cost.wall_ns < LEAST_WALL || cpus.is_empty() {
         return None;
     }
     let of_one = cost.total().ns() as f64 / cost.wall_ns.ns() as f64;

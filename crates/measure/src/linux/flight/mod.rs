@@ -181,7 +181,9 @@ impl FlightRecorder {
         if let Some(stacks) = &self.stacks {
             let margin = stacks.period * 2;
             let (from, to) = (from.saturating_sub(margin), to + margin);
-            evidence.samples = stacks.samples(cpu.0, from, to);
+            let (samples, overwritten) = stacks.samples(cpu.0, from, to);
+            evidence.samples = samples;
+            evidence.overwritten |= overwritten;
             evidence.sampler = Some((stacks.sampler, stacks.period));
             evidence.still = self.still(cpu, &evidence, stacks);
         }
@@ -225,7 +227,7 @@ impl FlightRecorder {
         let events = self
             .rings
             .newest(cpu, to, |words| record::time(words) > from);
-        let samples = stacks.samples(cpu, from, to);
+        let (samples, _) = stacks.samples(cpu, from, to);
         let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
         signs.extend(events.records.iter().map(|words| record::time(words)));
         signs.sort_unstable();

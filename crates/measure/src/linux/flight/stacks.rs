@@ -80,12 +80,14 @@ impl StackSampler {
         })
     }
 
-    /// The samples of a CPU from `from` on.
-    pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<StackSample> {
+    /// The samples of a CPU from `from` on, and whether earlier ones of them
+    /// were overwritten.
+    pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> (Vec<StackSample>, bool) {
         let read = self
             .rings
             .newest(cpu, to, |words| record::time(words) >= from);
-        read.records.iter().map(record::sample).collect()
+        let samples = read.records.iter().map(record::sample).collect();
+        (samples, read.overwritten)
     }
 
     /// What it has cost since programs were timed, by the samples since.
