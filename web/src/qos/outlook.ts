@@ -75,7 +75,7 @@ function figures(service: ServiceBuffers, buffering: Buffering): Figures {
   return {
     exposure,
     failures: middle.count,
-    clusters: middle.clusters?.count ?? 0,
+    clusters: Math.min(middle.clusters?.count ?? 0, middle.count),
     mttf: middle.count >= 1 ? exposure / middle.count : null,
     ...known,
     latePerHour: (middle.misses / exposure) * HOUR,
