@@ -1,6 +1,6 @@
 //! A confidence interval.
 
-/// From `low` to `high`, both of the same unit as the estimate.
+/// From `low` to `high`, both of what is estimated: ns, or events per ns.
 ///
 /// `high` is infinite where the data set no upper limit.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! From recordings to answers: pure functions, no I/O.
 //!
-//! The mathematics takes plain numbers. All times of one call are in one unit,
-//! whichever the caller likes, and results are in that unit; a rate is per one
-//! such unit. Where chance is needed (bootstrap, Monte Carlo), a seed comes in,
-//! and the same seed gives the same answer.
+//! The mathematics takes plain numbers. A time is in nanoseconds and a rate per
+//! nanosecond, everywhere. Where chance is needed (bootstrap, Monte Carlo), a
+//! seed comes in, and the same seed gives the same answer. `docs/method.md` has
+//! the formulas with their sources; comments cite its sections.
 
 #![forbid(unsafe_code)]
 

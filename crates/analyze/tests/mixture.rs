@@ -275,7 +275,7 @@ fn a_forecast_by_cause_is_accepted_and_covers() {
     let accepted = intervals.len() as f64 / runs as f64;
     let covered = covered as f64 / intervals.len() as f64;
     println!("by cause: {accepted:.3} accepted, {covered:.3} of them covered {truth:.2} ms");
-    // Each random cause is refused in 8 % of all cases (METHODS 2.6).
+    // Each random cause is refused in 8 % of all cases (docs/method.md 8.6).
     assert!(accepted > 0.7, "{accepted}");
     // Three standard errors from 0.95, and 99 rounds are few.
     assert!((0.86..=1.0).contains(&covered), "{covered}");

@@ -8,7 +8,7 @@
 //! With dither, rounds are apart by a time uniform over half a period to one
 //! and a half (mean: one period), and the lines swap places at random. So a
 //! line's expiries, too, are spread over every phase of any tick that the
-//! kernel might round to (METHODS 4). Two expiries of one line are at least
+//! kernel might round to (docs/method.md 11). Two expiries of one line are at least
 //! `period / (2 * places)` apart.
 //!
 //! `timeline.h` does the same in the kernel; a test holds them together.

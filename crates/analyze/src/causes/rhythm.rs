@@ -1,4 +1,4 @@
-//! Whether causes come again and again at a steady pace (METHODS 3).
+//! Whether causes come again and again at a steady pace (docs/method.md 7).
 //!
 //! Many causes are searched at once, so each is held to a part of the chance of
 //! a false alarm: Holm 1979, "A Simple Sequentially Rejective Multiple Test
@@ -20,11 +20,11 @@ const ONE_VISIT: Nanos = Nanos::from_ms(25);
 const MOST_VISITS: usize = 60;
 /// Fewer visits cannot tell a rhythm from chance.
 const FEWEST_VISITS: usize = 3;
-/// How far a visit may be from when it is due, s: what timers of the kernel
+/// How far a visit may be from when it is due, ns: what timers of the kernel
 /// miss by, and a few ticks.
-const TOLERANCES: [f64; 2] = [0.005, 0.02];
-/// The shortest period that is looked for, s: two visits.
-const SHORTEST: f64 = 0.05;
+const TOLERANCES: [f64; 2] = [5e6, 20e6];
+/// The shortest period that is looked for, ns: two visits.
+const SHORTEST: f64 = 50e6;
 const SEED: u64 = 1999;
 /// How likely chance alone is to give any of all causes a rhythm.
 const ALPHA: f64 = 0.01;
@@ -65,7 +65,6 @@ fn rhythms_below(alpha: f64, visits: &[Vec<f64>]) -> Vec<Option<Rhythm>> {
     // The p-values of what passes later are not below those of what passed.
     let mut largest = 0.0_f64;
     loop {
-        #[allow(clippy::cast_precision_loss)]
         let tests = left.len() as f64;
         let mut passed: Vec<(usize, Rhythm)> = left
             .iter()
@@ -86,11 +85,10 @@ fn rhythms_below(alpha: f64, visits: &[Vec<f64>]) -> Vec<Option<Rhythm>> {
     }
 }
 
-/// The rhythm of `visits`, s, if chance gives as clear a one in at most a share
+/// The rhythm of `visits`, ns, if chance gives as clear a one in at most a share
 /// `alpha` of all cases.
 fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     let (first, last) = (*visits.first()?, *visits.last()?);
-    #[allow(clippy::cast_precision_loss)]
     let gap = (last - first) / (visits.len() - 1) as f64;
     let times: Vec<f64> = visits.iter().map(|at| at - first + gap / 2.0).collect();
     let exposure = last - first + gap;
@@ -114,7 +112,7 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     })
 }
 
-/// When the cause came, s; the first ones only if there are many, because a
+/// When the cause came, ns; the first ones only if there are many, because a
 /// choice of single ones would hide a rhythm.
 fn visits(cause: &RankedCause) -> Vec<f64> {
     let least = cause.largest.as_secs_f64() * LIKE_THE_LARGEST;
@@ -131,16 +129,16 @@ fn visits(cause: &RankedCause) -> Vec<f64> {
             visits.push(at);
         }
     }
-    let seconds = visits.iter().map(|at| at.as_secs_f64());
-    seconds.take(MOST_VISITS).collect()
+    let times = visits.iter().map(|at| at.ns() as f64);
+    times.take(MOST_VISITS).collect()
 }
 
-/// Seconds, as far as they are a length of time.
+/// A length of time, as far as it is one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn nanos(seconds: f64) -> Option<Nanos> {
-    (0.0..1e9)
-        .contains(&seconds)
-        .then(|| Nanos::from_ns((seconds * 1e9).round() as u64))
+fn nanos(ns: f64) -> Option<Nanos> {
+    (0.0..1e18)
+        .contains(&ns)
+        .then(|| Nanos::from_ns(ns.round() as u64))
 }
 
 #[cfg(test)]
@@ -191,12 +189,12 @@ mod tests {
         let short = Nanos::from_ms(1);
         cause.met.push((Nanos::from_ms(92_500), short));
 
-        let visits: Vec<f64> = visits(&cause).iter().map(|at| at - 90.0).collect();
+        let visits: Vec<f64> = visits(&cause).iter().map(|at| at - 90e9).collect();
 
-        let expected = [0.0, 5.0, 10.0, 10.026];
+        let expected = [0.0, 5e9, 10e9, 10.026e9];
         assert_eq!(visits.len(), expected.len(), "{visits:?}");
         for (visit, due) in visits.iter().zip(expected) {
-            assert!((visit - due).abs() < 1e-9, "{visits:?}");
+            assert!((visit - due).abs() < 1.0, "{visits:?}");
         }
     }
 
@@ -211,7 +209,7 @@ mod tests {
 
     /// Visits at random times within 60 s.
     fn random_visits(random: &mut rand_pcg::Pcg64Mcg, count: usize) -> Vec<f64> {
-        let mut visits: Vec<f64> = (0..count).map(|_| 60.0 * random.random::<f64>()).collect();
+        let mut visits: Vec<f64> = (0..count).map(|_| 60e9 * random.random::<f64>()).collect();
         visits.sort_by(f64::total_cmp);
         visits
     }
@@ -238,7 +236,7 @@ mod tests {
     fn a_rhythm_is_found_among_many_causes_without_one() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(29);
         let mut causes: Vec<Vec<f64>> = (0..15).map(|_| random_visits(&mut random, 8)).collect();
-        causes.push((0..12).map(|turn| 2.5 + 5.0 * f64::from(turn)).collect());
+        causes.push((0..12).map(|turn| 2.5e9 + 5e9 * f64::from(turn)).collect());
 
         let found = rhythms_below(ALPHA, &causes);
 

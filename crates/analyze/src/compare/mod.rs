@@ -1,5 +1,5 @@
 //! Which of two systems is better, and whether that is significant
-//! (METHODS 6; OSDI'99 section 4.2).
+//! (docs/method.md 10; OSDI'99 section 4.2).
 //!
 //! The primary comparison is of rates of declustered exceedances of the slack
 //! that an application has. Quantiles and maxima come second, because late

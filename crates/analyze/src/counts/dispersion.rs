@@ -16,7 +16,7 @@ pub struct Dispersion {
 }
 
 /// The dispersion of `counts` in windows of equal length; at least 20 windows
-/// make it a useful check (METHODS 1.7).
+/// make it a useful check (docs/method.md 5.3).
 ///
 /// # Errors
 /// With fewer than two windows, a negative count, or no event at all.

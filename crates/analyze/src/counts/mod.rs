@@ -1,5 +1,5 @@
 //! Counts of rare events: rates, their ratios, and how long to record
-//! (METHODS 1.7 and 6).
+//! (docs/method.md 5 and 10).
 //!
 //! Counts must be of independent events: clusters of exceedances, never the
 //! raw exceedances, which come in bursts and make every interval too narrow.

@@ -92,9 +92,9 @@ pub fn expected_events_for(
 }
 
 /// How long to record so that `clusters` exceedance clusters above the
-/// 1 - `tail` quantile are expected, in the unit of time of `rate`.
+/// 1 - `tail` quantile are expected, ns.
 ///
-/// `rate` is activations per unit of time; `extremal_index` the inverse of the
+/// `rate` is activations per ns; `extremal_index` the inverse of the
 /// mean cluster size, 1 for independent activations.
 ///
 /// # Errors

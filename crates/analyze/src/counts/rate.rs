@@ -25,7 +25,7 @@ fn chi_squared_quantile(freedom: f64, share: f64) -> f64 {
 /// `events` need not be whole: a mean over replays is allowed, and makes the
 /// interval conservative. Below one event the lower limit says nothing of use:
 /// it falls without end as `events` does. Coverage is never below `confidence`: 0.986 at a true
-/// mean of 0.5, 0.975 at 10, 0.955 at 100 for 95 % (METHODS 1.7).
+/// mean of 0.5, 0.975 at 10, 0.955 at 100 for 95 % (docs/method.md 5.1).
 ///
 /// # Errors
 /// When a number is out of its range.

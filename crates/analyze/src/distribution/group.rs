@@ -55,7 +55,7 @@ pub struct Group {
     pub key: Key,
     /// Expiry to the service's first instruction. Missed activations are in
     /// it with the time until the service next ran, so that a long stall
-    /// weighs as long as it lasted (METHODS 7, coordinated omission).
+    /// weighs as long as it lasted (docs/method.md 1.2).
     pub latency: Tally,
     /// The smallest latency of those that were served. What a missed one had
     /// waited for when the service next ran can be any time down to nothing.

@@ -20,7 +20,7 @@ pub const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 /// How many samples must be expected beyond a quantile: from this many on a
 /// two-sided 95 % interval by order statistics has an upper end, since
-/// exp(-3.689) = 2.5 % (METHODS 2.3).
+/// exp(-3.689) = 2.5 % (docs/method.md 8.3).
 pub const MIN_BEYOND: f64 = 3.688_879_454_113_936;
 
 /// A quantile, or what can be said of it.

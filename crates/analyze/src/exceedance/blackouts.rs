@@ -1,4 +1,4 @@
-//! From late activations to blackouts (METHODS 1.4).
+//! From late activations to blackouts (docs/method.md 6.3).
 
 use laggard_model::Nanos;
 

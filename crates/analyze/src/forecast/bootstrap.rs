@@ -1,4 +1,4 @@
-//! Tails redrawn as other observations might have given them (METHODS 2.4).
+//! Tails redrawn as other observations might have given them (docs/method.md 8.7).
 
 use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;

@@ -1,4 +1,4 @@
-//! The return level of peaks that several causes made (METHODS 2.7).
+//! The return level of peaks that several causes made (docs/method.md 8.7).
 //!
 //! Peaks are put together by cause, a cause with too few by its class, and
 //! what still has too few with all others, and so have those of unknown cause.

@@ -1,4 +1,4 @@
-//! Clusters of exceedances by runs (METHODS 1.5).
+//! Clusters of exceedances by runs (docs/method.md 8.1).
 
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, paired};

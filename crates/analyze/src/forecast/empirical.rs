@@ -1,4 +1,4 @@
-//! Return levels without a model, from order statistics (METHODS 2.3).
+//! Return levels without a model, from order statistics (docs/method.md 8.3).
 
 use statrs::distribution::{DiscreteCDF, Poisson};
 

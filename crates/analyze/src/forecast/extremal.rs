@@ -1,4 +1,4 @@
-//! The extremal index: the inverse of the mean cluster size (METHODS 1.5).
+//! The extremal index: the inverse of the mean cluster size (docs/method.md 10.4).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -152,7 +152,7 @@ mod tests {
             .collect()
     }
 
-    /// METHODS 1.5: standard deviation 0.03 to 0.04.
+    /// docs/method.md 10.4: standard deviation 0.03 to 0.04.
     #[test]
     fn the_index_of_a_known_process_is_found() {
         for truth in [0.7, 0.5, 0.25] {

@@ -1,4 +1,4 @@
-//! Goodness of fit of a generalised Pareto distribution (METHODS 2.5).
+//! Goodness of fit of a generalised Pareto distribution (docs/method.md 8.5).
 
 use super::Pareto;
 use crate::InputError;

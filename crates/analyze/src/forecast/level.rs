@@ -89,7 +89,7 @@ pub struct Estimate {
 /// The level that peaks exceed once per `horizon` on average.
 ///
 /// From order statistics when the exposure is 3.69 horizons or more (at 95 %),
-/// else from a Pareto tail, if all of METHODS 2.6 allow it. `horizon` counts in
+/// else from a Pareto tail, if all of docs/method.md 8.6 allow it. `horizon` counts in
 /// the time of the exposure: a week of use under a load that compresses time
 /// tenfold is a tenth of that week.
 ///
@@ -232,7 +232,7 @@ fn candidate(sorted: &[f64], largest: usize) -> Result<Candidate, InputError> {
     })
 }
 
-/// The lowest threshold above which one Pareto distribution fits (METHODS 2.5).
+/// The lowest threshold above which one Pareto distribution fits (docs/method.md 8.5).
 fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
     let sorted = descending(sizes);
     let mut counts: Vec<usize> = CANDIDATES

@@ -1,5 +1,5 @@
 //! Maxima of blocks and the generalised extreme value distribution, for when
-//! only block maxima were stored (METHODS 2.4).
+//! only block maxima were stored (docs/method.md 8.4).
 
 use statrs::function::gamma::gamma;
 

@@ -1,4 +1,4 @@
-//! Forecast of a tail that several causes make (METHODS 2.7).
+//! Forecast of a tail that several causes make (docs/method.md 8.7).
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

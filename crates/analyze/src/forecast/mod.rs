@@ -1,4 +1,4 @@
-//! How bad latencies will get in an hour, a day, a week (METHODS 2; OSDI'99
+//! How bad latencies will get in an hour, a day, a week (docs/method.md 8; OSDI'99
 //! section 4.3).
 //!
 //! [`return_level`] is the way in: it takes the peaks of clusters of

@@ -1,4 +1,4 @@
-//! Profile likelihood of a return level (METHODS 2.4): the reference that the
+//! Profile likelihood of a return level (docs/method.md 8.4): the reference that the
 //! bootstrap is checked against.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One reason to refuse a forecast, or to doubt one (METHODS 2.6).
+/// One reason to refuse a forecast, or to doubt one (docs/method.md 8.6).
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -17,7 +17,7 @@ pub enum Reason {
     /// The level lies below the threshold of the peaks, where nothing is known.
     #[error("the level lies below the threshold; it is at most {at_most}")]
     BelowThreshold {
-        /// An upper limit of the level, in its unit.
+        /// An upper limit of the level, ns.
         at_most: f64,
     },
     /// The horizon is too many times the exposure.
@@ -80,7 +80,7 @@ pub enum Reason {
     /// least this, and its rank is not known.
     #[error("a peak of at least {at_least} had not ended when measuring did; record until it has")]
     StillWaiting {
-        /// How late it was by then, in the unit of the peaks.
+        /// How late it was by then, ns.
         at_least: f64,
     },
     /// The upper limit is useless.

@@ -1,5 +1,5 @@
 //! Whether peaks are independent and their process does not change
-//! (METHODS 2.6).
+//! (docs/method.md 8.6).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, Uniform};
 use statrs::stats_tests::NaNPolicy;

@@ -1,4 +1,4 @@
-//! Choice of the threshold (METHODS 2.5).
+//! Choice of the threshold (docs/method.md 8.5).
 
 use crate::InputError;
 use crate::input::{at_least, finite, probability};

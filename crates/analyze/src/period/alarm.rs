@@ -1,4 +1,4 @@
-//! False alarms of the comb search (METHODS 3.1).
+//! False alarms of the comb search (docs/method.md 7.2).
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -1,5 +1,5 @@
 //! Tests of phases on a circle, for more than about 50 events or broad pulses;
-//! for narrow combs of few events use [`super::find_comb`] (METHODS 3.3).
+//! for narrow combs of few events use [`super::find_comb`] (docs/method.md 7).
 
 use std::f64::consts::TAU;
 

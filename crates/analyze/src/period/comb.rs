@@ -1,4 +1,4 @@
-//! Search for one comb among event times (METHODS 3.1).
+//! Search for one comb among event times (docs/method.md 7.1).
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 

@@ -1,4 +1,4 @@
-//! Gaps between events (METHODS 3.2 and 4).
+//! Gaps between events (docs/method.md 11).
 
 use crate::InputError;
 use crate::input::{ascending, at_least, finite, positive};

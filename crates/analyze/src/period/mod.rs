@@ -1,4 +1,4 @@
-//! Periodic sources of latency, and timer ticks that hide (METHODS 3 and 4;
+//! Periodic sources of latency, and timer ticks that hide (docs/method.md 7 and 11;
 //! Jones & Regehr 1999, sections 3 and 4).
 //!
 //! [`periodic_sources`] looks for combs among the times of late activations,

@@ -1,4 +1,4 @@
-//! All periodic sources, one after the other (METHODS 3.1).
+//! All periodic sources, one after the other (docs/method.md 7.3).
 
 use super::alarm::{alarm_below, most_likely_alarm};
 use super::{Comb, CombSearch, find_comb};
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// METHODS 3.3: P = 5 s with 10 foreign events in 30 s is found always.
+    /// docs/method.md 7.1: P = 5 s with 10 foreign events in 30 s is found always.
     #[test]
     fn a_source_of_5_s_is_found_among_10_foreign_events() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(4);

@@ -1,4 +1,4 @@
-//! The grid on which wake-ups really happen (METHODS 4; Jones & Regehr 1999,
+//! The grid on which wake-ups really happen (docs/method.md 11; Jones & Regehr 1999,
 //! section 3).
 
 use std::f64::consts::{PI, TAU};

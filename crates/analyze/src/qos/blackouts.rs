@@ -1,5 +1,5 @@
 //! Replay of blackouts: exact for any number of buffers, bursts included
-//! (METHODS 1.4).
+//! (docs/method.md 6.4).
 
 use super::{Blackout, Buffering, episodes_of};
 use crate::InputError;

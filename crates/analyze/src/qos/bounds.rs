@@ -1,4 +1,4 @@
-//! Blackouts as an open-loop probe sees them (METHODS 1.4).
+//! Blackouts as an open-loop probe sees them (docs/method.md 6.3).
 
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, paired, positive};

@@ -8,7 +8,7 @@ use crate::input::{between, not_negative, positive};
 const ROUNDING: f64 = 1e-12;
 
 /// `buffers` buffers of `period` each, every one filled by `compute` of work,
-/// or a periodic job with a deadline; all times in the unit of the latencies.
+/// or a periodic job with a deadline; all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffering {
     period: f64,

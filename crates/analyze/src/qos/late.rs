@@ -87,7 +87,7 @@ pub fn late_jobs(
 }
 
 /// The mean of [`late_jobs`] over `phases` phases, equally spaced over one
-/// buffer period; 16 or more are enough (METHODS 1.4).
+/// buffer period; 16 or more are enough (docs/method.md 6.4).
 ///
 /// # Errors
 /// As [`super::replay_blackouts`], or with no phase.
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// METHODS 1.4: predicted and simulated misses of isolated stalls.
+    /// docs/method.md 6.6: predicted and simulated misses of isolated stalls.
     #[test]
     fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
         use crate::qos::failures_of_isolated_stalls;

@@ -1,5 +1,5 @@
 //! How often an application with n buffers misses its deadline
-//! (METHODS 1; OSDI'99 section 5).
+//! (docs/method.md 6; OSDI'99 section 5).
 //!
 //! A stream of jobs, one per buffer period, each needing some compute time.
 //! With n buffers job k, due to start at k periods, must have finished n - 1

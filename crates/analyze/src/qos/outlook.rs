@@ -1,4 +1,4 @@
-//! How often a stream of jobs fails, with an interval (METHODS 1.4, 1.7).
+//! How often a stream of jobs fails, with an interval (docs/method.md 6.5).
 
 use super::failures::Failures;
 use super::runs::Pick;
@@ -60,7 +60,7 @@ pub struct Outlook {
 const INDEPENDENT: f64 = 1.5;
 
 /// Replays what was `observed` on every CPU through `buffering`; all times in
-/// one unit.
+/// ns.
 ///
 /// # Errors
 /// When there is nothing observed or a number is out of its range.

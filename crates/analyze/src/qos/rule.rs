@@ -21,7 +21,7 @@ fn probability(value: f64) -> Result<f64, InputError> {
 /// It counts one trial per (n - 1) t although there is one per t, needs an
 /// open-loop probability and isolated stalls, and forgets stalls that begin
 /// while the job computes. Mostly it is optimistic, by up to 56 times
-/// (METHODS 1.2): show it beside the replay, labelled, never instead of it.
+/// (docs/method.md 6.2): show it beside the replay, labelled, never instead of it.
 ///
 /// # Errors
 /// When the probability is not one.
@@ -31,7 +31,7 @@ pub fn paper_mean_time(buffering: Buffering, exceedance: f64) -> Result<f64, Inp
 
 /// t / (theta P): the mean time between episodes of failure for a probability
 /// measured on the stream's own period t, where theta is the extremal index
-/// (METHODS 1.3). Still blind to stalls that begin while the job computes.
+/// (docs/method.md 6.2). Still blind to stalls that begin while the job computes.
 ///
 /// # Errors
 /// When a number is out of its range.
@@ -69,7 +69,7 @@ mod tests {
         assert!(paper_mean_time(buffering, f64::NAN).is_err());
     }
 
-    /// METHODS 1.2 (a).
+    /// docs/method.md 6.2 (a).
     #[test]
     fn both_rules_agree_when_clusters_are_as_long_as_the_tolerance() {
         let buffering = Buffering::new(4, 6.0, 1.0).unwrap();

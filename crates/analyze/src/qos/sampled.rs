@@ -3,14 +3,14 @@
 //!
 //! Stalls of length S come at a rate r, one at a time. An open-loop probe finds
 //! one of them with more than x to come with the probability r E (S - x)+,
-//! however seldom it looks, and so does a job (METHODS 1.6). So a stall longer
+//! however seldom it looks, and so does a job (docs/method.md 1.2). So a stall longer
 //! than s, of which half of s or more is to come in half of it or more, has a
 //! rate of 2 P(more than s / 2 to come) / s at most (the bound of Markov on the
 //! residual). Where it is known which activations met the same stall, stalls can
 //! be counted too: the half of one is hit with three quarters of its share of
 //! the probe's period or more, if each period has one expiry at random. A stall
 //! makes a job late that it finds at work, or that finds more than s of it to
-//! come (METHODS 1.4, closed form).
+//! come (docs/method.md 6.6, closed form).
 
 use super::failures::Failures;
 use super::outlook::LONG_RUN;

@@ -1,4 +1,4 @@
-//! Replay of latencies measured on the stream's own period (METHODS 1.4).
+//! Replay of latencies measured on the stream's own period (docs/method.md 6.9).
 
 use super::{Buffering, episodes_of};
 use crate::InputError;

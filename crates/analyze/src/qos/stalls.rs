@@ -1,4 +1,4 @@
-//! Failures by isolated stalls in closed form (METHODS 1.4).
+//! Failures by isolated stalls in closed form (docs/method.md 6.6).
 
 use super::Buffering;
 use crate::InputError;

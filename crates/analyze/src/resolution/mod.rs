@@ -1,4 +1,4 @@
-//! What the resolution and the cost of the probe do to results (METHODS 7).
+//! What the resolution and the cost of the probe do to results (docs/method.md 12).
 
 mod omission;
 mod probe;

@@ -12,7 +12,7 @@ const MOST: f64 = 1e8;
 /// l - interval, l - 2 interval, ... down to `interval`.
 ///
 /// Only for legacy data: an open loop needs no correction, and rates of
-/// failures per unit of time need none either (METHODS 1.6).
+/// failures per ns need none either (docs/method.md 1.2).
 ///
 /// # Errors
 /// When `interval` is not positive, a latency is not finite, or more than 1e8
@@ -44,7 +44,7 @@ pub fn backfilled(latencies: &[f64], interval: f64) -> Result<Vec<f64>, InputErr
 mod tests {
     use super::*;
 
-    /// METHODS 7: 100 ms stalls each 10 s, a 1 ms probe, P(latency > 50 ms).
+    /// docs/method.md 1.2: 100 ms stalls each 10 s, a 1 ms probe, P(latency > 50 ms).
     #[test]
     fn a_stall_weighs_as_much_as_its_length_after_the_correction() {
         let mut closed = vec![0.0; 9_900];

@@ -1,4 +1,4 @@
-//! A task with n buffers on a system that is rarely very late (METHODS 5.3,
+//! A task with n buffers on a system that is rarely very late (docs/method.md 9.4,
 //! after Cota-Robles, Held & Barnes 1997 and OSDI'99 section 5.2).
 
 use super::{ROUNDING, Response, Supply, Task, response_time};
@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     proptest! {
-        /// METHODS 5.3: soundness of the amortised test.
+        /// docs/method.md 9.4: soundness of the amortised test.
         #[test]
         fn the_exact_test_passes_whatever_the_amortised_one_passes(
             high in 0.1..3.0_f64, cost in 0.5..4.0_f64, period in 5.0..20.0_f64,

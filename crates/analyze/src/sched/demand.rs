@@ -109,7 +109,7 @@ fn horizon(tasks: &[Task], utilization: f64, blocking: f64) -> f64 {
 }
 
 /// The least common multiple of the periods; infinite when a period is not
-/// whole in its unit.
+/// a whole number of ns.
 fn hyperperiod(tasks: &[Task]) -> f64 {
     fn divisor(a: f64, b: f64) -> f64 {
         if b == 0.0 { a } else { divisor(b, a % b) }

@@ -1,5 +1,5 @@
 //! The blackout envelope: how much of any window can be blacked out
-//! (METHODS 5.4).
+//! (docs/method.md 9.5).
 
 use crate::InputError;
 use crate::input::not_negative;

@@ -1,4 +1,4 @@
-//! Whether a set of periodic tasks meets its deadlines (METHODS 5; OSDI'99
+//! Whether a set of periodic tasks meets its deadlines (docs/method.md 9; OSDI'99
 //! section 5.2).
 //!
 //! One processor, fixed priorities or earliest deadline first, preemptive.

@@ -1,4 +1,4 @@
-//! The blackout envelope at a permitted rate of failure (METHODS 5.4).
+//! The blackout envelope at a permitted rate of failure (docs/method.md 9.6).
 //!
 //! The plain envelope is the largest seen, however rare; this one is the level
 //! that sums of blackouts in a window exceed once per permitted time, so it

@@ -3,7 +3,7 @@
 use crate::InputError;
 use crate::input::{not_negative, positive};
 
-/// A periodic or sporadic task; all times in one unit.
+/// A periodic or sporadic task; all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
     /// Worst-case execution time C of one job.

@@ -17,7 +17,7 @@ use crate::duration::Unit;
 use crate::qos::{HOUR_NS, LoadSeen, Seen};
 
 /// From this share of the largest peaks on, a periodic source spoils a
-/// forecast whose horizon is compressed (METHODS 2.6).
+/// forecast whose horizon is compressed (docs/method.md 8.6).
 const PERIODIC_SHARE: f64 = 0.2;
 
 /// The forecasts of every service under `seen`; `known` has the causes of its

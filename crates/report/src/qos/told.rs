@@ -12,7 +12,7 @@ use crate::finer::finer;
 /// With fewer than so many activations within the slack, stalls come unseen
 /// between two that decide by themselves.
 pub(crate) const LEAST_PART: f64 = 2.0;
-/// A probe finer than this part of the slack bounds failures well (METHODS 1.4).
+/// A probe finer than this part of the slack bounds failures well (docs/method.md 6.3).
 pub(crate) const FINE_PART: f64 = 20.0;
 
 /// What can be told of a slack.

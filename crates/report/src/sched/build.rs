@@ -1,4 +1,4 @@
-//! From a recording and a task set to verdicts (METHODS 5).
+//! From a recording and a task set to verdicts (docs/method.md 9).
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;

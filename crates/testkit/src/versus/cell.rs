@@ -10,7 +10,7 @@ use super::{Repetition, VersusError};
 
 /// Level of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Ratios of rates from 1 / 1.25 to 1.25 count as equal (METHODS 6).
+/// Ratios of rates from 1 / 1.25 to 1.25 count as equal (docs/method.md 10.1).
 const MARGIN: f64 = 1.25;
 /// The quantile that is compared.
 const SHARE: f64 = 0.999;

@@ -11,7 +11,7 @@ use crate::solve::{Simplex, lowest};
 /// zero (the threshold); the last may be infinite.
 ///
 /// Buckets of 2^(1/8) and finer cost next to nothing in precision; taking the
-/// middles of bins instead would bias the shape (METHODS 2.4).
+/// middles of bins instead would bias the shape (docs/method.md 8.4).
 ///
 /// # Errors
 /// When edges do not ascend from zero, there is not one more edge than counts,

@@ -22,7 +22,7 @@ const SHAPE_OF_ZERO: f64 = 1e-9;
 /// P(excess > y) = (1 + shape y / scale)^(-1 / shape).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pareto {
-    /// The scale, in the unit of the excesses; positive.
+    /// The scale, ns; positive.
     pub scale: f64,
     /// The shape: negative for a bounded tail, 0 for an exponential one,
     /// positive for a heavy one.

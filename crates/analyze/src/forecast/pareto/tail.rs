@@ -8,13 +8,13 @@ use crate::input::{positive, probability};
 
 const EULER_MASCHERONI: f64 = 0.577_215_664_901_532_9;
 
-/// Clusters whose peaks pass `threshold` at `rate` per unit of time, by
+/// Clusters whose peaks pass `threshold` at `rate` per ns, by
 /// excesses that follow `excess`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tail {
     /// The threshold.
     pub threshold: f64,
-    /// Clusters above it per unit of time.
+    /// Clusters above it per ns.
     pub rate: f64,
     /// Their excesses.
     pub excess: Pareto,

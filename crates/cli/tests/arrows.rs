@@ -1,0 +1,88 @@
+//! Which crate may know which: arrows point down only.
+
+use std::path::Path;
+
+/// The crates, lowest first; those of a level do not know each other.
+const LEVELS: [&[&str]; 6] = [
+    &["model"],
+    &["bpf"],
+    &["measure", "workload", "record", "analyze"],
+    &["session", "answer"],
+    &["view", "report"],
+    &["cli", "testkit"],
+];
+
+/// The dependencies of `manifest` that are crates of this workspace, of every
+/// kind and for every target.
+fn own_dependencies(manifest: &toml::Table) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, value) in manifest {
+        let Some(table) = value.as_table() else {
+            continue;
+        };
+        if key.ends_with("dependencies") {
+            let own = table
+                .keys()
+                .filter_map(|name| name.strip_prefix("laggard-"));
+            found.extend(own.map(str::to_owned));
+        } else {
+            found.extend(own_dependencies(table));
+        }
+    }
+    found
+}
+
+fn level(name: &str) -> usize {
+    let level = LEVELS.iter().position(|level| level.contains(&name));
+    level.unwrap_or_else(|| panic!("crate `{name}` has no level; give it one here"))
+}
+
+/// The arrows of the crate `name` that do not point down.
+fn upward(name: &str, manifest: &str) -> Vec<String> {
+    let dependencies = own_dependencies(&manifest.parse().unwrap());
+    dependencies
+        .into_iter()
+        .filter(|below| level(below) >= level(name))
+        .map(|below| format!("{name} -> {below}"))
+        .collect()
+}
+
+#[test]
+fn every_arrow_between_crates_points_down() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(crates).unwrap() {
+        let entry = entry.unwrap();
+        let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else {
+            continue;
+        };
+        seen += 1;
+        wrong.extend(upward(entry.file_name().to_str().unwrap(), &manifest));
+    }
+
+    assert_eq!(wrong, Vec::<String>::new(), "arrows that run up");
+    assert!(seen >= 9, "only {seen} crates were found");
+}
+
+#[test]
+fn an_arrow_that_runs_up_or_across_is_found_in_every_table() {
+    for table in [
+        "dependencies",
+        "dev-dependencies",
+        "build-dependencies",
+        "target.'cfg(unix)'.dependencies",
+    ] {
+        let up =
+            format!("[{table}]\nlaggard-view.workspace = true\nlaggard-model.workspace = true\n");
+
+        assert_eq!(upward("analyze", &up), ["analyze -> view"], "in {table}");
+    }
+    assert_eq!(
+        upward(
+            "session",
+            "[dependencies]\nlaggard-answer.workspace = true\n"
+        ),
+        ["session -> answer"]
+    );
+}
