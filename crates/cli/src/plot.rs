@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use laggard_model::name::line_name;
 use laggard_model::{Service, printable};
 use laggard_report::page::{Charts, CourseView};
 use laggard_report::picture::{Picture, Style, png, svg};
 use laggard_report::qos::{QOS_SCHEMA, QosReport, assess};
-use laggard_report::{RecordingReport, Trust, line_name};
+use laggard_report::{RecordingReport, Trust};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Outcome;

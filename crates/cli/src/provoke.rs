@@ -10,8 +10,8 @@ use std::thread;
 
 use anyhow::{Context as _, bail};
 use laggard_measure::linux;
+use laggard_model::text::Unit;
 use laggard_model::{Cpu, Nanos};
-use laggard_report::Unit;
 use laggard_workload::disturb::{self, Disturbance, Hit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
+use laggard_model::text::Unit;
 use laggard_model::{Caveat, Keep, Nanos};
 use laggard_record::{Recording, Wanted};
-use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, Unit, text};
+use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, text};
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Outcome;

@@ -16,12 +16,14 @@ mod histogram;
 mod host;
 mod losses;
 mod manifest;
+pub mod name;
 mod nanos;
 mod printable;
 mod service;
 mod stage;
 mod symbols;
 mod task;
+pub mod text;
 mod throughput;
 mod usage;
 

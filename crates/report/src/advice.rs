@@ -1,15 +1,14 @@
 //! What to do about a result: the most important first.
 
+use laggard_model::text::{count, percent};
 use laggard_model::{Backend, Caveat, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trust;
-use crate::duration::count;
 use crate::figures::RecordingReport;
 use crate::remedy::{OWN, remedy};
 use crate::sentences::still_waiting;
-use crate::text::percent;
 use crate::why::{self, WhyReport};
 
 /// Something to do.
@@ -118,7 +117,7 @@ fn how_long(report: &RecordingReport, samples: u64) -> String {
     match fewest.filter(|&samples| samples > 0).min() {
         Some(fewest) => {
             let ns = report.duration_ns.ns() as f64 * samples as f64 / fewest as f64;
-            format!("Record for about {}.", crate::duration::mean_time(ns))
+            format!("Record for about {}.", laggard_model::text::mean_time(ns))
         }
         None => "Record for longer.".into(),
     }

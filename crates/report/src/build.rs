@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use laggard_analyze::distribution::{Fold, Group, LineSum};
+use laggard_model::name::part_name;
 use laggard_model::{Caveat, Line, Manifest, Nanos, STAGES, Service, Stage};
 
 use crate::figures::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow, Waiting};
@@ -177,29 +178,4 @@ fn stage_before(group: &Group, stage: Stage) -> Option<Stage> {
             };
             before * 2 > count(stage)
         })
-}
-
-/// The name in the field of the part that ends at `stage` and begins at
-/// `before` or, without one, at the expiry.
-pub(crate) fn part_name(stage: Stage, before: Option<Stage>) -> String {
-    let words = match (stage, before) {
-        (Stage::Signal, Some(Stage::Softirq)) => return "softirq to signal".into(),
-        (Stage::Irq, _) => "interrupt latency",
-        (Stage::IrqElsewhere, _) => "interrupt latency on another CPU",
-        (Stage::IrqThread, _) => "interrupt thread",
-        (Stage::Expire, _) => "timer handling",
-        (Stage::Raise, _) => "softirq raise",
-        (Stage::Softirq, _) => "softirq latency",
-        (Stage::Signal, _) => "signal",
-        (Stage::Waking, Some(Stage::Signal)) => "irq_work hop",
-        (Stage::Waking, _) => "wakeup",
-        (Stage::Running, _) => "scheduling",
-        (Stage::User, _) => "context switch",
-        (Stage::Worker, _) => "work queue",
-        (Stage::Kthread, _) => "kernel thread",
-    };
-    // It comes first, instead of `irq`.
-    let before = before.filter(|_| stage != Stage::IrqElsewhere);
-    let before = before.map_or("expiry", Stage::name);
-    format!("{words} ({before} to {stage})")
 }

@@ -4,6 +4,8 @@
 //! fractional nanoseconds; nothing is rounded for the eye here.
 
 use laggard_analyze::distribution::{Group, QUANTILES, Quantile, Tally, quantile};
+use laggard_model::name::line_name;
+use laggard_model::text::Unit;
 use laggard_model::{
     Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, Plan,
     Route, Service, Stage, State,
@@ -11,7 +13,7 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Trust, Unit};
+use crate::Trust;
 
 /// The version of the JSON's layout.
 pub const SHOW_SCHEMA: u32 = 1;
@@ -322,14 +324,6 @@ impl ServiceRow {
     /// The row's name: `fifo:90`, `fifo:90 deferred`.
     pub fn name(&self) -> String {
         line_name(self.service, self.route)
-    }
-}
-
-/// A service and its route, as one name. A work item is always deferred.
-pub fn line_name(service: Service, route: Route) -> String {
-    match (service.is_thread(), route) {
-        (true, Route::Deferred) => format!("{service} deferred"),
-        _ => service.to_string(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a probe with a shorter period would cost.
 
 use laggard_model::Nanos;
+use laggard_model::text::Unit;
 
-use crate::duration::Unit;
 use crate::qos::Seen;
 
 /// From this many CPUs on a probe is no longer a probe but a load.

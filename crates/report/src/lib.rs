@@ -8,7 +8,6 @@
 
 mod advice;
 mod build;
-mod duration;
 mod figures;
 mod finer;
 pub mod forecast;
@@ -27,10 +26,9 @@ pub mod why;
 
 pub use advice::{Advice, advice};
 pub use build::{Measured, recording, waiting};
-pub use duration::{Unit, brief, brief_count, count, span};
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
-    Waiting, line_name, named_losses,
+    Waiting, named_losses,
 };
 pub use markdown::markdown;
 pub use trust::{COST_TOO_MUCH, Case, Judgement, Trust, judge};

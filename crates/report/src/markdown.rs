@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Severity, printable, printable_lines};
 
 use crate::advice::advice;
-use crate::duration::{Unit, count, span};
-use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, line_name, named_losses};
-use crate::text::percent;
+use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
 use crate::trust::Trust;
 
 /// How many things to do are shown before the rest is folded away.

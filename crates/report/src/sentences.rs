@@ -2,12 +2,12 @@
 //! that it is made of: ties, few samples and what is unknown have words of
 //! their own.
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, Route, Service, printable};
 
-use crate::Unit;
 use crate::build::WAKEUP_TO_USER;
-use crate::duration::{count, span};
-use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting, line_name};
+use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting};
 
 /// From this part of the largest on, another is about as much.
 const ABOUT: f64 = 0.9;

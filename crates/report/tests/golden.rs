@@ -2,11 +2,12 @@
 //! change that is meant.
 
 use laggard_analyze::distribution::{Fold, Lost, Split};
+use laggard_model::text::Unit;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
-use laggard_report::{Measured, RecordingReport, Unit, markdown, recording, text};
+use laggard_report::{Measured, RecordingReport, markdown, recording, text};
 
 mod made;
 

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use laggard_model::text::Unit;
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
     LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
 };
 use laggard_report::picture::{Picture, Style, svg};
 use laggard_report::why::{Late, episode_text, flame, perfetto, table4, why, why_text};
-use laggard_report::{Unit, markdown, text};
+use laggard_report::{markdown, text};
 use proptest::prelude::*;
 
 mod made;

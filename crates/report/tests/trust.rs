@@ -207,7 +207,7 @@ fn quantiles_beyond_what_was_not_lost_are_limits() {
     let said: Vec<String> = latency
         .quantiles
         .iter()
-        .map(|share| share.write(laggard_report::Unit::Auto))
+        .map(|share| share.write(laggard_model::text::Unit::Auto))
         .collect();
     assert_eq!(said[0], "16.0 us");
     assert_eq!(

@@ -11,8 +11,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_measure::Source;
+use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
-use laggard_report::Unit;
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use laggard_model::text::Unit;
 use laggard_model::{Line, Nanos, Route};
-use laggard_report::Unit;
 
 use super::onlooker::{News, Onlooker, Wish};
 

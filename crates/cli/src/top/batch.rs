@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, Service, printable, printable_lines};
-use laggard_report::{Unit, count, line_name, named_losses, span};
+use laggard_report::named_losses;
 
 use super::late::{Late, LateFinder};
 use super::state::{Figures, Row, State};

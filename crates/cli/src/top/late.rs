@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use laggard_analyze::causes::explain_named;
 use laggard_measure::LiveNames;
+use laggard_model::name::{cause_words, line_name};
 use laggard_model::{Batch, Cpu, Episode, Happening, Line, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
-use laggard_report::{line_name, why::cause_words};
 
 /// How many are kept to scroll through.
 const MOST: usize = 1_000;

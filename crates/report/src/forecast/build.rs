@@ -7,13 +7,13 @@ use laggard_analyze::forecast::{
     return_level,
 };
 use laggard_analyze::period::PeriodicSource;
+use laggard_model::text::Unit;
 use laggard_model::{Route, Service, UsagePattern};
 
 use super::{
     CauseLevel, Cell, Horizon, KnownCauses, Level, LoadForecast, Outcome, Periodic, Refused,
     ServiceForecast,
 };
-use crate::duration::Unit;
 use crate::qos::{HOUR_NS, LoadSeen, Seen};
 
 /// From this share of the largest peaks on, a periodic source spoils a

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use laggard_analyze::causes::{Pieces, Signature, explain_named};
 use laggard_analyze::forecast::{CauseSource, Explained};
+use laggard_model::name::{cause_name, who};
 use laggard_model::{
     CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, Service, Symbols,
 };
 
 use super::{Above, Composed};
-use crate::why::who;
 
 /// The causes of the late activations of some recordings.
 #[derive(Debug, Default)]
@@ -200,8 +200,7 @@ impl KnownCauses {
     pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
         let found = self.pieces.get(&(service, route))?.compose()?;
         let name = |(class, culprit): &(CauseClass, Culprit)| {
-            let who = who(culprit, &self.symbols);
-            who.map_or_else(|| class.to_string(), |who| format!("{class}: {who}"))
+            cause_name(*class, who(culprit, &self.symbols).as_deref())
         };
         Some(Composed {
             latency_ns: found.latency,
@@ -239,14 +238,10 @@ impl KnownCauses {
     /// A source of a mixture in words.
     pub(crate) fn name(&self, source: CauseSource) -> String {
         match source {
-            CauseSource::Cause(culprit) => {
-                self.culprits
-                    .get(culprit)
-                    .map_or_else(String::new, |one| match &one.who {
-                        Some(who) => format!("{}: {who}", one.class),
-                        None => one.class.to_string(),
-                    })
-            }
+            CauseSource::Cause(culprit) => self
+                .culprits
+                .get(culprit)
+                .map_or_else(String::new, |one| cause_name(one.class, one.who.as_deref())),
             CauseSource::Class(class) => CauseClass::ALL
                 .into_iter()
                 .find(|one| *one as usize == class)

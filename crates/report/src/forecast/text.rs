@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome, Periodic};
-use crate::duration::{Unit, mean_time};
-use crate::figures::{at_least, line_name};
+use crate::figures::at_least;
 use crate::text::{table, warnings};
 
 /// The report as text.

@@ -3,11 +3,11 @@
 
 use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::{Exceedance, Stream};
+use laggard_model::name::line_name;
 use laggard_model::{Keep, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::figures::line_name;
 use crate::qos::{Application, LoadSeen, Seen, apart};
 
 /// Late activations in a page, of all services and recordings together: about

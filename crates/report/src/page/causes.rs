@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use laggard_analyze::causes::{Part, explain_named};
+use laggard_model::name::{self, line_name};
 use laggard_model::{CauseClass, Cpu, Episode, Line, Nanos, Route, Service, Stage, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flame::{Flame, FlameNode};
-use crate::figures::line_name;
 use crate::why::episode::{frames, layers, merged};
-use crate::why::{Late, WhyReport, name, why, words};
+use crate::why::{Late, WhyReport, why};
 
 /// Causes and episodes that `laggard why` lists unless asked otherwise.
 const TOP: usize = 20;
@@ -222,7 +222,9 @@ fn timeline(
         latency_ns: episode.latency(),
         class: first.map(|cause| cause.class),
         main: first
-            .map(|cause| name(cause.class, words::who(&cause.culprit, symbols).as_deref()))
+            .map(|cause| {
+                name::cause_name(cause.class, name::who(&cause.culprit, symbols).as_deref())
+            })
             .unwrap_or_default(),
         stages_ns: episode.stages.clone(),
         slices: slices(&merged(&explained.parts), symbols, texts),
@@ -248,7 +250,7 @@ fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView
             class: run.part.map(|part| part.class),
             who: run
                 .part
-                .and_then(|part| words::who(&part.culprit, symbols))
+                .and_then(|part| name::who(&part.culprit, symbols))
                 .map(|who| texts.number(who)),
             layers: run.part.map_or_else(Vec::new, |part| {
                 layers(&part.slice.context, symbols)

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use laggard_analyze::distribution::Course;
+use laggard_model::name::{line_name, part_name};
 use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, STAGES, Service, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{Blamed, CausesView, causes};
 use crate::advice::{Advice, advice};
-use crate::build::part_name;
-use crate::figures::{HistogramView, RecordingReport, ServiceRow, line_name};
+use crate::figures::{HistogramView, RecordingReport, ServiceRow};
 use crate::why::Late;
 
 /// What the page draws of one recording.

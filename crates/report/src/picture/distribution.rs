@@ -1,15 +1,16 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4
 //! and 5).
 
+use laggard_model::name::line_name;
+use laggard_model::text::{brief_count, count};
 use laggard_model::{Histogram, Route};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::Canvas;
 use super::{PictureError, doubts, load, place};
-use crate::figures::{HistogramView, RecordingReport, ServiceRow, line_name};
+use crate::figures::{HistogramView, RecordingReport, ServiceRow};
 use crate::page::Charts;
-use crate::{brief_count, count};
 
 /// Buckets of a recording in one step of a curve of counts: a quarter of a
 /// doubling. Finer ones would show the clock's grain.

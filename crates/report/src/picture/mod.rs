@@ -14,6 +14,7 @@ mod time;
 
 use std::sync::OnceLock;
 
+use laggard_model::text::{count, span};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
@@ -214,7 +215,7 @@ fn place(report: &RecordingReport) -> String {
     let host = &report.host;
     let mut parts = vec![
         load(report),
-        crate::span(report.duration_ns),
+        span(report.duration_ns),
         format!("every {}", report.plan.period_ns),
     ];
     if !host.kernel.is_empty() {
@@ -227,7 +228,7 @@ fn place(report: &RecordingReport) -> String {
 /// What was lost, who was still waiting at the end, and whether the figures can
 /// be trusted.
 fn doubts(report: &RecordingReport) -> String {
-    let lost = crate::count(report.losses.activations());
+    let lost = count(report.losses.activations());
     let mut text = format!("{}: {lost} activations lost", report.path);
     if let Some(waiting) = crate::sentences::still_waiting(report) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));

@@ -1,14 +1,13 @@
 //! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7).
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, mean_time};
 use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
 
 use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Canvas, SMALL};
-use crate::Unit;
-use crate::duration::mean_time;
-use crate::figures::line_name;
 use crate::qos::{CurvePoint, QosReport, ServiceOutlook};
 
 /// Mean times that people have a feeling for, ns.

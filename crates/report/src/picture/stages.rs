@@ -2,6 +2,8 @@
 //! late as the median, and the latest.
 
 use laggard_model::Nanos;
+use laggard_model::name::line_name;
+use laggard_model::text::Unit;
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Scale, write_time};
@@ -9,7 +11,6 @@ use super::canvas::{Anchor, Canvas, Frame, SMALL, TEXT};
 use super::{PictureError, doubts, place};
 use crate::figures::RecordingReport;
 use crate::page::{CourseView, ExampleView};
-use crate::{Unit, line_name};
 
 /// Room for the names of parts, and for their times.
 const NAMES: f64 = 235.0;

@@ -1,6 +1,7 @@
 //! Latency over time, with every exceedance.
 
 use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
@@ -8,7 +9,6 @@ use super::canvas::{Canvas, Frame};
 use super::{PictureError, doubts, place};
 use crate::figures::RecordingReport;
 use crate::page::CourseView;
-use crate::{Unit, count};
 
 pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,

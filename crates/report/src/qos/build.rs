@@ -3,11 +3,11 @@
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_analyze::{InputError, distribution::Group};
+use laggard_model::text::count;
 use laggard_model::{Cpu, Nanos, Plan, Route, Service};
 
 use super::told::Told;
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
-use crate::duration::count;
 use crate::figures::Waiting;
 use crate::finer::two_digits;
 

@@ -2,11 +2,11 @@
 
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::Sampled;
+use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
 
 use super::Way;
 use super::build::ORDINARY_PART;
-use crate::duration::{Unit, span};
 use crate::finer::finer;
 
 /// With fewer than so many activations within the slack, stalls come unseen

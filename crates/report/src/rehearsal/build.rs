@@ -122,7 +122,7 @@ fn task(
     remarks.extend(way.waited().map(|waited| {
         format!(
             "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to be expected as predicted",
-            crate::Unit::Auto.write_nanos(waited)
+            laggard_model::text::Unit::Auto.write_nanos(waited)
         )
     }));
     remarks.extend(unlike(count));
@@ -169,8 +169,8 @@ fn unlike(count: &TaskCount) -> Vec<String> {
     if count.median_work_ns.ns() > task.compute_ns.ns() / 10 * 11 {
         remarks.push(format!(
             "its work took {} in the median instead of {}: a slower or shared processor, or interruptions",
-            crate::Unit::Auto.write_nanos(count.median_work_ns),
-            crate::Unit::Auto.write_nanos(task.compute_ns)
+            laggard_model::text::Unit::Auto.write_nanos(count.median_work_ns),
+            laggard_model::text::Unit::Auto.write_nanos(task.compute_ns)
         ));
     }
     if count.page_faults > 0 {

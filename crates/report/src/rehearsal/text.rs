@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, mean_time, span};
 use laggard_model::{Nanos, TaskCount, printable, printable_lines};
 
 use super::build::mttf;
 use super::{Effect, Predicted, RehearsalReport, Summary, TaskRehearsal};
-use crate::duration::{Unit, count, mean_time, span};
-use crate::figures::{at_least, line_name};
+use crate::figures::at_least;
 use crate::text::{table, warnings};
 
 /// The report as text.

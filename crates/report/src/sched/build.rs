@@ -10,6 +10,7 @@ use laggard_analyze::sched::{
     breakdown_utilization, edf_demand, exact_test, hyperbolic_product, rated_envelope,
     response_time, utilization, utilization_bound,
 };
+use laggard_model::text::mean_time;
 use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
 
 use super::doubt::{Found, doubts};
@@ -17,7 +18,6 @@ use super::waiting::{held, longest};
 use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
-use crate::duration::mean_time;
 use crate::qos::{LoadSeen, Seen, apart};
 
 /// Windows reach this many times beyond the longest deadline or period.

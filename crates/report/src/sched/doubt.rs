@@ -1,10 +1,10 @@
 //! Why a recording does not tell whether a task meets its deadline.
 
 use laggard_analyze::forecast::exposure_without_model;
+use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos};
 
 use super::build::Way;
-use crate::duration::{Unit, mean_time};
 use crate::finer::{finer, two_digits};
 use crate::qos::CONFIDENCE;
 

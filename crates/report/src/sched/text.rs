@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, printable, printable_lines};
 
 use super::{Pseudo, SchedReport, SetVerdict, TaskVerdict, Verdict};
-use crate::duration::{Unit, mean_time};
 use crate::text::table;
 
 /// The report as text.

@@ -1,10 +1,10 @@
 //! A stall that had not ended when measuring did: it is at least so long, and
 //! nothing bounds a response from above.
 
+use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service};
 
 use super::{TaskVerdict, Verdict};
-use crate::Unit;
 use crate::qos::LoadSeen;
 
 /// A wait of up to this part of the slack says nothing: every recording ends

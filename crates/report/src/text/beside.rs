@@ -1,11 +1,11 @@
 //! Several recordings side by side.
 
-use super::{percent, table};
-use crate::duration::{Unit, count, span};
+use super::table;
 use crate::figures::{RecordingReport, ServiceRow};
 use crate::sentences::still_waiting;
 use crate::trust::Trust;
 use laggard_model::printable;
+use laggard_model::text::{Unit, count, percent, span};
 
 /// One table per service: figures down, recordings across.
 pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {

@@ -4,7 +4,6 @@ mod beside;
 mod show;
 
 pub use beside::beside;
-pub(crate) use show::percent;
 pub use show::{Options, show};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

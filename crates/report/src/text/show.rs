@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Backend, Caveat, Nanos, Stage, State, printable, printable_lines};
 
 use super::table;
-use crate::duration::{Unit, count, span};
-use crate::figures::{Figures, RecordingReport, Share, line_name, named_losses};
+use crate::figures::{Figures, RecordingReport, Share, named_losses};
 use crate::plot::Axis;
 use crate::trust::Trust;
 
@@ -255,12 +256,6 @@ fn unsupported(report: &RecordingReport) -> String {
             ))
         })
         .collect()
-}
-
-/// 0.9999 as `99.99`.
-pub(crate) fn percent(q: f64) -> String {
-    let text = format!("{:.4}", q * 100.0);
-    text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
 fn at(time: Option<Nanos>) -> String {

@@ -6,13 +6,12 @@ mod lines;
 mod stages;
 
 use laggard_analyze::distribution::LineSum;
+use laggard_model::name::line_name;
 use laggard_model::{
     Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::figures::line_name;
 
 /// Fewer latencies than this say nothing of a machine: a command that fails at
 /// once still lets a few be measured.

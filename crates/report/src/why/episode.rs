@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use laggard_analyze::causes::{Context, Part, explain_named};
+use laggard_model::name;
+use laggard_model::text::Unit;
 use laggard_model::{Episode, Line, Nanos, StackSample, Symbols, printable, printable_lines};
 
-use super::{name, place, words};
-use crate::Unit;
+use super::place;
 
 /// Frames of a call chain that are shown.
 const FRAMES: usize = 12;
@@ -27,12 +28,12 @@ pub fn episode_text(episode: &Episode, line: Line, symbols: &Symbols) -> String 
         write(episode.latency()),
     );
     for cause in &explanation.causes {
-        let who = words::who(&cause.culprit, symbols);
+        let who = name::who(&cause.culprit, symbols);
         let _ = writeln!(
             text,
             "{:>12}  {}",
             write(cause.time_ns),
-            name(cause.class, who.as_deref())
+            name::cause_name(cause.class, who.as_deref())
         );
     }
     text += "\nTimeline, time since the expiry\n";
@@ -119,7 +120,7 @@ pub(crate) fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
     let activities = context
         .activities
         .iter()
-        .map(|open| words::activity(open.activity, symbols));
+        .map(|open| name::activity_name(open.activity, symbols));
     std::iter::once(thread).chain(activities).collect()
 }
 

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
+use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, Service, printable};
 
 use super::stacks::{Frame, Level, stacks};
 use super::{Late, explained};
-use crate::Unit;
-use crate::duration::{count, span};
 
 /// How [`MultiPalette::Java`] tells code of the kernel by colour.
 const KERNEL: &str = "_[k]";

@@ -8,12 +8,13 @@ pub(crate) mod stacks;
 mod table4;
 mod text;
 mod watched;
-pub(crate) mod words;
 mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, Signature, explain_named, rank};
+use laggard_model::name::{self, cause_words, line_name};
+use laggard_model::text::{Unit, count};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
     Stage, Symbols,
@@ -21,17 +22,12 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Unit;
-use crate::duration::count;
-use crate::figures::line_name;
-
 pub use episode::episode_text;
 pub use flame::{FlameError, flame};
 pub use perfetto::perfetto;
 use rhythms::Rhythms;
 pub use table4::table4;
 pub use text::why_text;
-pub(crate) use words::who;
 pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.
@@ -199,7 +195,7 @@ pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
     let explained = explained(late, service);
     let ranking = rank(
         explained.iter().map(|(episode, _, all)| (*episode, all)),
-        |culprit| words::who(culprit, symbols),
+        |culprit| name::who(culprit, symbols),
     );
     let duration = duration(late.manifest);
     let ours = ours(&explained, symbols);
@@ -280,7 +276,7 @@ fn ours(explained: &[(&Episode, Line, Explanation)], symbols: &Symbols) -> BTree
         .filter(|cause| cause.culprit.is_ours)
         .map(|cause| Signature {
             class: cause.class,
-            who: words::who(&cause.culprit, symbols),
+            who: name::who(&cause.culprit, symbols),
         })
         .collect()
 }
@@ -356,18 +352,6 @@ fn episode_row(
     }
 }
 
-pub(crate) fn name(class: CauseClass, who: Option<&str>) -> String {
-    match who {
-        Some(who) => format!("{class}: {who}"),
-        None => class.to_string(),
-    }
-}
-
-/// A cause in words: its class, and who.
-pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
-    name(cause.class, words::who(&cause.culprit, symbols).as_deref())
-}
-
 /// How long was recorded; of a recording without an end, nothing is known.
 fn duration(manifest: &Manifest) -> Nanos {
     manifest.clock.end_ns.map_or(Nanos::ZERO, |end| {
@@ -403,7 +387,7 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
     format!(
         "{} on CPU {}{}: the largest part of {} of {}, up to {} of one; without it the largest seen would be {}.",
-        capital(&name(row.class, row.who.as_deref())),
+        capital(&name::cause_name(row.class, row.who.as_deref())),
         cpus.join(", "),
         row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
             ", every {} ({} of {} seen)",

@@ -8,9 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::causes::{Explanation, RankedCause, Rhythm, Signature, rank, rhythms};
+use laggard_model::name;
 use laggard_model::{Episode, Line, Symbols};
-
-use super::words;
 
 /// A signature without its place, and the rhythm of what has it.
 #[derive(Debug)]
@@ -34,13 +33,13 @@ impl Rhythms {
                 who,
             };
             anywhere.insert(
-                signature(words::who(&cause.culprit, symbols)),
-                signature(words::who_anywhere(&cause.culprit, symbols)),
+                signature(name::who(&cause.culprit, symbols)),
+                signature(name::who_anywhere(&cause.culprit, symbols)),
             );
         }
         let causes = rank(
             explained.iter().map(|(episode, _, all)| (*episode, all)),
-            |culprit| words::who_anywhere(culprit, symbols),
+            |culprit| name::who_anywhere(culprit, symbols),
         )
         .causes;
         let wanted: BTreeSet<&Signature> = wanted.filter_map(|one| anywhere.get(one)).collect();

@@ -6,9 +6,8 @@
 //! has no chain under it.
 
 use laggard_analyze::causes::{Part, samples_by_part};
+use laggard_model::name;
 use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
-
-use super::words;
 
 /// What a name in a stack is of.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -72,7 +71,7 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
         name: part.class.words().into(),
         level: Level::Class,
     };
-    let who = words::who_anywhere(&part.culprit, symbols).map(|name| Frame {
+    let who = name::who_anywhere(&part.culprit, symbols).map(|name| Frame {
         name,
         level: Level::Who,
     });

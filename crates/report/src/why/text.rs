@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use laggard_model::name;
+use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable, printable_lines};
 
-use super::{WhyReport, name, place};
-use crate::Unit;
-use crate::duration::{count, span};
+use super::{WhyReport, place};
 use crate::text::table;
 
 /// Longer descriptions are cut in tables.
@@ -95,7 +95,7 @@ fn causes(report: &WhyReport) -> String {
     for row in &report.causes {
         let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
         table.add_row([
-            cut(&name(row.class, row.who.as_deref())),
+            cut(&name::cause_name(row.class, row.who.as_deref())),
             cpus.join(","),
             count(row.episodes as u64),
             count(row.first_in as u64),

@@ -1,12 +1,11 @@
 //! What is known of late activations that were not kept: since when each line
 //! was watched, what was seen before, and what counted as late at all.
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count};
 use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, Service};
 
 use super::{Late, LineThreshold, place};
-use crate::Unit;
-use crate::duration::count;
-use crate::figures::line_name;
 
 /// An automatic threshold from here on decides what `why` can see.
 const HIGH: Nanos = Nanos::from_ms(1);

@@ -2,14 +2,14 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::causes::Signature;
+use laggard_model::name;
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Route, Service, UsagePattern};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CauseRow, WORTH_A_SENTENCE, WhyReport, capital, name};
-use crate::Unit;
-use crate::duration::mean_time;
-use crate::figures::line_name;
+use super::{CauseRow, WORTH_A_SENTENCE, WhyReport, capital};
 use crate::forecast::{Horizon, KnownCauses, Level, Outcome, Tails};
 use crate::qos::LoadSeen;
 
@@ -78,7 +78,7 @@ pub fn weigh(
 
 /// The longest horizon of which a level can be told.
 fn sentence(row: &CauseRow) -> String {
-    let cause = name(row.class, row.who.as_deref());
+    let cause = name::cause_name(row.class, row.who.as_deref());
     let told = row.worth.iter().rev().find_map(|one| {
         let level = one.with.level()?;
         Some((one, level))

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use laggard_analyze::compare::holm;
+use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route};
-use laggard_report::Unit;
 
 use super::cell::{Cell, Late};
 use super::{LOADS, VersusError};

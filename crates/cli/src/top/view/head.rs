@@ -1,7 +1,7 @@
 //! The first lines: what runs, where, and what speaks against it.
 
+use laggard_model::text::{brief_count, span};
 use laggard_model::{Backend, Manifest, Nanos, printable};
-use laggard_report::{brief_count, span};
 use ratatui::text::{Line, Span};
 
 use super::Shown;

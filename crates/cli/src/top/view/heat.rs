@@ -11,7 +11,7 @@ const MARGIN: usize = 8;
 pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
     format!(
         "{}: the largest of each second",
-        laggard_report::line_name(way.0, way.1)
+        laggard_model::name::line_name(way.0, way.1)
     ) + if shown.state.cpus().len() > 1 {
         ", CPU by CPU"
     } else {

@@ -1,7 +1,7 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4).
 
+use laggard_model::text::brief_count;
 use laggard_model::{Histogram, Nanos};
-use laggard_report::brief_count;
 use ratatui::text::{Line, Span};
 
 use super::Shown;

@@ -1,6 +1,6 @@
 //! Late activations, scrolling by.
 
-use laggard_report::brief;
+use laggard_model::text::brief;
 use ratatui::text::{Line, Span};
 
 use super::{Shown, cut};
@@ -11,7 +11,7 @@ pub(super) fn title(shown: &Shown<'_>, height: usize) -> String {
     let newer = scrolled(shown, height);
     let mut title = format!(
         "{} late activations, and who took their time",
-        laggard_report::count(count)
+        laggard_model::text::count(count)
     );
     if newer > 0 {
         title += &format!(" ({newer} newer below: PgDn, End)");

@@ -8,7 +8,7 @@ mod late;
 mod palette;
 mod table;
 
-use laggard_report::line_name;
+use laggard_model::name::line_name;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};

@@ -1,7 +1,8 @@
 //! Services x windows.
 
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, brief, brief_count, count};
 use laggard_model::{Nanos, Service};
-use laggard_report::{Unit, brief, brief_count, count, line_name};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 

@@ -11,15 +11,14 @@ mod wire;
 use std::collections::BTreeMap;
 
 use laggard_analyze::causes::{Explanation, Part, Slice, Timeline, timelines};
+use laggard_model::name::{self, line_name, part_name};
+use laggard_model::text::Unit;
 use laggard_model::{
     Episode, Line, LineId, Manifest, Nanos, Sampler, Service, Stage, Symbols, printable,
 };
 use prost::Message as _;
 
-use super::{Late, explained, name, words};
-use crate::Unit;
-use crate::build::part_name;
-use crate::figures::line_name;
+use super::{Late, explained};
 use chains::Chains;
 use tracks::{Note, Tracks};
 
@@ -140,8 +139,8 @@ fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbol
         let (Some(first), Some(last)) = (run.first(), run.last()) else {
             continue;
         };
-        let who = words::who(&first.culprit, symbols);
-        let title = name(first.class, who.as_deref());
+        let who = name::who(&first.culprit, symbols);
+        let title = name::cause_name(first.class, who.as_deref());
         tracks.begin(track, first.slice.from, &title, Vec::new());
         tracks.end(track, last.slice.to);
     }
@@ -214,7 +213,7 @@ fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
         .context
         .activities
         .iter()
-        .map(|open| (words::activity(open.activity, symbols), open.since));
+        .map(|open| (name::activity_name(open.activity, symbols), open.since));
     thread
         .or_else(|| Some(("not known".to_owned(), Nanos::ZERO)))
         .into_iter()

@@ -1,9 +1,9 @@
-//! Times for the eye.
+//! Times, counts and shares for the eye: rounded, each with its unit.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use laggard_model::Nanos;
+use crate::Nanos;
 
 /// The unit in which a table's times are written.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -126,6 +126,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A share of all in per cent, as far as it has digits: 0.9999 as `99.99`.
+pub fn percent(q: f64) -> String {
+    let text = format!("{:.4}", q * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
 /// A length of time for people: `30 s`, `2 h 5 min`.
 pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
@@ -145,7 +151,7 @@ pub fn span(time: Nanos) -> String {
 
 /// A mean time of any length, in ns, with two or three digits: `850 us`,
 /// `12 min`, `3.2 days`.
-pub(crate) fn mean_time(ns: f64) -> String {
+pub fn mean_time(ns: f64) -> String {
     let seconds = ns / 1e9;
     let (value, unit) = match seconds {
         s if s.is_infinite() => return "no end".into(),
@@ -165,7 +171,7 @@ pub(crate) fn mean_time(ns: f64) -> String {
 /// A mean time in ns with no more than `digits` digits that count: `30 s`,
 /// `1.8 s`, `12 min`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(crate) fn rough_time(ns: f64, digits: i32) -> String {
+pub fn rough_time(ns: f64, digits: i32) -> String {
     // Rounded first, so that it has the unit that suits it, then again in it:
     // an hour is no power of ten.
     let rounded = |value: f64| {

@@ -1,6 +1,11 @@
-//! Culprits in words.
+//! The names of lines, parts of a way, culprits and causes.
+//!
+//! What came from elsewhere (names of threads, devices, functions) is escaped
+//! here.
 
-use laggard_model::{Activity, Culprit, Symbols, Vector, printable};
+use crate::{
+    Activity, Cause, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
+};
 
 /// Softirqs by vector: the kernel's names, in the order of its enum.
 const SOFTIRQS: [&str; 10] = [
@@ -14,8 +19,55 @@ const OURS: &str = "laggard's own";
 /// Nothing tells whose sampler it is.
 const SAMPLER: &str = "perf_swevent_hrtimer";
 
+/// A service and its route, as one name. A work item is always deferred.
+pub fn line_name(service: Service, route: Route) -> String {
+    match (service.is_thread(), route) {
+        (true, Route::Deferred) => format!("{service} deferred"),
+        _ => service.to_string(),
+    }
+}
+
+/// The name in the field of the part that ends at `stage` and begins at
+/// `before` or, without one, at the expiry.
+pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
+    let words = match (stage, before) {
+        (Stage::Signal, Some(Stage::Softirq)) => return "softirq to signal".into(),
+        (Stage::Irq, _) => "interrupt latency",
+        (Stage::IrqElsewhere, _) => "interrupt latency on another CPU",
+        (Stage::IrqThread, _) => "interrupt thread",
+        (Stage::Expire, _) => "timer handling",
+        (Stage::Raise, _) => "softirq raise",
+        (Stage::Softirq, _) => "softirq latency",
+        (Stage::Signal, _) => "signal",
+        (Stage::Waking, Some(Stage::Signal)) => "irq_work hop",
+        (Stage::Waking, _) => "wakeup",
+        (Stage::Running, _) => "scheduling",
+        (Stage::User, _) => "context switch",
+        (Stage::Worker, _) => "work queue",
+        (Stage::Kthread, _) => "kernel thread",
+    };
+    // It comes first, instead of `irq`.
+    let before = before.filter(|_| stage != Stage::IrqElsewhere);
+    let before = before.map_or("expiry", Stage::name);
+    format!("{words} ({before} to {stage})")
+}
+
+/// A class of cause, and who: `softirq: NET_RX`.
+#[must_use]
+pub fn cause_name(class: CauseClass, who: Option<&str>) -> String {
+    match who {
+        Some(who) => format!("{class}: {who}"),
+        None => class.to_string(),
+    }
+}
+
+/// A cause in words: its class, and who.
+pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
+    cause_name(cause.class, who(&cause.culprit, symbols).as_deref())
+}
+
 /// An activity in words.
-pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
+pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Irq(number) => match symbols.interrupts.get(&number) {
             Some(devices) => format!("irq {number} ({})", printable(devices)),
@@ -51,7 +103,7 @@ pub(crate) fn activity(activity: Activity, symbols: &Symbols) -> String {
 }
 
 /// As [`who`], without the place in the code, which samples show here or there.
-pub(crate) fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
+pub fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let anywhere = Culprit {
         frame: None,
         ..culprit.clone()
@@ -60,10 +112,10 @@ pub(crate) fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<Strin
 }
 
 /// A culprit in words; `None` where its class says it all.
-pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
+pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
-    words.extend(culprit.activity.map(|one| activity(one, symbols)));
-    words.extend(culprit.function.map(|one| activity(one, symbols)));
+    words.extend(culprit.activity.map(|one| activity_name(one, symbols)));
+    words.extend(culprit.function.map(|one| activity_name(one, symbols)));
     words.extend(culprit.thread.as_ref().map(|name| match culprit.is_ours {
         true => format!("{} ({OURS})", printable(name)),
         false => printable(name).to_string(),
@@ -84,7 +136,7 @@ pub(crate) fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Address, Symbol};
+    use crate::{Address, Symbol};
 
     use super::*;
 
@@ -97,7 +149,7 @@ mod tests {
         };
         symbols.kernel.insert(Address(7), name);
 
-        let said = activity(Activity::Hrtimer(Address(7)), &symbols);
+        let said = activity_name(Activity::Hrtimer(Address(7)), &symbols);
 
         assert!(said.contains("as laggard's own"), "{said}");
     }
