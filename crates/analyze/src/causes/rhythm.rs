@@ -18,6 +18,10 @@ const LIKE_THE_LARGEST: f64 = 0.25;
 const ONE_VISIT: Nanos = Nanos::from_ms(25);
 /// The search takes time with the cube of the number of visits.
 const MOST_VISITS: usize = 60;
+/// A comb through each so manieth visit is looked through for the visits between.
+const FINER: std::ops::RangeInclusive<u32> = 2..=4;
+/// The least share of the teeth between that must be hit, as of any comb.
+const FINER_FILL: f64 = 0.6;
 /// Fewer visits cannot tell a rhythm from chance.
 const FEWEST_VISITS: usize = 3;
 /// How far a visit may be from when it is due, ns: what timers of the kernel
@@ -51,8 +55,64 @@ pub struct Rhythm {
 /// The rhythm of each cause, if chance does not explain it: chance alone gives
 /// any of them one in at most 1 % of all recordings.
 pub fn rhythms(causes: &[&RankedCause]) -> Vec<Option<Rhythm>> {
-    let visits: Vec<Vec<f64>> = causes.iter().map(|cause| visits(cause)).collect();
-    rhythms_below(ALPHA, &visits)
+    let visits_of =
+        |least: f64| -> Vec<Vec<f64>> { causes.iter().map(|cause| visits(cause, least)).collect() };
+    let found = rhythms_below(ALPHA, &visits_of(LIKE_THE_LARGEST));
+    // A rhythm of the large visits only may be a part of that of all.
+    let with_short = visits_of(0.0);
+    let finer = |(found, visits): (Option<Rhythm>, &Vec<f64>)| Some(finest(found?, visits));
+    found.into_iter().zip(&with_short).map(finer).collect()
+}
+
+/// The rhythm, or that of a half to a quarter of its period if most of the visits
+/// due between its own are among `visits`, ns, ascending: where visits differ in
+/// length, the large ones can happen to be every other.
+fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
+    let (Some(&first), Some(&last)) = (visits.first(), visits.last()) else {
+        return found;
+    };
+    let period = found.period.ns() as f64;
+    let [_, near] = TOLERANCES;
+    let is_hit = |due: f64| visits.iter().any(|at| (at - due).abs() <= near);
+    // A comb's origin: the visit from which most others are whole periods away.
+    let on_comb = |from: f64| {
+        let off = |at: &&f64| ((*at - from) / period).fract().abs() * period;
+        visits
+            .iter()
+            .filter(|at| off(at).min(period - off(at)) <= near)
+            .count()
+    };
+    let Some(origin) = visits.iter().copied().max_by_key(|&from| on_comb(from)) else {
+        return found;
+    };
+    let finer = FINER.rev().find_map(|parts| {
+        let step = period / f64::from(parts);
+        if step < SHORTEST {
+            return None;
+        }
+        let start = origin - ((origin - first) / step).floor() * step;
+        let teeth = (0_u32..)
+            .map(|turn| start + f64::from(turn) * step)
+            .take_while(|&due| due <= last + near);
+        let between = |due: &f64| {
+            let turns = (due - origin) / period;
+            (turns - turns.round()).abs() * period > near
+        };
+        let teeth: Vec<f64> = teeth.collect();
+        let new: Vec<f64> = teeth.iter().copied().filter(between).collect();
+        let new_hits = new.iter().filter(|&&due| is_hit(due)).count();
+        let full = new_hits >= FEWEST_VISITS && new_hits as f64 >= FINER_FILL * new.len() as f64;
+        full.then(|| Rhythm {
+            period: Nanos::from_ns(found.period.ns() / u64::from(parts)),
+            period_error: found
+                .period_error
+                .map(|error| Nanos::from_ns(error.ns() / u64::from(parts))),
+            hits: teeth.iter().filter(|&&due| is_hit(due)).count(),
+            due: teeth.len(),
+            p: found.p,
+        })
+    });
+    finer.unwrap_or(found)
 }
 
 /// Holm's procedure: the clearest is held to `alpha` over how many there are;
@@ -112,10 +172,10 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     })
 }
 
-/// When the cause came, ns; the first ones only if there are many, because a
-/// choice of single ones would hide a rhythm.
-fn visits(cause: &RankedCause) -> Vec<f64> {
-    let least = cause.largest.as_secs_f64() * LIKE_THE_LARGEST;
+/// When the cause came and took `part` of its largest or more, ns; the first ones
+/// only if there are many, because a choice of single ones would hide a rhythm.
+fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
+    let least = cause.largest.as_secs_f64() * part;
     let mut times: Vec<Nanos> = cause
         .met
         .iter()
@@ -189,13 +249,56 @@ mod tests {
         let short = Nanos::from_ms(1);
         cause.met.push((Nanos::from_ms(92_500), short));
 
-        let visits: Vec<f64> = visits(&cause).iter().map(|at| at - 90e9).collect();
+        let visits: Vec<f64> = visits(&cause, LIKE_THE_LARGEST)
+            .iter()
+            .map(|at| at - 90e9)
+            .collect();
 
         let expected = [0.0, 5e9, 10e9, 10.026e9];
         assert_eq!(visits.len(), expected.len(), "{visits:?}");
         for (visit, due) in visits.iter().zip(expected) {
             assert!((visit - due).abs() < 1.0, "{visits:?}");
         }
+    }
+
+    /// Every 0.5 s, 28 ms long every other time and 4 ms between.
+    #[test]
+    fn the_long_visits_do_not_hide_the_short_ones_between() {
+        let mut cause = cause(&[]);
+        cause.largest = Nanos::from_ms(28);
+        cause.met = (0..14)
+            .map(|turn| {
+                let took = if turn % 2 == 0 { 28 } else { 4 };
+                (
+                    Nanos::from_ms(90_000 + 500 * turn + turn % 3),
+                    Nanos::from_ms(took),
+                )
+            })
+            .collect();
+
+        let found = rhythms(&[&cause])[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(500_000_000) < 2_000_000,
+            "{found:?}"
+        );
+        assert_eq!((found.hits, found.due), (14, 14));
+    }
+
+    #[test]
+    fn a_few_short_visits_elsewhere_do_not_halve_a_period() {
+        let mut cause = cause(&[0, 1_000, 2_000, 3_001, 4_000, 5_002, 6_000, 7_000]);
+        let short = Nanos::from_ms(1);
+        for ms in [1_500, 2_480, 3_730, 5_210] {
+            cause.met.push((Nanos::from_ms(90_000 + ms), short));
+        }
+
+        let found = rhythms(&[&cause])[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
+            "{found:?}"
+        );
     }
 
     #[test]
