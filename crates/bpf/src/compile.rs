@@ -14,17 +14,18 @@ const CLANG_VERSION: &str = "19";
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
 /// Makes an object of each `.bpf.c` file of `folder`, for the macro
-/// `sources` of the module `object`.
+/// `sources` of the module `object`. Returns where they are.
 ///
 /// # Errors
 /// When there is no clang, or a program does not compile.
-pub fn compile(folder: &str) -> Result<(), Box<dyn Error>> {
+pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed={folder}");
     println!("cargo::rerun-if-changed={HEADERS}");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = clang()?;
     let system = system_headers()?;
+    let mut objects = Vec::new();
     for entry in Path::new(folder).read_dir()? {
         let source = entry?.path();
         let Some(name) = source
@@ -34,9 +35,10 @@ pub fn compile(folder: &str) -> Result<(), Box<dyn Error>> {
         else {
             continue;
         };
+        let object = out.join(format!("{name}.bpf.o"));
         SkeletonBuilder::new()
             .source(&source)
-            .obj(out.join(format!("{name}.bpf.o")))
+            .obj(&object)
             .clang(&clang)
             .clang_args([
                 "-Wall",
@@ -49,8 +51,10 @@ pub fn compile(folder: &str) -> Result<(), Box<dyn Error>> {
                 &system,
             ])
             .build()?;
+        objects.push(object);
     }
-    Ok(())
+    objects.sort();
+    Ok(objects)
 }
 
 /// Debian keeps `asm/` of `linux/bpf.h` in a folder of the architecture, where

@@ -1,8 +1,10 @@
 //! BPF objects that are part of the program.
 //!
-//! `compile` is for build scripts: it makes an object of each `.bpf.c` file
-//! of a folder. `object` loads them; `clock` is the time that they see. `include/` holds what the programs of
-//! all crates share.
+//! For build scripts, `compile` makes an object of each `.bpf.c` file of a
+//! folder, and `types` writes the Rust types of what its programs share with
+//! user space. `object` loads the objects, `value` is what goes in and out of
+//! them; `clock` is the time that they see. `include/` holds what the programs
+//! of all crates share.
 
 #![forbid(unsafe_code)]
 
@@ -12,3 +14,6 @@ pub mod clock;
 pub mod compile;
 #[cfg(feature = "load")]
 pub mod object;
+#[cfg(any(feature = "compile", feature = "load"))]
+pub mod types;
+pub mod value;

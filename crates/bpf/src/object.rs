@@ -5,13 +5,19 @@
 //! kernel's version: each is tried.
 
 use std::ffi::OsStr;
+use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{DataSec, Var};
 use libbpf_rs::{
-    Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput, ProgramMut,
-    set_print,
+    Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput,
+    ProgramMut, set_print,
 };
+
+use crate::value::Value;
 
 /// A BPF object that is part of this program.
 #[derive(Clone, Copy, Debug)]
@@ -146,21 +152,56 @@ impl Source {
             Err(err) => Err(Refused::new(&err)),
         }
     }
-}
 
-/// Gives an object its only inputs, the variables that are read-only once it
-/// is loaded.
-///
-/// # Errors
-/// When their size is another.
-pub fn set_inputs(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata") {
-            map.set_initial_value(bytes)?;
+    /// Gives one of the object's inputs, the variables that are read-only once
+    /// it is loaded, a value. To be called in the `prepare` of its load.
+    ///
+    /// # Errors
+    /// When there is no such variable, or its size is another.
+    pub fn set_input(
+        self,
+        open: &mut OpenObject,
+        name: &str,
+        value: &[u8],
+    ) -> libbpf_rs::Result<()> {
+        let place = self.input(name)?;
+        let mut inputs = open
+            .maps_mut()
+            .find(|map| map.name().to_string_lossy().ends_with(INPUTS));
+        let all = inputs.as_mut().and_then(|map| map.initial_value_mut());
+        match all.and_then(|all| all.get_mut(place)) {
+            Some(variable) if variable.len() == value.len() => {
+                variable.copy_from_slice(value);
+                Ok(())
+            }
+            _ => Err(self.no_input(name)),
         }
     }
-    Ok(())
+
+    /// Where an input lies among all.
+    fn input(self, name: &str) -> libbpf_rs::Result<Range<usize>> {
+        let btf = Btf::from_raw(self.name, self.bytes)?.ok_or_else(|| self.no_input(name))?;
+        let is_wanted = |section: &DataSec<'_>| section.name().is_some_and(|one| one == INPUTS);
+        let section = btf.type_by_kind::<DataSec<'_>>().find(is_wanted);
+        let section = section.ok_or_else(|| self.no_input(name))?;
+        let mut all = (0..section.len()).filter_map(|index| section.get(index));
+        let found = all.find(|one| {
+            let variable = btf.type_by_id::<Var<'_>>(one.ty);
+            variable.is_some_and(|variable| variable.name().is_some_and(|one| one == name))
+        });
+        found
+            .map(|one| one.offset as usize..one.offset as usize + one.size)
+            .ok_or_else(|| self.no_input(name))
+    }
+
+    fn no_input(self, name: &str) -> libbpf_rs::Error {
+        let what = format!("object `{}` has no input `{name}` of this size", self.name);
+        io::Error::new(io::ErrorKind::InvalidInput, what).into()
+    }
 }
+
+/// The section of an object's inputs.
+const INPUTS: &str = ".rodata";
 
 impl Loaded {
     /// Attaches every program that a tracepoint calls.
@@ -214,6 +255,29 @@ impl Loaded {
             .ok_or_else(|| Refused::because(format!("the object has no program `{name}`")))
     }
 
+    /// Entry `key` of an array whose values are `T`.
+    ///
+    /// # Errors
+    /// When there is no such map or entry, or its values are another type's.
+    pub fn value<T: Value>(&self, map: &str, key: u32) -> Result<T, Refused> {
+        let found = self.map(map)?.lookup(&key.to_ne_bytes(), MapFlags::ANY);
+        let bytes = found.map_err(|err| Refused::because(err.to_string()))?;
+        bytes
+            .filter(|bytes| bytes.len() == T::BYTES)
+            .and_then(|bytes| T::from_bytes(&bytes))
+            .ok_or_else(|| Refused::because(format!("map `{map}` has no such entry {key}")))
+    }
+
+    /// Sets entry `key` of an array whose values are `T`.
+    ///
+    /// # Errors
+    /// When there is no such map or entry, or its values are another type's.
+    pub fn set_value<T: Value>(&self, map: &str, key: u32, value: &T) -> Result<(), Refused> {
+        self.map(map)?
+            .update(&key.to_ne_bytes(), &value.to_bytes(), MapFlags::ANY)
+            .map_err(|err| Refused::because(err.to_string()))
+    }
+
     /// Runs a program of section `syscall` with `args`, on this CPU; what it
     /// writes to them can be read afterwards.
     ///
@@ -231,9 +295,19 @@ impl Loaded {
             0 => Ok(()),
             code => Err(Refused::because(format!(
                 "{name}: {}",
-                std::io::Error::from_raw_os_error(code)
+                io::Error::from_raw_os_error(code)
             ))),
         }
+    }
+
+    /// The same with arguments of a type; what they are afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be run, or gives an error number.
+    pub fn call_with<T: Value>(&self, name: &str, args: &T) -> Result<T, Refused> {
+        let mut bytes = args.to_bytes();
+        self.call(name, &mut bytes)?;
+        T::from_bytes(&bytes).ok_or_else(|| Refused::because(format!("{name}: no arguments")))
     }
 }
 

@@ -17,16 +17,15 @@ use laggard_model::Nanos;
 
 /// The planned expiries of one line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[repr(C)]
 pub struct Timeline {
-    seed: u64,
-    seq: u64,
-    base_ns: u64,
-    expiry_ns: u64,
-    period_us: u32,
-    dither: u32,
-    place: u32,
-    places: u32,
+    pub(crate) seed: u64,
+    pub(crate) seq: u64,
+    pub(crate) base_ns: u64,
+    pub(crate) expiry_ns: u64,
+    pub(crate) period_us: u32,
+    pub(crate) dither: u32,
+    pub(crate) place: u32,
+    pub(crate) places: u32,
 }
 
 impl Timeline {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use laggard_model::Nanos;
 
 use super::script::{Script, ScriptLine};
-use crate::linux::{Board, Slot};
+use crate::linux::{Board, BoardSlot};
 use crate::timeline::Timeline;
 
 /// Writes a line's slots.
@@ -87,7 +87,7 @@ impl Player {
     }
 }
 
-fn write_stages(slot: &Slot, begins: Nanos, steps: &[(String, u64)]) {
+fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(String, u64)]) {
     let mut time = begins;
     for (name, ns) in steps {
         time += Nanos::from_ns(*ns);

@@ -1,5 +1,6 @@
 //! The board: memory that BPF programs, measuring threads and the collector
-//! share. Laid out as in `bpf/board.h`, which also says who writes what.
+//! share. `bpf/board.h` lays it out and says who writes what; the types here are
+//! written from it when this crate is built.
 //!
 //! Every field is atomic, because the kernel may write it at any time. No
 //! field needs an order of its own but `head`, `tail` and `waiting`.
@@ -8,84 +9,34 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Most lines on one CPU: `BOARD_LINES`.
-pub(crate) const LINES_PER_CPU: usize = 16;
-/// No such line: `BOARD_NONE`.
-pub(crate) const NO_LINE: u32 = 255;
+#[allow(dead_code, reason = "some fields are the programs' own")]
+mod shared {
+    use super::Shared;
 
-/// One activation: `struct board_slot`.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Slot {
-    /// Its number, and marks; see [`Slot::seq()`].
-    seq: AtomicU64,
-    pub(crate) expiry_ns: AtomicU64,
-    pub(crate) irq_ns: AtomicU64,
-    pub(crate) irq_thread_ns: AtomicU64,
-    pub(crate) expire_ns: AtomicU64,
-    pub(crate) raise_ns: AtomicU64,
-    pub(crate) softirq_ns: AtomicU64,
-    pub(crate) signal_ns: AtomicU64,
-    pub(crate) waking_ns: AtomicU64,
-    pub(crate) running_ns: AtomicU64,
-    pub(crate) end_ns: AtomicU64,
-    pub(crate) lost_before: AtomicU64,
-    pub(crate) elsewhere: AtomicU64,
+    include!(concat!(env!("OUT_DIR"), "/board.rs"));
 }
 
-/// One line's ring: `struct board_line`.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct LineRing {
-    pub(crate) head: AtomicU64,
-    pub(crate) tail: AtomicU64,
-    pub(crate) lost: AtomicU64,
-    pub(crate) slot: AtomicU64,
-    pub(crate) waiting: AtomicU32,
-    padding: AtomicU32,
-}
+use shared::{BOARD_ARMED, BOARD_ARMED_LATE, BOARD_FOREIGN, BOARD_LINES, BOARD_NONE};
+pub(crate) use shared::{BoardCpu, BoardLine, BoardSlot};
 
-/// Everything of one CPU: `struct board_cpu`.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct CpuBoard {
-    irq_ns: AtomicU64,
-    raise_ns: AtomicU64,
-    raise_irq_ns: AtomicU64,
-    served_raise_ns: AtomicU64,
-    served_irq_ns: AtomicU64,
-    armed_expiry_ns: AtomicU64,
-    pub(crate) lines_first_slot: AtomicU64,
-    tid_bits: AtomicU64,
-    pub(crate) carried_seq: AtomicU64,
-    deferred_due_ns: AtomicU64,
-    arming: AtomicU32,
-    worker_due: AtomicU32,
-    pub(crate) nr_lines: AtomicU32,
-    pub(crate) ring_bits: AtomicU32,
-    expired: AtomicU32,
-    pub(crate) softirq_tid: AtomicU32,
-    pub(crate) carried: AtomicU32,
-    pub(crate) unstarted: AtomicU32,
-    softirq_name: [AtomicU64; 2],
-    timer: AtomicU64,
-    pub(crate) learnt_ns: AtomicU64,
-    pub(crate) learner: AtomicU32,
-    pub(crate) has_strays: AtomicU32,
-    timers: [AtomicU64; LINES_PER_CPU],
-    tids: [AtomicU32; LINES_PER_CPU],
-    pub(crate) expiries: [AtomicU64; LINES_PER_CPU],
-    pub(crate) lines: [LineRing; LINES_PER_CPU],
-}
+/// Most lines on one CPU.
+pub(crate) const LINES_PER_CPU: usize = BOARD_LINES as usize;
+/// No such line.
+pub(crate) const NO_LINE: u32 = BOARD_NONE;
 
-const _: () = assert!(size_of::<Slot>() == 104, "matches board.h");
-const _: () = assert!(size_of::<LineRing>() == 40, "matches board.h");
-const _: () = assert!(size_of::<CpuBoard>() == 1112, "matches board.h");
+/// What may lie in memory that BPF programs write at any time.
+///
+/// # Safety
+/// The type consists of atomics only, with no padding.
+pub(super) unsafe trait Shared {}
+
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU64 {}
 
 /// Memory that outlives every thread that holds the board.
 #[derive(Debug)]
@@ -117,13 +68,11 @@ impl Mapping {
     }
 
     /// The mapping as `count` values of `T`.
-    ///
-    /// # Safety
-    /// `T` must consist of atomics only, with no padding.
-    pub(super) unsafe fn slice<T>(&self, count: usize) -> &[T] {
+    pub(super) fn slice<T: Shared>(&self, count: usize) -> &[T] {
         assert!(count * size_of::<T>() <= self.bytes.get());
         // SAFETY: long enough (checked), page-aligned, zeroed or written by
-        //         the kernel in the same layout; any bits are valid atomics.
+        //         the kernel in the same layout; any bits are valid atomics
+        //         (`Shared`).
         unsafe { std::slice::from_raw_parts(self.start.cast().as_ptr(), count) }
     }
 }
@@ -162,11 +111,14 @@ impl Board {
     ) -> io::Result<Self> {
         let board = Self {
             cpus: Mapping::new(
-                nr_cpus * size_of::<CpuBoard>(),
+                nr_cpus * size_of::<BoardCpu>(),
                 arrays.map(|(cpus, _)| cpus),
             )?,
             nr_cpus,
-            slots: Mapping::new(nr_slots * size_of::<Slot>(), arrays.map(|(_, slots)| slots))?,
+            slots: Mapping::new(
+                nr_slots * size_of::<BoardSlot>(),
+                arrays.map(|(_, slots)| slots),
+            )?,
             nr_slots,
         };
         for cpu in 0..u32::try_from(nr_cpus).unwrap_or(0) {
@@ -176,25 +128,21 @@ impl Board {
     }
 
     /// CPU `cpu`'s part.
-    pub(crate) fn cpu(&self, cpu: u32) -> &CpuBoard {
-        // SAFETY: `CpuBoard` is atomics without padding (size checked).
-        let cpus = unsafe { self.cpus.slice::<CpuBoard>(self.nr_cpus) };
-        &cpus[cpu as usize]
+    pub(crate) fn cpu(&self, cpu: u32) -> &BoardCpu {
+        &self.cpus.slice(self.nr_cpus)[cpu as usize]
     }
 
     /// The slots of line `line` of a CPU.
-    pub(crate) fn ring(&self, cpu: &CpuBoard, line: usize) -> &[Slot] {
+    pub(crate) fn ring(&self, cpu: &BoardCpu, line: usize) -> &[BoardSlot] {
         let room = 1_usize << cpu.ring_bits.load(Ordering::Relaxed);
         let first = usize::try_from(cpu.lines_first_slot.load(Ordering::Relaxed))
             .expect("set by us, below nr_slots")
             + line * room;
-        // SAFETY: `Slot` is atomics without padding (size checked).
-        let slots = unsafe { self.slots.slice::<Slot>(self.nr_slots) };
-        &slots[first..first + room]
+        &self.slots.slice(self.nr_slots)[first..first + room]
     }
 }
 
-impl CpuBoard {
+impl BoardCpu {
     /// The name of the thread that last ran a softirq of ours.
     pub(crate) fn softirq_name(&self) -> String {
         let words = self.softirq_name.each_ref();
@@ -207,16 +155,10 @@ impl CpuBoard {
     }
 }
 
-/// In [`Slot::seq`]: the service ran on another CPU than its line's.
-const FOREIGN: u64 = 1 << 63;
-/// The same: the thread came to wait only after the expiry.
-const ARMED_LATE: u64 = 1 << 62;
-/// The same: the thread has armed its timer descriptor.
-const ARMED: u64 = 1 << 61;
-/// The rest of it: the number.
-const NUMBER: u64 = ARMED - 1;
+/// Of a slot's `seq`, what is not a mark: the number.
+const NUMBER: u64 = !(1 << BOARD_ARMED | 1 << BOARD_ARMED_LATE | 1 << BOARD_FOREIGN);
 
-impl Slot {
+impl BoardSlot {
     /// The activation's number among its line's.
     pub(crate) fn seq(&self) -> u64 {
         self.seq.load(Ordering::Relaxed) & NUMBER
@@ -234,39 +176,43 @@ impl Slot {
 
     /// Whether its service ran on another CPU than its line's.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.seq.load(Ordering::Relaxed) & FOREIGN != 0
+        self.has(BOARD_FOREIGN)
     }
 
     /// Whether its thread came to wait for it only after it was due.
     pub(crate) fn is_armed_late(&self) -> bool {
-        self.seq.load(Ordering::Relaxed) & ARMED_LATE != 0
+        self.has(BOARD_ARMED_LATE)
     }
 
     /// Whether its thread has armed a timer descriptor for it.
     pub(crate) fn is_armed(&self) -> bool {
-        self.seq.load(Ordering::Relaxed) & ARMED != 0
+        self.has(BOARD_ARMED)
     }
 
     /// Notes that the service ran on another CPU than its line's. By whoever
     /// fills the slot.
     pub(crate) fn set_foreign(&self) {
-        self.set(FOREIGN);
+        self.set(BOARD_FOREIGN);
     }
 
     /// Notes that the thread came to wait only after the expiry.
     pub(crate) fn set_armed_late(&self) {
-        self.set(ARMED_LATE);
+        self.set(BOARD_ARMED_LATE);
     }
 
     /// Notes that a timer descriptor has been armed.
     pub(crate) fn set_armed(&self) {
-        self.set(ARMED);
+        self.set(BOARD_ARMED);
+    }
+
+    fn has(&self, mark: u32) -> bool {
+        self.seq.load(Ordering::Relaxed) >> mark & 1 != 0
     }
 
     /// One writer at a time: no exchange is needed.
-    fn set(&self, mark: u64) {
+    fn set(&self, mark: u32) {
         let seq = self.seq.load(Ordering::Relaxed);
-        self.seq.store(seq | mark, Ordering::Relaxed);
+        self.seq.store(seq | 1 << mark, Ordering::Relaxed);
     }
 
     /// Forgets the activation before and names the new one.

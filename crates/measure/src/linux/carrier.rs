@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use laggard_model::{Nanos, Service};
 
-use super::board::CpuBoard;
+use super::board::BoardCpu;
 use super::clock;
 use super::lines::Turn;
 use super::soft::SoftTimer;
@@ -90,7 +90,7 @@ impl Passed {
 /// Arms `timer` for each expiry that it gets to before.
 pub(super) fn carry(
     shared: &Shared,
-    cpu: &CpuBoard,
+    cpu: &BoardCpu,
     index: usize,
     mut timeline: Timeline,
     turn: Turn,

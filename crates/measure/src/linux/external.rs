@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use laggard_model::{Caveat, CaveatKind, Cpu, Service, Tid};
 
-use super::board::{CpuBoard, Slot};
+use super::board::{BoardCpu, BoardSlot};
 use super::clock;
 use super::thread::{Post, Shared};
 use super::uio::Uio;
@@ -138,9 +138,9 @@ impl External {
     pub(crate) fn raise(
         &self,
         shared: &Shared,
-        cpu: &CpuBoard,
+        cpu: &BoardCpu,
         index: usize,
-        ring: &[Slot],
+        ring: &[BoardSlot],
         mut timeline: Timeline,
     ) {
         let line = &cpu.lines[index];

@@ -5,6 +5,7 @@ use std::fs;
 use laggard_bpf::object::Refused;
 use laggard_model::Nanos;
 
+use super::programs::values;
 use super::{clock, objects};
 
 /// This process, as BPF programs know it.
@@ -27,16 +28,13 @@ impl Identity {
     /// When it takes no BPF programs.
     pub fn own() -> Result<Self, Refused> {
         let loaded = objects::IDENTITY.load(&[], &[], |_| Ok(()))?;
-        // `struct identity`.
-        let mut answer = [0; 16];
+        let nobody = values::Identity::default();
         let before = clock::now();
-        loaded.call("identify", &mut answer)?;
+        let answer = loaded.call_with("identify", &nobody)?;
         let after = clock::now();
-        let [now_ns, process] =
-            [0, 8].map(|at| answer[at..at + 8].try_into().map_or(0, u64::from_ne_bytes));
-        let now = Nanos::from_ns(now_ns);
+        let now = Nanos::from_ns(answer.now_ns);
         Ok(Self {
-            process: u32::try_from(process).unwrap_or(0),
+            process: answer.process,
             own_in_proc: fs::read_link("/proc/self")
                 .ok()
                 .and_then(|link| link.to_str()?.parse().ok()),

@@ -33,7 +33,7 @@ mod witness;
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;
 pub use board::BoardMaps;
-pub(crate) use board::{Board, Slot};
+pub(crate) use board::{Board, BoardSlot};
 pub use clock::now;
 pub(crate) use collector::{Asker, Expected, LineReader, Look, Skips, Standing, Stops};
 pub use descriptors::usual_descriptors;

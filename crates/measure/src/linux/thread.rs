@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use laggard_model::{Cpu, Nanos, Service, Tid};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::board::{Board, CpuBoard, LineRing, Slot};
+use super::board::{Board, BoardCpu, BoardLine, BoardSlot};
 use super::carrier::{self, Passed};
 use super::doorbell::Doorbell;
 use super::exhaustion::Exhaustion;
@@ -248,7 +248,7 @@ impl Waiting {
 impl Waiting {
     /// Lets the programs know which timer leads to line `line`, where that is
     /// a descriptor's (`learning.bpf.c`); a sleeper's they know by its stack.
-    fn be_learnt(&self, cpu: &CpuBoard, line: usize) {
+    fn be_learnt(&self, cpu: &BoardCpu, line: usize) {
         let (Self::SoftTimer(timer) | Self::Carrier(timer)) = self else {
             return;
         };
@@ -272,13 +272,18 @@ const FAR: Nanos = Nanos::from_secs(3_600);
 #[derive(Clone, Copy)]
 pub(super) struct Post<'a> {
     cpu: Cpu,
-    board: &'a CpuBoard,
+    board: &'a BoardCpu,
     index: usize,
-    ring: &'a [Slot],
+    ring: &'a [BoardSlot],
 }
 
 impl<'a> Post<'a> {
-    pub(super) const fn new(cpu: Cpu, board: &'a CpuBoard, index: usize, ring: &'a [Slot]) -> Self {
+    pub(super) const fn new(
+        cpu: Cpu,
+        board: &'a BoardCpu,
+        index: usize,
+        ring: &'a [BoardSlot],
+    ) -> Self {
         Self {
             cpu,
             board,
@@ -288,18 +293,18 @@ impl<'a> Post<'a> {
     }
 
     /// The line's ring.
-    pub(super) const fn line(&self) -> &'a LineRing {
+    pub(super) const fn line(&self) -> &'a BoardLine {
         &self.board.lines[self.index]
     }
 
     /// The slot number `head`.
     #[allow(clippy::cast_possible_truncation)]
-    pub(super) const fn slot(&self, head: u64) -> &'a Slot {
+    pub(super) const fn slot(&self, head: u64) -> &'a BoardSlot {
         &self.ring[(head % self.ring.len() as u64) as usize]
     }
 
     /// Fills in a slot whose service ran at `end`, just now.
-    pub(super) fn complete(&self, slot: &Slot, end: Nanos) {
+    pub(super) fn complete(&self, slot: &BoardSlot, end: Nanos) {
         if policy::current_cpu() != Some(self.cpu) {
             slot.set_foreign();
         }
@@ -433,7 +438,7 @@ fn measure_doorbell(shared: &Shared, post: Post<'_>, doorbell: &Doorbell, epoll:
 /// When a thread that read the clock at `user` was ready to serve `slot`. The
 /// callback may ask a thread that is awake already, because it has looked
 /// whether it is to end: after its reading, which is then not the one.
-fn after_asked(user: Nanos, slot: &Slot) -> Nanos {
+fn after_asked(user: Nanos, slot: &BoardSlot) -> Nanos {
     let asked = slot.signal_ns.load(Ordering::Relaxed);
     match user.ns() < asked {
         true => clock::now(),
@@ -442,7 +447,11 @@ fn after_asked(user: Nanos, slot: &Slot) -> Nanos {
 }
 
 /// The slot that `line` has asked its service for, if that has not come.
-pub(crate) fn unserved<'a>(cpu: &CpuBoard, line: usize, ring: &'a [Slot]) -> Option<&'a Slot> {
+pub(crate) fn unserved<'a>(
+    cpu: &BoardCpu,
+    line: usize,
+    ring: &'a [BoardSlot],
+) -> Option<&'a BoardSlot> {
     let state = &cpu.lines[line];
     if state.waiting.load(Ordering::Acquire) == 0 {
         return None;

@@ -11,18 +11,21 @@
 #ifndef LAGGARD_BOARD_H
 #define LAGGARD_BOARD_H
 
-enum {
+enum board_limit {
 	BOARD_LINES = 16, /* most lines on one CPU */
 	BOARD_NONE = 255, /* no such line */
 };
 
-/* In a slot's `seq`, above the number. */
-static const u64 BOARD_FOREIGN = 1ULL << 63;	/* served on another CPU */
-static const u64 BOARD_ARMED_LATE = 1ULL << 62; /* waited for after the expiry */
+/* Bits of a slot's `seq`, above the number. */
+enum board_mark {
+	BOARD_ARMED = 61,      /* its thread has armed a timer descriptor for it */
+	BOARD_ARMED_LATE = 62, /* waited for after the expiry */
+	BOARD_FOREIGN = 63,    /* served on another CPU */
+};
 
 /* One activation. */
 struct board_slot {
-	u64 seq; /* number, and marks; the threads have one of their own */
+	u64 seq; /* number, and bits of enum board_mark */
 	u64 expiry_ns;
 	u64 irq_ns;
 	u64 irq_thread_ns;

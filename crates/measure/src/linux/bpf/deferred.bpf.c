@@ -47,7 +47,6 @@ struct deferral {
 	u32 skipping; /* woken only to go on catching up */
 	u32 stop;
 	u32 late; /* the timer was armed after what it was armed for */
-	u32 padding;
 };
 
 struct {
@@ -87,7 +86,7 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	line = board_line(cpu, i);
 	if (!line || line->waiting)
 		return;
-	seq = d->rounds[turn] | (d->late ? BOARD_ARMED_LATE : 0);
+	seq = d->rounds[turn] | (d->late ? 1ULL << BOARD_ARMED_LATE : 0);
 	slot = claim_slot(cpu, line, i, seq, d->armed_ns, now);
 	if (!slot)
 		return;
@@ -164,7 +163,7 @@ static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64
 	} else {
 		/* `seq` was advanced when this expiry was planned. */
 		u64 seq = (d->timeline.seq - 1) |
-			  (d->late ? BOARD_ARMED_LATE : 0);
+			  (d->late ? 1ULL << BOARD_ARMED_LATE : 0);
 		struct board_slot *slot =
 			own ? claim_slot(cpu, own, d->line, seq, d->armed_ns, now) :
 			      NULL;

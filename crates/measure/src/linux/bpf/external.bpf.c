@@ -15,12 +15,15 @@
 
 enum { SOURCE_THREADS = 4 };
 
-/* Set at load; the waiting thread's line is the first of its CPU. */
-const volatile struct {
-	u32 irq; /* the kernel's number of the interrupt */
+/* The waiting thread's line is the first of its CPU. */
+struct interrupt {
+	u32 irq; /* the kernel's number */
 	u32 cpu; /* where the waiting thread runs */
 	u32 threads[SOURCE_THREADS]; /* those that handle it, or 0 */
-} source;
+};
+
+/* Set at load. */
+const volatile struct interrupt source;
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq_handler_entry, int irq)

@@ -47,7 +47,7 @@ static __always_inline int note_function(u8 kind, void *function)
 	struct flight_record *record = next_record(kind, 0);
 
 	if (record)
-		record->address = (u64)function;
+		record->what[0] = (u64)function;
 	return 0;
 }
 
@@ -157,8 +157,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	record->before = before(preempt, prev);
 	record->prio = next->prio;
 	/* As numbers: a copy would need a helper that lockdown refuses. */
-	record->name[0] = ((u64 *)next->comm)[0];
-	record->name[1] = ((u64 *)next->comm)[1];
+	record->what[0] = ((u64 *)next->comm)[0];
+	record->what[1] = ((u64 *)next->comm)[1];
 	return 0;
 }
 

@@ -14,11 +14,11 @@ enum flight_kind {
 	FLIGHT_IRQ = 0,	    /* id: interrupt number */
 	FLIGHT_VECTOR = 2,  /* id: enum flight_vector */
 	FLIGHT_SOFTIRQ = 4, /* id: softirq vector */
-	FLIGHT_HRTIMER = 6, /* address: its function */
-	FLIGHT_TIMER = 8,   /* address: its function */
-	FLIGHT_WORK = 10,   /* address: its function */
+	FLIGHT_HRTIMER = 6, /* what: the address of its function */
+	FLIGHT_TIMER = 8,   /* what: the address of its function */
+	FLIGHT_WORK = 10,   /* what: the address of its function */
 	FLIGHT_IDLE = 12,   /* id: idle state */
-	FLIGHT_SWITCH = 14, /* id: next TID; name: next's; no end */
+	FLIGHT_SWITCH = 14, /* id: next TID; what: next's name; no end */
 };
 
 /* Interrupts of the CPU itself that have no number. Append only. */
@@ -44,10 +44,7 @@ struct flight_record {
 	u8 kind;
 	u8 before;   /* of a switch: enum flight_before */
 	s16 prio;    /* of a switch: next thread's, as the kernel counts */
-	union {
-		u64 name[2]; /* 16 bytes */
-		u64 address;
-	};
+	u64 what[2]; /* a name of 16 bytes, or a number in the first */
 };
 _Static_assert(sizeof(struct flight_record) == 32, "no hidden padding");
 

@@ -35,6 +35,6 @@ int BPF_PROG(on_pelt_irq_tp, struct rq *rq)
 	if (!record)
 		return 0;
 	record->time_ns = now;
-	record->address = rq->prev_steal_time_rq;
+	record->what[0] = rq->prev_steal_time_rq;
 	return 0;
 }

@@ -23,6 +23,7 @@ struct work {
 	u32 cpu;
 	u32 line;
 	u32 is_carried; /* by a timer descriptor */
+	u32 padding;
 };
 
 struct {
@@ -43,7 +44,7 @@ static int on_work(void *map, int *key, void *value)
 	if (!cpu || !line || !slot || !line->waiting)
 		return 0;
 	if (bpf_get_smp_processor_id() != work->cpu)
-		slot->seq |= BOARD_FOREIGN;
+		slot->seq |= 1ULL << BOARD_FOREIGN;
 	slot->end_ns = now;
 	line->head += 1;
 	/* Last: the softirq may claim the next slot from here on. */

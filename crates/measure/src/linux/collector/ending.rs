@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LossReason, Nanos, Stage};
 
-use super::super::board::Slot;
+use super::super::board::BoardSlot;
 use super::super::thread::unserved;
 use super::Look;
 use super::line::{Asker, LineReader};
@@ -70,14 +70,14 @@ impl LineReader {
     fn give_up(
         &mut self,
         planned: Nanos,
-        waiting: Option<&Slot>,
+        waiting: Option<&BoardSlot>,
         given_up: Nanos,
         look: &mut Look<'_>,
         into: &mut Batch,
     ) {
         // That of a device: when it was raised.
         let raised = waiting.filter(|slot| slot.seq() == self.next_seq);
-        let expiry = raised.map_or(planned, Slot::expiry);
+        let expiry = raised.map_or(planned, BoardSlot::expiry);
         if expiry >= self.until {
             return self.lose(planned, self.reason());
         }
@@ -103,7 +103,7 @@ impl LineReader {
 
     /// What became of the softirq that the thread with slot `waiting`, which has
     /// not come, was to be woken by, for expiry `next_seq`.
-    fn softirq_of(&mut self, waiting: Option<&Slot>) -> Asked {
+    fn softirq_of(&mut self, waiting: Option<&BoardSlot>) -> Asked {
         let Some(slot) = waiting.filter(|slot| self.mirror.is_some() && slot.is_armed()) else {
             return Asked::Not;
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
 
-use super::super::board::{CpuBoard, Slot};
+use super::super::board::{BoardCpu, BoardSlot};
 use super::super::stamps::Stamps;
 use super::{Look, Mirror, Skips, Stops};
 use crate::timeline::Timeline;
@@ -139,7 +139,7 @@ impl LineReader {
 
     /// Whether there is a gap before this activation that the softirq may
     /// still explain. At the end there is nothing to wait for.
-    fn must_wait(&self, slot: &Slot, skips: &Skips) -> bool {
+    fn must_wait(&self, slot: &BoardSlot, skips: &Skips) -> bool {
         let seq = slot.seq();
         self.asker == Asker::Follower
             && self.until == Nanos::MAX
@@ -155,8 +155,8 @@ impl LineReader {
     /// When the service ran that is yet to be read of.
     pub(crate) fn readings<'a>(
         &self,
-        cpu: &CpuBoard,
-        ring: &'a [Slot],
+        cpu: &BoardCpu,
+        ring: &'a [BoardSlot],
     ) -> impl Iterator<Item = Nanos> + use<'a> {
         let line = &cpu.lines[self.index];
         let numbers = line.tail.load(Ordering::Relaxed)..line.head.load(Ordering::Acquire);
@@ -181,7 +181,7 @@ impl LineReader {
     }
 
     /// Activations lost since the last one that found room; not yet settled.
-    pub(crate) fn lost_since(&self, cpu: &CpuBoard) -> u64 {
+    pub(crate) fn lost_since(&self, cpu: &BoardCpu) -> u64 {
         cpu.lines[self.index].lost.load(Ordering::Relaxed)
     }
 
@@ -196,7 +196,7 @@ impl LineReader {
         }
     }
 
-    fn take(&mut self, slot: &Slot, look: &mut Look<'_>, into: &mut Batch) {
+    fn take(&mut self, slot: &BoardSlot, look: &mut Look<'_>, into: &mut Batch) {
         let (seq, end) = (slot.seq(), slot.end());
         let is_foreign = slot.is_foreign();
         // The ring fills last, so the lost ones are the newest of the gap.
@@ -222,7 +222,7 @@ impl LineReader {
     }
 
     /// Takes in the activation in a slot, whose expiry is to be recorded.
-    fn take_served(&mut self, slot: &Slot, look: &mut Look<'_>, into: &mut Batch) {
+    fn take_served(&mut self, slot: &BoardSlot, look: &mut Look<'_>, into: &mut Batch) {
         let planned = self.planned_expiry();
         let seq = self.next_seq - self.unrecorded;
         if slot.is_foreign() {

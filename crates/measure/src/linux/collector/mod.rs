@@ -21,13 +21,13 @@ pub(crate) use stops::Stops;
 
 use laggard_model::Nanos;
 
-use super::board::{CpuBoard, Slot};
+use super::board::{BoardCpu, BoardSlot};
 
 /// What a reader looks at, and up to when.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
-    pub(crate) cpu: &'a CpuBoard,
-    pub(crate) ring: &'a [Slot],
+    pub(crate) cpu: &'a BoardCpu,
+    pub(crate) ring: &'a [BoardSlot],
     pub(crate) skips: &'a mut Skips,
     pub(crate) stops: &'a Stops,
     /// What was served later waits for the next look: only until then is it

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{Activation, LossReason, Nanos, STAGES, Stage};
 
-use super::super::board::Slot;
+use super::super::board::BoardSlot;
 use super::line::{Asker, LineReader};
 
 /// Stages between the first and the last are kept in steps of this many ns.
@@ -21,7 +21,7 @@ fn coarse(expiry: Nanos, time: Nanos) -> Nanos {
 impl LineReader {
     /// The activation in a slot, number `seq`; counts the stages that are
     /// absent. `Err`: it cannot be used at all, and why.
-    pub(super) fn read(&mut self, slot: &Slot, seq: u64) -> Result<Activation, LossReason> {
+    pub(super) fn read(&mut self, slot: &BoardSlot, seq: u64) -> Result<Activation, LossReason> {
         let activation = self.read_until(slot, seq, self.last, slot.end())?;
         self.count_unseen(slot);
         Ok(activation)
@@ -29,7 +29,7 @@ impl LineReader {
 
     /// The same of an activation whose stages are not the machine's doing:
     /// nothing but when the service ran.
-    pub(super) fn read_end(&self, slot: &Slot, seq: u64) -> Result<Activation, LossReason> {
+    pub(super) fn read_end(&self, slot: &BoardSlot, seq: u64) -> Result<Activation, LossReason> {
         let total = self.latency(slot, slot.end())?;
         let mut steps = [None; STAGES.len()];
         steps[self.last.index()] = Some(total);
@@ -46,7 +46,7 @@ impl LineReader {
     /// The stages of a slot up to `last`, which came at `end`.
     pub(super) fn read_until(
         &mut self,
-        slot: &Slot,
+        slot: &BoardSlot,
         seq: u64,
         last: Stage,
         end: Nanos,
@@ -112,7 +112,7 @@ impl LineReader {
     }
 
     /// From the expiry in a slot to `end`.
-    fn latency(&self, slot: &Slot, end: Nanos) -> Result<Nanos, LossReason> {
+    fn latency(&self, slot: &BoardSlot, end: Nanos) -> Result<Nanos, LossReason> {
         let reason = match self.asker {
             // It was awake when it was asked, and had read the clock before.
             Asker::Follower | Asker::Device => LossReason::OutOfOrder,
@@ -121,7 +121,7 @@ impl LineReader {
         Nanos::between(slot.expiry(), end).ok_or(reason)
     }
 
-    fn count_unseen(&mut self, slot: &Slot) {
+    fn count_unseen(&mut self, slot: &BoardSlot) {
         let is_unseen = |time: &AtomicU64| time.load(Ordering::Relaxed) == 0;
         let losses = &mut self.account.losses;
         if self.expected.expire && is_unseen(&slot.expire_ns) && is_unseen(&slot.softirq_ns) {

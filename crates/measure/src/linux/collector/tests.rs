@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LineId, Losses, Stage};
 
-use super::super::board::{Board, Slot};
+use super::super::board::{Board, BoardSlot};
 use super::*;
 use crate::timeline::Timeline;
 
@@ -60,7 +60,7 @@ impl Cpu {
     }
 
     /// The slot number `place` of a line.
-    fn slot(&self, line: usize, place: u64) -> &Slot {
+    fn slot(&self, line: usize, place: u64) -> &BoardSlot {
         &self.board.ring(self.board.cpu(0), line)[usize::try_from(place).unwrap()]
     }
 
@@ -77,7 +77,7 @@ impl Cpu {
         let cpu = self.board.cpu(0);
         let head = &cpu.lines[line].head;
         let place = usize::try_from(head.load(Ordering::Relaxed)).unwrap();
-        let slot: &Slot = &self.board.ring(cpu, line)[place];
+        let slot: &BoardSlot = &self.board.ring(cpu, line)[place];
         let expiry = expiry(number(line, seq));
         slot.begin(seq, expiry, 0);
         slot.end_ns.store((expiry + late).ns(), Ordering::Relaxed);

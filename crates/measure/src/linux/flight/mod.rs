@@ -13,7 +13,7 @@ mod still;
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused, set_inputs};
+use laggard_bpf::object::{Loaded, Refused};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
@@ -26,7 +26,7 @@ use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
 use outside::Outside;
-use record::RECORD_WORDS;
+use record::FlightRecord;
 use ring::Rings;
 use stacks::StackSampler;
 use steal::StealClock;
@@ -72,7 +72,7 @@ pub enum FlightError {
 #[derive(Debug)]
 pub struct FlightRecorder {
     loaded: Loaded,
-    rings: Rings<RECORD_WORDS>,
+    rings: Rings<FlightRecord>,
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,
     outside: Outside,
@@ -109,7 +109,7 @@ impl FlightRecorder {
         let mut loaded = objects::FLIGHT
             .load(&[], &sizes, |open| {
                 absent = leave_out_absent(open)?;
-                set_inputs(open, &bits.to_ne_bytes())
+                objects::FLIGHT.set_input(open, "ring_bits", &bits.to_ne_bytes())
             })
             .map_err(refused)?;
         let rings = {
@@ -156,14 +156,15 @@ impl FlightRecorder {
     pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
         let mut has_context = false;
         let context = from.saturating_sub(CONTEXT);
-        let mut read = self.rings.newest(cpu.0, to, |words| {
-            let time = record::time(words);
+        let mut read = self.rings.newest(cpu.0, to, |record| {
+            let time = record.time();
             let wanted = time >= from || (!has_context && time >= context);
-            has_context |= time < from && record::is_switch(words);
+            has_context |= time < from && record.is_switch();
             wanted
         });
-        read.records.sort_by_key(|words| record::time(words));
-        let events: Vec<_> = read.records.iter().filter_map(record::event).collect();
+        read.records.sort_by_key(FlightRecord::time);
+        let events = read.records.iter().filter_map(FlightRecord::event);
+        let events: Vec<_> = events.collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
@@ -224,12 +225,10 @@ impl FlightRecorder {
         stacks: &StackSampler,
     ) -> Option<Vec<Nanos>> {
         let to = evidence.to_ns + stacks.period * 2;
-        let events = self
-            .rings
-            .newest(cpu, to, |words| record::time(words) > from);
+        let events = self.rings.newest(cpu, to, |record| record.time() > from);
         let (samples, _) = stacks.samples(cpu, from, to);
         let mut signs: Vec<Nanos> = samples.iter().map(|sample| sample.at_ns).collect();
-        signs.extend(events.records.iter().map(|words| record::time(words)));
+        signs.extend(events.records.iter().map(FlightRecord::time));
         signs.sort_unstable();
         (!events.overwritten).then_some(signs)
     }

@@ -1,44 +1,51 @@
 //! Rings that BPF programs overwrite, read from the newest record back.
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{CpuList, Nanos};
 
 use super::super::board::Mapping;
+use super::record::{Entry, RingHead};
 
-/// 8-byte words of one `struct ring_head` of `bpf/overwritten.h`.
-const HEAD_WORDS: usize = 8;
+/// Bytes of a word that is read at once.
+const WORD: usize = size_of::<u64>();
 
 /// How far neighbours may stand in the wrong order: an interrupt writes between
 /// another program's taking the time and its taking a place.
 const DISORDER: u64 = 8;
 
-/// One ring per CPU of records of `WORDS` 8-byte words.
+/// One ring per CPU of records.
 ///
-/// The kernel may write at any time, so words are read as atomics; a record
-/// that was overwritten meanwhile is dropped.
+/// The kernel may write at any time, so a record is read word by word as
+/// atomics; one that was overwritten meanwhile is dropped.
 #[derive(Debug)]
-pub(super) struct Rings<const WORDS: usize> {
+pub(super) struct Rings<E> {
     heads: Mapping,
     nr_heads: usize,
     records: Mapping,
     room: usize,
+    entries: PhantomData<E>,
     /// The recorded CPUs, by the place of their ring.
     cpus: CpuList,
 }
 
 /// What was read from a ring.
 #[derive(Debug)]
-pub(super) struct Read<const WORDS: usize> {
+pub(super) struct Read<E> {
     /// In the order in which they were written.
-    pub(super) records: Vec<[u64; WORDS]>,
+    pub(super) records: Vec<E>,
     /// Whether records that were wanted had been overwritten.
     pub(super) overwritten: bool,
 }
 
-impl<const WORDS: usize> Rings<WORDS> {
+impl<E: Entry> Rings<E> {
+    /// Words of a record.
+    const WORDS: usize = E::BYTES / WORD;
+    const WHOLE: () = assert!(E::BYTES.is_multiple_of(WORD) && E::TIME_AT.is_multiple_of(WORD));
+
     /// Maps the two arrays and opens a ring for each of `cpus`.
     pub(super) fn new(
         heads: (BorrowedFd<'_>, usize),
@@ -46,66 +53,67 @@ impl<const WORDS: usize> Rings<WORDS> {
         bits: u32,
         cpus: &CpuList,
     ) -> io::Result<Self> {
+        let () = Self::WHOLE;
         let room = 1_usize << bits;
         let (heads, nr_heads) = heads;
         let rings = Self {
-            heads: Mapping::new(nr_heads * HEAD_WORDS * 8, Some(heads))?,
+            heads: Mapping::new(nr_heads * size_of::<RingHead>(), Some(heads))?,
             nr_heads,
-            records: Mapping::new(cpus.len() * room * WORDS * 8, Some(records))?,
+            records: Mapping::new(cpus.len() * room * E::BYTES, Some(records))?,
             room,
+            entries: PhantomData,
             cpus: cpus.clone(),
         };
         for (place, cpu) in cpus.as_slice().iter().enumerate() {
-            // Low half: index of the first record; high half: recorded.
-            let first = (place * room) as u64 | 1 << 32;
-            rings.head(cpu.0)[1].store(first, Ordering::Relaxed);
+            let head = rings.head(cpu.0);
+            let first = u32::try_from(place * room).map_err(io::Error::other)?;
+            head.first.store(first, Ordering::Relaxed);
+            head.recorded.store(1, Ordering::Release);
         }
         Ok(rings)
     }
 
-    fn head(&self, cpu: u32) -> &[AtomicU64; HEAD_WORDS] {
-        // SAFETY: an array of atomics has no padding.
-        let heads = unsafe { self.heads.slice::<[AtomicU64; HEAD_WORDS]>(self.nr_heads) };
-        &heads[cpu as usize]
+    fn head(&self, cpu: u32) -> &RingHead {
+        &self.heads.slice(self.nr_heads)[cpu as usize]
     }
 
     /// How many records were written in all.
     pub(super) fn written(&self) -> u64 {
         let cpus = self.cpus.as_slice().iter();
-        cpus.map(|cpu| self.head(cpu.0)[0].load(Ordering::Relaxed))
+        cpus.map(|cpu| self.head(cpu.0).count.load(Ordering::Relaxed))
             .sum()
     }
 
     /// The records of `cpu` up to the time `until`, as long as going back finds
-    /// them `wanted`. A record's first word is its time.
+    /// them `wanted`.
     pub(super) fn newest(
         &self,
         cpu: u32,
         until: Nanos,
-        mut wanted: impl FnMut(&[u64; WORDS]) -> bool,
-    ) -> Read<WORDS> {
+        mut wanted: impl FnMut(&E) -> bool,
+    ) -> Read<E> {
         let Some(place) = self.cpus.as_slice().iter().position(|one| one.0 == cpu) else {
             return Read {
                 records: Vec::new(),
                 overwritten: true,
             };
         };
-        // SAFETY: an array of atomics has no padding.
-        let all = unsafe {
-            self.records
-                .slice::<[AtomicU64; WORDS]>(self.cpus.len() * self.room)
-        };
-        let ring = &all[place * self.room..(place + 1) * self.room];
+        let all: &[AtomicU64] = self
+            .records
+            .slice(self.cpus.len() * self.room * Self::WORDS);
+        let ring = &all[place * self.room * Self::WORDS..][..self.room * Self::WORDS];
         let room = self.room as u64;
-        let count = self.head(cpu)[0].load(Ordering::Acquire);
+        let count = self.head(cpu).count.load(Ordering::Acquire);
         #[allow(clippy::cast_possible_truncation)]
-        let words = |number: u64| &ring[(number % room) as usize];
-        let is_later = |number: u64| words(number)[0].load(Ordering::Relaxed) > until.ns();
+        let words = |number: u64| &ring[(number % room) as usize * Self::WORDS..][..Self::WORDS];
+        let time = |number: u64| words(number)[E::TIME_AT / WORD].load(Ordering::Relaxed);
+        let is_later = |number: u64| time(number) > until.ns();
         let oldest = count.saturating_sub(room);
         // A busy CPU overwrites a few of the oldest while we search.
         let end = first(oldest + room / 32..count, is_later);
         let newest = count.min(end + DISORDER);
         let mut records = Vec::new();
+        let mut bytes = Vec::with_capacity(E::BYTES);
         let mut number = newest;
         let mut overwritten = count > room;
         while number > oldest {
@@ -113,8 +121,10 @@ impl<const WORDS: usize> Rings<WORDS> {
             if is_later(number) {
                 continue;
             }
-            let words = words(number);
-            let record = std::array::from_fn(|word| words[word].load(Ordering::Relaxed));
+            bytes.clear();
+            let words = words(number).iter();
+            bytes.extend(words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
+            let record = E::from_bytes(&bytes).expect("as many bytes as a record has");
             if !wanted(&record) {
                 overwritten = false;
                 break;
@@ -122,7 +132,9 @@ impl<const WORDS: usize> Rings<WORDS> {
             records.push((number, record));
         }
         // What the kernel reused while we read is no longer what it was.
-        let reused = self.head(cpu)[0]
+        let reused = self
+            .head(cpu)
+            .count
             .load(Ordering::Acquire)
             .saturating_sub(room);
         let found = records.len();

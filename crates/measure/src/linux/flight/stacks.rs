@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use laggard_bpf::object::{Loaded, Refused, set_inputs};
+use laggard_bpf::object::{Loaded, Refused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
@@ -10,7 +10,7 @@ use super::super::board::BoardMaps;
 use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::perf;
-use super::record::{self, SAMPLE_WORDS};
+use super::record::{self, Sample};
 use super::ring::Rings;
 
 /// How long a ring holds at least: longer than a collector stays away.
@@ -19,7 +19,7 @@ const RING_TIME: Nanos = Nanos::from_secs(1);
 /// A running sampler.
 #[derive(Debug)]
 pub(super) struct StackSampler {
-    rings: Rings<SAMPLE_WORDS>,
+    rings: Rings<Sample>,
     loaded: Loaded,
     pub(super) sampler: Sampler,
     pub(super) period: Nanos,
@@ -46,11 +46,11 @@ impl StackSampler {
             .iter()
             .flat_map(|board| [("cpus", board.cpus.as_fd()), ("slots", board.slots.as_fd())])
             .collect();
-        let inputs: Vec<u8> = [bits, u32::from(board.is_none())]
-            .into_iter()
-            .flat_map(u32::to_ne_bytes)
-            .collect();
-        let loaded = objects::STACKS.load(&shared, &sizes, |open| set_inputs(open, &inputs))?;
+        let loaded = objects::STACKS.load(&shared, &sizes, |open| {
+            let always_walk = u32::from(board.is_none());
+            objects::STACKS.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
+            objects::STACKS.set_input(open, "always_walk", &always_walk.to_ne_bytes())
+        })?;
         let rings = {
             let (heads, samples) = (loaded.map("heads")?, loaded.map("samples")?);
             Rings::new((heads.as_fd(), nr_heads), samples.as_fd(), bits, cpus)
@@ -85,7 +85,7 @@ impl StackSampler {
     pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> (Vec<StackSample>, bool) {
         let read = self
             .rings
-            .newest(cpu, to, |words| record::time(words) >= from);
+            .newest(cpu, to, |sample| sample.time_ns >= from.ns());
         let samples = read.records.iter().map(record::sample).collect();
         (samples, read.overwritten)
     }

@@ -3,12 +3,12 @@
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused, set_inputs};
+use laggard_bpf::object::{Loaded, Refused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
 
 use super::super::statistics::cost_of;
 use super::super::{objects, possible_cpus};
-use super::record::{self, RECORD_WORDS};
+use super::record::FlightRecord;
 use super::ring::Rings;
 
 /// Readings of each CPU that are kept, as a power of two: at most one comes in
@@ -20,7 +20,7 @@ const AT_LATEST: Nanos = Nanos::from_ms(10);
 /// Keeps the readings of the hypervisor's steal clock.
 #[derive(Debug)]
 pub(super) struct StealClock {
-    rings: Rings<RECORD_WORDS>,
+    rings: Rings<FlightRecord>,
     loaded: Loaded,
 }
 
@@ -30,7 +30,7 @@ impl StealClock {
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
         let mut loaded = objects::STEAL.load(&[], &sizes, |open| {
-            set_inputs(open, &RING_BITS.to_ne_bytes())
+            objects::STEAL.set_input(open, "ring_bits", &RING_BITS.to_ne_bytes())
         })?;
         let rings = {
             let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
@@ -45,15 +45,14 @@ impl StealClock {
     pub(super) fn steals(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<Steal> {
         let mut has_first = false;
         // One reading before the window: the clock tells sums.
-        let read = self.rings.newest(cpu, to + AT_LATEST, |words| {
+        let read = self.rings.newest(cpu, to + AT_LATEST, |record| {
             let wanted = !has_first;
-            has_first |= record::time(words) < from;
+            has_first |= record.time() < from;
             wanted
         });
-        let mut readings: Vec<(Nanos, u64)> = read
-            .records
-            .iter()
-            .map(|words| (record::time(words), words[2]))
+        let readings = read.records.iter();
+        let mut readings: Vec<(Nanos, u64)> = readings
+            .map(|record| (record.time(), record.what[0]))
             .collect();
         readings.sort_unstable();
         readings

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use laggard_model::{Cpu, Nanos};
 
-use super::super::board::{Board, Slot};
+use super::super::board::{Board, BoardSlot};
 use super::super::lines::{CpuLines, Deferral};
 use super::super::programs::{Extent, Programs};
 use super::super::reason_of;
@@ -29,7 +29,9 @@ pub(super) fn ring_bits(request: &Request) -> u32 {
     let wanted = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
     let lines = most_lines(request);
     let bytes = RING_BYTES + RING_BYTES_PER_CPU * request.cpus.len();
-    let most = (bytes / (lines.max(1) * size_of::<Slot>())).max(1).ilog2();
+    let most = (bytes / (lines.max(1) * size_of::<BoardSlot>()))
+        .max(1)
+        .ilog2();
     wanted.min(most.max(RING_BITS.0))
 }
 

@@ -12,49 +12,11 @@ use super::super::board::{LINES_PER_CPU, NO_LINE};
 use super::super::doorbell::RING_BYTES;
 use super::super::lines::CpuLines;
 use super::Programs;
+use super::values::{self, Deferral, PrepareArgs, StartArgs, Work};
 use crate::timeline::Timeline;
 
-/// Most followers of one softirq timer: `FOLLOWERS`.
-pub(crate) const MAX_FOLLOWERS: usize = 8;
-
-/// `struct deferral` of `deferred.bpf.c`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct Deferral {
-    timer: [u64; 2],
-    timeline: Timeline,
-    armed_ns: u64,
-    rounds: [u64; MAX_FOLLOWERS],
-    foreign: u64,
-    pub(super) runs: u64,
-    pub(super) run_ns: u64,
-    cpu: u32,
-    line: u32,
-    turn: u32,
-    nr_followers: u32,
-    followers: [u32; MAX_FOLLOWERS],
-    worker: u32,
-    skipping: u32,
-    stop: u32,
-    late: u32,
-    padding: u32,
-}
-
-/// `struct work` of `worker.bpf.c`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct Work {
-    wq: [u64; 2],
-    pub(super) runs: u64,
-    pub(super) run_ns: u64,
-    cpu: u32,
-    line: u32,
-    is_carried: u32,
-    padding: u32,
-}
-
-const _: () = assert!(size_of::<Deferral>() == 232, "matches deferred.bpf.c");
-const _: () = assert!(size_of::<Work>() == 48, "matches worker.bpf.c");
+/// Most followers of one softirq timer.
+pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;
 
 impl Programs {
     /// A ring buffer for the deferred thread at `place` of `cpu`.
@@ -101,7 +63,8 @@ impl Programs {
             prepare_work(worker, lines.cpu, place, false)?;
         }
         set_deferral(deferred, &Deferral::new(lines.cpu, timeline, Some(lines)))?;
-        deferred.call("start_deferral", &mut lines.cpu.to_ne_bytes())
+        let args = StartArgs { index: lines.cpu };
+        deferred.call_with("start_deferral", &args).map(|_| ())
     }
 
     /// Readies the work item of `lines`' CPU where a timer descriptor leads to
@@ -116,7 +79,9 @@ impl Programs {
     /// Stops the softirq timer of `cpu`.
     pub(crate) fn stop_deferral(&self, cpu: u32) -> Result<(), Refused> {
         match &self.deferred {
-            Some(deferred) => deferred.call("stop_deferral", &mut cpu.to_ne_bytes()),
+            Some(deferred) => deferred
+                .call_with("stop_deferral", &StartArgs { index: cpu })
+                .map(|_| ()),
             None => Ok(()),
         }
     }
@@ -160,16 +125,9 @@ impl Deferral {
         }
         let worker = of(Service::Worker);
         Self {
-            timer: [0; 2],
-            timeline,
-            armed_ns: 0,
-            rounds: [0; MAX_FOLLOWERS],
-            foreign: 0,
-            runs: 0,
-            run_ns: 0,
+            timeline: timeline.into(),
             cpu,
             line: of(Service::Softirq),
-            turn: 0,
             nr_followers: place(listed.len()),
             followers,
             worker: followers
@@ -177,22 +135,38 @@ impl Deferral {
                 .position(|&one| one == worker && one != NO_LINE)
                 .map_or(NO_LINE, place),
             skipping: 1,
-            stop: 0,
-            late: 0,
-            padding: 0,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Timeline> for values::Timeline {
+    fn from(timeline: Timeline) -> Self {
+        let Timeline {
+            seed,
+            seq,
+            base_ns,
+            expiry_ns,
+            period_us,
+            dither,
+            place,
+            places,
+        } = timeline;
+        Self {
+            seed,
+            seq,
+            base_ns,
+            expiry_ns,
+            period_us,
+            dither,
+            place,
+            places,
         }
     }
 }
 
 pub(super) fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), Refused> {
-    // SAFETY: a plain structure without implicit padding (size checked above).
-    let bytes = unsafe {
-        std::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<Deferral>())
-    };
-    deferred
-        .map("deferrals")?
-        .update(&value.cpu.to_ne_bytes(), bytes, MapFlags::ANY)
-        .map_err(|err| Refused::because(err.to_string()))
+    deferred.set_value("deferrals", value.cpu, value)
 }
 
 pub(super) fn prepare_work(
@@ -201,36 +175,18 @@ pub(super) fn prepare_work(
     place: usize,
     is_carried: bool,
 ) -> Result<(), Refused> {
-    let line = u32::try_from(place).unwrap_or(NO_LINE);
-    let args = [cpu, line, u32::from(is_carried)];
-    let mut args: Vec<u8> = args.into_iter().flat_map(u32::to_ne_bytes).collect();
-    worker.call("prepare_work", &mut args)
+    let args = PrepareArgs {
+        cpu,
+        line: u32::try_from(place).unwrap_or(NO_LINE),
+        is_carried: is_carried.into(),
+    };
+    worker.call_with("prepare_work", &args).map(|_| ())
 }
 
 pub(super) fn deferral(deferred: &Loaded, cpu: u32) -> Option<Deferral> {
-    value_of(deferred, "deferrals", cpu)
+    deferred.value("deferrals", cpu).ok()
 }
 
 pub(super) fn work(worker: &Loaded, cpu: u32) -> Option<Work> {
-    value_of(worker, "works", cpu)
+    worker.value("works", cpu).ok()
 }
-
-/// An entry of an array whose values are `T`.
-fn value_of<T: Copy + Plain>(object: &Loaded, map: &str, key: u32) -> Option<T> {
-    let bytes = object
-        .map(map)
-        .ok()?
-        .lookup(&key.to_ne_bytes(), MapFlags::ANY)
-        .ok()??;
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    // SAFETY: long enough (checked), and `T` is plain integers. Unaligned,
-    //         because a vector of bytes promises no alignment.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-/// Structures of integers, for which every bit pattern is valid.
-trait Plain {}
-impl Plain for Deferral {}
-impl Plain for Work {}

@@ -4,19 +4,18 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use laggard_bpf::object::Refused;
+use laggard_bpf::value::Value as _;
 use laggard_model::Cpu;
 use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
 
 use super::Programs;
+use super::values::EnlistArgs;
 
 /// A program of `chain.bpf.c` that each measuring thread runs itself: in a PID
 /// namespace (a container) only the kernel can tell the number that
 /// tracepoints know a thread by.
 #[derive(Debug)]
 pub(crate) struct Enlist(OwnedFd);
-
-/// Size of `struct enlist_args`.
-const ARGS_BYTES: u32 = 12;
 
 impl Programs {
     /// See [`Enlist`].
@@ -32,13 +31,16 @@ impl Enlist {
     /// The calling thread belongs to line `line` of `cpu`, and is its service
     /// or only arms its timer.
     pub(crate) fn enlist(&self, cpu: Cpu, line: usize, serves: bool) -> io::Result<()> {
-        let line = u32::try_from(line).map_err(io::Error::other)?;
-        // `struct enlist_args`.
-        let mut args = [cpu.0, line, u32::from(serves)];
+        let args = EnlistArgs {
+            cpu: cpu.0,
+            line: u32::try_from(line).map_err(io::Error::other)?,
+            serves: serves.into(),
+        };
+        let mut args = args.to_bytes();
         let mut run = bpf_test_run_opts {
             sz: size_of::<bpf_test_run_opts>() as _,
-            ctx_in: (&raw mut args).cast_const().cast(),
-            ctx_size_in: ARGS_BYTES,
+            ctx_in: args.as_mut_ptr().cast_const().cast(),
+            ctx_size_in: u32::try_from(args.len()).map_err(io::Error::other)?,
             ..Default::default()
         };
         // SAFETY: the descriptor is a program's, `run` and what it points to

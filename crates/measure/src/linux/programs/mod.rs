@@ -3,10 +3,15 @@
 mod callback;
 mod cost;
 mod enlist;
+#[allow(dead_code, reason = "some fields are the programs' own")]
+pub(super) mod values {
+    include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+}
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused, Source, set_inputs};
+use laggard_bpf::object::{Loaded, Refused, Source};
+use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage};
 use libbpf_rs::OpenObject;
 
@@ -17,11 +22,9 @@ use super::stamps::Stamps;
 use super::statistics::Statistics;
 use super::{objects, soft};
 pub(crate) use callback::MAX_FOLLOWERS;
-use callback::{Deferral, prepare_work, set_deferral};
+use callback::{prepare_work, set_deferral};
 pub(crate) use enlist::Enlist;
-
-/// Most threads of one interrupt: `SOURCE_THREADS` of `external.bpf.c`.
-const SOURCE_THREADS: usize = 4;
+use values::{Deferral, Interrupt, StartArgs};
 
 /// In [`Programs::refused`], that timer descriptors give no softirq.
 const SOFT_TIMERS: &str = "soft timers";
@@ -66,8 +69,9 @@ impl Programs {
             ("owners", extent.nr_cpus * LINES_PER_CPU),
         ];
         let waking_is_stamped = u32::from(stamps.has(Stage::Waking)).to_ne_bytes();
-        let chain =
-            objects::CHAIN.load(&[], &sizes, |open| set_inputs(open, &waking_is_stamped))?;
+        let chain = objects::CHAIN.load(&[], &sizes, |open| {
+            objects::CHAIN.set_input(open, "waking_is_stamped", &waking_is_stamped)
+        })?;
         let mut all = Self {
             chain,
             irq: None,
@@ -145,11 +149,11 @@ impl Programs {
     fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), Refused> {
         let load = |plain: bool| {
             let loaded = self.load_shared(objects::DEFERRED, extent, |open| match plain {
-                true => set_inputs(open, &0_u32.to_ne_bytes()),
+                true => objects::DEFERRED.set_input(open, "timer_flags", &0_u32.to_ne_bytes()),
                 false => Ok(()),
             })?;
             set_deferral(&loaded, &Deferral::stopped())?;
-            loaded.call("start_deferral", &mut 0_u32.to_ne_bytes())?;
+            loaded.call_with("start_deferral", &StartArgs { index: 0 })?;
             Ok(loaded)
         };
         load(false)
@@ -198,14 +202,17 @@ impl Programs {
     /// for a thread that waits on `cpu`; instead of what stamps the timer's.
     pub(crate) fn load_external(&mut self, extent: Extent, external: &External, cpu: Cpu) {
         self.irq = None;
-        let tids = external.handler_tids();
-        let tids = tids.iter().map(|tid| tid.0).chain(std::iter::repeat(0));
-        let source: Vec<u8> = [external.irq(), cpu.0]
-            .into_iter()
-            .chain(tids.take(SOURCE_THREADS))
-            .flat_map(u32::to_ne_bytes)
-            .collect();
-        let loaded = self.load_shared(objects::EXTERNAL, extent, |open| set_inputs(open, &source));
+        let mut source = Interrupt {
+            irq: external.irq(),
+            cpu: cpu.0,
+            ..Interrupt::default()
+        };
+        for (thread, tid) in source.threads.iter_mut().zip(external.handler_tids()) {
+            *thread = tid.0;
+        }
+        let loaded = self.load_shared(objects::EXTERNAL, extent, |open| {
+            objects::EXTERNAL.set_input(open, "source", &source.to_bytes())
+        });
         match loaded {
             Ok(loaded) => self.external = Some(loaded),
             Err(refused) => self.refused.push((objects::EXTERNAL.name, refused)),

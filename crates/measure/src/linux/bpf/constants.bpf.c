@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * Never loaded: tells user space of the constants that it shares with the
+ * programs. An enumeration reaches an object's description (BTF) only as the
+ * type of a variable.
+ */
+#include "kernel.h"
+#include "board.h"
+#include "flight.h"
+
+const volatile enum board_limit board_limit;
+const volatile enum board_mark board_mark;
+const volatile enum flight_kind flight_kind;
+const volatile enum flight_vector flight_vector;
+const volatile enum flight_before flight_before;
