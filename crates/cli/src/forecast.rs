@@ -6,7 +6,7 @@ use laggard_report::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict
 use crate::args::{ForecastArgs, HorizonArg};
 use crate::evidence::{self, Evidence};
 use crate::exit::Outcome;
-use crate::{pipe, usage};
+use crate::pipe;
 
 pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
     let horizons: Vec<Horizon> = args
@@ -19,7 +19,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
         })
         .collect();
     let seen = evidence::read(&args.recordings)?;
-    let report = forecasts(&seen, args.usage.as_ref(), &horizons)?;
+    let report = forecasts(&seen, args.usage, &horizons)?;
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
@@ -34,7 +34,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
 /// The forecasts of each load; `usage` where the user gave one.
 pub(crate) fn forecasts(
     seen: &[Evidence],
-    usage: Option<&usage::Usage>,
+    usage: Option<UsagePattern>,
     horizons: &[Horizon],
 ) -> anyhow::Result<ForecastReport> {
     let loads = seen
@@ -52,10 +52,10 @@ pub(crate) fn forecasts(
 }
 
 /// The usage pattern, and where it comes from.
-fn used(given: Option<&usage::Usage>, evidence: &Evidence) -> (UsagePattern, &'static str) {
+fn used(given: Option<UsagePattern>, evidence: &Evidence) -> (UsagePattern, &'static str) {
     match (given, evidence.usage) {
-        (Some(usage), _) => (usage.0, "as given"),
+        (Some(usage), _) => (usage, "as given"),
         (None, Some(usage)) => (usage, "the load's own"),
-        (None, None) => (usage::ALWAYS, "not given: in use all the time"),
+        (None, None) => (UsagePattern::ALWAYS, "not given: in use all the time"),
     }
 }

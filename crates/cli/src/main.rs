@@ -23,7 +23,6 @@ mod samples;
 mod sched;
 mod show;
 mod top;
-mod usage;
 mod why;
 
 use std::process::ExitCode;

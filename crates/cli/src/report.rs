@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
-use laggard_model::{Caveat, Keep, Manifest, printable};
+use laggard_model::{Caveat, Keep, Manifest, UsagePattern, printable};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::Horizon;
 use laggard_report::page::{Charts, PageData};
@@ -15,7 +15,7 @@ use crate::args::ReportArgs;
 use crate::evidence::{Evidence, Searched, Single};
 use crate::exit::Outcome;
 use crate::floors::Floors;
-use crate::{evidence, file, forecast, given, pipe, qos, samples, sched, show, usage};
+use crate::{evidence, file, forecast, given, pipe, qos, samples, sched, show};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     if !args.markdown {
@@ -121,7 +121,7 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Evidence]) -> anyhow::R
             }
         };
         let known = evidence::causes(one)?;
-        let usage = one.usage.unwrap_or(usage::ALWAYS);
+        let usage = one.usage.unwrap_or(UsagePattern::ALWAYS);
         why::weigh(&mut causes.why, &one.seen, &known, usage)?;
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! `laggard why`: who made activations late.
 
-use laggard_model::{Caveat, Nanos, Route, Service, printable};
+use laggard_model::{Caveat, Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::{Recording, Shortfall};
 use laggard_report::why::{self, Late, WhyReport};
 
 use crate::args::WhyArgs;
 use crate::evidence::Evidence;
 use crate::exit::Outcome;
-use crate::{evidence, file, pipe, usage};
+use crate::{evidence, file, pipe};
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
     let dir = args.recording.display().to_string();
@@ -98,8 +98,7 @@ fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Evidence]) -> anyhow::Res
     let mut weighed = report.clone();
     for one in seen {
         let known = evidence::causes(one)?;
-        let given = args.usage.map(|usage| usage.0);
-        let usage = given.or(one.usage).unwrap_or(usage::ALWAYS);
+        let usage = args.usage.or(one.usage).unwrap_or(UsagePattern::ALWAYS);
         why::weigh(&mut weighed, &one.seen, &known, usage)?;
     }
     Ok(weighed)

@@ -51,7 +51,7 @@ pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
-pub use usage::UsagePattern;
+pub use usage::{ParseUsageError, UsagePattern};
 
 /// One thread: what the kernel calls `pid` and user space calls TID.
 #[derive(

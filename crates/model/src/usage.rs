@@ -1,5 +1,7 @@
 //! Usage patterns: how measured time relates to a user's hours.
 
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,4 +16,121 @@ pub struct UsagePattern {
     pub hours_per_day: f64,
     /// Days of use in a week, 0 to 7.
     pub days_per_week: f64,
+}
+
+/// Names, hours a day, days a week, compression. OSDI'99: section 3.1 gives
+/// the compression (10, 5, 1, 4), section 4.3 days of 6-8 h and weeks of 5
+/// days for office and workstation, 3-4 h and 7 days for games and the web.
+const NAMED: [(&str, f64, f64, f64); 5] = [
+    ("always", 24.0, 7.0, 1.0),
+    ("office", 7.0, 5.0, 10.0),
+    ("workstation", 7.0, 5.0, 5.0),
+    ("game", 3.5, 7.0, 1.0),
+    ("web", 3.5, 7.0, 4.0),
+];
+
+/// The smallest of each number: less is a mistake in writing, and a horizon
+/// in hours of use would be next to nothing of a recording.
+const LEAST: f64 = 0.01;
+
+impl UsagePattern {
+    /// A machine that is in use all the time, at the pace of the load.
+    pub const ALWAYS: Self = Self {
+        compression: 1.0,
+        hours_per_day: 24.0,
+        days_per_week: 7.0,
+    };
+
+    /// The pattern, if its numbers can be.
+    fn checked(self) -> Result<Self, ParseUsageError> {
+        let within = |value: f64, most: f64| (LEAST..=most).contains(&value);
+        if !within(self.hours_per_day, 24.0) {
+            return Err(ParseUsageError::Day);
+        }
+        if !within(self.days_per_week, 7.0) {
+            return Err(ParseUsageError::Week);
+        }
+        if !within(self.compression, 1_000.0) {
+            return Err(ParseUsageError::Compression);
+        }
+        Ok(self)
+    }
+}
+
+/// Why a text is not a usage pattern.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseUsageError {
+    /// Neither a name nor three numbers.
+    #[error(
+        "use always, office, workstation, game, web, or three numbers: hours a day, days a week, compression, as in `7,5,10`"
+    )]
+    Unknown,
+    /// Hours a day out of range.
+    #[error("a day has 0.01 to 24 hours of use")]
+    Day,
+    /// Days a week out of range.
+    #[error("a week has 0.01 to 7 days of use")]
+    Week,
+    /// Compression out of range.
+    #[error("the compression is 0.01 to 1000: how many hours of use a measured hour stands for")]
+    Compression,
+}
+
+/// A name, or hours a day, days a week and compression: `office`, `7,5,10`.
+impl FromStr for UsagePattern {
+    type Err = ParseUsageError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUsageError> {
+        let named = NAMED.iter().find(|one| one.0 == text);
+        let (hours_per_day, days_per_week, compression) = match named {
+            Some(&(_, hours, days, compression)) => (hours, days, compression),
+            None => numbers(text).ok_or(ParseUsageError::Unknown)?,
+        };
+        let pattern = Self {
+            compression,
+            hours_per_day,
+            days_per_week,
+        };
+        pattern.checked()
+    }
+}
+
+fn numbers(text: &str) -> Option<(f64, f64, f64)> {
+    let parts: Vec<f64> = text
+        .split(',')
+        .map(|part| part.trim().parse().ok())
+        .collect::<Option<_>>()?;
+    match parts[..] {
+        [hours, days, compression] => Some((hours, days, compression)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_the_same_pattern() {
+        assert_eq!("office".parse::<UsagePattern>(), "7,5,10".parse());
+        assert_eq!("always".parse(), Ok(UsagePattern::ALWAYS));
+    }
+
+    #[test]
+    fn impossible_patterns_are_refused() {
+        for text in [
+            "25,5,1",
+            "8,8,1",
+            "8,5,0",
+            "8,5",
+            "8,5,nan",
+            "tuesday",
+            "24,7,1e-300",
+            "1e-9,7,1",
+            "24,0.001,1",
+        ] {
+            assert!(text.parse::<UsagePattern>().is_err(), "for {text}");
+        }
+    }
 }

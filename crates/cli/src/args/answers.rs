@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use laggard_model::{Nanos, Service};
+use laggard_model::{Nanos, Service, UsagePattern};
 
 /// The application is named from the catalogue (--list), read from a TOML
 /// file, or given by its buffers. Recordings of the same load count together.
@@ -67,7 +67,7 @@ pub(crate) struct ForecastArgs {
     /// Who uses the machine how: a name, or HOURS-A-DAY,DAYS-A-WEEK,COMPRESSION
     /// [default: the load's own, else always]
     #[arg(short, long, value_name = "PATTERN")]
-    pub(crate) usage: Option<crate::usage::Usage>,
+    pub(crate) usage: Option<UsagePattern>,
     /// How far to look, in time of use
     #[arg(
         long,

@@ -12,7 +12,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_measure::Source;
 use laggard_model::text::Unit;
-use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
+use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage, UsagePattern};
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
@@ -323,7 +323,7 @@ pub(crate) struct WhyArgs {
     pub(crate) top: usize,
     /// Who uses the machine how, for what causes are worth: as for `forecast`
     #[arg(short, long, value_name = "PATTERN")]
-    pub(crate) usage: Option<crate::usage::Usage>,
+    pub(crate) usage: Option<UsagePattern>,
     /// Write JSON; `laggard schema why` describes it
     #[arg(long, conflicts_with_all = ["episode", "table4"])]
     pub(crate) json: bool,
