@@ -4,20 +4,19 @@ use std::fmt::Write as _;
 
 use laggard_measure::host::{self, Files, Rights};
 use laggard_measure::linux::{self, Ability};
-use laggard_model::Caveat;
+use laggard_model::{Caveat, Service};
 
 use crate::args::DoctorArgs;
 use crate::exit::Outcome;
 use crate::pipe;
-use crate::record::DEFAULT_SERVICES;
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
     let tracers = linux::other_tracers();
-    let abilities = linux::abilities(&DEFAULT_SERVICES);
+    let abilities = linux::abilities(&Service::DEFAULTS);
     let files = Files::default();
     let host = host::identify(&files);
-    let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &DEFAULT_SERVICES);
+    let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &Service::DEFAULTS);
     caveats.extend(linux::inherited());
     caveats.extend(tracers);
     let mut text = format!("Linux {} on {}\n\n", host.kernel, host.processor.model);

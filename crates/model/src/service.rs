@@ -38,6 +38,46 @@ impl Service {
         }
     }
 
+    /// What is measured unless asked otherwise, as far as it can be had.
+    pub const DEFAULTS: [Self; 6] = [
+        Self::Irq,
+        Self::Softirq,
+        Self::Worker,
+        Self::Fifo(90),
+        Self::Fifo(50),
+        Self::Other,
+    ];
+
+    /// Its place in the order in which services are shown, from the interrupt
+    /// outward: irq, softirq, threads by falling priority, normal threads, work
+    /// items. Less is more direct.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Irq => 0,
+            Self::Softirq => 1,
+            // A FIFO thread of priority 95, before the user's of that priority.
+            Self::Kthread => 7,
+            Self::Fifo(priority) if priority > 95 => 102 - priority,
+            Self::Fifo(priority) => 103 - priority,
+            Self::Other => 103,
+            Self::Worker => 104,
+        }
+    }
+
+    /// How urgent the kernel takes it to be: on one CPU the more urgent runs
+    /// first. Normal threads and work items, which are run by such, are alike.
+    #[must_use]
+    pub const fn urgency(self) -> u8 {
+        match self {
+            Self::Irq => 101,
+            Self::Softirq => 100,
+            Self::Fifo(priority) => priority,
+            Self::Kthread => 95,
+            Self::Other | Self::Worker => 0,
+        }
+    }
+
     /// Whether a thread of ours gives this service.
     pub const fn is_thread(self) -> bool {
         matches!(self, Self::Fifo(_) | Self::Other)
@@ -179,6 +219,22 @@ mod tests {
         ] {
             assert_eq!(service.to_string().parse(), Ok(service));
         }
+    }
+
+    #[test]
+    fn services_are_ranked_from_the_interrupt_outward() {
+        let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
+        all.extend([Service::Worker, Service::Other, Service::Kthread]);
+        all.extend([Service::Softirq, Service::Irq]);
+        all.sort_by_key(|one| one.rank());
+
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let mut ranks: Vec<u8> = all.iter().map(|one| one.rank()).collect();
+        ranks.dedup();
+        assert_eq!(names[..3], ["irq", "softirq", "fifo:99"]);
+        assert_eq!(names[6..8], ["kthread", "fifo:95"]);
+        assert_eq!(names[101..], ["fifo:1", "other", "worker"]);
+        assert_eq!(ranks.len(), all.len(), "no two have the same rank");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, Route, Service, printable};
+use laggard_model::{Nanos, Route, printable};
 
 use crate::build::WAKEUP_TO_USER;
 use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting};
@@ -57,10 +57,7 @@ fn spokesman(report: &RecordingReport) -> Option<&ServiceRow> {
         .filter(ran)
         .filter(|row| row.service.is_thread() && row.route == Route::Direct);
     threads
-        .max_by_key(|row| match row.service {
-            Service::Fifo(priority) => (priority, row.latency.largest_ns),
-            _ => (0, row.latency.largest_ns),
-        })
+        .max_by_key(|row| (row.service.urgency(), row.latency.largest_ns))
         .or_else(|| report.services.iter().find(ran))
 }
 

@@ -20,24 +20,9 @@ pub struct Key {
     pub route: Route,
 }
 
-/// From the interrupt outward: irq, softirq, threads by falling priority
-/// (the direct route before the deferred), normal threads, work items.
-const fn rank(service: Service) -> u8 {
-    match service {
-        Service::Irq => 0,
-        Service::Softirq => 1,
-        // A FIFO thread of priority 95, before the user's of that priority.
-        Service::Kthread => 7,
-        Service::Fifo(priority) if priority > 95 => 102 - priority,
-        Service::Fifo(priority) => 103 - priority,
-        Service::Other => 103,
-        Service::Worker => 104,
-    }
-}
-
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let order = |key: &Self| (key.part, key.cpu, key.route, rank(key.service));
+        let order = |key: &Self| (key.part, key.cpu, key.route, key.service.rank());
         order(self).cmp(&order(other))
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_model::{Nanos, Service};
+use laggard_model::Nanos;
 use laggard_record::Recording;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -28,16 +28,6 @@ use crate::args::RecordArgs;
 use crate::exit::Outcome;
 use crate::{pipe, show};
 use progress::Progress;
-
-/// What is measured unless asked otherwise.
-pub(crate) const DEFAULT_SERVICES: [Service; 6] = [
-    Service::Irq,
-    Service::Softirq,
-    Service::Worker,
-    Service::Fifo(90),
-    Service::Fifo(50),
-    Service::Other,
-];
 
 /// How long is recorded unless asked otherwise.
 const DEFAULT_DURATION: Nanos = Nanos::from_secs(30);

@@ -53,7 +53,7 @@ impl Onlooker for Progress {
                 continue;
             };
             let latency = activation.latency();
-            let (name, rank) = (line.service.to_string(), rank(line));
+            let (name, rank) = (line.service.to_string(), line.service.rank());
             let entry = self
                 .largest
                 .entry((line.route, rank))
@@ -82,18 +82,5 @@ impl Onlooker for Progress {
 
     fn end(&mut self) {
         self.bar.finish_and_clear();
-    }
-}
-
-/// From the most urgent service to the least.
-const fn rank(line: &Line) -> u8 {
-    match line.service {
-        laggard_model::Service::Irq => 0,
-        laggard_model::Service::Softirq => 1,
-        laggard_model::Service::Kthread => 7,
-        laggard_model::Service::Fifo(priority) if priority > 95 => 102 - priority,
-        laggard_model::Service::Fifo(priority) => 103 - priority,
-        laggard_model::Service::Other => 103,
-        laggard_model::Service::Worker => 104,
     }
 }

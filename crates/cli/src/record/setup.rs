@@ -11,7 +11,6 @@ use laggard_measure::{Probe, ProbeError, Request};
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::Recorder;
 
-use super::DEFAULT_SERVICES;
 use super::beginning;
 use super::episodes::EpisodeWatch;
 use super::keeper::Keeper;
@@ -194,7 +193,7 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
         services: args
             .services
             .clone()
-            .unwrap_or_else(|| DEFAULT_SERVICES.to_vec()),
+            .unwrap_or_else(|| Service::DEFAULTS.to_vec()),
         optional: args.services.is_none(),
         period: args.period,
         dither: !args.no_dither,

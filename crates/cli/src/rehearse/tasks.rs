@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use laggard_analyze::exceedance::Stream;
 use laggard_measure::linux;
-use laggard_model::{ModelledTask, Nanos, Service};
+use laggard_model::{ModelledTask, Nanos};
 use laggard_report::qos::LoadSeen;
 use laggard_report::sched::{Asked, TaskAsked};
 use laggard_workload::task::TaskSet;
@@ -23,7 +23,7 @@ impl Wanted {
         // What runs them decides first, whatever their rates.
         asked
             .tasks
-            .sort_by_key(|task| std::cmp::Reverse(rank(task.service)));
+            .sort_by_key(|task| std::cmp::Reverse(task.service.urgency()));
         let online = linux::online_cpus();
         let last = *online.as_slice().last().context("find a CPU")?;
         let tasks = asked
@@ -80,15 +80,5 @@ fn modelled(task: &TaskAsked, cpu: laggard_model::Cpu) -> ModelledTask {
         period_ns: task.period_ns,
         compute_ns: task.compute_ns,
         deadline_ns: task.deadline_ns,
-    }
-}
-
-/// The higher, the sooner it runs.
-fn rank(service: Service) -> u8 {
-    match service {
-        Service::Irq => 101,
-        Service::Softirq => 100,
-        Service::Fifo(priority) => priority,
-        _ => 0,
     }
 }

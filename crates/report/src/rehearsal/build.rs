@@ -181,16 +181,11 @@ fn unlike(count: &TaskCount) -> Vec<String> {
 
 /// Other tasks on the same CPU are not in the prediction of a lower one.
 fn above(task: &ModelledTask, all: &[TaskCount]) -> Option<String> {
-    let rank = |service: Service| match service {
-        Service::Irq | Service::Softirq => 100,
-        Service::Fifo(priority) => priority,
-        _ => 0,
-    };
     let names: Vec<&str> = all
         .iter()
         .map(|one| &one.task)
         .filter(|one| one.cpu == task.cpu && one.name != task.name)
-        .filter(|one| rank(one.service) >= rank(task.service))
+        .filter(|one| one.service.urgency() >= task.service.urgency())
         .map(|one| one.name.as_str())
         .collect();
     (!names.is_empty()).then(|| {
