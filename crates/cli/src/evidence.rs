@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::Collector;
-use laggard_model::{Backend, Caveat, Keep, LoadRun, Manifest, Nanos, UsagePattern};
+use laggard_model::{Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, UsagePattern};
 use laggard_record::{Recording, Wanted};
 use laggard_report::forecast::KnownCauses;
 use laggard_report::qos::{LoadSeen, Seen};
@@ -14,9 +14,6 @@ use laggard_report::{Case, Trust, judge};
 use crate::exit::Outcome;
 use crate::floors::Floors;
 use crate::{given, samples};
-
-/// The name of a load that there was none of.
-pub(crate) const NO_LOAD: &str = "no load";
 
 /// One load's recordings, and who uses it how.
 pub(crate) struct Evidence {
@@ -62,13 +59,13 @@ pub(crate) fn read(dirs: &[PathBuf]) -> anyhow::Result<Vec<Evidence>> {
 
 /// Puts recordings of the same load together.
 pub(crate) fn gather(singles: Vec<Single>) -> Vec<Evidence> {
-    let mut loads: BTreeMap<String, Evidence> = BTreeMap::new();
+    let mut loads: BTreeMap<LoadLabel, Evidence> = BTreeMap::new();
     for one in singles {
-        let name = one.load.as_ref().map_or_else(|| NO_LOAD.into(), name_of);
+        let label = LoadLabel::of(one.load.as_ref());
         let usage = one.load.and_then(|load| load.usage);
-        let evidence = loads.entry(name.clone()).or_insert_with(|| Evidence {
+        let evidence = loads.entry(label.clone()).or_insert_with(|| Evidence {
             seen: LoadSeen {
-                load: name,
+                load: label,
                 recordings: Vec::new(),
             },
             usage,
@@ -102,14 +99,6 @@ pub(crate) fn causes(evidence: &Evidence) -> anyhow::Result<KnownCauses> {
         }
     }
     Ok(known)
-}
-
-fn name_of(load: &LoadRun) -> String {
-    if load.command.is_empty() {
-        load.name.clone()
-    } else {
-        load.command.join(" ")
-    }
 }
 
 /// What a recording saw, from its samples.

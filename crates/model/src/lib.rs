@@ -14,6 +14,7 @@ mod episode;
 mod gather;
 mod histogram;
 mod host;
+mod label;
 mod losses;
 mod manifest;
 pub mod name;
@@ -39,6 +40,7 @@ pub use episode::{
 pub use gather::Gather;
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
+pub use label::LoadLabel;
 pub use losses::{LossReason, Losses};
 pub use manifest::{
     Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION,

@@ -113,7 +113,7 @@ fn tail(seen: &Seen, floor: f64) -> Seen {
 
 fn load(seen: Seen) -> LoadSeen {
     LoadSeen {
-        load: "no load".into(),
+        load: laggard_model::LoadLabel::none(),
         recordings: vec![seen],
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use laggard_model::LoadLabel;
 use laggard_record::Recorder;
 use laggard_report::rehearsal::{
     RehearsalReport, Rehearsed, TaskRehearsal, compare, counted, text,
@@ -87,14 +88,14 @@ fn count_only(
 /// What the recordings in `dirs` saw, if they were made under the load that is
 /// asked for.
 fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Evidence> {
-    let name = match &args.load {
-        Some(name) => load::Load::find(name)?.name().to_owned(),
-        None => evidence::NO_LOAD.to_owned(),
+    let label = match &args.load {
+        Some(name) => LoadLabel::named(load::Load::find(name)?.name()),
+        None => LoadLabel::none(),
     };
     let mut seen = evidence::read(dirs)?;
-    if let Some(other) = seen.iter().find(|one| one.seen.load != name) {
+    if let Some(other) = seen.iter().find(|one| one.seen.load != label) {
         anyhow::bail!(
-            "`{}` was recorded under `{}`, not under `{name}`; a prediction holds for its own load only",
+            "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",
             other.seen.recordings[0].path,
             other.seen.load
         );

@@ -4,7 +4,7 @@ mod build;
 mod known;
 mod text;
 
-use laggard_model::{Nanos, Route, Service, UsagePattern};
+use laggard_model::{LoadLabel, Nanos, Route, Service, UsagePattern};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub enum Horizon {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadForecast {
     /// The load, or `no load`.
-    pub load: String,
+    pub load: LoadLabel,
     /// The recordings that were read for it.
     pub recordings: Vec<String>,
     /// How long they are together, ns.

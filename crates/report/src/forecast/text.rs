@@ -25,7 +25,7 @@ fn of_load(load: &LoadForecast) -> String {
     let usage = load.usage;
     let mut text = format!(
         "\nLoad: {} ({} in {})\n",
-        printable(&load.load),
+        printable(load.load.as_str()),
         mean_time(load.observed_ns),
         load.recordings.join(", ")
     );

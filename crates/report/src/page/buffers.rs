@@ -4,7 +4,7 @@
 use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::{Exceedance, Stream};
 use laggard_model::name::line_name;
-use laggard_model::{Keep, Nanos, Route, Service};
+use laggard_model::{Keep, LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub struct BuffersView {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadBuffers {
     /// The load, or `no load`.
-    pub load: String,
+    pub load: LoadLabel,
     /// Its recordings.
     pub recordings: Vec<String>,
     /// One entry per service, the most direct first.

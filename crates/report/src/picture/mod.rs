@@ -14,6 +14,7 @@ mod time;
 
 use std::sync::OnceLock;
 
+use laggard_model::LoadLabel;
 use laggard_model::text::{count, span};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::{FontStyle, register_font};
@@ -197,17 +198,11 @@ fn draw<B: DrawingBackend>(
 
 /// What runs besides, in a few words.
 fn load(report: &RecordingReport) -> String {
-    report.load.as_ref().map_or_else(
-        || "no load".into(),
-        |load| {
-            let words = if load.command.is_empty() {
-                load.name.clone()
-            } else {
-                load.command.join(" ")
-            };
-            format!("load {words}")
-        },
-    )
+    let label = LoadLabel::of(report.load.as_ref());
+    match label.load() {
+        Some(load) => format!("load {load}"),
+        None => label.to_string(),
+    }
 }
 
 /// Where and how long was measured.

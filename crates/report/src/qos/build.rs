@@ -4,7 +4,7 @@ use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_analyze::{InputError, distribution::Group};
 use laggard_model::text::count;
-use laggard_model::{Cpu, Nanos, Plan, Route, Service};
+use laggard_model::{Cpu, LoadLabel, Nanos, Plan, Route, Service};
 
 use super::told::Told;
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
@@ -63,7 +63,7 @@ pub struct Seen {
 #[derive(Clone, Debug)]
 pub struct LoadSeen {
     /// The load's name.
-    pub load: String,
+    pub load: LoadLabel,
     /// Its recordings.
     pub recordings: Vec<Seen>,
 }

@@ -5,7 +5,7 @@ mod text;
 mod told;
 
 use laggard_analyze::{Interval, qos};
-use laggard_model::{Nanos, Route, Service};
+use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub struct Application {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadOutlook {
     /// The load, or `no load`.
-    pub load: String,
+    pub load: LoadLabel,
     /// The recordings that were read for it.
     pub recordings: Vec<String>,
     /// One entry per service, the most direct first.

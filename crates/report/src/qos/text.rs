@@ -46,7 +46,7 @@ fn head(application: &Application) -> String {
 fn of_load(load: &LoadOutlook) -> String {
     let mut text = format!(
         "\nLoad: {} ({})\n",
-        printable(&load.load),
+        printable(load.load.as_str()),
         printable(&load.recordings.join(", "))
     );
     text += &warnings(&load.notes);

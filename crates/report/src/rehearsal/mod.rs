@@ -4,7 +4,7 @@
 mod build;
 mod text;
 
-use laggard_model::{Nanos, Route, Service, TaskCount};
+use laggard_model::{LoadLabel, Nanos, Route, Service, TaskCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub struct RehearsalReport {
     /// The file of the tasks.
     pub file: String,
     /// The load, or `no load`.
-    pub load: String,
+    pub load: LoadLabel,
     /// The recordings that the predictions are from.
     pub predicted_from: Vec<String>,
     /// How long they observed, all together.

@@ -16,10 +16,9 @@ pub fn text(report: &RehearsalReport) -> String {
     let mut text = format!(
         "Rehearsal of {} under {} (recorded in {})\n",
         printable(&report.file),
-        if report.load == "no load" {
-            "no load".into()
-        } else {
-            format!("the load `{}`", printable(&report.load))
+        match report.load.load() {
+            Some(load) => format!("the load `{}`", printable(load)),
+            None => report.load.to_string(),
         },
         printable(&report.recorded_in)
     );

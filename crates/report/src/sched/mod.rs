@@ -5,7 +5,7 @@ mod doubt;
 mod text;
 mod waiting;
 
-use laggard_model::{Cpu, Nanos, Service};
+use laggard_model::{Cpu, LoadLabel, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ pub struct SchedReport {
     /// The version of this layout.
     pub schema: u32,
     /// The load of the recording.
-    pub load: String,
+    pub load: LoadLabel,
     /// How long was observed, ns.
     pub observed_ns: f64,
     /// The tasks with their verdicts, highest priority first.

@@ -12,7 +12,7 @@ use crate::text::table;
 pub fn text(report: &SchedReport) -> String {
     let mut text = format!(
         "Load: {}, {} observed\n\n",
-        printable(&report.load),
+        printable(report.load.as_str()),
         mean_time(report.observed_ns)
     );
     let mut rows = table(&[

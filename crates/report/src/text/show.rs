@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
-use laggard_model::{Backend, Caveat, Nanos, Stage, State, printable, printable_lines};
+use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
 use super::table;
 use crate::figures::{Figures, RecordingReport, Share, named_losses};
@@ -57,13 +57,10 @@ fn head(report: &RecordingReport) -> String {
         State::Interrupted => " (ended early, as asked)".into(),
         State::Failed { error } => format!(" (FAILED: {})", printable(error)),
     };
-    let load = report.load.as_ref().map_or_else(
-        || "no load of ours".to_owned(),
-        |load| match load.command.is_empty() {
-            true => format!("load `{}`", printable(&load.name)),
-            false => format!("load `{}`", printable(&load.command.join(" "))),
-        },
-    );
+    let load = match LoadLabel::of(report.load.as_ref()).load() {
+        Some(load) => format!("load `{}`", printable(load)),
+        None => "no load of ours".into(),
+    };
     let backend = match report.backend {
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),

@@ -247,7 +247,7 @@ fn seen(episodes: &[Episode]) -> crate::qos::LoadSeen {
         free_until: one.expiry_ns,
     });
     crate::qos::LoadSeen {
-        load: "no load".into(),
+        load: laggard_model::LoadLabel::none(),
         recordings: vec![crate::qos::Seen {
             path: "r.laggard".into(),
             start: START,
