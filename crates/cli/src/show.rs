@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
 use laggard_model::text::Unit;
-use laggard_model::{Caveat, Keep, Nanos};
+use laggard_model::{Caveat, Keep, LoadLabel, Nanos, printable};
 use laggard_record::{Recording, Wanted};
 use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, text};
 
@@ -41,17 +41,17 @@ fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String
     match (reports, by) {
         ([only], _) => text::show(only, options),
         (several, Some(ByArg::Load)) => {
-            let mut loads: BTreeMap<String, Vec<RecordingReport>> = BTreeMap::new();
+            let mut loads: BTreeMap<LoadLabel, Vec<RecordingReport>> = BTreeMap::new();
             for report in several {
-                let load = report
-                    .load
-                    .as_ref()
-                    .map_or("no load", |load| load.name.as_str());
-                loads.entry(load.into()).or_default().push(report.clone());
+                let load = LoadLabel::of(report.load.as_ref());
+                loads.entry(load).or_default().push(report.clone());
             }
             let parts: Vec<String> = loads
                 .iter()
-                .map(|(load, reports)| format!("Load: {load}\n{}", text::beside(reports, unit)))
+                .map(|(load, reports)| {
+                    let load = printable(load.as_str());
+                    format!("Load: {load}\n{}", text::beside(reports, unit))
+                })
                 .collect();
             parts.join("\n")
         }

@@ -202,3 +202,37 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
         assert!((length + 20e6..length + 27e6).contains(&most), "{most}");
     }
 }
+
+#[test]
+fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer() {
+    let dir = TempDir::new().unwrap();
+    let (one, other) = (dir.path().join("a.laggard"), dir.path().join("b.laggard"));
+    for (recording, time) in [(&one, "50"), (&other, "60")] {
+        let options = ["--duration=2s", "--", "sleep", time];
+        record(recording, &script(1_000_000, ""), &options)
+            .assert()
+            .success();
+    }
+    let told = |command: &str, args: &[&str]| {
+        let output = laggard()
+            .arg(command)
+            .args([&one, &other])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+
+    let by_load = told("show", &["--by=load"]);
+    let beside = told("show", &[]);
+    let markdown = told("report", &["--markdown"]);
+    let qos = told("qos", &BUFFERS);
+
+    for load in ["sleep 50", "sleep 60"] {
+        assert!(by_load.contains(&format!("Load: {load}\n")), "{by_load}");
+        assert!(beside.contains(&format!("load {load},")), "{beside}");
+        assert!(markdown.contains(&format!("load {load},")), "{markdown}");
+        assert!(qos.contains(load), "{qos}");
+    }
+}

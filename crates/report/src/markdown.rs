@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
-use laggard_model::{Severity, printable, printable_lines};
+use laggard_model::{LoadLabel, Severity, printable, printable_lines};
 
 use crate::advice::advice;
 use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
@@ -53,10 +53,10 @@ pub fn markdown(reports: &[RecordingReport]) -> String {
 }
 
 fn head(report: &RecordingReport, number: &str) -> String {
-    let load = report.load.as_ref().map_or_else(
-        || "no load of ours".to_owned(),
-        |load| format!("load {}", escaped(&load.name)),
-    );
+    let load = match LoadLabel::of(report.load.as_ref()).load() {
+        Some(load) => format!("load {}", escaped(load)),
+        None => "no load of ours".into(),
+    };
     let host = &report.host;
     let machine = if host.kernel.is_empty() {
         "no machine".into()

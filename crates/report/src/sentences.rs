@@ -4,7 +4,7 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, Route, printable};
+use laggard_model::{LoadLabel, Nanos, Route, printable};
 
 use crate::build::WAKEUP_TO_USER;
 use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting};
@@ -62,8 +62,8 @@ fn spokesman(report: &RecordingReport) -> Option<&ServiceRow> {
 }
 
 fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
-    let load = match &report.load {
-        Some(load) => format!(" under the load `{}`", printable(&load.name)),
+    let load = match LoadLabel::of(report.load.as_ref()).load() {
+        Some(load) => format!(" under the load `{}`", printable(load)),
         None => String::new(),
     };
     let mut text = match row.minute {

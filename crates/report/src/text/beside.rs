@@ -4,18 +4,15 @@ use super::table;
 use crate::figures::{RecordingReport, ServiceRow};
 use crate::sentences::still_waiting;
 use crate::trust::Trust;
-use laggard_model::printable;
 use laggard_model::text::{Unit, count, percent, span};
+use laggard_model::{LoadLabel, printable};
 
 /// One table per service: figures down, recordings across.
 pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
     let mut text = String::new();
     for (index, report) in reports.iter().enumerate() {
-        let load = report
-            .load
-            .as_ref()
-            .map_or("no load", |load| load.name.as_str());
-        let load = printable(load);
+        let load = LoadLabel::of(report.load.as_ref());
+        let load = printable(load.as_str());
         text += &format!(
             "[{}] {}: {}, load {load}, Linux {}\n",
             index + 1,

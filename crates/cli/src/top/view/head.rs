@@ -1,7 +1,7 @@
 //! The first lines: what runs, where, and what speaks against it.
 
 use laggard_model::text::{brief_count, span};
-use laggard_model::{Backend, Manifest, Nanos, printable};
+use laggard_model::{Backend, LoadLabel, Manifest, Nanos, printable};
 use ratatui::text::{Line, Span};
 
 use super::Shown;
@@ -95,10 +95,10 @@ fn cost(shown: &Shown<'_>) -> String {
 
 /// What else runs.
 pub(in crate::top) fn load(manifest: &Manifest) -> String {
-    manifest.load.as_ref().map_or_else(
-        || "no load of ours".into(),
-        |load| format!("load {}", printable(&load.name)),
-    )
+    match LoadLabel::of(manifest.load.as_ref()).load() {
+        Some(load) => format!("load {}", printable(load)),
+        None => "no load of ours".into(),
+    }
 }
 
 pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
