@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use laggard_measure::fake::{FakeProbe, Script, ScriptLine, Span};
 use laggard_measure::{Probe, Timeline};
-use laggard_model::{Account, Activation, Batch, Nanos, Route, Service};
+use laggard_model::{Account, Activation, Batch, Nanos, Route, Service, Stage};
 use proptest::prelude::*;
 
 /// How long the end waits for a service.
@@ -31,7 +31,7 @@ fn line() -> impl Strategy<Value = ScriptLine> {
         route: Route::Direct,
         steps: steps
             .into_iter()
-            .map(|ns| vec![("irq".into(), ns / 2), ("user".into(), ns - ns / 2)])
+            .map(|ns| vec![(Stage::Irq, ns / 2), (Stage::User, ns - ns / 2)])
             .collect(),
         starved_from_ns,
     })

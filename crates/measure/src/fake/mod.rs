@@ -11,7 +11,7 @@ mod script;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost,
+    Account, Backend, Batch, Caveat, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost, Stage,
 };
 
 pub use script::{Script, ScriptLine, Span};
@@ -110,9 +110,9 @@ impl Probe for FakeProbe {
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id, place as usize, last, Asker::Thread);
             reader.expected = Expected {
-                irq: line.has("irq"),
-                expire: line.has("expire"),
-                waking: line.has("waking"),
+                irq: line.has(Stage::Irq),
+                expire: line.has(Stage::Expire),
+                waking: line.has(Stage::Waking),
             };
             reader.planned = Some(timeline);
             reader.begin = start;
@@ -201,6 +201,59 @@ impl FakeProbe {
         let until = self.ended.unwrap_or(Nanos::MAX);
         for (player, line) in self.players.iter_mut().zip(&self.script.lines) {
             player.play(&self.board, line, &self.script, now, until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every stage with a time of its own, on the line whose last stage it is or
+    /// may come before.
+    #[test]
+    fn every_stage_of_a_script_comes_out_with_the_time_that_it_has_there() {
+        for (service, route, stages) in [
+            (
+                "fifo:90",
+                "direct",
+                &["irq", "irq_thread", "expire", "waking", "running", "user"][..],
+            ),
+            ("other", "direct", &["irq_elsewhere", "expire", "user"]),
+            ("softirq", "direct", &["irq", "raise", "softirq"]),
+            (
+                "worker",
+                "deferred",
+                &["irq", "raise", "softirq", "signal", "worker"],
+            ),
+            ("kthread", "direct", &["expire", "kthread"]),
+        ] {
+            let steps = (1..)
+                .zip(stages)
+                .map(|(n, stage)| format!("[\"{stage}\", {}]", n * 1_600));
+            let steps: Vec<String> = steps.collect();
+            let script = format!(
+                "period_ns = 1000000\n[[line]]\nservice = \"{service}\"\nroute = \"{route}\"\nsteps = [[{}]]\n",
+                steps.join(", ")
+            );
+            let mut probe = FakeProbe::new(Script::parse(&script).unwrap()).unwrap();
+            probe.start().unwrap();
+            let mut rows = Batch::default();
+
+            probe.pause(Duration::from_millis(5));
+            probe.drain(&mut rows);
+
+            let row = rows.iter().next().unwrap();
+            let seen: Vec<(&str, u64)> = laggard_model::STAGES
+                .into_iter()
+                .filter_map(|stage| Some((stage.name(), row.steps[stage.index()]?.ns())))
+                .collect();
+            let told: Vec<(&str, u64)> = stages
+                .iter()
+                .copied()
+                .zip((1..).map(|n| n * 1_600))
+                .collect();
+            assert_eq!(seen, told, "{service}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, Stage};
 
 use super::script::{Script, ScriptLine};
 use crate::linux::{Board, BoardSlot};
@@ -87,21 +87,15 @@ impl Player {
     }
 }
 
-fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(String, u64)]) {
+fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(Stage, u64)]) {
     let mut time = begins;
-    for (name, ns) in steps {
-        time += Nanos::from_ns(*ns);
-        let stage = match name.as_str() {
-            "irq" => &slot.irq_ns,
-            "expire" => &slot.expire_ns,
-            "raise" => &slot.raise_ns,
-            "softirq" => &slot.softirq_ns,
-            "signal" => &slot.signal_ns,
-            "waking" => &slot.waking_ns,
-            "running" => &slot.running_ns,
-            _ => &slot.end_ns,
-        };
-        stage.store(time.ns(), Ordering::Relaxed);
+    for &(stage, ns) in steps {
+        time += Nanos::from_ns(ns);
+        if let Some(stamp) = slot.stamp(stage) {
+            stamp.store(time.ns(), Ordering::Relaxed);
+        }
+        let is_elsewhere = u64::from(stage == Stage::IrqElsewhere);
+        slot.elsewhere.fetch_or(is_elsewhere, Ordering::Relaxed);
     }
     slot.end_ns.store(time.ns(), Ordering::Relaxed);
 }

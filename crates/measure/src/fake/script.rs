@@ -1,6 +1,6 @@
 //! What the fake probe is to play.
 
-use laggard_model::{Nanos, Route, STAGES, Service};
+use laggard_model::{Nanos, Route, STAGES, Service, Stage};
 use serde::Deserialize;
 
 use crate::probe::ProbeError;
@@ -39,7 +39,7 @@ pub struct ScriptLine {
     pub route: Route,
     /// Stages and the time from the stage before, ns, for activations 0, 1,
     /// 2, ... and from the beginning again.
-    pub steps: Vec<Vec<(String, u64)>>,
+    pub steps: Vec<Vec<(Stage, u64)>>,
     /// From when on the line is not served any more.
     #[serde(default)]
     pub starved_from_ns: Option<u64>,
@@ -75,22 +75,20 @@ impl Script {
             return wrong("a script needs a period_ns of at least 10000 and 1 to 16 lines".into());
         }
         for line in &self.lines {
-            let last = line.service.last_stage().name();
+            let last = line.service.last_stage();
             if line.steps.is_empty() {
                 return wrong(format!("line `{}` has no steps", line.service));
             }
             for steps in &line.steps {
-                let places: Vec<Option<usize>> = steps
-                    .iter()
-                    .map(|(name, _)| STAGES.iter().position(|stage| stage.name() == name))
-                    .collect();
-                if places.contains(&None) || !places.is_sorted() {
+                if !steps.is_sorted_by_key(|(stage, _)| stage.index()) {
+                    let order: Vec<&str> = STAGES.into_iter().map(Stage::name).collect();
                     return wrong(format!(
-                        "line `{}`: unknown or unsorted stages",
-                        line.service
+                        "line `{}`: the stages are not in their order, which is {}",
+                        line.service,
+                        order.join(", ")
                     ));
                 }
-                if steps.last().is_none_or(|(name, _)| name != last) {
+                if steps.last().is_none_or(|(stage, _)| *stage != last) {
                     return wrong(format!(
                         "line `{}`: the last stage must be `{last}`",
                         line.service
@@ -104,8 +102,9 @@ impl Script {
 
 impl ScriptLine {
     /// Whether any activation has this stage.
-    pub(super) fn has(&self, stage: &str) -> bool {
-        self.steps.iter().flatten().any(|(name, _)| name == stage)
+    pub(super) fn has(&self, wanted: Stage) -> bool {
+        let mut steps = self.steps.iter().flatten();
+        steps.any(|(stage, _)| *stage == wanted)
     }
 }
 
@@ -114,5 +113,39 @@ impl Span {
     pub(super) fn end_around(self, since_start: u64) -> Option<u64> {
         let end = self.at_ns + self.length_ns;
         (self.at_ns..end).contains(&since_start).then_some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(steps: &str) -> String {
+        format!(
+            "period_ns = 1000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\nsteps = [[{steps}]]\n"
+        )
+    }
+
+    #[test]
+    fn a_stage_that_there_is_not_is_refused_with_those_that_there_are() {
+        let err = Script::parse(&script(r#"["irq_thred", 5], ["user", 7]"#)).unwrap_err();
+
+        let said = err.to_string();
+        assert!(said.contains("unknown variant `irq_thred`"), "{said}");
+        for stage in STAGES {
+            assert!(said.contains(&format!("`{stage}`")), "{stage}: {said}");
+        }
+    }
+
+    #[test]
+    fn stages_out_of_their_order_are_refused_with_the_order() {
+        let script = Script::parse(&script(r#"["waking", 5], ["irq", 5], ["user", 7]"#)).unwrap();
+
+        let said = script.check().unwrap_err().to_string();
+
+        assert!(
+            said.contains("which is irq, irq_elsewhere, irq_thread, "),
+            "{said}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, Stage};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 #[allow(dead_code, reason = "some fields are the programs' own")]
@@ -174,6 +174,22 @@ impl BoardSlot {
         Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
     }
 
+    /// Where a stage on the way is stamped; `None`: the service's own first
+    /// instruction, which is the end.
+    pub(crate) const fn stamp(&self, stage: Stage) -> Option<&AtomicU64> {
+        match stage {
+            Stage::Irq | Stage::IrqElsewhere => Some(&self.irq_ns),
+            Stage::IrqThread => Some(&self.irq_thread_ns),
+            Stage::Expire => Some(&self.expire_ns),
+            Stage::Raise => Some(&self.raise_ns),
+            Stage::Softirq => Some(&self.softirq_ns),
+            Stage::Signal => Some(&self.signal_ns),
+            Stage::Waking => Some(&self.waking_ns),
+            Stage::Running => Some(&self.running_ns),
+            Stage::User | Stage::Worker | Stage::Kthread => None,
+        }
+    }
+
     /// Whether its service ran on another CPU than its line's.
     pub(crate) fn is_foreign(&self) -> bool {
         self.has(BOARD_FOREIGN)
@@ -217,22 +233,38 @@ impl BoardSlot {
 
     /// Forgets the activation before and names the new one.
     pub(crate) fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
-        self.seq.store(seq, Ordering::Relaxed);
-        self.expiry_ns.store(expiry.ns(), Ordering::Relaxed);
+        // All of them: one that is forgotten here keeps its last activation's.
+        let Self {
+            seq: marked_seq,
+            expiry_ns,
+            irq_ns,
+            irq_thread_ns,
+            expire_ns,
+            raise_ns,
+            softirq_ns,
+            signal_ns,
+            waking_ns,
+            running_ns,
+            end_ns,
+            lost_before: lost,
+            elsewhere,
+        } = self;
+        marked_seq.store(seq, Ordering::Relaxed);
+        expiry_ns.store(expiry.ns(), Ordering::Relaxed);
         for stage in [
-            &self.irq_ns,
-            &self.irq_thread_ns,
-            &self.expire_ns,
-            &self.raise_ns,
-            &self.softirq_ns,
-            &self.signal_ns,
-            &self.waking_ns,
-            &self.running_ns,
-            &self.end_ns,
-            &self.elsewhere,
+            irq_ns,
+            irq_thread_ns,
+            expire_ns,
+            raise_ns,
+            softirq_ns,
+            signal_ns,
+            waking_ns,
+            running_ns,
+            end_ns,
+            elsewhere,
         ] {
             stage.store(0, Ordering::Relaxed);
         }
-        self.lost_before.store(lost_before, Ordering::Relaxed);
+        lost.store(lost_before, Ordering::Relaxed);
     }
 }

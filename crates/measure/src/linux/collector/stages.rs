@@ -59,19 +59,17 @@ impl LineReader {
             0 => Stage::Irq,
             _ => Stage::IrqElsewhere,
         };
-        for (stage, time) in [
-            (irq, &slot.irq_ns),
-            (Stage::IrqThread, &slot.irq_thread_ns),
-            (Stage::Expire, &slot.expire_ns),
-            (Stage::Raise, &slot.raise_ns),
-            (Stage::Softirq, &slot.softirq_ns),
-            (Stage::Signal, &slot.signal_ns),
-            (Stage::Waking, &slot.waking_ns),
-            (Stage::Running, &slot.running_ns),
-        ] {
-            let time = Nanos::from_ns(time.load(Ordering::Relaxed));
+        // Which of the two the interrupt is, its only stamp does not tell.
+        let all = STAGES[..last.index()].iter().copied();
+        for stage in
+            all.filter(|&one| one == irq || !matches!(one, Stage::Irq | Stage::IrqElsewhere))
+        {
+            let Some(stamp) = slot.stamp(stage) else {
+                continue;
+            };
+            let time = Nanos::from_ns(stamp.load(Ordering::Relaxed));
             let asked = if stage == irq { Stage::Irq } else { stage };
-            if time == Nanos::ZERO || stage.index() >= last.index() || !self.stamps.has(asked) {
+            if time == Nanos::ZERO || !self.stamps.has(asked) {
                 continue;
             }
             // An interrupt or raise from before the expiry served another
