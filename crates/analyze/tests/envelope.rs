@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use laggard_analyze::qos::Blackout;
+use laggard_analyze::exceedance::Blackout;
 use laggard_analyze::sched::{CpuBlackouts, rated_envelope};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -7,8 +7,11 @@
     clippy::cast_sign_loss
 )]
 
-use laggard_analyze::exceedance::{Exceedance, Stream, StreamBlackouts};
-use laggard_analyze::qos::{Blackout, Buffering, Observed, failures_of_isolated_stalls, outlook};
+mod closed_form;
+
+use closed_form::failures_of_isolated_stalls;
+use laggard_analyze::exceedance::{Blackout, Exceedance, Stream, StreamBlackouts};
+use laggard_analyze::qos::{Buffering, Observed, late_jobs, outlook};
 use laggard_model::{Cpu, Nanos, Route, Service};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -186,7 +189,7 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
         let lengths: Vec<f64> = (0..200_000).map(|_| length(&mut random)).collect();
         let mean_length = lengths.iter().sum::<f64>() / lengths.len() as f64;
         let rate = 1.0 / (BETWEEN + mean_length);
-        let truth = failures_of_isolated_stalls(rate, &lengths, buffering).unwrap();
+        let truth = failures_of_isolated_stalls(rate, &lengths, buffering);
         let truth = 1.0 / truth.episode_rate;
         let runs = 300;
         let mut held = 0;
@@ -208,4 +211,38 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
         );
         println!("{buffers} buffers: {share} held; {mean_time:.3e} for {truth:.3e}");
     }
+}
+
+/// docs/method.md 6.6: predicted and simulated misses of isolated stalls.
+#[test]
+fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
+    let buffering = Buffering::new(3, 6.0, 1.5).unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let (gap, stalls) = (400.0, 2_000);
+    let lengths: Vec<f64> = (0..stalls)
+        .map(|_| 8.0 - 5.0 * (1.0 - random.random::<f64>()).ln())
+        .collect();
+    let blackouts: Vec<Blackout> = (0_u32..)
+        .zip(&lengths)
+        .map(|(index, length)| {
+            let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
+            let end = start + length;
+            Blackout { start, end }
+        })
+        .collect();
+    let until = gap * f64::from(stalls);
+
+    let (mut episodes, mut misses) = (0.0, 0.0);
+    for phase in 0..16 {
+        let phase = (f64::from(phase) + 0.5) / 16.0 * buffering.period();
+        let late = late_jobs(&blackouts, until, buffering, phase, 0.0).unwrap();
+        episodes += late.episodes.len() as f64 / 16.0;
+        misses += late.misses.len() as f64 / 16.0;
+    }
+
+    let predicted = failures_of_isolated_stalls(1.0 / gap, &lengths, buffering);
+    let episodes = episodes / (predicted.episode_rate * until);
+    let misses = misses / (predicted.miss_rate * until);
+    assert!((episodes - 1.0).abs() < 0.03, "episodes {episodes}");
+    assert!((misses - 1.0).abs() < 0.03, "misses {misses}");
 }

@@ -3,8 +3,8 @@
 
 #![allow(clippy::cast_precision_loss)]
 
-use laggard_analyze::exceedance::StreamBlackouts;
-use laggard_analyze::qos::{Blackout, Buffering, Observed, expectation, late_jobs};
+use laggard_analyze::exceedance::{Blackout, StreamBlackouts};
+use laggard_analyze::qos::{Buffering, Observed, expectation, late_jobs};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

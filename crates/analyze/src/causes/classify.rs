@@ -5,13 +5,11 @@ use laggard_model::{
     StackSample, Stage, Tid, Vector,
 };
 
-use super::context::{Context, Slice, Thread};
+use super::context::{Context, SAME_INSTANT, Slice, Thread};
 use super::handler::Handler;
 
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
 const HRTIMER_SOFTIRQ: u32 = 8;
-/// Two programs on one tracepoint stamp it within this time.
-pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
 /// A timer's interrupt that comes within this time was delivered as fast as
 /// machines do, also virtual ones.
 const DELIVERY: Nanos = Nanos::from_us(20);

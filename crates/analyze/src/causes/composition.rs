@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use laggard_model::{CauseClass, Culprit, Nanos};
 
 use super::{Explanation, Part};
-use crate::qos::Blackout;
+use crate::exceedance::Blackout;
 use crate::sched::blackout_envelope;
 
 /// Windows: from 1 us on, each this many times the one before.

@@ -5,6 +5,9 @@ use std::mem::discriminant;
 
 use laggard_model::{Activity, Evidence, FlightEvent, Happening, Nanos, Tid};
 
+/// Two programs on one tracepoint stamp it within this time.
+pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
+
 /// A thread as it was switched in.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Thread {

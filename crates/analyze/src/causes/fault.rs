@@ -2,7 +2,7 @@
 
 use laggard_model::{Activity, Address, CauseClass, Culprit, Episode, StackSample, Symbols};
 
-use super::classify::SAME_INSTANT;
+use super::context::SAME_INSTANT;
 use super::{Explanation, Part};
 
 /// Through one of these functions every page fault goes: x86, Arm, both.

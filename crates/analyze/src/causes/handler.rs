@@ -6,7 +6,7 @@
 
 use laggard_model::{Episode, Happening, Nanos, Stage};
 
-use super::classify::SAME_INSTANT;
+use super::context::SAME_INSTANT;
 use super::context::Thread;
 
 /// The first thread of the activation's interrupt to be switched in.

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::counts::{QuantileBounds, quantile_interval_of_sorted};
+use crate::counts::{QuantileBounds, quantile_interval};
 use crate::input::{all_positive, at_least, probability};
 use crate::sample::{quantile, quantile_by_rank, sorted};
 use crate::{InputError, Interval};
@@ -107,8 +107,8 @@ pub fn quantile_ratio_bounds(
     let each = probability("confidence", confidence)?.sqrt();
     all_positive("first sample", first)?;
     all_positive("second sample", second)?;
-    let first = quantile_interval_of_sorted(&sorted(first), share, each)?;
-    let second = quantile_interval_of_sorted(&sorted(second), share, each)?;
+    let first = quantile_interval(&sorted(first), share, each)?;
+    let second = quantile_interval(&sorted(second), share, each)?;
     Ok(QuantileBounds {
         low: second.low.zip(first.high).map(|(low, high)| low / high),
         high: second.high.zip(first.low).map(|(high, low)| high / low),

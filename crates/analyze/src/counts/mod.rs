@@ -18,7 +18,7 @@ mod ratio;
 pub use clusters::{Clusters, Event, clustered_interval};
 pub use compound::{SizedEvents, predicted_sum};
 pub use dispersion::{Dispersion, dispersion_index};
-pub use order::{QuantileBounds, quantile_interval, quantile_interval_of_sorted};
+pub use order::{QuantileBounds, quantile_interval};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};
 pub use prediction::predicted_count;
 pub use rate::{mean_time_interval, rate_interval, rate_upper_limit};

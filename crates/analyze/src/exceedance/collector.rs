@@ -340,7 +340,7 @@ mod tests {
 
         let irq = &streams[0];
         let all = irq.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(100));
-        let ends = |list: &[crate::qos::Blackout]| {
+        let ends = |list: &[crate::exceedance::Blackout]| {
             list.iter().map(|b| (b.start, b.end)).collect::<Vec<_>>()
         };
         assert_eq!(ends(&all.inner), [(5_000.0, 6_300.0)]);
@@ -431,7 +431,7 @@ mod tests {
             stalls in prop::collection::vec(0..120_usize, 0..12),
             lost in prop::collection::vec(0..120_usize, 0..4),
         ) {
-            use crate::qos::{Buffering, late_over_phases};
+            use crate::qos::{Buffering, late_jobs};
 
             let (mut at, mut free) = (0, 0);
             let rows = (0_usize..).zip(rows).map(|(seq, (step, irq, thread))| {
@@ -452,7 +452,10 @@ mod tests {
                 let all = stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(500));
                 [all.inner, all.middle, all.outer].map(|list| {
                     let buffering = Buffering::new(2, 6_000.0, 1_500.0).unwrap();
-                    late_over_phases(&list, 1e6, buffering, 16, 0.0).unwrap().misses
+                    let phases = (0..16_u32).map(|phase| 375.0 * (f64::from(phase) + 0.5));
+                    phases
+                        .map(|phase| late_jobs(&list, 1e6, buffering, phase, 0.0).unwrap().misses.len())
+                        .sum::<usize>()
                 })
             };
             if let [irq, thread] = &streams[..] {

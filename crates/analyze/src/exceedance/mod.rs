@@ -9,7 +9,8 @@ mod collector;
 
 use laggard_model::{Cpu, Nanos, Route, Service};
 
-pub use blackouts::StreamBlackouts;
+pub(crate) use blackouts::check_blackouts;
+pub use blackouts::{Blackout, StreamBlackouts};
 pub use collector::Collector;
 
 /// An activation whose latency lies above its stream's floor.

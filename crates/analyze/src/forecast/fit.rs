@@ -114,21 +114,6 @@ pub fn anderson_darling(excesses: &[f64], pareto: Pareto) -> Result<f64, InputEr
     Ok(-n - sum / n)
 }
 
-/// The Cramer-von Mises statistic of `excesses` against `pareto`.
-///
-/// # Errors
-/// When there is no excess.
-pub fn cramer_von_mises(excesses: &[f64], pareto: Pareto) -> Result<f64, InputError> {
-    let z = probabilities(excesses, pareto)?;
-    let n = z.len() as f64;
-    let squares: f64 = z
-        .iter()
-        .enumerate()
-        .map(|(i, z)| (z - (2.0 * i as f64 + 1.0) / (2.0 * n)).powi(2))
-        .sum();
-    Ok(1.0 / (12.0 * n) + squares)
-}
-
 /// The quantiles of the Anderson-Darling statistic at [`FIT_LEVELS`] when the
 /// excesses follow a fitted distribution of this shape; shapes outside -0.4 to
 /// 0.9 get the nearest of these.

@@ -78,17 +78,18 @@ impl Mixture {
     /// When `horizon` is not positive, or the level lies below every threshold.
     pub fn return_level(&self, horizon: f64) -> Result<f64, InputError> {
         positive("horizon", horizon)?;
-        self.level(|level| self.expected_above(level, horizon) - 1.0)
-    }
-
-    /// The `share` quantile of the largest latency in `horizon` of use.
-    ///
-    /// # Errors
-    /// As [`Mixture::return_level`], or when `share` is not a probability.
-    pub fn largest_quantile(&self, horizon: f64, share: f64) -> Result<f64, InputError> {
-        positive("horizon", horizon)?;
-        let log_share = probability("share", share)?.ln();
-        self.level(|level| log_share - self.log_never_above(level, horizon))
+        let excess = |level| self.expected_above(level, horizon) - 1.0;
+        let floor = self.floor();
+        positive(
+            "expected peaks above the lowest threshold, less one",
+            excess(floor),
+        )?;
+        let mut high = 2.0 * floor.abs().max(f64::MIN_POSITIVE);
+        while excess(high) > 0.0 && high.is_finite() {
+            high *= 2.0;
+        }
+        positive("level", high)?;
+        Ok(root_between(excess, floor, high))
     }
 
     /// The percentile interval of [`Mixture::return_level`]: random sources are
@@ -136,35 +137,6 @@ impl Mixture {
             Source::Random { tail, .. } => tail.expected_above(level, compressed),
         };
         self.sources.iter().map(expected).sum()
-    }
-
-    /// The logarithm of the probability that nothing exceeds `level`.
-    fn log_never_above(&self, level: f64, horizon: f64) -> f64 {
-        let compressed = horizon / self.compression;
-        let log = |source: &Source| match source {
-            Source::Periodic { period, sizes } => {
-                horizon / period * (-share_above(sizes, level)).ln_1p()
-            }
-            Source::Random { tail, .. } => -tail.expected_above(level, compressed),
-        };
-        self.sources.iter().map(log).sum()
-    }
-
-    /// Where `excess`, which falls with the level, passes zero.
-    fn level(&self, excess: impl Fn(f64) -> f64) -> Result<f64, InputError> {
-        let floor = self.floor();
-        // Infinite for a quantile, where a periodic source is always above.
-        let at_floor = excess(floor).min(f64::MAX);
-        positive(
-            "expected peaks above the lowest threshold, less one",
-            at_floor,
-        )?;
-        let mut high = 2.0 * floor.abs().max(f64::MIN_POSITIVE);
-        while excess(high) > 0.0 && high.is_finite() {
-            high *= 2.0;
-        }
-        positive("level", high)?;
-        Ok(root_between(excess, floor, high))
     }
 
     /// The level from which on every random source is known.
@@ -223,11 +195,6 @@ mod tests {
                 tail().return_level(horizon).unwrap(),
             );
             assert!((both - alone).abs() < 1e-9, "for {horizon}");
-            let (both, alone) = (
-                mixture.largest_quantile(horizon, 0.95).unwrap(),
-                tail().largest_quantile(horizon, 0.95).unwrap(),
-            );
-            assert!((both - alone).abs() < 1e-9, "for {horizon}");
         }
     }
 
@@ -243,39 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_source_that_is_always_above_the_floor_has_a_largest() {
-        let mixture = Mixture::new(vec![random(), periodic(9.0)], 1.0).unwrap();
-
-        let median = mixture.largest_quantile(100.0, 0.5).unwrap();
-
-        assert!(median > 9.0, "{median}");
-    }
-
-    #[test]
-    fn the_largest_of_periodic_peaks_is_that_of_so_many_draws() {
-        // Two hits, each 9 or 12: both are 9 in a quarter of all cases.
-        let source = Source::Periodic {
-            period: 0.5,
-            sizes: [[9.0; 10], [12.0; 10]].concat(),
-        };
-        let mixture = Mixture::new(vec![source], 1.0).unwrap();
-
-        for (share, largest) in [(0.24, 9.0), (0.26, 12.0)] {
-            let found = mixture.largest_quantile(1.0, share).unwrap();
-            assert!((found - largest).abs() < 1e-6, "{share}: {found}");
-        }
-    }
-
-    #[test]
     fn compression_thins_random_sources_but_not_periodic_ones() {
         let level = |source, compression| {
             let mixture = Mixture::new(vec![source], compression).unwrap();
-            let largest = mixture.largest_quantile(10.0, 0.95).unwrap();
-            (mixture.return_level(10.0).unwrap(), largest)
+            mixture.return_level(10.0).unwrap()
         };
 
-        let (thinned, whole) = (level(random(), 10.0), level(random(), 1.0));
-        assert!(thinned.0 < whole.0 && thinned.1 < whole.1);
+        assert!(level(random(), 10.0) < level(random(), 1.0));
         assert_eq!(level(periodic(9.0), 10.0), level(periodic(9.0), 1.0));
     }
 

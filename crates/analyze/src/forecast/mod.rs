@@ -13,7 +13,6 @@ mod extremal;
 mod fit;
 mod labels;
 mod level;
-mod maxima;
 mod mixture;
 mod observed;
 mod pareto;
@@ -27,24 +26,20 @@ pub use bootstrap::Bootstrap;
 pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
 pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
-pub use extremal::{GapsEstimate, extremal_index, extremal_index_by_gaps, extremal_index_by_runs};
-pub use fit::{
-    FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile, cramer_von_mises,
-};
+pub use extremal::extremal_index;
+pub use fit::{FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile};
 pub use labels::{Explained, Labels};
 pub use level::{Estimate, Method, Settings, return_level};
-pub use maxima::{ExtremeValue, fit_maxima, fit_maxima_by_moments};
 pub use mixture::{Mixture, Source};
 pub use observed::{Observation, Observed, PeakSpan, observe, peaks_of, periodic_share};
-pub use pareto::{Fitted, Pareto, Tail, fit_bins, fit_likelihood, fit_moments, fit_quasi_bayes};
+pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use profile::{RateUncertainty, profile_interval};
 pub use refusal::{Reason, Refusal};
 pub use stationarity::{
-    KPSS_CRITICAL_1_PERCENT, KPSS_CRITICAL_5_PERCENT, Statistic, Uniformity, kpss, ljung_box,
-    runs_test, uniform_times,
+    KPSS_CRITICAL_1_PERCENT, Statistic, Uniformity, kpss, ljung_box, uniform_times,
 };
-pub use threshold::{MeanExcess, forward_stop, mean_excess};
+pub use threshold::forward_stop;
 
 /// The smallest shape that a likelihood fit may take: below it the usual
 /// asymptotics fail (Smith 1985).

@@ -7,13 +7,10 @@ use statrs::stats_tests::ks_test::{KSOneSampleAlternativeMethod, ks_onesample};
 
 use crate::InputError;
 use crate::input::{at_least, finite, positive};
-use crate::sample::{index, mean, median, variance};
+use crate::sample::{index, mean, variance};
 
 /// Above this, [`kpss`] rejects a constant level at 1 %.
 pub const KPSS_CRITICAL_1_PERCENT: f64 = 0.739;
-/// Above this, [`kpss`] rejects a constant level at 5 %.
-pub const KPSS_CRITICAL_5_PERCENT: f64 = 0.463;
-
 /// A test statistic and its p-value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistic {
@@ -78,32 +75,6 @@ pub fn kpss(values: &[f64]) -> Result<f64, InputError> {
     Ok(squares / (n * n * variance))
 }
 
-/// Runs above and below the median (Wald & Wolfowitz 1940); values equal to it
-/// are left out. The value is a standard normal deviate.
-///
-/// # Errors
-/// When fewer than two values lie above or below the median.
-pub fn runs_test(values: &[f64]) -> Result<Statistic, InputError> {
-    at_least("values", values, 4)?;
-    finite("values", values)?;
-    let middle = median(values);
-    let above: Vec<bool> = values
-        .iter()
-        .filter(|&&value| value != middle)
-        .map(|&value| value > middle)
-        .collect();
-    let high = above.iter().filter(|&&high| high).count() as f64;
-    let low = above.len() as f64 - high;
-    positive("values above the median, less one", high - 1.0)?;
-    positive("values below the median, less one", low - 1.0)?;
-    let runs = 1 + above.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let (n, product) = (high + low, 2.0 * high * low);
-    let variance = product * (product - n) / (n * n * (n - 1.0));
-    let value = (runs as f64 - product / n - 1.0) / variance.sqrt();
-    let p = two_sided_normal(value);
-    Ok(Statistic { value, p })
-}
-
 fn two_sided_normal(deviate: f64) -> f64 {
     2.0 * Normal::standard().sf(deviate.abs())
 }
@@ -143,6 +114,9 @@ pub fn uniform_times(times: &[f64], exposure: f64) -> Result<Uniformity, InputEr
 mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng};
+
+    /// Above this, KPSS rejects at 5 % (Kwiatkowski et al. 1992, table 1).
+    const KPSS_CRITICAL_5_PERCENT: f64 = 0.463;
 
     #[test]
     fn tests_reject_about_as_often_as_they_say() {
@@ -184,6 +158,5 @@ mod tests {
     fn equal_values_have_no_correlation_and_are_refused() {
         assert!(ljung_box(&[2.0; 40], 10).is_err());
         assert!(kpss(&[2.0; 40]).is_err());
-        assert!(runs_test(&[2.0; 40]).is_err());
     }
 }

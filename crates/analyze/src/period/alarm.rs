@@ -10,25 +10,16 @@ use crate::input::{at_least, positive};
 
 /// The p-value of a comb of this `score` among `events` events: the share of
 /// `rounds` sets of as many events at random times in which the same search
-/// finds one at least as good, the found one included.
+/// finds one at least as good, the found one included (Davison & Hinkley 1997,
+/// 4.2). It is never below 1 / (`rounds` + 1); 199 rounds allow a decision at
+/// 1 %.
 ///
-/// It is never below 1 / (`rounds` + 1); 199 rounds allow a decision at 1 %.
+/// What is above `most` is not looked at to the end, and is told as some number
+/// above it (Besag & Clifford 1991): most combs of random times are seen to be
+/// one after a few rounds.
 ///
 /// # Errors
 /// When there is no round or the exposure is not positive.
-pub fn false_alarm(
-    score: f64,
-    events: usize,
-    search: &CombSearch,
-    rounds: usize,
-    seed: u64,
-) -> Result<f64, InputError> {
-    alarm_below(f64::INFINITY, score, events, search, (rounds, seed))
-}
-
-/// As [`false_alarm`]; what is above `most` is not looked at to the end, and is
-/// told as some number above it (Besag & Clifford 1991): most combs of random
-/// times are seen to be one after a few rounds.
 pub(super) fn alarm_below(
     most: f64,
     score: f64,
@@ -63,7 +54,7 @@ pub(super) fn alarm_below(
 /// more than it was seen to.
 const FITTED: f64 = 1e3;
 
-/// An upper limit of [`false_alarm`] without drawing: the chance of one comb
+/// An upper limit of [`alarm_below`] without drawing: the chance of one comb
 /// through two of the events (its score), times how many such combs there are.
 pub(super) fn most_likely_alarm(score: f64, events: usize, search: &CombSearch) -> f64 {
     let events = events as f64;
@@ -75,6 +66,10 @@ pub(super) fn most_likely_alarm(score: f64, events: usize, search: &CombSearch) 
 mod tests {
     use super::*;
 
+    fn false_alarm(score: f64, events: usize, search: &CombSearch, drawn: (usize, u64)) -> f64 {
+        alarm_below(f64::INFINITY, score, events, search, drawn).unwrap()
+    }
+
     /// Scores of random times come in steps; the reference gives 2.0 to 2.9 for
     /// their 99 % quantile with 8 to 16 events.
     #[test]
@@ -83,7 +78,7 @@ mod tests {
             for events in [8, 16] {
                 let search = CombSearch::new(30.0, tolerance, 0.5);
 
-                let p = false_alarm(3.0, events, &search, 399, 1).unwrap();
+                let p = false_alarm(3.0, events, &search, (399, 1));
 
                 assert!(p <= 0.03, "{p} for {events} events, {tolerance}");
             }
@@ -94,7 +89,7 @@ mod tests {
     fn what_is_looked_at_to_the_end_is_the_same() {
         let search = CombSearch::new(30.0, 0.02, 0.5);
         for score in [0.1, 1.0, 2.0, 3.0, 5.0] {
-            let whole = false_alarm(score, 8, &search, 199, 3).unwrap();
+            let whole = false_alarm(score, 8, &search, (199, 3));
 
             let found = alarm_below(0.05, score, 8, &search, (199, 3)).unwrap();
 
@@ -114,7 +109,7 @@ mod tests {
         for events in [6, 12] {
             let search = CombSearch::new(30.0, 0.02, 0.2);
             for score in [2.0, 3.0, 4.0, 5.0] {
-                let found = false_alarm(score, events, &search, 999, 7).unwrap();
+                let found = false_alarm(score, events, &search, (999, 7));
 
                 // The found one counts as one of 1,000.
                 let drawn = found - 1.0 / 1_000.0;
@@ -130,7 +125,7 @@ mod tests {
     #[test]
     fn a_higher_score_is_a_rarer_alarm() {
         let search = CombSearch::new(30.0, 0.02, 0.5);
-        let p = |score| false_alarm(score, 8, &search, 199, 3).unwrap();
+        let p = |score| false_alarm(score, 8, &search, (199, 3));
 
         assert!(p(0.1) > p(2.0) && p(2.0) >= p(5.0));
         assert!(p(9.0) > 0.0);

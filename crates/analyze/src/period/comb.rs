@@ -62,8 +62,7 @@ pub struct Comb {
     /// Teeth within the exposure.
     pub teeth: usize,
     /// -log10 of the probability that random events hit as many teeth of one
-    /// given comb; not a p-value of the search, for which see
-    /// [`super::false_alarm`].
+    /// given comb; not a p-value of the search.
     pub score: f64,
     /// Standard error of the period; `None` with fewer than three events.
     pub period_error: Option<f64>,

@@ -6,18 +6,12 @@
 //! really happen.
 
 mod alarm;
-mod circular;
 mod comb;
 mod gaps;
 mod peel;
 mod tick;
 
-pub use alarm::false_alarm;
-pub use circular::{Harmonics, Resultant, h_test, h_test_scan, rayleigh, z_squared};
 pub use comb::{Comb, CombSearch, find_comb};
-pub use gaps::{equal_gaps_p, gap_variation, share_of_gaps};
+pub use gaps::share_of_gaps;
 pub use peel::{PeriodicSource, SourceSearch, periodic_sources};
-pub use tick::{
-    Tick, TickSearch, beat_period, find_tick, tick_from_double_waits, tick_from_zero_gaps,
-    tick_power,
-};
+pub use tick::{Tick, TickSearch, find_tick, tick_from_double_waits, tick_from_zero_gaps};

@@ -7,17 +7,9 @@ use crate::InputError;
 use crate::input::{at_least, finite, positive, probability};
 use crate::sample::index;
 
-/// How concentrated `times` are modulo `period`: the square of their mean
-/// resultant, 1 when all lie on one grid, about 1 / n for random times.
-///
-/// # Errors
-/// When there is no time or the period is not positive.
-pub fn tick_power(times: &[f64], period: f64) -> Result<f64, InputError> {
-    at_least("times", times, 1)?;
-    finite("times", times)?;
-    Ok(power(times, 1.0 / positive("period", period)?))
-}
-
+/// How concentrated `times` are on a grid of `frequency`: the square of their
+/// mean resultant (Mardia 1972, 2.3), 1 when all lie on it, about 1 / n for
+/// random times.
 fn power(times: &[f64], frequency: f64) -> f64 {
     let (sin, cos) = times
         .iter()
@@ -146,16 +138,6 @@ pub fn tick_from_zero_gaps(requested: f64, share: f64) -> Result<f64, InputError
     Ok(positive("requested period", requested)? / (2.0 * waits))
 }
 
-/// The period of the sawtooth that lateness shows when a `requested` period
-/// beats against a `tick`; infinite when they are equal.
-///
-/// # Errors
-/// When a number is not positive.
-pub fn beat_period(requested: f64, tick: f64) -> Result<f64, InputError> {
-    let product = positive("requested period", requested)? * positive("tick", tick)?;
-    Ok(product / (requested - tick).abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,11 +183,6 @@ mod tests {
             .count();
 
         assert!(alarms <= 2, "{alarms} of 40");
-    }
-
-    #[test]
-    fn equal_periods_never_beat() {
-        assert_eq!(beat_period(1_000.0, 1_000.0), Ok(f64::INFINITY));
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub fn jobs_to_play(observed: &[Observed], buffering: Buffering) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::Blackout;
     use crate::exceedance::StreamBlackouts;
-    use crate::qos::Blackout;
 
     fn observed(base: f64) -> [Observed; 1] {
         let outer = vec![Blackout {

@@ -1,7 +1,8 @@
 //! How many failures a run of known length will count, with an interval.
 
+use super::observed::Pick;
 use super::outlook::dispersion;
-use super::runs::{Pick, Runs};
+use super::runs::Runs;
 use super::{Buffering, LateJobs, Observed};
 use crate::counts::{SizedEvents, predicted_count, predicted_sum};
 use crate::input::{at_least, positive};
@@ -136,8 +137,9 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::Blackout;
     use crate::exceedance::StreamBlackouts;
-    use crate::qos::{Blackout, late_jobs};
+    use crate::qos::late_jobs;
     use rand::{RngExt, SeedableRng};
 
     const LENGTH: f64 = 30_000.0;

@@ -1,10 +1,21 @@
 //! When a stream of jobs failed, and how many independent failures that is.
 
-use super::outlook::{LONG_RUN, Observed, PHASES, failures_of_counts};
-use super::runs::Pick;
-use super::{Buffering, LateJobs, late_jobs};
+use super::observed::Pick;
+use super::{Buffering, LateJobs, Observed, late_jobs};
 use crate::InputError;
 use crate::counts::{Clusters, Event};
+
+/// Phases over which each replay is averaged.
+pub(super) const PHASES: u32 = 16;
+/// A run of more late jobs than this counts once per so many: an application
+/// that is always late does not fail once.
+pub(super) const LONG_RUN: f64 = 100.0;
+
+/// The failures that `episodes` runs of late jobs with `misses` jobs in all
+/// count as: a run of more than 100 counts once per 100.
+pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
+    episodes.max(misses / LONG_RUN)
+}
 
 /// The failures of one list of blackouts, all CPUs together, means over phases.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,9 @@
 //! Counting late jobs without playing those that nothing hinders.
 
-use super::blackouts::Cpu;
-use super::{Blackout, Buffering};
+use super::Buffering;
+use super::cpu::Cpu;
 use crate::InputError;
+use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::{not_negative, positive};
 
 /// What missed in one replay.
@@ -26,21 +27,16 @@ impl LateJobs {
     }
 }
 
-/// Means over replays from several phases.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MeanReplay {
-    /// Jobs that missed.
-    pub misses: f64,
-    /// Runs of consecutive misses.
-    pub episodes: f64,
-}
-
-/// As [`super::replay_blackouts`], but only the jobs near a blackout are
-/// played: the work grows with the blackouts, not with the jobs, unless every
-/// job is late.
+/// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
+/// every buffer period after it, are served in order, each takes the compute
+/// time and `base` more (the ordinary latency), and nothing runs in a blackout.
+/// Exact for any number of buffers, bursts included (docs/method.md 6.4).
+///
+/// Only the jobs near a blackout are played: the work grows with the blackouts,
+/// not with the jobs, unless every job is late.
 ///
 /// # Errors
-/// As [`super::replay_blackouts`].
+/// When the blackouts do not ascend or overlap, or a time is out of its range.
 pub fn late_jobs(
     blackouts: &[Blackout],
     until: f64,
@@ -48,7 +44,7 @@ pub fn late_jobs(
     phase: f64,
     base: f64,
 ) -> Result<LateJobs, InputError> {
-    super::blackouts::check(blackouts)?;
+    check_blackouts(blackouts)?;
     positive("end of the replay", until)?;
     not_negative("phase", phase)?;
     let cost = buffering.compute() + not_negative("base latency", base)?;
@@ -86,37 +82,29 @@ pub fn late_jobs(
     }
 }
 
-/// The mean of [`late_jobs`] over `phases` phases, equally spaced over one
-/// buffer period; 16 or more are enough (docs/method.md 6.4).
-///
-/// # Errors
-/// As [`super::replay_blackouts`], or with no phase.
-pub fn late_over_phases(
-    blackouts: &[Blackout],
-    until: f64,
-    buffering: Buffering,
-    phases: u32,
-    base: f64,
-) -> Result<MeanReplay, InputError> {
-    let count = positive("number of phases", f64::from(phases))?;
-    let (mut misses, mut episodes) = (0, 0);
-    for index in 0..phases {
-        let phase = (f64::from(index) + 0.5) / count * buffering.period();
-        let late = late_jobs(blackouts, until, buffering, phase, base)?;
-        misses += late.misses.len();
-        episodes += late.episodes.len();
-    }
-    Ok(MeanReplay {
-        misses: misses as f64 / count,
-        episodes: episodes as f64 / count,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qos::replay_blackouts;
+    use crate::qos::episodes_of;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    /// Which jobs miss, each of them played.
+    fn every_job(
+        blackouts: &[Blackout],
+        until: f64,
+        buffering: Buffering,
+        (phase, base): (f64, f64),
+    ) -> Vec<bool> {
+        let mut cpu = Cpu::new(blackouts);
+        let due = (0..).map(|job: u32| phase + f64::from(job) * buffering.period());
+        due.take_while(|&due| due < until)
+            .map(|due| {
+                cpu.start(due);
+                cpu.work(buffering.compute() + base);
+                buffering.is_missed(cpu.now() - due)
+            })
+            .collect()
+    }
 
     proptest! {
         #[test]
@@ -135,44 +123,36 @@ mod tests {
                 })
                 .collect();
             let buffering = Buffering::with_deadline(6.0, compute, compute + slack).unwrap();
-            let whole = replay_blackouts(&blackouts, now + 100.0, buffering, phase, base).unwrap();
+            let missed = every_job(&blackouts, now + 100.0, buffering, (phase, base));
 
             let late = late_jobs(&blackouts, now + 100.0, buffering, phase, base).unwrap();
 
-            prop_assert_eq!((late.misses.len(), late.episodes.len()), (whole.misses, whole.episodes));
+            prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&one| one).count(), episodes_of(missed)));
         }
     }
 
-    /// docs/method.md 6.6: predicted and simulated misses of isolated stalls.
     #[test]
-    fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
-        use crate::qos::failures_of_isolated_stalls;
-        use rand::{RngExt, SeedableRng};
+    fn a_blackout_that_begins_while_a_job_computes_delays_it() {
+        let blackout = [Blackout {
+            start: 1.0,
+            end: 3.0,
+        }];
+        let missed = |deadline| {
+            let buffering = Buffering::with_deadline(6.0, 1.5, deadline).unwrap();
+            late_jobs(&blackout, 6.0, buffering, 0.0, 0.0)
+                .unwrap()
+                .misses
+        };
 
+        assert_eq!(missed(3.4), [0.0]);
+        assert_eq!(missed(3.5), [0.0; 0]);
+    }
+
+    #[test]
+    fn overlapping_blackouts_are_refused() {
+        let overlapping = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
         let buffering = Buffering::new(3, 6.0, 1.5).unwrap();
-        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
-        let (gap, stalls) = (400.0, 2_000);
-        let lengths: Vec<f64> = (0..stalls)
-            .map(|_| 8.0 - 5.0 * (1.0 - random.random::<f64>()).ln())
-            .collect();
-        let blackouts: Vec<Blackout> = (0_u32..)
-            .zip(&lengths)
-            .map(|(index, length)| {
-                let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
-                let end = start + length;
-                Blackout { start, end }
-            })
-            .collect();
-        let until = gap * f64::from(stalls);
 
-        let replay = late_over_phases(&blackouts, until, buffering, 16, 0.0).unwrap();
-
-        let predicted = failures_of_isolated_stalls(1.0 / gap, &lengths, buffering).unwrap();
-        let (episodes, misses) = (
-            replay.episodes / (predicted.episode_rate * until),
-            replay.misses / (predicted.miss_rate * until),
-        );
-        assert!((episodes - 1.0).abs() < 0.03, "episodes {episodes}");
-        assert!((misses - 1.0).abs() < 0.03, "misses {misses}");
+        assert!(late_jobs(&overlapping, 10.0, buffering, 0.0, 0.0).is_err());
     }
 }

@@ -50,8 +50,9 @@ pub fn monotone(outlooks: &mut [Outlook]) {
 mod tests {
     use super::*;
     use crate::Interval;
+    use crate::exceedance::Blackout;
     use crate::exceedance::StreamBlackouts;
-    use crate::qos::{Blackout, Buffering, Observed, outlook};
+    use crate::qos::{Buffering, Observed, outlook};
     use proptest::prelude::{prop, prop_assert, proptest};
 
     fn of(failures: f64, low: f64, high: f64) -> Outlook {

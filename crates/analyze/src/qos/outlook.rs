@@ -1,34 +1,14 @@
 //! How often a stream of jobs fails, with an interval (docs/method.md 6.5).
 
 use super::failures::Failures;
-use super::runs::Pick;
-use super::{Buffering, LateJobs, late_jobs};
+use super::observed::Pick;
+use super::{Buffering, LateJobs, Observed, late_jobs};
 use crate::counts::{Dispersion, clustered_interval, dispersion_index};
-use crate::exceedance::StreamBlackouts;
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// Phases over which each replay is averaged.
-pub(super) const PHASES: u32 = 16;
 /// Windows in which episodes are counted to see whether they come in bursts.
 const WINDOWS: usize = 20;
-
-/// The blackouts of one CPU, and what jobs find there between them.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// Which recording this is of: CPUs of one were observed at the same time.
-    pub recording: usize,
-    /// The blackouts, since the start of the observation.
-    pub blackouts: StreamBlackouts,
-    /// How long was observed.
-    pub exposure: f64,
-    /// The ordinary latency, which every job pays.
-    pub base: f64,
-}
-
-/// A run of more late jobs than this counts once per so many: an application
-/// that is always late does not fail once.
-pub(super) const LONG_RUN: f64 = 100.0;
 
 /// How often a stream of jobs fails: how often a run of late jobs begins, a
 /// run of more than 100 counting once per 100.
@@ -103,12 +83,6 @@ pub fn outlook(
     })
 }
 
-/// The failures that `episodes` runs of late jobs with `misses` jobs in all
-/// count as: a run of more than 100 counts once per 100.
-pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
-    episodes.max(misses / LONG_RUN)
-}
-
 /// How the counts of `what` vary over windows of the time; `None` without any.
 pub(super) fn dispersion(
     observed: &[Observed],
@@ -136,7 +110,7 @@ pub(super) fn dispersion(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qos::Blackout;
+    use crate::exceedance::{Blackout, StreamBlackouts};
 
     fn observed(stalls: &[(f64, f64)]) -> Observed {
         let blackouts: Vec<Blackout> = stalls

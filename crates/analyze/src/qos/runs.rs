@@ -1,15 +1,11 @@
 //! How long runs of late jobs are.
 
-use super::outlook::{LONG_RUN, PHASES, failures_of_counts};
-use super::{Blackout, Buffering, Observed, late_jobs};
+use super::failures::{LONG_RUN, PHASES, failures_of_counts};
+use super::observed::Pick;
+use super::{Buffering, Observed, late_jobs};
 use crate::InputError;
 use crate::counts::SizedEvents;
-use crate::exceedance::StreamBlackouts;
 use crate::sample::descending;
-
-/// Which of the lists of blackouts: those never too long, the likely ones, or
-/// those never too short.
-pub(super) type Pick = fn(&StreamBlackouts) -> &[Blackout];
 
 /// Runs from which their length can be told; with fewer, those of a shorter
 /// deadline are looked at.
@@ -125,6 +121,7 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::{Blackout, StreamBlackouts};
 
     /// Stalls of these lengths, one every 1,000.
     fn observed(lengths: &[f64]) -> [Observed; 1] {

@@ -12,8 +12,7 @@
 //! makes a job late that it finds at work, or that finds more than s of it to
 //! come (docs/method.md 6.6, closed form).
 
-use super::failures::Failures;
-use super::outlook::LONG_RUN;
+use super::failures::{Failures, LONG_RUN};
 use super::{Buffering, Observed};
 use crate::counts::{dispersion_index, rate_interval};
 use crate::input::{at_least, positive};

@@ -41,7 +41,7 @@ impl Demand {
 }
 
 /// The work of jobs that arrive and are due within any window of `length`.
-pub fn demand_of(tasks: &[Task], length: f64) -> f64 {
+fn demand_of(tasks: &[Task], length: f64) -> f64 {
     let jobs = |task: &Task| {
         let window = length + task.jitter - task.deadline;
         ((window / task.period).floor() + 1.0).max(0.0)

@@ -2,8 +2,8 @@
 //! (docs/method.md 9.5).
 
 use crate::InputError;
+use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::not_negative;
-use crate::qos::{Blackout, check_blackouts};
 
 /// For each of `windows` the longest time that `blackouts` took in any window
 /// of that length: the largest seen, not a return level.

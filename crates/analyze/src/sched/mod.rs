@@ -15,11 +15,8 @@ mod supply;
 mod task;
 
 pub use amortized::{BufferTest, LatencyBudget, amortized_test, exact_test};
-pub use bound::{
-    hyperbolic_product, is_within_hyperbolic_bound, is_within_utilization_bound, utilization,
-    utilization_bound,
-};
-pub use demand::{Demand, DemandPoint, demand_of, edf_demand};
+pub use bound::{hyperbolic_product, utilization, utilization_bound};
+pub use demand::{Demand, DemandPoint, edf_demand};
 pub use envelope::blackout_envelope;
 pub use rated::{CpuBlackouts, RatedEnvelope, rated_envelope};
 pub use response::{Response, Supply, is_schedulable, response_time, response_times};

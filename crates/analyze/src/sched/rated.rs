@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 
 use super::Envelope;
 use crate::InputError;
+use crate::exceedance::{Blackout, check_blackouts};
 use crate::forecast::{Peaks, Reason, Settings, return_level};
 use crate::input::positive;
-use crate::qos::{Blackout, check_blackouts};
 
 /// Ratio of neighbouring windows.
 const STEP: f64 = 1.1;

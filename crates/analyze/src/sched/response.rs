@@ -140,6 +140,7 @@ pub fn is_schedulable(tasks: &[Task], supply: Supply<'_>) -> Result<bool, InputE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::{hyperbolic_product, utilization_bound};
     use proptest::prelude::{Strategy, prop_assert, proptest};
 
     fn tasks() -> impl Strategy<Value = Vec<Task>> {
@@ -170,10 +171,11 @@ mod tests {
             let mut plain: Vec<Task> = tasks.iter().map(|t| Task::new(t.cost, t.period)).collect();
             plain.sort_by(|a, b| a.period.total_cmp(&b.period));
             let schedulable = is_schedulable(&plain, Supply::default()).unwrap();
-            if crate::sched::is_within_utilization_bound(&plain) {
-                prop_assert!(crate::sched::is_within_hyperbolic_bound(&plain));
+            let is_hyperbolic = hyperbolic_product(&plain) <= 2.0 + 1e-12;
+            if utilization(&plain) <= utilization_bound(plain.len()) {
+                prop_assert!(is_hyperbolic);
             }
-            if crate::sched::is_within_hyperbolic_bound(&plain) {
+            if is_hyperbolic {
                 prop_assert!(schedulable);
             }
         }

@@ -2,8 +2,8 @@
 
 use super::{Supply, Task, blackout_envelope, is_schedulable};
 use crate::InputError;
+use crate::exceedance::Blackout;
 use crate::input::positive;
-use crate::qos::Blackout;
 
 /// Ratio of neighbouring windows: the envelope is at most this much pessimistic
 /// in the window.

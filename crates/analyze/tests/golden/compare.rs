@@ -1,9 +1,8 @@
 //! Comparison of two systems; resolution and observer effects.
 
-use laggard_analyze::Interval;
 use laggard_analyze::compare::{Magnitude, Verdict, compare_ranks, compare_rates, holm};
 use laggard_analyze::resolution::{
-    corrected_duration, exceedance_band, tail_inflation_triangular, tail_inflation_uniform,
+    exceedance_band, tail_inflation_triangular, tail_inflation_uniform,
 };
 
 use crate::vector::{Vector, every_case};
@@ -12,7 +11,7 @@ use crate::vector::{Vector, every_case};
 fn comparisons_agree_with_the_reference() {
     every_case(
         include_str!("ab_resolution.json"),
-        12,
+        11,
         |function, case| match function {
             "verdict" => verdict(case),
             "mann_whitney" => {
@@ -37,7 +36,6 @@ fn comparisons_agree_with_the_reference() {
                 let found = [band.at_least, band.measured, band.at_most].map(|count| count as f64);
                 case.expect_list("out", &found, 0.0);
             }
-            "probe_correct" => probe(case),
             other => panic!("no test for {other}"),
         },
     );
@@ -65,21 +63,4 @@ fn verdict(case: &Vector) {
         Magnitude::Less => "not 10x",
     };
     assert_eq!(magnitude, case.text("order_of_magnitude"));
-}
-
-fn probe(case: &Vector) {
-    let cost = Interval {
-        low: case.number("c_lo"),
-        high: case.number("c_hi"),
-    };
-    let hits = case.at("hits").rows();
-    let corrected: Vec<Interval> = case
-        .numbers("d")
-        .into_iter()
-        .zip(hits.iter().map(Vector::whole))
-        .map(|(d, hits)| corrected_duration(d, u32::try_from(hits).unwrap(), cost).unwrap())
-        .collect();
-    let (low, high): (Vec<f64>, Vec<f64>) = corrected.iter().map(|c| (c.low, c.high)).unzip();
-    case.expect_list("lo", &low, case.rtol());
-    case.expect_list("hi", &high, case.rtol());
 }

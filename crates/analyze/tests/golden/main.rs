@@ -1,5 +1,7 @@
 //! Every published test vector of the mathematics.
 
+#[path = "../closed_form/mod.rs"]
+mod closed_form;
 mod compare;
 mod counts;
 mod forecast;

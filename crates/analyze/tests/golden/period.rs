@@ -1,8 +1,8 @@
 //! Periodic sources and hidden ticks.
 
 use laggard_analyze::period::{
-    CombSearch, TickSearch, beat_period, equal_gaps_p, find_comb, find_tick, h_test, rayleigh,
-    share_of_gaps, tick_from_double_waits, tick_from_zero_gaps, z_squared,
+    CombSearch, TickSearch, find_comb, find_tick, share_of_gaps, tick_from_double_waits,
+    tick_from_zero_gaps,
 };
 
 use crate::vector::{Vector, every_case};
@@ -11,36 +11,15 @@ use crate::vector::{Vector, every_case};
 fn periods_agree_with_the_reference() {
     every_case(
         include_str!("period.json"),
-        12,
+        9,
         |function, case| match function {
             "comb_scan" => comb(case),
-            "rayleigh" => {
-                let resultant = rayleigh(&case.numbers("t"), case.number("P")).unwrap();
-                case.expect("Z", resultant.z, case.rtol());
-                case.expect("p", resultant.p, case.rtol());
-            }
-            "htest" => {
-                let (times, period) = (case.numbers("t"), case.number("P"));
-                let most = u32::try_from(case.count("mmax")).unwrap();
-                let test = h_test(&times, period, most).unwrap();
-                case.expect("H", test.h, case.rtol());
-                assert_eq!(u64::from(test.harmonics), case.count("m"));
-                case.expect("p", test.p, case.rtol());
-                case.expect("z2_2", z_squared(&times, period, 2).unwrap(), case.rtol());
-            }
-            "gap_test_3" => {
-                let times: [f64; 3] = case.numbers("t").try_into().unwrap();
-                let p = equal_gaps_p(times, case.number("T")).unwrap();
-                case.expect("p", p, case.rtol());
-            }
             "tick_formulas" => {
                 let requested = case.number("request_us");
                 let double = tick_from_double_waits(requested, case.number("f2")).unwrap();
                 case.expect("tau_from_f2", double, case.rtol());
                 let zero = tick_from_zero_gaps(requested, case.number("f0")).unwrap();
                 case.expect("tau_from_f0", zero, case.rtol());
-                let beat = beat_period(requested, double).unwrap();
-                case.expect("beat_us", beat, case.rtol());
             }
             "tick_search" => tick(case),
             other => panic!("no test for {other}"),

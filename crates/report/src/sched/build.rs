@@ -2,9 +2,9 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;
+use laggard_analyze::exceedance::Blackout;
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::forecast::{Observation, Settings, peaks_of, return_level};
-use laggard_analyze::qos::Blackout;
 use laggard_analyze::sched::{
     CpuBlackouts, Envelope, LatencyBudget, RatedEnvelope, Supply, Task, amortized_test,
     breakdown_utilization, edf_demand, exact_test, hyperbolic_product, rated_envelope,

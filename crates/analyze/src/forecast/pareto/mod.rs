@@ -1,15 +1,11 @@
 //! The generalised Pareto distribution of excesses over a threshold
 //! (Pickands 1975).
 
-mod bins;
 mod likelihood;
-mod moments;
 mod quasi_bayes;
 mod tail;
 
-pub use bins::fit_bins;
 pub use likelihood::fit_likelihood;
-pub use moments::fit_moments;
 pub(super) use quasi_bayes::fit as fit_ascending;
 pub use quasi_bayes::fit_quasi_bayes;
 pub use tail::Tail;
@@ -138,9 +134,8 @@ mod tests {
             let truth = Pareto { scale: 1.0, shape: 0.1 };
             let x: Vec<f64> = (0..80).map(|_| truth.sample(&mut random)).collect();
             let scaled: Vec<f64> = x.iter().map(|x| x * unit).collect();
-            let fits: [fn(&[f64]) -> Pareto; 3] = [
+            let fits: [fn(&[f64]) -> Pareto; 2] = [
                 |x| fit_quasi_bayes(x).unwrap(),
-                |x| fit_moments(x).unwrap(),
                 |x| fit_likelihood(x).unwrap().pareto,
             ];
             for fit in fits {

@@ -1,0 +1,65 @@
+//! What blackouts leave of a processor.
+
+use crate::exceedance::Blackout;
+
+/// A processor that does nothing in a blackout.
+pub(super) struct Cpu<'a> {
+    blackouts: &'a [Blackout],
+    /// The first blackout that ends after `now`.
+    next: usize,
+    now: f64,
+}
+
+impl<'a> Cpu<'a> {
+    pub(super) const fn new(blackouts: &'a [Blackout]) -> Self {
+        Self {
+            blackouts,
+            next: 0,
+            now: 0.0,
+        }
+    }
+
+    pub(super) const fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// When the next blackout begins; after [`Cpu::start`] none is on.
+    pub(super) fn next_blackout(&self) -> Option<f64> {
+        self.blackouts.get(self.next).map(|blackout| blackout.start)
+    }
+
+    /// Waits until `due` and until the job can start.
+    pub(super) fn start(&mut self, due: f64) {
+        self.now = self.now.max(due);
+        self.leave_blackout();
+    }
+
+    fn leave_blackout(&mut self) {
+        while let Some(blackout) = self.blackouts.get(self.next) {
+            if blackout.end > self.now {
+                if blackout.start > self.now {
+                    return;
+                }
+                self.now = blackout.end;
+            }
+            self.next += 1;
+        }
+    }
+
+    pub(super) fn work(&mut self, mut left: f64) {
+        while left > 0.0 {
+            let pause = self.blackouts.get(self.next).map(|b| b.start);
+            match pause {
+                Some(pause) if self.now + left > pause => {
+                    left -= pause - self.now;
+                    self.now = pause;
+                    self.leave_blackout();
+                }
+                _ => {
+                    self.now += left;
+                    return;
+                }
+            }
+        }
+    }
+}
