@@ -1,10 +1,10 @@
 // How often an application misses: a port of `analyze/qos/outlook` and
 // `report/qos`. docs/qos.md says what it means.
 
-import type { ServiceBuffers } from "../data";
+import type { ServiceBuffers, StreamColumns } from "../data";
 import { time } from "../format";
 import { clusteredInterval, dispersion } from "./clusters";
-import { failures as failuresOf, type Seen } from "./failures";
+import { failures as failuresOf, type Failures, type Seen } from "./failures";
 import { failureBounds, laterThan } from "./sampled";
 import { blackouts, slack, tolerance, type Bounds, type Buffering } from "./replay";
 
@@ -42,27 +42,36 @@ export interface Figures {
   paper: number;
 }
 
-/** How often jobs miss; all times in ns. */
-function figures(service: ServiceBuffers, buffering: Buffering): Figures {
-  const least = Math.floor(slack(buffering) / ORDINARY_PART);
-  const observed = service.streams.map((stream) => ({ all: blackouts(stream, service.base_ns, least), recording: stream.recording, exposure: stream.duration_ns }));
-  const exposure = observed.reduce((sum, one) => sum + one.exposure, 0);
-  const list = (kind: keyof Bounds) => {
-    const seen = observed.map(({ all, ...one }): Seen => ({ ...one, blackouts: all[kind] }));
-    return failuresOf(seen, buffering, service.base_ns);
-  };
-  const share = shareAbove(service.buckets, slack(buffering));
-  const paper = tolerance(buffering) / share;
-  const none = { exposure, failures: null, clusters: null, mttf: null, latePerHour: (HOUR / buffering.period) * share, paper };
-  const limit = coarse(service, buffering);
-  const inner = list("inner");
-  if (limit === "floor" || limit === "between") {
-    const ordinary = service.base_ns + least;
-    const isBetween = slack(buffering) < LEAST_PART * service.apart_ns;
-    const { low, high } = failureBounds(service, buffering, { inner, exposure, ordinary, isBetween });
-    return { ...none, low: exposure / high, high: exposure / low, dispersion: null };
-  }
-  const [middle, outer] = [list("middle"), list("outer")];
+/** What `analyze/qos/outlook` says. */
+interface Outlook {
+  exposure: number;
+  failures: number;
+  clusters: number;
+  misses: number;
+  mttf: number | null;
+  low: number;
+  high: number;
+  dispersion: number | null;
+}
+
+/** The blackouts of each stream, that latencies more than `least` above the ordinary one prove. */
+function observe(streams: StreamColumns[], base: number, least: number) {
+  return streams.map((stream) => ({ all: blackouts(stream, base, least), recording: stream.recording, exposure: stream.duration_ns }));
+}
+
+const exposureOf = (streams: StreamColumns[]) => streams.reduce((sum, { duration_ns }) => sum + duration_ns, 0);
+
+/** Failures over one list of blackouts. */
+function over(kind: keyof Bounds, observed: ReturnType<typeof observe>, buffering: Buffering, base: number) {
+  const seen = observed.map(({ all, ...one }): Seen => ({ ...one, blackouts: all[kind] }));
+  return failuresOf(seen, buffering, base);
+}
+
+/** How often jobs fail, by replay, with an interval; all times in ns. */
+export function outlook(streams: StreamColumns[], base: number, least: number, buffering: Buffering): Outlook {
+  const observed = observe(streams, base, least);
+  const exposure = exposureOf(streams);
+  const [inner, middle, outer] = (["inner", "middle", "outer"] as const).map((kind) => over(kind, observed, buffering, base)) as [Failures, Failures, Failures];
   const limits = [inner, middle, outer].map(({ count, clusters }) => clusteredInterval(count, clusters));
   const unseen = (clusteredInterval(0, null).high * exposure) / middle.span;
   // Longer blackouts can join two failures to one.
@@ -70,21 +79,41 @@ function figures(service: ServiceBuffers, buffering: Buffering): Figures {
   const low = isSure ? Math.min(...limits.map(({ low }) => low)) : 0;
   const high = Math.max(unseen, ...limits.map(({ high }) => high));
   const index = middle.clusters && dispersion(middle.clusters, middle.count);
-  const known = { low: exposure / high, high: exposure / low, dispersion: index !== null && index > INDEPENDENT ? index : null };
-  if (limit === "tail") return { ...none, ...known };
   return {
     exposure,
     failures: middle.count,
     clusters: Math.min(middle.clusters?.count ?? 0, middle.count),
+    misses: middle.misses,
     mttf: middle.count >= 1 ? exposure / middle.count : null,
-    ...known,
-    latePerHour: (middle.misses / exposure) * HOUR,
-    paper,
+    low: exposure / high,
+    high: exposure / low,
+    dispersion: index !== null && index > INDEPENDENT ? index : null,
   };
 }
 
+/** How often jobs miss; all times in ns. */
+function figures(service: ServiceBuffers, buffering: Buffering): Figures {
+  const { streams, base_ns: base } = service;
+  const least = Math.floor(slack(buffering) / ORDINARY_PART);
+  const exposure = exposureOf(streams);
+  const share = shareAbove(service.buckets, slack(buffering));
+  const paper = tolerance(buffering) / share;
+  const none = { exposure, failures: null, clusters: null, mttf: null, latePerHour: (HOUR / buffering.period) * share, paper };
+  const limit = coarse(service, buffering);
+  if (limit === "floor" || limit === "between") {
+    const inner = over("inner", observe(streams, base, least), buffering, base);
+    const ordinary = base + least;
+    const isBetween = slack(buffering) < LEAST_PART * service.apart_ns;
+    const { low, high } = failureBounds(service, buffering, { inner, exposure, ordinary, isBetween });
+    return { ...none, low: exposure / high, high: exposure / low, dispersion: null };
+  }
+  const { misses, failures, clusters, mttf, ...known } = outlook(streams, base, least, buffering);
+  if (limit === "tail") return { ...none, ...known };
+  return { ...known, failures, clusters, mttf, latePerHour: (misses / exposure) * HOUR, paper };
+}
+
 /** Makes a curve agree that more buffers never fail more often: see `analyze/qos/monotone` and `report/qos`. */
-function monotone(points: Point[]): void {
+export function monotone(points: Pick<Point, "figures">[]): void {
   const told = points.flatMap(({ figures }) => (figures.failures === null ? [] : [{ figures, failures: figures.failures }]));
   const pools: { sum: number; size: number }[] = [];
   for (const { failures } of told) {

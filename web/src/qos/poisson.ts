@@ -71,8 +71,3 @@ export function rateInterval(events: number, exposure: number, confidence: numbe
     high: chiQuantile(2 * events + 2, 1 - tail) / (2 * exposure),
   };
 }
-
-/** The one-sided upper limit of a rate. */
-export function rateUpperLimit(events: number, exposure: number, confidence: number): number {
-  return chiQuantile(2 * events + 2, confidence) / (2 * exposure);
-}
