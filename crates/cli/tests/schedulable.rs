@@ -61,6 +61,9 @@ fn a_constant_latency_delays_a_task_by_itself_and_by_nothing_else() {
     assert_eq!(ns(short, "least_ns"), 60_000.0 + 18_851.0);
     assert_eq!((&short["verdict"], code), (&"unclear".into(), Some(1)));
     assert!(doubts(short).contains("record with `--period"), "{short}");
+    let limit = short["limit"].as_str().unwrap();
+    assert!(limit.starts_with("its own work, "), "{limit}");
+    assert!(limit.contains("a bound, not a measurement"), "{limit}");
     // The other's work takes 190 of these 790 ms.
     let (ideal, most) = (ns(long, "ideal_ns"), ns(long, "most_ns"));
     assert_eq!(ns(long, "least_ns"), ideal + 18_851.0);

@@ -268,6 +268,33 @@ fn verdict(seen: Seen, task: TaskAsked) -> TaskVerdict {
     analyse(&load(seen), &asked).unwrap().tasks.remove(0)
 }
 
+#[test]
+fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
+    let mut random = Pcg64Mcg::seed_from_u64(13);
+    for period in [1e6, 4e6] {
+        let seen = probed(&[], period, &mut random);
+        for (compute, every) in [(60e3, 250e3), (300e3, 20e6), (2e6, 40e6)] {
+            let found = verdict(seen.clone(), task(compute, every));
+
+            // The latency is 19 us, and less than any work here.
+            let work = Nanos::from_ns(compute as u64);
+            let what = format!("{compute} by {period}: {}", found.limit);
+            let said = found.limit.split_once("; ");
+            let (largest, bound) = said.unwrap_or_else(|| panic!("{what}"));
+            assert!(largest.starts_with("its own work, "), "{what}");
+            assert!(bound.contains("a bound, not a measurement"), "{what}");
+            let least = found.least_ns.unwrap();
+            assert!(
+                (work.ns() as f64 + ORDINARY - least).abs() < 500.0,
+                "{what}"
+            );
+            // Two dithered activations are up to two periods apart.
+            let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
+            assert!(more >= 2.0 * period * 0.99, "{what}: {more}");
+        }
+    }
+}
+
 /// The worst response of jobs of `compute`, one each `period`, from any phase.
 fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
     let mut worst = compute + ORDINARY;

@@ -345,11 +345,7 @@ fn verdict(
         } else {
             Vec::new()
         },
-        // What was seen takes it, not what may have come unseen.
-        limit: match verdict {
-            Verdict::Unclear => limit(&plain[index], ideal, least, way),
-            _ => limit(&plain[index], ideal, most.max(least), way),
-        },
+        limit: limit(&plain[index], ideal, (least, most), way),
         pseudo: pseudo(plain, index, task, way, asked.permitted)?,
         task: task.clone(),
     })
@@ -359,12 +355,14 @@ fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
     plain.iter().map(|task| Task { jitter, ..*task }).collect()
 }
 
-/// The largest part of the worst response, in words.
-fn limit(task: &Task, ideal: f64, worst: f64, way: &Way<'_>) -> String {
+/// The largest part of the worst response that was measured (`least`), in
+/// words, and beside it what is no measurement: how much more the recording
+/// cannot rule out, up to `most`.
+fn limit(task: &Task, ideal: f64, (least, most): (f64, f64), way: &Way<'_>) -> String {
     if !ideal.is_finite() {
         return "an overload of the processor".into();
     }
-    if !worst.is_finite() {
+    if !least.is_finite() {
         return format!(
             "blackouts, which leave too little of the processor (the longest seen: {})",
             mean_time(way.longest)
@@ -377,13 +375,23 @@ fn limit(task: &Task, ideal: f64, worst: f64, way: &Way<'_>) -> String {
             "tasks of higher priority",
             ideal - task.cost - task.blocking,
         ),
-        ("latency", worst - ideal),
+        ("latency", least - ideal),
     ];
     let largest = parts
         .into_iter()
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or(parts[0]);
-    format!("{}, {}", largest.0, mean_time(largest.1))
+    let bound = match most - least {
+        more if more.is_infinite() => {
+            "; how much more the recording cannot rule out has no bound".into()
+        }
+        more if more > 0.0 => format!(
+            "; the recording cannot rule out up to {} more: a bound, not a measurement",
+            mean_time(more)
+        ),
+        _ => String::new(),
+    };
+    format!("{}, {}{bound}", largest.0, mean_time(largest.1))
 }
 
 fn pseudo(

@@ -114,7 +114,8 @@ pub struct TaskVerdict {
     /// waiting then: that stall is at least so long, and no response has a
     /// bound.
     pub waited_ns: Option<Nanos>,
-    /// What takes most of its response.
+    /// What takes most of its response as measured (`least_ns`), and how much
+    /// more the recording cannot rule out.
     pub limit: String,
     /// The test with the pseudo worst case, for tasks with buffers.
     pub pseudo: Option<Pseudo>,
