@@ -8,6 +8,7 @@
 
 mod advice;
 mod build;
+mod dominant;
 mod figures;
 mod finer;
 pub mod forecast;

@@ -9,6 +9,7 @@ use laggard_model::{LoadLabel, Severity, printable, printable_lines};
 
 use crate::advice::advice;
 use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
+use crate::text::least;
 use crate::trust::Trust;
 
 /// How many things to do are shown before the rest is folded away.
@@ -81,7 +82,8 @@ fn services(reports: &[RecordingReport]) -> String {
             names.push(row.name());
         }
     }
-    let mut text = header(&["service"], &["samples", "missed"]);
+    let least = least(reports.iter().flat_map(|report| &report.services));
+    let mut text = header(&["service"], &["samples", "missed"], least);
     for name in &names {
         for (index, report) in reports.iter().enumerate() {
             let rows = report.services.iter().filter(|row| row.name() == *name);
@@ -98,12 +100,12 @@ fn services(reports: &[RecordingReport]) -> String {
     text
 }
 
-fn header(first: &[&str], counts: &[&str]) -> String {
+fn header(first: &[&str], counts: &[&str], least: &str) -> String {
     let quantiles = laggard_analyze::distribution::QUANTILES.map(|q| match q < 0.6 {
         true => "median".to_owned(),
         false => format!("p{}", percent(q)),
     });
-    let mut names: Vec<&str> = [first, counts, &["min", "mean"]].concat();
+    let mut names: Vec<&str> = [first, counts, &[least, "mean"]].concat();
     names.extend(quantiles.iter().map(String::as_str));
     names.push("largest seen");
     let rule = (0..names.len()).map(|index| if index < first.len() { "---" } else { "--:" });
@@ -170,7 +172,7 @@ fn stages(report: &RecordingReport) -> String {
         return String::new();
     }
     let mut text = "\n<details><summary>Stages: where the time goes</summary>\n\n".to_owned();
-    text += &header(&["service", "stage"], &["samples"]);
+    text += &header(&["service", "stage"], &["samples"], "min");
     for row in &report.stages {
         text += &stage(row);
     }

@@ -4,13 +4,13 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{LoadLabel, Nanos, Route, printable};
+use laggard_model::{Cpu, LoadLabel, Nanos, Route, printable};
 
-use crate::build::WAKEUP_TO_USER;
-use crate::figures::{RecordingReport, ServiceRow, Share, StageRow, Waiting};
+use crate::dominant::what_dominates;
+use crate::figures::{RecordingReport, ServiceRow, Share, Waiting};
 
-/// From this part of the largest on, another is about as much.
-const ABOUT: f64 = 0.9;
+/// CPUs that are named; others are counted.
+const NAMED: usize = 4;
 
 /// What the figures say, in plain words.
 pub(crate) fn sentences(report: &RecordingReport) -> Vec<String> {
@@ -73,9 +73,16 @@ fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
     if let Some(cpu) = row.cpu {
         text += &format!(" on CPU {cpu}");
     }
+    let never = never_served(report, row);
     match row.latency.share(0.5).filter(|share| share.ns.is_some()) {
-        Some(median) => text += &format!(" typically {} late", in_words(median)),
-        None => text += &times(row.latency.samples - row.still_waiting),
+        Some(median) if never.is_empty() => {
+            text += &format!(" typically {} late", in_words(median));
+        }
+        // What is typical of some lines is not of one that never ran.
+        _ => text += &times(row.latency.samples - row.missed),
+    }
+    if !never.is_empty() {
+        text += &format!(" and never on CPU {}", listed(&never));
     }
     if let Some((share, ns)) = row
         .latency
@@ -83,9 +90,17 @@ fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
         .and_then(|share| Some((share, share.ns?)))
     {
         // A quantile is the upper edge of its bucket, so fewer may be later.
-        text += &match share.is_at_least {
-            true => format!(", at least 1 time in 1,000 {} or more", write(ns)),
-            false => format!(", at most 1 time in 1,000 more than {}", write(ns)),
+        text += &match (share.is_at_least, never.is_empty()) {
+            (true, true) => format!(", at least 1 time in 1,000 {} or more", write(ns)),
+            (false, true) => format!(", at most 1 time in 1,000 more than {}", write(ns)),
+            (true, false) => format!(
+                "; at least 1 activation in 1,000 was {} late or more",
+                write(ns)
+            ),
+            (false, false) => format!(
+                "; at most 1 activation in 1,000 was more than {} late",
+                write(ns)
+            ),
         };
     }
     if let (Some(largest), Some(at)) = (row.latency.largest_ns, row.latency.largest_at_ns) {
@@ -103,8 +118,33 @@ fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
     text + "."
 }
 
-fn times(ran: u64) -> String {
-    match ran {
+/// CPUs of the lines of this row that were never served.
+fn never_served(report: &RecordingReport, row: &ServiceRow) -> Vec<Cpu> {
+    let mut cpus: Vec<Cpu> = report
+        .waiting
+        .iter()
+        .filter(|one| one.served == 0)
+        .filter(|one| (one.service, one.route) == (row.service, row.route))
+        .filter(|one| row.cpu.is_none_or(|cpu| cpu == one.cpu))
+        .map(|one| one.cpu)
+        .collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The first of these CPUs, and how many more there are.
+fn listed(cpus: &[Cpu]) -> String {
+    let named: Vec<String> = cpus.iter().take(NAMED).map(Cpu::to_string).collect();
+    match cpus.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// How often it was served; what came while it was late is served with that.
+fn times(served: u64) -> String {
+    match served {
+        0 => " late each time".into(),
         1 => " once".into(),
         more => format!(" {} times", count(more)),
     }
@@ -120,91 +160,4 @@ fn in_words(share: &Share) -> String {
 
 fn write(time: Nanos) -> String {
     Unit::Auto.write_nanos(time)
-}
-
-/// Which part of the way takes longest, typically and at its largest.
-fn what_dominates(report: &RecordingReport, row: &ServiceRow) -> Option<String> {
-    let parts = || {
-        report
-            .stages
-            .iter()
-            .filter(|part| part.service == row.service && part.route == row.route)
-            .filter(|part| part.name != WAKEUP_TO_USER)
-    };
-    // The last stage is in all; a part of a few is not typical. What was missed
-    // has no parts: where that is the rule, no part is typical.
-    let all = parts().map(|part| part.time.samples).max()?;
-    let of_service = report
-        .services
-        .iter()
-        .filter(|other| other.service == row.service && other.route == row.route);
-    if all * 2 <= of_service.map(|other| other.latency.samples).sum() {
-        return None;
-    }
-    let usual = parts().filter(|part| part.time.samples * 2 > all);
-    let mut medians: Vec<(&StageRow, f64)> = usual
-        .filter_map(|part| Some((part, ns(part.time.quantile(0.5)?))))
-        .collect();
-    medians.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let sum: f64 = medians.iter().map(|(_, median)| median).sum();
-    let (first, most) = *medians.first().filter(|(_, median)| *median > 0.0)?;
-    let close: Vec<&(&StageRow, f64)> = medians
-        .iter()
-        .take_while(|(_, median)| *median >= ABOUT * most)
-        .collect();
-    let percent = |median: f64| 100.0 * median / sum;
-    let time = |median: f64| Unit::Auto.write(median);
-    let typical = match close[..] {
-        [] | [_] => format!(
-            "{} of a typical delay is {}, {} in the median ({:.0} % of the parts' medians)",
-            if percent(most) > 50.0 {
-                "Most"
-            } else {
-                "The largest part"
-            },
-            first.name,
-            time(most),
-            percent(most)
-        ),
-        [_, (second, median)] => format!(
-            "The largest part of a typical delay is {}, {} in the median ({:.0} % of the parts' medians); {} is about as much, {}",
-            first.name,
-            time(most),
-            percent(most),
-            second.name,
-            time(*median)
-        ),
-        _ => format!(
-            "No part of a typical delay stands out: {} of them take {} to {} in the median each",
-            close.len(),
-            time(close.last().map_or(most, |(_, median)| *median)),
-            time(most)
-        ),
-    };
-    Some(format!("{typical}{}.", longest(parts())))
-}
-
-/// The longest that any part took, and which.
-fn longest<'a>(parts: impl Iterator<Item = &'a StageRow> + Clone) -> String {
-    let largest = |part: &StageRow| part.time.largest_ns;
-    let Some(most) = parts.clone().filter_map(largest).max() else {
-        return String::new();
-    };
-    if most == Nanos::ZERO {
-        return String::new();
-    }
-    let names: Vec<&str> = parts
-        .filter(|part| largest(part) == Some(most))
-        .map(|part| part.name.as_str())
-        .collect();
-    format!(
-        "; the longest that any part took was {}, {}",
-        write(most),
-        names.join(" and ")
-    )
-}
-
-#[allow(clippy::cast_precision_loss)]
-const fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
 }

@@ -23,7 +23,7 @@ fn a_service_that_was_never_served_leads_what_is_said() {
         said(&starved),
         [
             "fifo:90 on CPU 1 was never served: at least 6.00 s late.",
-            "In 6 s, fifo:90 ran typically 16.0 us late, at least 1 time in 1,000 5.94 s or more; the largest seen was at least 6.00 s (0.000 s after the start), not a bound.",
+            "In 6 s, fifo:90 ran 6,000 times and never on CPU 1; at least 1 activation in 1,000 was 5.94 s late or more; the largest seen was at least 6.00 s (0.000 s after the start), not a bound.",
         ]
     );
 }
@@ -170,6 +170,109 @@ fn a_part_that_few_activations_have_is_not_typical() {
         said(&rare)[1].starts_with("Most of a typical delay is interrupt latency"),
         "{}",
         said(&rare)[1]
+    );
+}
+
+/// Two parts of 10 us and 1 us in `often` of 5,000 activations, and the other
+/// way round in the rest.
+fn two_kinds(often: u64) -> Vec<String> {
+    let steps = |irq, user| [(Stage::Irq, irq), (Stage::User, user)];
+    let made = Made::new(&LINES[..1])
+        .served(0, often, &steps(10_000, 1_000))
+        .served(0, 5_000 - often, &steps(1_000, 10_000));
+    said(&made)
+}
+
+#[test]
+fn of_two_kinds_of_activations_neither_takes_most_of_a_typical_delay() {
+    let half = &two_kinds(2_550)[1];
+    let mostly = &two_kinds(4_000)[1];
+
+    assert!(
+        half.starts_with("The largest part of a typical delay is interrupt latency (expiry to irq), 10.0 us in the median (91 % of the parts' medians); of the time of all that were served, about as much went to interrupt latency (expiry to irq) (51 %) as to context switch (irq to user) (49 %)"),
+        "{half}"
+    );
+    // 80 % of them: both figures say the same, and both are given.
+    assert!(
+        mostly.starts_with("Most of a typical delay is interrupt latency (expiry to irq), 10.0 us in the median (91 % of the parts' medians, 75 % of the time of all that were served)"),
+        "{mostly}"
+    );
+}
+
+#[test]
+fn a_part_that_takes_most_of_all_time_is_named_beside_the_typical_one() {
+    let steps = |user| [(Stage::Irq, 9_000), (Stage::User, user)];
+    let made = Made::new(&LINES[..1])
+        .served(0, 4_900, &steps(7_000))
+        .served(0, 100, &steps(20_000_000));
+
+    assert!(
+        said(&made)[1].starts_with("The largest part of a typical delay is interrupt latency (expiry to irq), 9.00 us in the median (56 % of the parts' medians); of the time of all that were served, most went to context switch (irq to user) (98 %)"),
+        "{}",
+        said(&made)[1]
+    );
+}
+
+#[test]
+fn where_each_part_is_short_in_most_activations_no_delay_is_typical() {
+    let steps = |irq, waking, user| {
+        [
+            (Stage::Irq, irq),
+            (Stage::Waking, waking),
+            (Stage::User, user),
+        ]
+    };
+    let made = Made::new(&LINES[..1])
+        .served(0, 2_000, &steps(100_000, 1_000, 1_000))
+        .served(0, 1_600, &steps(1_000, 100_000, 1_000))
+        .served(0, 1_400, &steps(1_000, 1_000, 100_000));
+
+    assert!(
+        said(&made)[1].starts_with("No delay is typical, for the parts' medians do not add up to one: of the time of all that were served, the largest part went to interrupt latency (expiry to irq) (40 %)"),
+        "{}",
+        said(&made)[1]
+    );
+}
+
+#[test]
+fn nothing_is_typical_of_lines_of_which_one_was_never_served() {
+    let lines = [0, 1, 2].map(|cpu| line(FIFO, cpu));
+    let steps = [(Stage::Irq, 9_000), (Stage::User, 7_000)];
+    let starved = Made::new(&lines)
+        .served(0, 6_000, &steps)
+        .served(1, 6_000, &steps)
+        .waiting(2, 6_000, Nanos::from_secs(6));
+
+    let said = said(&starved);
+
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[1].starts_with("In 6 s, fifo:90 ran 12,000 times and never on CPU 2; at least"),
+        "{said:?}"
+    );
+    assert!(!said.concat().contains("typical"), "{said:?}");
+}
+
+#[test]
+fn the_smallest_is_said_to_be_of_those_served_where_others_are_counted_beside_it() {
+    let served = Made::new(&LINES[..1]).served(0, 100, &[(Stage::User, 8_000)]);
+    let header = |made: &Made| {
+        let text =
+            laggard_report::text::show(&made.report(), laggard_report::text::Options::default());
+        let header = text.lines().find(|line| line.starts_with("service"));
+        header.unwrap_or_default().to_owned()
+    };
+
+    assert!(!header(&served).contains("served"), "{}", header(&served));
+    let missed = served.missed(0, [Nanos::from_ns(3)]);
+    assert!(
+        header(&missed).contains("min (served)"),
+        "{}",
+        header(&missed)
+    );
+    assert!(
+        laggard_report::markdown(&[missed.report()]).contains("min (served)"),
+        "in Markdown too"
     );
 }
 

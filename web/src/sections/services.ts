@@ -18,7 +18,7 @@ export function services({ report }: PageData): HTMLElement {
       { class: "reading" },
       h("strong", {}, "How to read it. "),
       "A service is a level at which an application can get its code run. p99.9 is the latency that no more than one time in 1,000 exceeds; ",
-      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound; min is of those that were served. ",
+      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound; min (served) is of those that were served, and all other figures count the missed too. ",
       "Missed: the expiry passed while the service was still busy with an earlier one; these count with the time until it next ran. ",
       ">= is a lower limit: the service was still waiting when measuring ended, or more was lost than leaves that quantile known; two times: what was lost leaves it between them.",
     ),
@@ -35,15 +35,17 @@ function figures({ min_ns, mean_ns, mean_is_at_least, deviation_ns, quantiles, l
   ];
 }
 
-function figureNames({ quantiles }: Figures): string[] {
-  return ["min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "largest seen"];
+/** Where some were missed, the smallest is of others than the figures beside it. */
+function figureNames(rows: ServiceRow[]): string[] {
+  const { quantiles } = rows[0]!.latency;
+  return [rows.some(({ missed }) => missed > 0) ? "min (served)" : "min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "largest seen"];
 }
 
 function table(rows: ServiceRow[]): Table {
   const first = rows[0];
   if (!first) return { head: ["service"], rows: [] };
   return {
-    head: ["service", "samples", "missed", ...figureNames(first.latency), "at"],
+    head: ["service", "samples", "missed", ...figureNames(rows), "at"],
     rows: rows.map((row) => [
       lineName(row),
       count(row.latency.samples),
@@ -59,7 +61,7 @@ function beside(recordings: ServiceRow[][]): HTMLElement {
   const names = [...new Set(recordings.flat().map(lineName))];
   const tables = names.map((name) => {
     const rows = recordings.map((services) => services.find((row) => lineName(row) === name));
-    const known = rows.find((row) => row !== undefined)!;
+    const known = rows.filter((row) => row !== undefined);
     const line = (figure: string, value: (row: ServiceRow) => string) => [
       figure,
       ...rows.map((row) => (row ? value(row) : "-")),
@@ -70,7 +72,7 @@ function beside(recordings: ServiceRow[][]): HTMLElement {
         rows: [
           line("samples", ({ latency }) => count(latency.samples)),
           line("missed", ({ missed }) => count(missed)),
-          ...figureNames(known.latency).map((figure, index) => line(figure, ({ latency }) => figures(latency)[index]!)),
+          ...figureNames(known).map((figure, index) => line(figure, ({ latency }) => figures(latency)[index]!)),
         ],
       },
       { caption: name },

@@ -1,6 +1,6 @@
 //! Several recordings side by side.
 
-use super::table;
+use super::{least, table};
 use crate::figures::{RecordingReport, ServiceRow};
 use crate::sentences::still_waiting;
 use crate::trust::Trust;
@@ -64,7 +64,7 @@ fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>
     let mut lines = vec![
         line("samples", &|row| Some(count(row.latency.samples))),
         line("missed", &|row| Some(count(row.missed))),
-        line("min", &|row| {
+        line(least(rows.iter().copied().flatten()), &|row| {
             row.latency.min_ns.map(|ns| unit.write_nanos(ns))
         }),
         line("mean", &|row| row.latency.mean(unit)),

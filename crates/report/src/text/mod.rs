@@ -4,6 +4,7 @@ mod beside;
 mod show;
 
 pub use beside::beside;
+pub(crate) use show::least;
 pub use show::{Options, show};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

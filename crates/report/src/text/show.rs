@@ -8,7 +8,7 @@ use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
 use super::table;
-use crate::figures::{Figures, RecordingReport, Share, named_losses};
+use crate::figures::{Figures, RecordingReport, ServiceRow, Share, named_losses};
 use crate::plot::Axis;
 use crate::trust::Trust;
 
@@ -138,9 +138,9 @@ fn services(report: &RecordingReport, unit: Unit) -> String {
     let mut header = vec!["service"];
     header.extend(by_minute.then_some("minute"));
     header.extend(by_cpu.then_some("CPU"));
+    header.extend(["samples", "missed", least(&report.services)]);
     header.extend([
-        "samples", "missed", "min", "mean", "std dev", "median", "p99", "p99.9", "p99.99",
-        "largest", "at",
+        "mean", "std dev", "median", "p99", "p99.9", "p99.99", "largest", "at",
     ]);
     let mut table = table(&header);
     for row in &report.services {
@@ -161,6 +161,15 @@ fn services(report: &RecordingReport, unit: Unit) -> String {
         table.add_row(cells);
     }
     format!("{}\n", table.trim_fmt())
+}
+
+/// What the smallest is called: where some were missed it is of others than the
+/// figures beside it.
+pub(crate) fn least<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> &'static str {
+    match rows.into_iter().any(|row| row.missed > 0) {
+        true => "min (served)",
+        false => "min",
+    }
 }
 
 fn stages(report: &RecordingReport, unit: Unit) -> String {
@@ -207,6 +216,9 @@ fn how_exact(report: &RecordingReport) -> String {
     let mut text = String::new();
     if shares().any(|share| share.ns.is_some()) {
         text += "  Quantiles round up to the edge of a bucket: they are at most 1.09 % high.\n";
+    }
+    if rows.iter().any(|row| row.missed > 0) {
+        text += "  min (served): of those that were served; all other figures count the missed too, with the time until the service next ran.\n";
     }
     if !report.waiting.is_empty() {
         let waiting: u64 = report.waiting.iter().map(|one| one.still_waiting).sum();
