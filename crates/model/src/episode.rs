@@ -284,6 +284,12 @@ impl Episode {
         Some(self.expiry_ns + *self.stages.get(&stage)?)
     }
 
+    /// From when on what its CPU did bears on it: the expiry, or the interrupt
+    /// where another CPU had its timer. `CLOCK_MONOTONIC`.
+    pub fn here_from(&self) -> Nanos {
+        self.at(Stage::IrqElsewhere).unwrap_or(self.expiry_ns)
+    }
+
     /// When the service ran, or measuring ended, `CLOCK_MONOTONIC`.
     pub fn end(&self) -> Nanos {
         self.expiry_ns + self.latency()

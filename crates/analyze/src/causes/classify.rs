@@ -25,6 +25,8 @@ const LEAVING_IDLE: Nanos = Nanos::from_us(100);
 const NORMAL: i16 = 100;
 /// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
 const KTHREAD: i16 = 4;
+/// Said of the time before a timer fired that another CPU had.
+pub const ELSEWHERE: &str = "another CPU was to expire the timer, and what ran there was not kept";
 /// Said of a thread that runs with the priority of who waits for it.
 const BOOSTED: &str = "boosted: it holds a lock";
 
@@ -106,9 +108,11 @@ impl<'a> Judge<'a> {
         ]);
         // A timer's interrupt serves every timer that has expired. If ours was
         // served later still, its thread had not come to arm it: it could run.
+        // One that another CPU has is not served by any interrupt of this one.
+        let is_here = episode.at(Stage::IrqElsewhere).is_none();
         let served = episode.evidence.events.iter().find_map(|event| {
             let is_timer = event.what == Happening::Begin(Activity::Vector(Vector::LocalTimer));
-            (is_timer && event.at_ns >= episode.expiry_ns).then_some(event.at_ns)
+            (is_here && is_timer && event.at_ns >= episode.expiry_ns).then_some(event.at_ns)
         });
         let interrupted = interrupted.into_iter().chain(served).min();
         let ready = match (service, route) {
@@ -411,6 +415,15 @@ impl<'a> Judge<'a> {
 
 fn own() -> (CauseClass, Culprit) {
     (CauseClass::OwnPath, Culprit::default())
+}
+
+/// What the time from the expiry to the interrupt of the other CPU that had the
+/// timer is: whatever this one did meanwhile, it did not keep it from firing.
+pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
+    match time <= DELIVERY {
+        true => own(),
+        false => unexplained(ELSEWHERE),
+    }
 }
 
 pub(super) fn unexplained(because: &str) -> (CauseClass, Culprit) {

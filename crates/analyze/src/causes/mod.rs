@@ -23,6 +23,7 @@ use laggard_model::{
     Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
 };
 
+pub use classify::ELSEWHERE;
 use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
@@ -89,31 +90,44 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         slices.last().map(|last| &last.context),
     );
     let first_known = evidence.events.first().map(|event| event.at_ns);
-    let mut parts: Vec<Part> = slices
-        .iter()
-        .enumerate()
-        .map(|(index, slice)| {
-            let known = first_known.is_some_and(|first| slice.from >= first);
-            let silent = span_at(&silences, slice);
-            let stolen = span_at(stolen.as_deref().unwrap_or_default(), slice);
-            let (class, culprit) = if stolen.is_some() {
-                (CauseClass::Stolen, Culprit::default())
-            } else if !known && evidence.overwritten {
-                classify::unexplained("the flight recorder had been overwritten")
-            } else if !known {
-                classify::unexplained("nothing is known of what ran")
-            } else {
-                silent
-                    .and_then(|silence| silence::explain(silence, &slice.context, evidence))
-                    .unwrap_or_else(|| judge.judge(slice, slices.get(index + 1)))
-            };
-            Part {
-                slice: slice.clone(),
-                class,
-                culprit,
-            }
-        })
-        .collect();
+    let here_from = episode.here_from();
+    let elsewhere = (here_from > from).then(|| {
+        let (class, culprit) = classify::elsewhere(here_from.saturating_sub(from));
+        let slice = Slice {
+            from,
+            to: here_from,
+            context: Context::default(),
+        };
+        Part {
+            slice,
+            class,
+            culprit,
+        }
+    });
+    let here = slices.partition_point(|slice| slice.to <= here_from);
+    let mut parts: Vec<Part> = elsewhere.into_iter().collect();
+    let of_here = slices.iter().enumerate().skip(here).map(|(index, slice)| {
+        let known = first_known.is_some_and(|first| slice.from >= first);
+        let silent = span_at(&silences, slice);
+        let stolen = span_at(stolen.as_deref().unwrap_or_default(), slice);
+        let (class, culprit) = if stolen.is_some() {
+            (CauseClass::Stolen, Culprit::default())
+        } else if !known && evidence.overwritten {
+            classify::unexplained("the flight recorder had been overwritten")
+        } else if !known {
+            classify::unexplained("nothing is known of what ran")
+        } else {
+            silent
+                .and_then(|silence| silence::explain(silence, &slice.context, evidence))
+                .unwrap_or_else(|| judge.judge(slice, slices.get(index + 1)))
+        };
+        Part {
+            slice: slice.clone(),
+            class,
+            culprit,
+        }
+    });
+    parts.extend(of_here);
     name_one_place(&mut parts);
     let causes = sum(&parts);
     Explanation { parts, causes }

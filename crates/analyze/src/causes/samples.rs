@@ -10,7 +10,8 @@ use super::Part;
 /// A sample by a timer is stamped within that timer's interrupt and shows what
 /// was interrupted: the part before. One by an NMI shows the part that it is
 /// stamped in. What the CPU was in the midst of when it was stopped from outside
-/// did not take the time of the stop: samples that would show one are left out.
+/// did not take the time of the stop: samples that would show one are left out,
+/// as are those from before another CPU fired the timer.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
     let is_nmi = matches!(episode.evidence.sampler, Some((Sampler::Nmi, _)));
     let shown = |sample: &'a StackSample| {
@@ -20,7 +21,9 @@ pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, 
             Some(interrupt) if !is_nmi => part_at(parts, before(interrupt.since)?)?,
             _ => within,
         };
-        (!is_stop(parts[shown].class)).then_some((shown, sample))
+        let part = &parts[shown];
+        let is_here = part.slice.from >= episode.here_from();
+        (is_here && !is_stop(part.class)).then_some((shown, sample))
     };
     episode.evidence.samples.iter().filter_map(shown).collect()
 }

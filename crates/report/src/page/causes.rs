@@ -200,7 +200,7 @@ fn timeline(
         .evidence
         .samples
         .iter()
-        .filter(|one| one.at_ns >= episode.expiry_ns && one.at_ns < episode.end())
+        .filter(|one| one.at_ns >= episode.here_from() && one.at_ns < episode.end())
         .collect();
     let samples: Vec<SampleView> = within
         .iter()

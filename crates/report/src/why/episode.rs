@@ -94,7 +94,7 @@ pub(crate) fn merged(parts: &[Part]) -> Vec<Part> {
 }
 
 fn samples_of<'a>(part: &Part, episode: &'a Episode) -> impl Iterator<Item = &'a StackSample> {
-    let (from, to) = (part.slice.from, part.slice.to);
+    let (from, to) = (part.slice.from.max(episode.here_from()), part.slice.to);
     episode
         .evidence
         .samples

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use laggard_model::{Address, Episode, StackSample, Symbol, Symbols, printable, printable_lines};
 
-/// Each episode's stack samples between its expiry and its end, counted by
-/// the innermost function.
+/// Each episode's stack samples between its expiry (or its interrupt, where
+/// another CPU had the timer) and its end, counted by the innermost function.
 pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Symbols) -> String {
     let mut text = String::new();
     for episode in episodes {
@@ -17,7 +17,7 @@ pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Sym
             episode.number
         );
         let within = |sample: &&StackSample| {
-            sample.at_ns >= episode.expiry_ns && sample.at_ns <= episode.end()
+            sample.at_ns >= episode.here_from() && sample.at_ns <= episode.end()
         };
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut total = 0;

@@ -157,3 +157,45 @@ fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_fo
     assert_eq!(asking.class, CauseClass::Softirq);
     assert!(asking.culprit.because.is_some());
 }
+
+/// A timer that another CPU fired `by` us late, while a thread of this one was
+/// in the kernel and this one had a tick.
+fn fired_elsewhere(by: u64) -> Scene {
+    let at = i64::try_from(by).unwrap();
+    Scene::new(&[
+        (Stage::IrqElsewhere, by),
+        (Stage::Expire, by + 1),
+        (Stage::Waking, by + 2),
+        (Stage::Running, by + 8),
+        (Stage::User, by + 9),
+    ])
+    .switch(-500, 7, "bystander", 120)
+    .during(at / 2, at / 2 + 3, TIMER)
+    .sample(at / 2, 7, &[77])
+    .ours(at + 8)
+}
+
+#[test]
+fn what_this_cpu_ran_did_not_keep_another_from_firing_the_timer() {
+    let scene = fired_elsewhere(3_000);
+
+    let found = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    assert_eq!(
+        scene.main_causes(),
+        [(CauseClass::Unexplained, None, 3_000)]
+    );
+    let because = found.causes[0].culprit.because.as_deref();
+    assert_eq!(because, Some(ELSEWHERE));
+    assert_eq!(samples_by_part(&scene.episode, &found.parts), []);
+}
+
+#[test]
+fn a_timer_that_another_cpu_fired_in_time_is_the_activations_own_path() {
+    let scene = fired_elsewhere(12);
+
+    let found = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    assert_eq!(found.parts[0].class, CauseClass::OwnPath);
+    assert_eq!(found.parts[0].time(), Nanos::from_us(12));
+}
