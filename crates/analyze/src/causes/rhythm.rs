@@ -1,14 +1,12 @@
 //! Whether causes come again and again at a steady pace (docs/method.md 7).
 //!
 //! Many causes are searched at once, so each is held to a part of the chance of
-//! a false alarm: Holm 1979, "A Simple Sequentially Rejective Multiple Test
-//! Procedure", Scandinavian Journal of Statistics 6, section 3. It holds however
-//! the causes depend on each other, and those of one stall do.
+//! a false alarm ([`held_together`]); those of one stall depend on each other.
 
 use laggard_model::Nanos;
 
 use super::RankedCause;
-use crate::period::{SourceSearch, periodic_sources};
+use crate::period::{SourceSearch, held_together, periodic_sources};
 
 /// Only times at which the cause took at least this part of its largest: a
 /// short stay of the same culprit has another reason.
@@ -115,34 +113,31 @@ fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
     finer.unwrap_or(found)
 }
 
-/// Holm's procedure: the clearest is held to `alpha` over how many there are;
-/// what passes is found, and the rest is held to `alpha` over how many are left.
+/// As [`rhythms`], of causes that came at these times, s.
 fn rhythms_below(alpha: f64, visits: &[Vec<f64>]) -> Vec<Option<Rhythm>> {
-    let mut found = vec![None; visits.len()];
-    let mut left: Vec<usize> = (0..visits.len())
+    let searched: Vec<usize> = (0..visits.len())
         .filter(|&index| visits[index].len() >= FEWEST_VISITS)
         .collect();
+    let held = held_together(alpha, searched.len(), |index, alpha| {
+        rhythm(&visits[searched[index]], alpha)
+    });
+    let mut passed: Vec<(usize, Rhythm, f64)> = searched
+        .iter()
+        .zip(held)
+        .filter_map(|(&index, one)| one.map(|(rhythm, tests)| (index, rhythm, tests as f64)))
+        .collect();
+    passed.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.1.p.total_cmp(&b.1.p)));
     // The p-values of what passes later are not below those of what passed.
     let mut largest = 0.0_f64;
-    loop {
-        let tests = left.len() as f64;
-        let mut passed: Vec<(usize, Rhythm)> = left
-            .iter()
-            .filter_map(|&index| Some((index, rhythm(&visits[index], alpha / tests)?)))
-            .collect();
-        if passed.is_empty() {
-            return found;
-        }
-        passed.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
-        for (index, rhythm) in passed {
-            largest = largest.max((rhythm.p * tests).min(1.0));
-            found[index] = Some(Rhythm {
-                p: largest,
-                ..rhythm
-            });
-        }
-        left.retain(|&index| found[index].is_none());
+    let mut found = vec![None; visits.len()];
+    for (index, rhythm, tests) in passed {
+        largest = largest.max((rhythm.p * tests).min(1.0));
+        found[index] = Some(Rhythm {
+            p: largest,
+            ..rhythm
+        });
     }
+    found
 }
 
 /// The rhythm of `visits`, ns, if chance gives as clear a one in at most a share

@@ -50,6 +50,34 @@ pub(super) fn alarm_below(
     Ok(p(as_good))
 }
 
+/// Looks into several things at once so that chance makes any of them a find in
+/// at most a share `alpha` of all cases: `find` is given the number of one and
+/// the share that it is held to. Of each that was found, also to how many it was
+/// one then: its p-value times that is the p-value among all.
+///
+/// Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure",
+/// Scandinavian Journal of Statistics 6, section 3: each is held to `alpha` over
+/// how many there are; what passes is found, and the rest is held to `alpha`
+/// over how many are left. It holds however they depend on each other.
+pub fn held_together<T>(
+    alpha: f64,
+    count: usize,
+    find: impl Fn(usize, f64) -> Option<T>,
+) -> Vec<Option<(T, usize)>> {
+    let mut found: Vec<Option<(T, usize)>> = (0..count).map(|_| None).collect();
+    let mut left: Vec<usize> = (0..count).collect();
+    loop {
+        let tests = left.len();
+        for &index in &left {
+            found[index] = find(index, alpha / tests as f64).map(|one| (one, tests));
+        }
+        left.retain(|&index| found[index].is_none());
+        if left.is_empty() || left.len() == tests {
+            return found;
+        }
+    }
+}
+
 /// The fit of a comb finds more than the comb of two events does; this is far
 /// more than it was seen to.
 const FITTED: f64 = 1e3;
@@ -68,6 +96,22 @@ mod tests {
 
     fn false_alarm(score: f64, events: usize, search: &CombSearch, drawn: (usize, u64)) -> f64 {
         alarm_below(f64::INFINITY, score, events, search, drawn).unwrap()
+    }
+
+    #[test]
+    fn each_is_held_to_alpha_over_how_many_are_left() {
+        let p = [0.004, 0.02, 0.012, 0.03];
+
+        let found = held_together(0.05, 4, |index, alpha| {
+            Some(index).filter(|&index| p[index] <= alpha)
+        });
+
+        // 0.05 / 4, then 0.05 / 2 for those that are left, then 0.05.
+        assert_eq!(
+            found,
+            [Some((0, 4)), Some((1, 2)), Some((2, 4)), Some((3, 1))]
+        );
+        assert_eq!(held_together(0.05, 0, |_, _| Some(())), []);
     }
 
     /// Scores of random times come in steps; the reference gives 2.0 to 2.9 for

@@ -11,6 +11,7 @@ mod gaps;
 mod peel;
 mod tick;
 
+pub use alarm::held_together;
 pub use comb::{Comb, CombSearch, find_comb};
 pub use gaps::share_of_gaps;
 pub use peel::{PeriodicSource, SourceSearch, periodic_sources};
