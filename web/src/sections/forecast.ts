@@ -5,11 +5,16 @@ import { h, prose, section, tableElement } from "../dom";
 import { atLeast, count, meanTime, time, timeOrDash } from "../format";
 
 /** What stands behind a level, by its method in the data. */
-const METHODS: Record<string, string> = {
+const METHODS: Record<Told["method"], string> = {
   order_statistics: "ranks of the peaks, no model",
   peaks_over_threshold: "a model of the tail, an extrapolation",
   by_cause: "cause by cause: periodic ones as often as they come, a model of each other tail",
 };
+
+/** A horizon of which a level is told. */
+type Told = Exclude<Cell, { method: "refused" }>;
+
+const isTold = (cell: Cell): cell is Told => cell.method !== "refused";
 
 /** Causes of a level that a remark tells of. */
 const SAID = 3;
@@ -90,16 +95,15 @@ function sharedPeriods(services: ServiceForecast[]): { names: string[]; clearest
 }
 
 function inCell(cell: Cell, mark: (texts: string[]) => string): string {
-  if (cell.level_ns === undefined) {
-    const why = mark((cell.reasons ?? []).map(withoutFigures));
-    return cell.at_most_ns == null ? `refused (${why})` : `at most ${time(cell.at_most_ns)} (${why})`;
+  if (!isTold(cell)) {
+    const why = mark(cell.reasons.map(withoutFigures));
+    return cell.at_most_ns === null ? `refused (${why})` : `at most ${time(cell.at_most_ns)} (${why})`;
   }
-  const method = METHODS[cell.method] ?? cell.method.replaceAll("_", " ");
-  const causes = cell.causes ?? [];
+  const causes = cell.method === "by_cause" ? cell.causes : [];
   const rest = causes.length > SAID ? ` and ${causes.length - SAID} more` : "";
   const from = causes.length > 0 ? ` (${causes.slice(0, SAID).join("; ")}${rest})` : "";
-  const told = [method + from, ...(cell.doubts ?? []).map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
-  return `${time(cell.level_ns)} [${time(cell.low_ns!)}, ${time(cell.high_ns!)}] (${mark(told)})`;
+  const told = [METHODS[cell.method] + from, ...cell.doubts.map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
+  return `${time(cell.level_ns)} [${time(cell.low_ns)}, ${time(cell.high_ns)}] (${mark(told)})`;
 }
 
 /** A reason without its test's figures, so that the same reason reads the same for every service. */
@@ -110,8 +114,8 @@ function withoutFigures(reason: string): string {
 /** How long to record for each horizon, where something is refused. */
 function howLong({ services }: LoadForecast): HTMLElement | null {
   const without = new Map<string, number>();
-  for (const { horizon, record_without_model_ns: ns } of services.flatMap(({ cells }) => cells)) {
-    if (ns !== undefined) without.set(horizon, ns);
+  for (const cell of services.flatMap(({ cells }) => cells)) {
+    if (!isTold(cell)) without.set(cell.horizon, cell.record_without_model_ns);
   }
   if (without.size === 0) return null;
   const parts = [...without].map(([horizon, ns]) => `${meanTime(ns)} in all for the ${horizon}`);
@@ -141,10 +145,10 @@ function disagreement({ largest_ns: largest, cells }: ServiceForecast, together:
   if (together === null) return "what is above it leaves it no time";
   // Latencies are kept to 16 ns.
   if (largest !== null && together < 0.999 * largest) return "less than the largest seen, which it does not explain";
-  const longest = cells.findLast(({ level_ns }) => level_ns !== undefined);
+  const longest = cells.findLast(isTold);
   if (!longest) return "-";
-  if (together < longest.low_ns!) return `DISAGREES with the ${longest.horizon}'s level: that takes pieces longer than any seen`;
-  if (together > 3 * longest.high_ns!) return `DISAGREES with the ${longest.horizon}'s level: the pieces seen could make far more together`;
+  if (together < longest.low_ns) return `DISAGREES with the ${longest.horizon}'s level: that takes pieces longer than any seen`;
+  if (together > 3 * longest.high_ns) return `DISAGREES with the ${longest.horizon}'s level: the pieces seen could make far more together`;
   return `does not contradict the ${longest.horizon}'s level`;
 }
 

@@ -1,0 +1,214 @@
+//! `web/src/types.ts` has the types of the page's data, generated from those
+//! that are written: a field that changes here makes the compiler of the page
+//! point at whoever reads it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use laggard_report::page::PageData;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// Set this to write the file instead of comparing it.
+const REWRITE: &str = "LAGGARD_REWRITE_TYPES";
+
+#[test]
+fn the_types_of_the_page_are_those_of_its_data() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/types.ts");
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<PageData>();
+    let types = module("PageData", schema.as_value());
+    if std::env::var_os(REWRITE).is_some() {
+        std::fs::write(&file, &types).unwrap();
+    }
+
+    let published = std::fs::read_to_string(&file).unwrap_or_default();
+
+    assert!(
+        published == types,
+        "web/src/types.ts is stale; run `{REWRITE}=1 cargo test -p laggard-report --test page_types`"
+    );
+}
+
+#[test]
+fn a_type_is_written_as_its_schema_says() {
+    for (schema, written) in [
+        (
+            r#"{"type": ["integer", "null"], "format": "uint64"}"#,
+            "number | null",
+        ),
+        (
+            r##"{"anyOf": [{"$ref": "#/$defs/Cost"}, {"type": "null"}]}"##,
+            "Cost | null",
+        ),
+        (
+            r#"{"type": "array", "items": {"type": ["string", "null"]}}"#,
+            "(string | null)[]",
+        ),
+        (
+            r#"{"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}"#,
+            "[number, string]",
+        ),
+        (
+            r#"{"type": "object", "additionalProperties": {"type": "integer"}}"#,
+            "Record<string, number>",
+        ),
+        (
+            r#"{"oneOf": [{"enum": ["a", "b"]}, {"const": "c", "type": "string"}]}"#,
+            r#""a" | "b" | "c""#,
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}}, "required": ["a"]}"#,
+            "{ a: string; b?: boolean }",
+        ),
+        (
+            r##"{"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"], "$ref": "#/$defs/Level"}"##,
+            r#"{ kind: "a" } & Level"#,
+        ),
+    ] {
+        let schema = serde_json::from_str(schema).unwrap();
+
+        assert_eq!(typed(&schema), written, "for {schema}");
+    }
+}
+
+/// A module with the types of `root` and all that it refers to.
+fn module(name: &str, root: &Value) -> String {
+    let mut text = String::from(
+        "// The types of the page's data, generated from those in Rust by the test\n\
+         // `page_types`: do not edit. Times are nanoseconds.\n",
+    );
+    declare(&mut text, name, root);
+    for (name, schema) in root["$defs"].as_object().unwrap() {
+        declare(&mut text, name, schema);
+    }
+    text
+}
+
+fn declare(text: &mut String, name: &str, schema: &Value) {
+    text.push('\n');
+    describe(text, "", schema);
+    let is_plain = alternatives(schema).is_none() && schema.get("$ref").is_none();
+    let Some(fields) = fields(schema).filter(|_| is_plain) else {
+        return writeln!(text, "export type {name} = {};", typed(schema)).unwrap();
+    };
+    writeln!(text, "export interface {name} {{").unwrap();
+    for (field, of) in fields {
+        describe(
+            text,
+            "  ",
+            &schema["properties"][field.trim_end_matches('?')],
+        );
+        writeln!(text, "  {field}: {of};").unwrap();
+    }
+    text.push_str("}\n");
+}
+
+/// The first sentence of what a type or field is.
+fn describe(text: &mut String, indent: &str, schema: &Value) {
+    if let Some(words) = schema["description"].as_str() {
+        let first = words.split("\n\n").next().unwrap_or_default();
+        let line = first.replace('\n', " ").replace("*/", "* /");
+        writeln!(text, "{indent}/** {line} */").unwrap();
+    }
+}
+
+/// The fields of an object with their types, each with `?` where it can be
+/// absent: what is then never null.
+fn fields(schema: &Value) -> Option<Vec<(String, String)>> {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let properties = schema["properties"].as_object()?.iter();
+    let named = properties.map(|(name, of)| match is_required(name) {
+        true => (name.clone(), typed(of)),
+        false => (
+            format!("{name}?"),
+            typed(of).trim_end_matches(" | null").to_owned(),
+        ),
+    });
+    Some(named.collect())
+}
+
+fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
+    schema["oneOf"].as_array().or(schema["anyOf"].as_array())
+}
+
+fn union<'a>(all: impl Iterator<Item = String> + 'a) -> String {
+    let mut members: Vec<String> = Vec::new();
+    for one in all {
+        if !members.contains(&one) {
+            members.push(one);
+        }
+    }
+    members.join(" | ")
+}
+
+fn list(of: &Value) -> String {
+    let of = typed(of);
+    if of.contains(" | ") {
+        format!("({of})[]")
+    } else {
+        format!("{of}[]")
+    }
+}
+
+/// The type of what a schema accepts.
+///
+/// # Panics
+/// Where it says nothing, or something that no type here has yet.
+fn typed(schema: &Value) -> String {
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return union(values.iter().map(Value::to_string));
+    }
+    let reference = schema["$ref"].as_str();
+    let reference = reference.map(|name| name.trim_start_matches("#/$defs/").to_owned());
+    let own = match &schema["type"] {
+        Value::Null => None,
+        Value::String(one) => named(one, schema),
+        Value::Array(all) => {
+            let each = |one: &Value| named(one.as_str().unwrap(), schema).unwrap();
+            Some(union(all.iter().map(each)))
+        }
+        other => panic!("a type that is {other}"),
+    };
+    let one_of = alternatives(schema).map(|all| union(all.iter().map(typed)));
+    // All that is said of a value holds of it.
+    let all: Vec<String> = [own, reference, one_of].into_iter().flatten().collect();
+    match &all[..] {
+        [] => panic!("a schema that says nothing: {schema}"),
+        [one] => one.clone(),
+        several => {
+            let each = several.iter().map(|one| match one.contains(" | ") {
+                true => format!("({one})"),
+                false => one.clone(),
+            });
+            each.collect::<Vec<_>>().join(" & ")
+        }
+    }
+}
+
+/// A type by its name; `None` for an object of which nothing is said here.
+fn named(name: &str, schema: &Value) -> Option<String> {
+    Some(match name {
+        "string" | "boolean" | "null" => name.into(),
+        "integer" | "number" => "number".into(),
+        "array" => match schema["prefixItems"].as_array() {
+            Some(all) => format!("[{}]", all.iter().map(typed).collect::<Vec<_>>().join(", ")),
+            None => list(&schema["items"]),
+        },
+        "object" => match fields(schema) {
+            Some(fields) => {
+                let members = fields.iter().map(|(name, of)| format!("{name}: {of}"));
+                format!("{{ {} }}", members.collect::<Vec<_>>().join("; "))
+            }
+            None => match &schema["additionalProperties"] {
+                of @ Value::Object(_) => format!("Record<string, {}>", typed(of)),
+                _ => return None,
+            },
+        },
+        other => panic!("a type named {other}"),
+    })
+}
