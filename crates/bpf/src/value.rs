@@ -21,5 +21,6 @@ pub trait Value: Sized {
 /// # Panics
 /// When there are fewer.
 pub fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    std::array::from_fn(|place| bytes[at + place])
+    let part = bytes[at..at + N].try_into();
+    part.expect("as many as were asked for")
 }

@@ -4,6 +4,7 @@
 //! by a route. [`linux`] measures for real, with eBPF or, without it, expiry
 //! and user stage alone; [`fake`] plays a script.
 
+mod board;
 pub mod fake;
 pub mod host;
 pub mod linux;
@@ -11,9 +12,8 @@ mod names;
 mod own;
 mod probe;
 mod symbols;
-mod timeline;
 
+pub use board::Timeline;
 pub use names::LiveNames;
 pub use probe::{Probe, ProbeError, Request, Source};
 pub use symbols::SymbolBook;
-pub use timeline::Timeline;

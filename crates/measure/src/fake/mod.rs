@@ -16,9 +16,8 @@ use laggard_model::{
 
 pub use script::{Script, ScriptLine, Span};
 
-use crate::linux::{Asker, Board, Expected, LineReader, Look, Skips, Standing, Stops};
+use crate::board::{Asker, Board, Expected, LineReader, Look, Skips, Standing, Stops, Timeline};
 use crate::probe::{Probe, ProbeError};
-use crate::timeline::Timeline;
 use play::Player;
 
 /// How long the end waits for services that have not come.
@@ -49,11 +48,7 @@ impl FakeProbe {
     pub fn new(script: Script) -> Result<Self, ProbeError> {
         script.check()?;
         let nr_slots = script.lines.len() << RING_BITS;
-        let board = Board::new(1, nr_slots, None).map_err(|source| ProbeError::System {
-            action: "map the board".into(),
-            remedy: "free some memory".into(),
-            source: Some(source),
-        })?;
+        let board = Board::owned(1, nr_slots);
         let cpu = board.cpu(0);
         cpu.ring_bits
             .store(RING_BITS, std::sync::atomic::Ordering::Relaxed);

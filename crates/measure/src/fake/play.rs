@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use laggard_model::{Nanos, Stage};
 
 use super::script::{Script, ScriptLine};
-use crate::linux::{Board, BoardSlot};
-use crate::timeline::Timeline;
+use crate::board::{Board, BoardSlot, Timeline};
 
 /// Writes a line's slots.
 #[derive(Debug)]
@@ -36,10 +35,7 @@ impl Player {
         now: Nanos,
         until: Nanos,
     ) {
-        let cpu = board.cpu(0);
-        let state = &cpu.lines[self.index];
-        let ring = board.ring(cpu, self.index);
-        let room = ring.len() as u64;
+        let writer = board.writer(0, self.index);
         while !self.starved && self.timeline.expiry() < until {
             let seq = self.timeline.seq();
             let expiry = self.timeline.expiry();
@@ -60,11 +56,7 @@ impl Player {
             if end > now {
                 return;
             }
-            let head = state.head.load(Ordering::Relaxed);
-            if head - state.tail.load(Ordering::Relaxed) < room {
-                #[allow(clippy::cast_possible_truncation)]
-                let slot = &ring[(head % room) as usize];
-                slot.begin(seq, expiry, state.lost.swap(0, Ordering::Relaxed));
+            if let Some(slot) = writer.claim(seq, expiry) {
                 let steps_back = script
                     .clock_steps
                     .iter()
@@ -74,10 +66,7 @@ impl Player {
                 } else {
                     begins
                 };
-                write_stages(slot, begins, steps);
-                state.head.store(head + 1, Ordering::Release);
-            } else {
-                state.lost.fetch_add(1, Ordering::Relaxed);
+                writer.publish(slot, write_stages(slot, begins, steps), false);
             }
             self.timeline.advance();
             while self.timeline.expiry() <= end {
@@ -87,7 +76,8 @@ impl Player {
     }
 }
 
-fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(Stage, u64)]) {
+/// Stamps the stages on the way, from `begins` on. Returns when the last comes.
+fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(Stage, u64)]) -> Nanos {
     let mut time = begins;
     for &(stage, ns) in steps {
         time += Nanos::from_ns(ns);
@@ -97,5 +87,5 @@ fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(Stage, u64)]) {
         let is_elsewhere = u64::from(stage == Stage::IrqElsewhere);
         slot.elsewhere.fetch_or(is_elsewhere, Ordering::Relaxed);
     }
-    slot.end_ns.store(time.ns(), Ordering::Relaxed);
+    time
 }

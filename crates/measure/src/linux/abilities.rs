@@ -14,7 +14,7 @@ use super::policy;
 use super::probe::{may_be_scheduled_as, refusal};
 use super::programs::{Extent, Programs};
 use super::reason_of;
-use super::stamps::Stamps;
+use crate::board::Stamps;
 use crate::host::{Files, Rights};
 
 /// Something that a full recording uses.

@@ -14,14 +14,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use laggard_model::{Nanos, Service};
+use laggard_model::{Cpu, Nanos, Service};
 
-use super::board::BoardCpu;
 use super::clock;
-use super::lines::Turn;
 use super::soft::SoftTimer;
-use super::thread::{Shared, advance};
-use crate::timeline::Timeline;
+use super::thread::{Duty, Plan, Shared};
+use crate::board::{LineWriter, advance};
 
 /// What it runs as: above normal threads and the kernel's own at FIFO 1 (`rcuc`,
 /// `ktimers`), which hold the CPU for more than a millisecond at times, so that
@@ -87,17 +85,39 @@ impl Passed {
     }
 }
 
-/// Arms `timer` for each expiry that it gets to before.
-pub(super) fn carry(
+/// Arms its timer for each expiry that it gets to before.
+#[derive(Debug)]
+pub(super) struct Carrier(pub(super) SoftTimer);
+
+impl Duty for Carrier {
+    fn name_suffix(&self) -> &'static str {
+        "w"
+    }
+
+    fn serves(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn descriptor(&self) -> Option<&SoftTimer> {
+        Some(&self.0)
+    }
+
+    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+        if let (Some(plan), Some(passed)) = (plan, shared.passed.get(&cpu.0)) {
+            carry(shared, line, plan, &self.0, passed);
+        }
+    }
+}
+
+fn carry(
     shared: &Shared,
-    cpu: &BoardCpu,
-    index: usize,
-    mut timeline: Timeline,
-    turn: Turn,
+    line: LineWriter<'_>,
+    (mut timeline, turn): Plan,
     timer: &SoftTimer,
     passed: &Passed,
 ) {
-    let expiry = &cpu.expiries[index];
+    let cpu = line.cpu();
+    let expiry = &cpu.expiries[line.index()];
     advance(&mut timeline, turn.first);
     while !shared.stop.load(Ordering::Relaxed) {
         let planned = timeline.expiry();

@@ -7,7 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use laggard_model::{Cpu, Nanos};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::clock;
+use super::thread::{Duty, Plan, Shared, publish};
+use crate::board::{BoardSlot, LineWriter};
 
 /// Size of the ring's data and of each of its two position pages.
 pub(crate) const RING_BYTES: u32 = 4096;
@@ -65,5 +71,66 @@ impl Drop for Doorbell {
             // SAFETY: mapped by `new` and borrowed by nobody any more.
             let _ = unsafe { munmap(page, PAGE.get()) };
         }
+    }
+}
+
+// SAFETY: the pages stay mapped until the drop, whichever thread holds them.
+unsafe impl Send for Doorbell {}
+
+/// How often a thread that nobody wakes looks whether it is to end, ms.
+const PATIENCE_MS: u16 = 100;
+
+/// Waits for the softirq's callback to ring.
+#[derive(Debug)]
+pub(super) struct RungThread {
+    doorbell: Doorbell,
+    epoll: Epoll,
+}
+
+impl RungThread {
+    /// Rung by this ring buffer.
+    pub(super) fn new(ring: OwnedFd) -> io::Result<Self> {
+        let doorbell = Doorbell::new(ring)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(doorbell.ring(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        Ok(Self { doorbell, epoll })
+    }
+}
+
+impl Duty for RungThread {
+    fn name_suffix(&self) -> &'static str {
+        "d"
+    }
+
+    fn serves(&self) -> Option<bool> {
+        Some(true)
+    }
+
+    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, _: Option<Plan>) {
+        let mut events = [EpollEvent::empty(); 1];
+        let patience = EpollTimeout::from(PATIENCE_MS);
+        loop {
+            // Interrupted or timed out: looks again below, and finds nothing.
+            let _ = self.epoll.wait(&mut events, patience);
+            let user = clock::now();
+            self.doorbell.silence();
+            if let Some(slot) = line.claimed() {
+                publish(line, cpu, slot, after_asked(user, slot));
+            }
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+/// When a thread that read the clock at `user` was ready to serve `slot`. The
+/// callback may ask a thread that is awake already, because it has looked
+/// whether it is to end: after its reading, which is then not the one.
+fn after_asked(user: Nanos, slot: &BoardSlot) -> Nanos {
+    let asked = slot.signal_ns.load(Ordering::Relaxed);
+    match user.ns() < asked {
+        true => clock::now(),
+        false => user,
     }
 }

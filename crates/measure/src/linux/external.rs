@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use laggard_model::{Caveat, CaveatKind, Cpu, Service, Tid};
 
-use super::board::{BoardCpu, BoardSlot};
 use super::clock;
-use super::thread::{Post, Shared};
+use super::thread::{Duty, Plan, Shared, publish};
 use super::uio::Uio;
+use crate::board::LineWriter;
 use crate::probe::{ProbeError, Request, Source};
-use crate::timeline::Timeline;
 
 /// A device and whether somebody waits for its interrupt.
 #[derive(Debug)]
@@ -108,72 +107,79 @@ impl External {
             "compare with recordings of the same source only",
         )
     }
+}
 
-    /// Waits for interrupts. Ends at the first after the stop.
-    pub(super) fn wait(&self, shared: &Shared, post: Post<'_>) {
-        let line = post.line();
+/// Waits for the device's interrupts. Ends at the first after the stop.
+#[derive(Debug)]
+pub(super) struct InterruptWaiter(pub(super) Arc<External>);
+
+impl Duty for InterruptWaiter {
+    fn name_suffix(&self) -> &'static str {
+        ""
+    }
+
+    fn serves(&self) -> Option<bool> {
+        Some(true)
+    }
+
+    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, _: Option<Plan>) {
+        let device = &*self.0;
         while !shared.stop.load(Ordering::Relaxed) {
-            if self.uio.enable().is_err() {
+            if device.uio.enable().is_err() {
                 return;
             }
-            self.is_awaited.store(true, Ordering::Release);
-            let waited = self.uio.wait();
+            device.is_awaited.store(true, Ordering::Release);
+            let waited = device.uio.wait();
             let user = clock::now();
             if waited.is_err() {
                 return;
             }
-            self.uio.acknowledge();
-            if line.waiting.load(Ordering::Acquire) == 0 {
-                continue;
+            device.uio.acknowledge();
+            if let Some(slot) = line.claimed() {
+                publish(line, cpu, slot, user);
             }
-            line.waiting.store(0, Ordering::Relaxed);
-            let head = line.head.load(Ordering::Relaxed);
-            post.complete(post.slot(head), user);
-            line.head.store(head + 1, Ordering::Release);
         }
     }
+}
 
-    /// Raises the interrupt at each expiry at which somebody waits for it,
-    /// and once at the stop, so that nobody waits on.
-    pub(crate) fn raise(
-        &self,
-        shared: &Shared,
-        cpu: &BoardCpu,
-        index: usize,
-        ring: &[BoardSlot],
-        mut timeline: Timeline,
-    ) {
-        let line = &cpu.lines[index];
-        let room = ring.len() as u64;
-        let first = cpu.lines_first_slot.load(Ordering::Relaxed) + index as u64 * room;
-        let mut lost = 0;
+/// Raises the interrupt at each expiry at which somebody waits for it, and once
+/// at the stop, so that nobody waits on.
+#[derive(Debug)]
+pub(super) struct Raiser(pub(super) Arc<External>);
+
+impl Duty for Raiser {
+    fn name_suffix(&self) -> &'static str {
+        "r"
+    }
+
+    fn serves(&self) -> Option<bool> {
+        None
+    }
+
+    fn measure(&self, shared: &Shared, _: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+        let Some((mut timeline, _)) = plan else {
+            return;
+        };
+        let device = &*self.0;
         while !shared.stop.load(Ordering::Relaxed) {
             clock::sleep_until(timeline.expiry());
-            if self.is_awaited.swap(false, Ordering::AcqRel) {
+            if device.is_awaited.swap(false, Ordering::AcqRel) {
                 // Not before: the waiter may only now have filled its slot.
-                let head = line.head.load(Ordering::Acquire);
-                if head - line.tail.load(Ordering::Acquire) < room {
-                    #[allow(clippy::cast_possible_truncation)]
-                    let slot = &ring[(head % room) as usize];
-                    slot.begin(timeline.seq(), timeline.expiry(), lost);
-                    lost = 0;
-                    line.slot.store(first + head % room, Ordering::Relaxed);
-                    line.waiting.store(1, Ordering::Release);
-                    compiler_fence(Ordering::SeqCst);
-                    slot.expiry_ns.store(clock::now().ns(), Ordering::Relaxed);
-                    self.uio.raise();
-                } else {
-                    lost += 1;
-                    self.is_awaited.store(true, Ordering::Release);
+                match line.claim(timeline.seq(), timeline.expiry()) {
+                    Some(slot) => {
+                        compiler_fence(Ordering::SeqCst);
+                        slot.expiry_ns.store(clock::now().ns(), Ordering::Relaxed);
+                        device.uio.raise();
+                    }
+                    None => device.is_awaited.store(true, Ordering::Release),
                 }
-                line.lost.store(lost, Ordering::Relaxed);
             }
             let now = clock::now();
             while timeline.expiry() <= now {
                 timeline.advance();
             }
         }
-        self.uio.raise();
+        device.uio.raise();
     }
 }
 

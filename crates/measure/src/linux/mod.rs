@@ -3,10 +3,8 @@
 
 mod abilities;
 mod awake;
-mod board;
 mod carrier;
 mod clock;
-mod collector;
 mod descriptors;
 mod doorbell;
 mod exhaustion;
@@ -16,13 +14,14 @@ mod hurry;
 mod identity;
 mod inherited;
 mod lines;
+mod mapping;
 mod objects;
 mod policy;
 mod probe;
 mod programs;
 mod raise;
+mod sleeper;
 mod soft;
-mod stamps;
 mod statistics;
 mod thread;
 mod timerlat;
@@ -32,15 +31,13 @@ mod witness;
 
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;
-pub use board::BoardMaps;
-pub(crate) use board::{Board, BoardSlot};
 pub use clock::now;
-pub(crate) use collector::{Asker, Expected, LineReader, Look, Skips, Standing, Stops};
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use hurry::take_usual_share;
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
+pub use mapping::BoardMaps;
 pub use probe::{LinuxProbe, Wanted};
 
 use std::fs;

@@ -9,8 +9,8 @@ use laggard_model::{Cpu, Nanos};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::board::Board;
 use super::{clock, policy};
+use crate::board::Board;
 
 /// A timer descriptor.
 #[derive(Debug)]
@@ -80,12 +80,11 @@ fn trial(cpu: Cpu, board: &Board) -> io::Result<()> {
     let own = board.cpu(cpu.0);
     own.ring_bits.store(TRIAL_RING_BITS, Ordering::Relaxed);
     own.lines_first_slot.store(0, Ordering::Relaxed);
-    let line = &own.lines[0];
-    let slot = &board.ring(own, 0)[0];
+    let line = board.writer(cpu.0, 0);
     let expiry = clock::now() + TRIAL_TIME;
-    slot.begin(0, expiry, 0);
-    line.slot.store(0, Ordering::Relaxed);
-    line.waiting.store(1, Ordering::Relaxed);
+    let slot = line
+        .claim(0, expiry)
+        .ok_or_else(|| io::Error::other("the board has no room for a trial"))?;
     own.expiries[0].store(expiry.ns(), Ordering::Relaxed);
     own.nr_lines.store(1, Ordering::Release);
     compiler_fence(Ordering::SeqCst);
@@ -93,7 +92,7 @@ fn trial(cpu: Cpu, board: &Board) -> io::Result<()> {
     timer.wait();
     own.nr_lines.store(0, Ordering::Release);
     own.expiries[0].store(0, Ordering::Relaxed);
-    line.waiting.store(0, Ordering::Relaxed);
+    line.give_up();
     match (
         slot.softirq_ns.load(Ordering::Relaxed),
         slot.expire_ns.load(Ordering::Relaxed),

@@ -21,7 +21,7 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
-use super::board::BoardMaps;
+use super::mapping::BoardMaps;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};

@@ -15,7 +15,7 @@ pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
 #[allow(dead_code, reason = "some are the programs' own")]
 mod shared {
-    use super::super::super::board::Shared;
+    use crate::board::Shared;
 
     include!(concat!(env!("OUT_DIR"), "/flight.rs"));
 }

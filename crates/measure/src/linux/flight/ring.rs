@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{CpuList, Nanos};
 
-use super::super::board::Mapping;
+use super::super::mapping::Mapped;
 use super::record::{Entry, RingHead};
+use crate::board::Memory as _;
 
 /// Bytes of a word that is read at once.
 const WORD: usize = size_of::<u64>();
@@ -23,9 +24,8 @@ const DISORDER: u64 = 8;
 /// atomics; one that was overwritten meanwhile is dropped.
 #[derive(Debug)]
 pub(super) struct Rings<E> {
-    heads: Mapping,
-    nr_heads: usize,
-    records: Mapping,
+    heads: Mapped<RingHead>,
+    records: Mapped<AtomicU64>,
     room: usize,
     entries: PhantomData<E>,
     /// The recorded CPUs, by the place of their ring.
@@ -57,9 +57,8 @@ impl<E: Entry> Rings<E> {
         let room = 1_usize << bits;
         let (heads, nr_heads) = heads;
         let rings = Self {
-            heads: Mapping::new(nr_heads * size_of::<RingHead>(), Some(heads))?,
-            nr_heads,
-            records: Mapping::new(cpus.len() * room * E::BYTES, Some(records))?,
+            heads: Mapped::new(heads, nr_heads)?,
+            records: Mapped::new(records, cpus.len() * room * Self::WORDS)?,
             room,
             entries: PhantomData,
             cpus: cpus.clone(),
@@ -74,7 +73,7 @@ impl<E: Entry> Rings<E> {
     }
 
     fn head(&self, cpu: u32) -> &RingHead {
-        &self.heads.slice(self.nr_heads)[cpu as usize]
+        &self.heads.all()[cpu as usize]
     }
 
     /// How many records were written in all.
@@ -98,10 +97,8 @@ impl<E: Entry> Rings<E> {
                 overwritten: true,
             };
         };
-        let all: &[AtomicU64] = self
-            .records
-            .slice(self.cpus.len() * self.room * Self::WORDS);
-        let ring = &all[place * self.room * Self::WORDS..][..self.room * Self::WORDS];
+        let ring =
+            &self.records.all()[place * self.room * Self::WORDS..][..self.room * Self::WORDS];
         let room = self.room as u64;
         let count = self.head(cpu).count.load(Ordering::Acquire);
         #[allow(clippy::cast_possible_truncation)]
@@ -113,7 +110,7 @@ impl<E: Entry> Rings<E> {
         let end = first(oldest + room / 32..count, is_later);
         let newest = count.min(end + DISORDER);
         let mut records = Vec::new();
-        let mut bytes = Vec::with_capacity(E::BYTES);
+        let mut bytes = vec![0; E::BYTES];
         let mut number = newest;
         let mut overwritten = count > room;
         while number > oldest {
@@ -121,9 +118,9 @@ impl<E: Entry> Rings<E> {
             if is_later(number) {
                 continue;
             }
-            bytes.clear();
-            let words = words(number).iter();
-            bytes.extend(words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
+            for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(words(number)) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+            }
             let record = E::from_bytes(&bytes).expect("as many bytes as a record has");
             if !wanted(&record) {
                 overwritten = false;

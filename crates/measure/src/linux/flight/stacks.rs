@@ -6,7 +6,7 @@ use laggard_bpf::object::{Loaded, Refused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
-use super::super::board::BoardMaps;
+use super::super::mapping::BoardMaps;
 use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::perf;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost};
 
-use super::super::collector::{Asker, LineReader, Standing};
 use super::super::programs::Programs;
-use super::super::thread::unserved;
 use super::super::{clock, online_cpus, policy};
 use super::usage::Usage;
 use super::{LinuxProbe, WARM_UP};
+use crate::board::{Asker, LineReader, Standing, unserved};
 
 /// How long the end waits for services that do not get to run: what comes
 /// meanwhile has a latency, what does not has at least this one.

@@ -5,11 +5,12 @@ use std::os::fd::AsFd;
 
 use laggard_model::{Cpu, Nanos};
 
-use super::super::board::{Board, BoardSlot};
 use super::super::lines::{CpuLines, Deferral};
+use super::super::mapping::Mapped;
 use super::super::programs::{Extent, Programs};
 use super::super::reason_of;
 use super::system;
+use crate::board::{Board, BoardCpu, BoardSlot};
 use crate::probe::{ProbeError, Request};
 
 /// How much a ring holds: a collector that does not get to run for so long
@@ -48,7 +49,7 @@ pub(super) fn most_lines(request: &Request) -> usize {
 pub(crate) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board, ProbeError> {
     let failed = |err: io::Error| system("map the board", reason_of(&err));
     let Some(programs) = programs else {
-        return Board::new(extent.nr_cpus, extent.nr_slots, None).map_err(failed);
+        return Ok(Board::owned(extent.nr_cpus, extent.nr_slots));
     };
     let map = |name| {
         programs
@@ -57,10 +58,7 @@ pub(crate) fn board(extent: Extent, programs: Option<&Programs>) -> Result<Board
             .map_err(|refused| system("find a BPF map", refused.reason))
     };
     let (cpus, slots) = (map("cpus")?, map("slots")?);
-    Board::new(
-        extent.nr_cpus,
-        extent.nr_slots,
-        Some((cpus.as_fd(), slots.as_fd())),
-    )
-    .map_err(failed)
+    let cpus = Mapped::<BoardCpu>::new(cpus.as_fd(), extent.nr_cpus).map_err(failed)?;
+    let slots = Mapped::<BoardSlot>::new(slots.as_fd(), extent.nr_slots).map_err(failed)?;
+    Ok(Board::over(Box::new(cpus), Box::new(slots)))
 }

@@ -20,22 +20,20 @@ use laggard_model::{
     Service, Tid,
 };
 
-use super::board::BoardMaps;
 use super::carrier::Passed;
-use super::collector::{LineReader, Look, Skips, Standing, Stops};
 use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::hurry::Hurry;
 use super::identity::Identity;
 use super::lines::{CpuLines, Deferral};
+use super::mapping::BoardMaps;
 use super::programs::{Extent, Programs};
-use super::stamps::Stamps;
 use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
 use super::witness::Witness;
 use super::{clock, descriptors, other_tracers, policy, possible_cpus, reason_of};
+use crate::board::{LineReader, Look, Skips, Stamps, Standing, Stops, Timeline};
 use crate::probe::{Probe, ProbeError, Request};
-use crate::timeline::Timeline;
 pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;

@@ -2,10 +2,9 @@
 
 use laggard_model::{LineId, Service, Stage};
 
-use super::super::collector::{Asker, Expected, LineReader, Mirror};
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
-use super::super::stamps::Stamps;
+use crate::board::{Asker, Expected, LineReader, Mirror, Stamps};
 
 /// A reader for each line, with the number of its CPU.
 pub(super) fn readers(

@@ -4,10 +4,10 @@ use std::io;
 
 use laggard_model::{Caveat, CaveatKind, Nanos, Service};
 
-use super::super::board::LINES_PER_CPU;
 use super::super::lines::CpuLines;
 use super::super::programs::{MAX_FOLLOWERS, Programs};
 use super::super::{allowed_cpus, descriptors, online_cpus, policy, reason_of};
+use crate::board::LINES_PER_CPU;
 use crate::host::{Files, Rights};
 use crate::probe::{ProbeError, Request};
 

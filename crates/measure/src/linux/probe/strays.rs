@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Caveat, CaveatKind, CpuList};
 
-use super::super::board::Board;
-use super::super::collector::LineReader;
+use crate::board::{Board, LineReader};
 
 /// Whether timers of one of `cpus` may be queued elsewhere.
 pub(super) fn may_leave(cpus: &CpuList) -> bool {

@@ -5,14 +5,17 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::Route;
 
-use super::super::board::NO_LINE;
-use super::super::carrier;
-use super::super::external::External;
+use super::super::carrier::{self, Carrier};
+use super::super::doorbell::RungThread;
+use super::super::external::{External, InterruptWaiter, Raiser};
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
 use super::super::reason_of;
-use super::super::thread::{MeasuringThread, Shared, Waking};
+use super::super::sleeper::{DescriptorWaiter, Sleeper};
+use super::super::soft::SoftTimer;
+use super::super::thread::{Duty, MeasuringThread, Shared};
 use super::system;
+use crate::board::NO_LINE;
 use crate::probe::ProbeError;
 
 /// A thread for each line that one serves, asleep.
@@ -29,18 +32,6 @@ pub(super) fn ready_threads(
         board.ring_bits.store(ring_bits, Ordering::Relaxed);
         board.lines_first_slot.store(first_slot, Ordering::Relaxed);
         first_slot += (plan.lines.len() as u64) << ring_bits;
-        let waking = |place: usize| match plan.lines[place].route {
-            Route::Direct => Ok(Waking::Timer),
-            Route::Deferred if !plan.has_callback() => Ok(Waking::SoftTimer),
-            Route::Deferred => programs
-                .ok_or_else(|| "no BPF".to_owned())
-                .and_then(|all| {
-                    all.doorbell(plan.cpu, place)
-                        .map_err(|refused| refused.reason)
-                })
-                .map(Waking::Doorbell)
-                .map_err(|reason| system("make a ring buffer", reason)),
-        };
         for place in plan.direct_threads().chain(plan.deferred_threads()) {
             let line = plan.lines[place];
             let thread = MeasuringThread::prepare(
@@ -48,7 +39,7 @@ pub(super) fn ready_threads(
                 line.cpu,
                 place,
                 line.service,
-                waking(place)?,
+                duty(plan, place, programs)?,
             )
             .map_err(|err| system("start a measuring thread", reason_of(&err)))?;
             threads.push(thread);
@@ -57,20 +48,44 @@ pub(super) fn ready_threads(
             let carried = u32::try_from(place).unwrap_or(NO_LINE);
             board.carried.store(carried, Ordering::Relaxed);
             let cpu = plan.lines[place].cpu;
-            let carrier = MeasuringThread::prepare(
-                shared.clone(),
-                cpu,
-                place,
-                carrier::SERVICE,
-                Waking::Carrier,
-            )
-            .map_err(|err| system("start a carrying thread", reason_of(&err)))?;
+            let carrier = SoftTimer::unwaited()
+                .and_then(|timer| {
+                    let duty = Box::new(Carrier(timer));
+                    MeasuringThread::prepare(shared.clone(), cpu, place, carrier::SERVICE, duty)
+                })
+                .map_err(|err| system("start a carrying thread", reason_of(&err)))?;
             threads.push(carrier);
         }
         let count = u32::try_from(plan.lines.len()).unwrap_or(0);
         board.nr_lines.store(count, Ordering::Release);
     }
     Ok(threads)
+}
+
+/// What the thread of the line at `place` does.
+fn duty(
+    plan: &CpuLines,
+    place: usize,
+    programs: Option<&Programs>,
+) -> Result<Box<dyn Duty>, ProbeError> {
+    Ok(match plan.lines[place].route {
+        Route::Direct => Box::new(Sleeper),
+        Route::Deferred if !plan.has_callback() => {
+            let timer = SoftTimer::new();
+            let timer = timer.map_err(|err| system("make a timer descriptor", reason_of(&err)))?;
+            Box::new(DescriptorWaiter(timer))
+        }
+        Route::Deferred => {
+            let ring = programs
+                .ok_or_else(|| "no BPF".to_owned())
+                .and_then(|all| {
+                    let ring = all.doorbell(plan.cpu, place);
+                    ring.map_err(|refused| refused.reason)
+                })
+                .and_then(|ring| RungThread::new(ring).map_err(|err| reason_of(&err)));
+            Box::new(ring.map_err(|reason| system("make a ring buffer", reason))?)
+        }
+    })
 }
 
 /// The thread that waits for a device's interrupt, after the one that raises
@@ -87,15 +102,15 @@ pub(super) fn ready_external(
     let line = plan.lines[place];
     let board = shared.board.cpu(plan.cpu);
     board.ring_bits.store(ring_bits, Ordering::Relaxed);
-    let prepare = |service, waking| {
-        MeasuringThread::prepare(shared.clone(), line.cpu, place, service, waking)
+    let prepare = |service, duty| {
+        MeasuringThread::prepare(shared.clone(), line.cpu, place, service, duty)
             .map_err(|err| system("start a measuring thread", reason_of(&err)))
     };
     let raiser = prepare(
         External::raiser_service(line.service),
-        Waking::Raising(external.clone()),
+        Box::new(Raiser(external.clone())),
     )?;
-    let waiter = prepare(line.service, Waking::Interrupt(external.clone()))?;
+    let waiter = prepare(line.service, Box::new(InterruptWaiter(external.clone())))?;
     board.nr_lines.store(1, Ordering::Release);
     Ok(vec![raiser, waiter])
 }

@@ -8,12 +8,11 @@ use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
-use super::super::board::{LINES_PER_CPU, NO_LINE};
 use super::super::doorbell::RING_BYTES;
 use super::super::lines::CpuLines;
 use super::Programs;
 use super::values::{self, Deferral, PrepareArgs, StartArgs, Work};
-use crate::timeline::Timeline;
+use crate::board::{LINES_PER_CPU, NO_LINE, Timeline};
 
 /// Most followers of one softirq timer.
 pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;

@@ -15,12 +15,11 @@ use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage};
 use libbpf_rs::OpenObject;
 
-use super::board::{Board, LINES_PER_CPU, NO_LINE};
 use super::external::External;
 use super::lines::Deferral as DeferredBy;
-use super::stamps::Stamps;
 use super::statistics::Statistics;
 use super::{objects, soft};
+use crate::board::{Board, LINES_PER_CPU, NO_LINE, Stamps};
 pub(crate) use callback::MAX_FOLLOWERS;
 use callback::{prepare_work, set_deferral};
 pub(crate) use enlist::Enlist;

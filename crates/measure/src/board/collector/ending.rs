@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LossReason, Nanos, Stage};
 
-use super::super::board::BoardSlot;
-use super::super::thread::unserved;
+use super::super::{BoardSlot, unserved};
 use super::Look;
 use super::line::{Asker, LineReader};
 use super::mirror::Asked;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{Activation, LossReason, Nanos, STAGES, Stage};
 
-use super::super::board::BoardSlot;
+use super::super::BoardSlot;
 use super::line::{Asker, LineReader};
 
 /// Stages between the first and the last are kept in steps of this many ns.

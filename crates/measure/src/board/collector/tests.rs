@@ -4,9 +4,8 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Activation, Batch, LineId, Losses, Stage};
 
-use super::super::board::{Board, BoardSlot};
+use super::super::{Board, BoardSlot, Timeline};
 use super::*;
-use crate::timeline::Timeline;
 
 const RING_BITS: u32 = 4;
 const SOFTIRQ: usize = 0;
@@ -48,7 +47,7 @@ fn reader(index: usize) -> LineReader {
 
 impl Cpu {
     fn new() -> Self {
-        let board = Board::new(1, 2 << RING_BITS, None).unwrap();
+        let board = Board::owned(1, 2 << RING_BITS);
         board.cpu(0).ring_bits.store(RING_BITS, Ordering::Relaxed);
         Self {
             board,
@@ -66,22 +65,15 @@ impl Cpu {
 
     /// Asks for expiry `seq`, and nothing comes.
     fn ask(&self, line: usize, seq: u64) {
-        let state = &self.board.cpu(0).lines[line];
-        let slot = self.slot(line, state.head.load(Ordering::Relaxed));
-        slot.begin(seq, expiry(number(line, seq)), 0);
-        state.waiting.store(1, Ordering::Relaxed);
+        let writer = self.board.writer(0, line);
+        writer.claim(seq, expiry(number(line, seq))).unwrap();
     }
 
     /// What the kernel, or a thread, does so long after expiry `seq`.
     fn serve(&self, line: usize, seq: u64, late: Nanos) {
-        let cpu = self.board.cpu(0);
-        let head = &cpu.lines[line].head;
-        let place = usize::try_from(head.load(Ordering::Relaxed)).unwrap();
-        let slot: &BoardSlot = &self.board.ring(cpu, line)[place];
+        let writer = self.board.writer(0, line);
         let expiry = expiry(number(line, seq));
-        slot.begin(seq, expiry, 0);
-        slot.end_ns.store((expiry + late).ns(), Ordering::Relaxed);
-        head.fetch_add(1, Ordering::Release);
+        writer.publish(writer.claim(seq, expiry).unwrap(), expiry + late, false);
     }
 
     fn read(&mut self, line: usize) {

@@ -21,7 +21,7 @@ pub(crate) use stops::Stops;
 
 use laggard_model::Nanos;
 
-use super::board::{BoardCpu, BoardSlot};
+use super::{BoardCpu, BoardSlot};
 
 /// What a reader looks at, and up to when.
 #[derive(Debug)]

@@ -4,10 +4,9 @@ use std::sync::atomic::Ordering;
 
 use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
 
-use super::super::board::{BoardCpu, BoardSlot};
-use super::super::stamps::Stamps;
+use super::super::writer::slot_of;
+use super::super::{BoardCpu, BoardSlot, Stamps, Timeline};
 use super::{Look, Mirror, Skips, Stops};
-use crate::timeline::Timeline;
 
 /// Which stages a line's activations should have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,8 +119,7 @@ impl LineReader {
         let head = line.head.load(Ordering::Acquire);
         let mut tail = line.tail.load(Ordering::Relaxed);
         while tail < head {
-            #[allow(clippy::cast_possible_truncation)]
-            let slot = &look.ring[(tail % look.ring.len() as u64) as usize];
+            let slot = slot_of(look.ring, tail);
             if slot.end() > look.until || self.must_wait(slot, look.skips) {
                 break;
             }
@@ -160,8 +158,7 @@ impl LineReader {
     ) -> impl Iterator<Item = Nanos> + use<'a> {
         let line = &cpu.lines[self.index];
         let numbers = line.tail.load(Ordering::Relaxed)..line.head.load(Ordering::Acquire);
-        #[allow(clippy::cast_possible_truncation)]
-        numbers.map(|number| ring[(number % ring.len() as u64) as usize].end())
+        numbers.map(|number| slot_of(ring, number).end())
     }
 
     /// What became of the line's plan since `begin`.

@@ -106,6 +106,13 @@ impl Timeline {
     }
 }
 
+/// Moves on by so many expiries.
+pub(crate) fn advance(timeline: &mut Timeline, expiries: u64) {
+    for _ in 0..expiries {
+        timeline.advance();
+    }
+}
+
 /// `SplitMix64` (Steele, Lea & Flood, OOPSLA 2014) as a hash of the number.
 fn hash(seed: u64, seq: u64) -> u64 {
     let mut z = seed.wrapping_add((seq + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));

@@ -1,0 +1,119 @@
+//! The board: memory that BPF programs, measuring threads and the collector
+//! share; knows no operating system. `bpf/board.h` lays it out and says who
+//! writes what; the types here are written from it when this crate is built.
+//!
+//! Every field is atomic, because the kernel may write it at any time. No
+//! field needs an order of its own but `head`, `tail` and `waiting`.
+
+mod collector;
+mod slot;
+mod stamps;
+mod timeline;
+mod writer;
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use collector::{Asker, Expected, LineReader, Look, Mirror, Skips, Standing, Stops};
+pub(crate) use stamps::Stamps;
+pub use timeline::Timeline;
+pub(crate) use timeline::advance;
+pub(crate) use writer::{LineWriter, unserved};
+
+#[allow(dead_code, reason = "some fields are the programs' own")]
+mod shared {
+    use super::Shared;
+
+    include!(concat!(env!("OUT_DIR"), "/board.rs"));
+}
+
+use shared::{BOARD_LINES, BOARD_NONE};
+pub(crate) use shared::{BoardCpu, BoardLine, BoardSlot};
+
+/// Most lines on one CPU.
+pub(crate) const LINES_PER_CPU: usize = BOARD_LINES as usize;
+/// No such line.
+pub(crate) const NO_LINE: u32 = BOARD_NONE;
+
+/// What may lie in memory that others write at any time.
+///
+/// # Safety
+/// The type consists of atomics only, with no padding; zeros are a value of it.
+pub(crate) unsafe trait Shared: Debug + Send + Sync {}
+
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU64 {}
+
+/// Memory of many `T`, that lives as long as this does.
+pub(crate) trait Memory<T>: Debug + Send + Sync {
+    /// All of it.
+    fn all(&self) -> &[T];
+}
+
+impl<T: Shared> Memory<T> for Box<[T]> {
+    fn all(&self) -> &[T] {
+        self
+    }
+}
+
+/// The board of one run.
+#[derive(Debug)]
+pub(crate) struct Board {
+    cpus: Box<dyn Memory<BoardCpu>>,
+    slots: Box<dyn Memory<BoardSlot>>,
+}
+
+impl Board {
+    /// A board of our own, for CPU numbers below `nr_cpus`. All of its memory has
+    /// been written to.
+    pub(crate) fn owned(nr_cpus: usize, nr_slots: usize) -> Self {
+        fn zeroed<T: Default>(count: usize) -> Box<[T]> {
+            std::iter::repeat_with(T::default).take(count).collect()
+        }
+        Self::over(
+            Box::new(zeroed::<BoardCpu>(nr_cpus)),
+            Box::new(zeroed::<BoardSlot>(nr_slots)),
+        )
+    }
+
+    /// A board in memory that others know too, all zero.
+    pub(crate) fn over(cpus: Box<dyn Memory<BoardCpu>>, slots: Box<dyn Memory<BoardSlot>>) -> Self {
+        for cpu in cpus.all() {
+            cpu.carried.store(NO_LINE, Ordering::Relaxed);
+        }
+        Self { cpus, slots }
+    }
+
+    /// CPU `cpu`'s part.
+    pub(crate) fn cpu(&self, cpu: u32) -> &BoardCpu {
+        &self.cpus.all()[cpu as usize]
+    }
+
+    /// The slots of line `line` of a CPU.
+    pub(crate) fn ring(&self, cpu: &BoardCpu, line: usize) -> &[BoardSlot] {
+        let room = 1_usize << cpu.ring_bits.load(Ordering::Relaxed);
+        let first = usize::try_from(cpu.lines_first_slot.load(Ordering::Relaxed))
+            .expect("set by us, below the number of slots")
+            + line * room;
+        &self.slots.all()[first..first + room]
+    }
+
+    /// Who fills the slots of line `line` of CPU `cpu`, in user space.
+    pub(crate) fn writer(&self, cpu: u32, line: usize) -> LineWriter<'_> {
+        let cpu = self.cpu(cpu);
+        LineWriter::new(cpu, line, self.ring(cpu, line))
+    }
+}
+
+impl BoardCpu {
+    /// The name of the thread that last ran a softirq of ours.
+    pub(crate) fn softirq_name(&self) -> String {
+        let words = self.softirq_name.each_ref();
+        let bytes: Vec<u8> = words
+            .into_iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
+            .take_while(|&byte| byte != 0)
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

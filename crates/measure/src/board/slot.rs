@@ -1,0 +1,122 @@
+//! One activation, as it stands on the board.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use laggard_model::{Nanos, Stage};
+
+use super::BoardSlot;
+use super::shared::{BOARD_ARMED, BOARD_ARMED_LATE, BOARD_FOREIGN};
+
+/// Of a slot's `seq`, what is not a mark: the number.
+const NUMBER: u64 = !(1 << BOARD_ARMED | 1 << BOARD_ARMED_LATE | 1 << BOARD_FOREIGN);
+
+impl BoardSlot {
+    /// The activation's number among its line's.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.load(Ordering::Relaxed) & NUMBER
+    }
+
+    /// When it was due.
+    pub(crate) fn expiry(&self) -> Nanos {
+        Nanos::from_ns(self.expiry_ns.load(Ordering::Relaxed))
+    }
+
+    /// When its service ran.
+    pub(crate) fn end(&self) -> Nanos {
+        Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
+    }
+
+    /// Where a stage on the way is stamped; `None`: the service's own first
+    /// instruction, which is the end.
+    pub(crate) const fn stamp(&self, stage: Stage) -> Option<&AtomicU64> {
+        match stage {
+            Stage::Irq | Stage::IrqElsewhere => Some(&self.irq_ns),
+            Stage::IrqThread => Some(&self.irq_thread_ns),
+            Stage::Expire => Some(&self.expire_ns),
+            Stage::Raise => Some(&self.raise_ns),
+            Stage::Softirq => Some(&self.softirq_ns),
+            Stage::Signal => Some(&self.signal_ns),
+            Stage::Waking => Some(&self.waking_ns),
+            Stage::Running => Some(&self.running_ns),
+            Stage::User | Stage::Worker | Stage::Kthread => None,
+        }
+    }
+
+    /// Whether its service ran on another CPU than its line's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.has(BOARD_FOREIGN)
+    }
+
+    /// Whether its thread came to wait for it only after it was due.
+    pub(crate) fn is_armed_late(&self) -> bool {
+        self.has(BOARD_ARMED_LATE)
+    }
+
+    /// Whether its thread has armed a timer descriptor for it.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.has(BOARD_ARMED)
+    }
+
+    /// Notes that the service ran on another CPU than its line's. By whoever
+    /// fills the slot.
+    pub(crate) fn set_foreign(&self) {
+        self.set(BOARD_FOREIGN);
+    }
+
+    /// Notes that the thread came to wait only after the expiry.
+    pub(crate) fn set_armed_late(&self) {
+        self.set(BOARD_ARMED_LATE);
+    }
+
+    /// Notes that a timer descriptor has been armed.
+    pub(crate) fn set_armed(&self) {
+        self.set(BOARD_ARMED);
+    }
+
+    fn has(&self, mark: u32) -> bool {
+        self.seq.load(Ordering::Relaxed) >> mark & 1 != 0
+    }
+
+    /// One writer at a time: no exchange is needed.
+    fn set(&self, mark: u32) {
+        let seq = self.seq.load(Ordering::Relaxed);
+        self.seq.store(seq | 1 << mark, Ordering::Relaxed);
+    }
+
+    /// Forgets the activation before and names the new one.
+    pub(crate) fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
+        // All of them: one that is forgotten here keeps its last activation's.
+        let Self {
+            seq: marked_seq,
+            expiry_ns,
+            irq_ns,
+            irq_thread_ns,
+            expire_ns,
+            raise_ns,
+            softirq_ns,
+            signal_ns,
+            waking_ns,
+            running_ns,
+            end_ns,
+            lost_before: lost,
+            elsewhere,
+        } = self;
+        marked_seq.store(seq, Ordering::Relaxed);
+        expiry_ns.store(expiry.ns(), Ordering::Relaxed);
+        for stage in [
+            irq_ns,
+            irq_thread_ns,
+            expire_ns,
+            raise_ns,
+            softirq_ns,
+            signal_ns,
+            waking_ns,
+            running_ns,
+            end_ns,
+            elsewhere,
+        ] {
+            stage.store(0, Ordering::Relaxed);
+        }
+        lost.store(lost_before, Ordering::Relaxed);
+    }
+}
