@@ -20,6 +20,7 @@ mod manifest;
 pub mod name;
 mod nanos;
 mod printable;
+mod reading;
 mod service;
 mod stage;
 mod symbols;
@@ -48,6 +49,7 @@ pub use manifest::{
 };
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_lines};
+pub use reading::Readings;
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};

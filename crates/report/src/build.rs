@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use laggard_analyze::distribution::{Fold, Group, LineSum};
 use laggard_model::name::part_name;
-use laggard_model::{Caveat, Line, Manifest, Nanos, STAGES, Service, Stage};
+use laggard_model::{Caveat, Line, Manifest, Nanos, STAGES, Stage};
 
 use crate::figures::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow, Waiting};
 use crate::sentences::sentences;
@@ -132,7 +132,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
     let mut rows: Vec<StageRow> = STAGES
         .into_iter()
-        .filter(|_| key.service != Service::Irq)
+        .filter(|_| key.service.has_lines())
         .filter(|stage| group.steps[stage.index()].histogram().count() > 0)
         .map(|stage| StageRow {
             service: key.service,

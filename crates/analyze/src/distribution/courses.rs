@@ -1,6 +1,6 @@
 //! The courses of all services of a recording at once.
 
-use laggard_model::{Activation, Batch, Gather, Line, LineId, Nanos, Route, Service};
+use laggard_model::{Activation, Batch, Gather, Line, LineId, Nanos};
 
 use super::course::{Course, Cut, Focus, Point, limit};
 use super::quantile::Quantile;
@@ -40,10 +40,10 @@ impl Focus {
 impl Courses {
     /// Courses of a recording with these `lines`, for every focus.
     pub fn new(lines: &[Line], focuses: &[Focus], cut: Cut) -> Self {
-        let place = |service: Service, route: Route| {
+        let place = |of: Line| {
             focuses
                 .iter()
-                .position(|focus| focus.service == service && focus.route == route)
+                .position(|focus| focus.service == of.service && focus.route == of.route)
         };
         Self {
             lines: lines.to_vec(),
@@ -53,12 +53,7 @@ impl Courses {
                 .collect(),
             places: lines
                 .iter()
-                .map(|line| {
-                    [
-                        place(line.service, line.route),
-                        place(Service::Irq, Route::Direct),
-                    ]
-                })
+                .map(|line| [*line, line.interrupts()].map(place))
                 .collect(),
         }
     }
@@ -77,13 +72,12 @@ impl Courses {
         else {
             return;
         };
+        let read = activation.readings();
         if let Some(course) = own.and_then(|place| self.courses.get_mut(place)) {
-            course.add(activation, line.cpu, activation.latency());
+            course.add(activation, line.cpu, read.own);
         }
-        // A missed activation has no interrupt of its own.
         if let Some(course) = irq.and_then(|place| self.courses.get_mut(place))
-            && !activation.missed
-            && let Some(latency) = activation.latency_of(Service::Irq)
+            && let Some(latency) = read.irq
         {
             course.add(activation, line.cpu, latency);
         }
@@ -152,7 +146,7 @@ pub fn focuses(groups: &[Group], threshold: Nanos, is_partly: bool) -> Vec<Focus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::{Cpu, STAGES, Stage};
+    use laggard_model::{Cpu, Route, STAGES, Service, Stage};
 
     #[test]
     fn an_activation_counts_for_its_service_and_for_the_interrupt() {

@@ -161,24 +161,24 @@ impl Fold {
         let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
         for (&part, tallies) in &self.parts {
             for (number, (line, tally)) in (0..).zip(lines.iter().zip(tallies)) {
-                let key = |service, route| Key {
+                let key = |of: Line| Key {
                     part: match self.split {
                         Split::Whole => None,
                         Split::Minutes { .. } => Some(part),
                     },
-                    cpu: by_cpu.then_some(line.cpu),
-                    service,
-                    route,
+                    cpu: by_cpu.then_some(of.cpu),
+                    service: of.service,
+                    route: of.route,
                 };
                 let lost = self.lost.of_line(LineId(number));
                 let new = |key| Group::new(key, self.lost.somewhere());
-                let irq = &tally.steps[Stage::Irq.index()];
+                let irq = &tally.steps[Service::Irq.last_stage().index()];
                 if irq.histogram().count() > 0 {
-                    let key = key(Service::Irq, laggard_model::Route::Direct);
+                    let key = key(line.interrupts());
                     let group = groups.entry(key).or_insert_with(|| new(key));
                     group.add_interrupts(irq, lost);
                 }
-                let key = key(line.service, line.route);
+                let key = key(*line);
                 let group = groups.entry(key).or_insert_with(|| new(key));
                 group.add(tally, lost);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, Service};
 
 use super::{Exceedance, Stream};
 
@@ -63,22 +63,15 @@ impl Collector {
             let Some([service, irq]) = self.lines.get_mut(usize::from(batch.line[row].0)) else {
                 continue;
             };
-            let step = |stage: Stage| match batch.step_ns[stage.index()].get(row) {
-                None | Some(&Batch::ABSENT) => None,
-                Some(&step) => Some(step),
+            let read = batch.readings(row);
+            let one = |latency| One {
+                seq: batch.seq[row],
+                expiry: Nanos::from_ns(batch.expiry_ns[row]),
+                latency,
+                missed: batch.missed[row],
             };
-            let (seq, expiry) = (batch.seq[row], Nanos::from_ns(batch.expiry_ns[row]));
-            let steps = STAGES.into_iter().filter_map(step);
-            let latency = steps.fold(0, u64::saturating_add);
-            let missed = batch.missed[row];
-            let one = |latency_ns| One {
-                seq,
-                expiry,
-                latency: Nanos::from_ns(latency_ns),
-                missed,
-            };
-            service.add(one(latency), self.gap, self.most);
-            if !missed && let Some(latency) = step(Stage::Irq) {
+            service.add(one(read.own), self.gap, self.most);
+            if let Some(latency) = read.irq {
                 irq.add(one(latency), self.gap, self.most);
             }
         }
@@ -91,12 +84,9 @@ impl Collector {
         let mut streams: BTreeMap<(Service, Route, Cpu), Kept> = BTreeMap::new();
         let most = self.most;
         for (line, [service, irq]) in lines.iter().zip(self.lines) {
-            let keys = [
-                ((line.service, line.route, line.cpu), service),
-                ((Service::Irq, Route::Direct, line.cpu), irq),
-            ];
-            for (key, mut kept) in keys {
+            for (of, mut kept) in [(*line, service), (line.interrupts(), irq)] {
                 kept.end(self.gap, most);
+                let key = (of.service, of.route, of.cpu);
                 streams.entry(key).or_default().absorb(kept, most);
             }
         }
@@ -135,8 +125,8 @@ fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), Kept>) {
     for served in served.values_mut() {
         served.sort_unstable();
     }
-    let irq = |key: &(Service, Route, Cpu)| key.0 == Service::Irq;
-    for ((.., cpu), kept) in streams.iter_mut().filter(|(key, _)| irq(key)) {
+    let irqs = |key: &(Service, Route, Cpu)| !key.0.has_lines();
+    for ((.., cpu), kept) in streams.iter_mut().filter(|(key, _)| irqs(key)) {
         let Some(proofs) = served.get(cpu) else {
             continue;
         };
@@ -257,7 +247,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::{Activation, LineId};
+    use laggard_model::{Activation, LineId, STAGES, Stage};
     use proptest::prelude::{any, prop, proptest};
 
     const LINES: [Line; 1] = [Line {

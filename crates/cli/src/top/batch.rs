@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, Service, printable, printable_lines};
+use laggard_model::{Nanos, printable, printable_lines};
 use laggard_report::named_losses;
 
 use super::late::{Late, LateFinder};
@@ -122,9 +122,9 @@ fn columns() -> String {
 fn line(at: Nanos, row: &Row, figures: &Figures) -> String {
     let time =
         |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
-    let missed = match row.way.0 {
-        Service::Irq => "-".into(),
-        _ => count(row.missed),
+    let missed = match row.way.0.has_lines() {
+        true => count(row.missed),
+        false => "-".into(),
     };
     let largest = |largest: Option<Nanos>| match row.still_waiting {
         0 => time(largest),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laggard_analyze::distribution::{Key, LineSum, Quantile, bounded};
 use laggard_model::{
     Batch, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route, STAGES,
-    Service, Stage,
+    Service,
 };
 use laggard_report::{Case, Judgement, judge};
 
@@ -144,27 +144,23 @@ impl State {
         else {
             return;
         };
-        let step = |stage: Stage| {
-            let column = &batch.step_ns[stage.index()];
-            column.get(row).copied().filter(|&ns| ns != Batch::ABSENT)
-        };
-        let latency = STAGES.into_iter().filter_map(step).sum();
+        let read = batch.readings(row);
         series.number(batch.seq[row]);
-        series.add(Nanos::from_ns(latency));
+        series.add(read.own);
         if batch.missed[row] {
             series.missed += 1;
             if batch.censored[row] {
-                series.waiting.add(Nanos::from_ns(latency));
+                series.waiting.add(read.own);
             }
             return;
         }
         for stage in STAGES {
-            series.stages[stage.index()] += u64::from(step(stage).is_some());
+            series.stages[stage.index()] += u64::from(batch.step(row, stage).is_some());
         }
-        if let Some(irq) = step(Stage::Irq)
+        if let Some(irq) = read.irq
             && let Some(series) = self.irqs.get_mut(&line.cpu)
         {
-            series.add(Nanos::from_ns(irq));
+            series.add(irq);
         }
     }
 
@@ -260,7 +256,7 @@ impl State {
                     windows: Window::ALL.map(all),
                     missed: of_way().map(|series| series.missed).sum(),
                     still_waiting: waiting.count(),
-                    lost: (way.0 != Service::Irq).then_some(lost),
+                    lost: way.0.has_lines().then_some(lost),
                 }
             })
             .collect()
@@ -290,20 +286,17 @@ impl State {
 
     /// In the order in which every view shows them.
     fn ways(&self) -> Vec<Way> {
-        let key = |service, route| Key {
+        let key = |of: Line| Key {
             part: None,
             cpu: None,
-            service,
-            route,
+            service: of.service,
+            route: of.route,
         };
-        let mut keys: Vec<Key> = self
-            .manifest
-            .lines
-            .iter()
-            .map(|line: &Line| key(line.service, line.route))
-            .collect();
-        let has_irqs = self.irqs.values().any(|series| series.is_known);
-        keys.extend(has_irqs.then(|| key(Service::Irq, Route::Direct)));
+        let lines = &self.manifest.lines;
+        let mut keys: Vec<Key> = lines.iter().map(|&line| key(line)).collect();
+        if self.irqs.values().any(|series| series.is_known) {
+            keys.extend(lines.iter().map(|line| key(line.interrupts())));
+        }
         keys.sort();
         keys.dedup();
         keys.iter().map(|key| (key.service, key.route)).collect()
@@ -314,7 +307,7 @@ impl State {
         let irqs = self
             .irqs
             .iter()
-            .filter(move |(cpu, _)| way.0 == Service::Irq && is_wanted(**cpu))
+            .filter(move |(cpu, _)| !way.0.has_lines() && is_wanted(**cpu))
             .map(|(_, series)| series);
         self.manifest
             .lines

@@ -89,7 +89,7 @@ impl KnownCauses {
                 .or_default()
                 .add(&explanation);
         }
-        let irq = episode.stages.get(&Service::Irq.last_stage()).copied();
+        let read = episode.readings();
         if self.recordings.is_empty() {
             self.next_recording();
         }
@@ -98,7 +98,7 @@ impl KnownCauses {
         };
         // The interrupts of all lines are a service of their own. What the
         // episode says of its causes holds up to the interrupt too.
-        if let Some(latency) = irq {
+        if let Some(latency) = read.irq {
             let mut left = latency;
             let mut early: Vec<(usize, Nanos)> = Vec::new();
             for part in &explanation.parts {
@@ -117,11 +117,12 @@ impl KnownCauses {
                 latency,
                 parts: summed(early),
             };
-            recording.push((Service::Irq, Route::Direct, explained));
+            let irqs = line.interrupts();
+            recording.push((irqs.service, irqs.route, explained));
         }
         let explained = Explained {
             expiry: episode.expiry_ns,
-            latency: episode.latency(),
+            latency: read.own,
             parts: summed(parts),
         };
         recording.push((line.service, line.route, explained));
@@ -178,7 +179,7 @@ impl KnownCauses {
     ) -> Option<(Service, Route)> {
         let mut taken: BTreeMap<(Service, Route), Nanos> = BTreeMap::new();
         for (service, route, late) in self.recordings.iter().flatten() {
-            let is_wanted = wanted.map_or(*service != Service::Irq, |wanted| wanted == *service);
+            let is_wanted = wanted.map_or(service.has_lines(), |wanted| wanted == *service);
             let parts = late.parts.iter().filter(|(number, _)| *number == cause);
             for (_, time) in parts.filter(|_| is_wanted) {
                 *taken.entry((*service, *route)).or_default() += *time;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use laggard_analyze::distribution::Course;
 use laggard_model::name::{line_name, part_name};
-use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, STAGES, Service, Stage};
+use laggard_model::{Activation, CauseClass, Cpu, Line, Nanos, STAGES, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ fn course_view(course: &Course, lines: &[Line], start: Nanos, blamed: &Blamed) -
     }
     let example = |one: Option<&Activation>| {
         // An interrupt's way has one part: nothing to draw.
-        let one = one.filter(|_| focus.service != Service::Irq)?;
+        let one = one.filter(|_| focus.service.has_lines())?;
         example_view(one, lines, start)
     };
     CourseView {

@@ -404,7 +404,7 @@ impl<'a> Way<'a> {
 #[allow(clippy::cast_precision_loss)]
 fn exposure(seen: &Seen, stream: &Stream) -> f64 {
     let whole = seen.duration.ns() as f64;
-    if stream.service != Service::Irq {
+    if stream.service.has_lines() {
         return whole;
     }
     let of_cpu = seen.streams.iter().filter(|one| one.cpu == stream.cpu);

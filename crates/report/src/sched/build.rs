@@ -275,7 +275,7 @@ fn parts(groups: &[&Group], seen: &LoadSeen) -> (f64, f64) {
         |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);
     let all = || seen.recordings.iter().flat_map(|one| &one.groups);
     let irq = all()
-        .filter(|group| group.key.service == Service::Irq)
+        .filter(|group| !group.key.service.has_lines())
         .filter_map(|group| group.latency.histogram().max())
         .max()
         .map_or(0.0, ns);

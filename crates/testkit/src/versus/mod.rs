@@ -164,10 +164,9 @@ fn read(directory: &Path, plan: &Plan) -> Result<Repetition, VersusError> {
         collector.add(batch);
         for one in batch.iter() {
             let line = lines[usize::from(one.line.0)];
-            let mut add = |key, latency| all.entry(key).or_default().push((one.expiry, latency));
-            add((line.route, line.service), one.latency());
-            if let Some(latency) = one.latency_of(Service::Irq).filter(|_| !one.missed) {
-                add((Route::Direct, Service::Irq), latency);
+            for (of, latency) in one.readings().of(line) {
+                let key = (of.route, of.service);
+                all.entry(key).or_default().push((one.expiry, latency));
             }
         }
     });

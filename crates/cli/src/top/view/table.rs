@@ -1,8 +1,8 @@
 //! Services x windows.
 
+use laggard_model::Nanos;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, brief_count, count};
-use laggard_model::{Nanos, Service};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -113,9 +113,9 @@ fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'
     let lost = row.lost;
     let text = if layout.is_wide {
         let lost = lost.map_or_else(|| "-".into(), count);
-        let missed = match service {
-            Service::Irq => "-".into(),
-            _ => count(row.missed),
+        let missed = match service.has_lines() {
+            true => count(row.missed),
+            false => "-".into(),
         };
         format!("{:>12}{missed:>9}{lost:>7}", count(samples))
     } else {
