@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Trust;
 use crate::figures::RecordingReport;
-use crate::remedy::{OWN, remedy};
+use crate::remedy::remedy;
 use crate::sentences::still_waiting;
 use crate::why::{self, WhyReport};
 
@@ -46,12 +46,18 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
             }
         }));
     }
-    all.extend(still_waiting(report).map(|why| Advice {
+    all.extend(still_waiting(report).map(|waiting| Advice {
         severity: Severity::Matters,
-        why,
-        what: "Find out who had its CPU (`laggard why`). How late it was in the end is not known: record until it is served.".into(),
+        why: waiting,
+        what: format!(
+            "Find out who had its CPU ({}). How late it was in the end is not known: record until it is served.",
+            match why.is_some_and(|why| why.episodes > 0) {
+                true => "`laggard why`",
+                false => "`laggard why`, where late activations were kept",
+            }
+        ),
     }));
-    all.extend(why.map(of_causes).unwrap_or_default());
+    all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
     all.extend(report.shortfalls.iter().map(of_caveat));
     all.extend(report.caveats.iter().map(of_caveat));
     all.sort_by_key(|one| one.severity);
@@ -61,21 +67,17 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
 
 /// The leading causes, with what helps against each; what helps against two
 /// is said once.
-fn of_causes(why: &WhyReport) -> Vec<Advice> {
+fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     for row in why::leading(&why.causes) {
-        let what = match row.is_ours {
-            true => Some(OWN),
-            false => remedy(row.class),
-        };
-        let Some(what) = what else {
+        let Some(what) = remedy(row, report) else {
             continue;
         };
         if all.iter().all(|known| known.what != what) {
             all.push(Advice {
                 severity: Severity::Matters,
                 why: why::sentence(row, why.episodes),
-                what: what.into(),
+                what,
             });
         }
     }
@@ -90,37 +92,44 @@ fn of_caveat(caveat: &Caveat) -> Advice {
     }
 }
 
-/// The quantile that needs the fewest more samples.
+/// The quantile that needs the fewest more samples. A minute has no more of
+/// them, however long is recorded.
 fn record_longer(report: &RecordingReport) -> Option<Advice> {
-    let share = report
-        .services
-        .iter()
+    let rows = || report.services.iter().filter(|row| row.minute.is_none());
+    let share = rows()
         .flat_map(|row| &row.latency.quantiles)
         .filter(|share| share.needs_samples.is_some())
         .min_by_key(|share| share.needs_samples)?;
+    let needs = share.needs_samples?;
+    let fewest = rows().map(|row| row.latency.samples).min()?;
     Some(Advice {
         severity: Severity::Note,
         why: format!(
             "The sample is too small for p{}, which needs {} samples of each service.",
             percent(share.q),
-            count(share.needs_samples?)
+            count(needs)
         ),
-        what: how_long(report, share.needs_samples?),
+        what: match fewest {
+            0 => "Record until every service has run; how long that takes is not known.".into(),
+            _ => how_long(report, needs, fewest),
+        },
     })
 }
 
-/// How long to record for so many samples of the service that has fewest, at
-/// this recording's pace.
+/// How long to record for so many samples of the service that has `fewest`, at
+/// this recording's pace, and how much that writes.
 #[allow(clippy::cast_precision_loss)]
-fn how_long(report: &RecordingReport, samples: u64) -> String {
-    let fewest = report.services.iter().map(|row| row.latency.samples);
-    match fewest.filter(|&samples| samples > 0).min() {
-        Some(fewest) => {
-            let ns = report.duration_ns.ns() as f64 * samples as f64 / fewest as f64;
-            format!("Record for about {}.", laggard_model::text::mean_time(ns))
-        }
-        None => "Record for longer.".into(),
-    }
+fn how_long(report: &RecordingReport, needs: u64, fewest: u64) -> String {
+    let times = needs as f64 / fewest as f64;
+    let ns = report.duration_ns.ns() as f64 * times;
+    let disk = match report.cost.written_bytes {
+        0 => String::new(),
+        bytes => format!(", which writes about {:.1} MB", bytes as f64 / 1e6 * times),
+    };
+    format!(
+        "Record for about {}{disk}.",
+        laggard_model::text::mean_time(ns)
+    )
 }
 
 /// With a capital letter and a full stop.
@@ -134,63 +143,4 @@ fn sentence(text: &str) -> String {
         sentence.push('.');
     }
     sentence
-}
-
-#[cfg(test)]
-mod tests {
-    use laggard_model::{CauseClass, Nanos};
-
-    use super::*;
-    use crate::why::CauseRow;
-
-    fn row(class: CauseClass, who: &str, share: f64) -> CauseRow {
-        CauseRow {
-            class,
-            who: Some(who.into()),
-            is_ours: false,
-            cpus: Vec::new(),
-            episodes: 3,
-            first_in: 2,
-            per_hour: 1.0,
-            total_ns: Nanos::from_ms(9),
-            share,
-            largest_ns: Nanos::from_ms(4),
-            largest_episode: 1,
-            largest_without_ns: Nanos::from_us(80),
-            rhythm: None,
-            worth: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_remedy_for_two_leading_causes_is_given_once_and_small_causes_get_none() {
-        let why = WhyReport {
-            schema: 1,
-            path: String::new(),
-            duration_ns: Nanos::from_secs(1),
-            service: None,
-            episodes: 3,
-            surplus: 0,
-            overwritten: 0,
-            total_ns: Nanos::from_ms(20),
-            largest_ns: Nanos::from_ms(9),
-            causes: vec![
-                row(CauseClass::Equal, "rustc", 0.5),
-                row(CauseClass::Equal, "cc1", 0.3),
-                row(CauseClass::Stolen, "-", 0.15),
-                row(CauseClass::Softirq, "NET_RX", 0.05),
-            ],
-            more_causes: 0,
-            thresholds: Vec::new(),
-            largest: Vec::new(),
-            sentences: Vec::new(),
-            shortfalls: Vec::new(),
-        };
-
-        let all = of_causes(&why);
-
-        assert_eq!(all.len(), 2);
-        assert!(all[0].why.contains("rustc"), "{}", all[0].why);
-        assert!(all[1].what.contains("virtual machine"), "{}", all[1].what);
-    }
 }

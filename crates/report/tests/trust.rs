@@ -66,7 +66,7 @@ fn a_line_that_lost_nearly_all_of_its_plan_is_not_hidden_by_the_others() {
     assert_eq!(
         reasons,
         [
-            "lines lost more than one in 1000 of their activations: softirq on CPU 1 124 of 125; record with a longer --period or fewer services"
+            "lines lost more than one in 1000 of their activations: softirq on CPU 1 124 of 125; record with a longer --period, which sees less of short stalls, or fewer services"
         ],
         "124 of 200,250 are not much in all"
     );
@@ -148,7 +148,7 @@ fn what_measuring_takes_is_worth_a_word_and_too_much_spoils_it() {
     assert_eq!(
         reasons(&whole().cost(141)),
         [
-            "measuring took 141 % of a CPU, 70 % of the time of the 2 CPUs measured; record with a longer --period or fewer services"
+            "measuring took 141 % of a CPU, 70 % of the time of the 2 CPUs measured; record with a longer --period, which sees less of short stalls"
         ]
     );
 }

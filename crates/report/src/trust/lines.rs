@@ -43,7 +43,7 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<String> {
         reasons.push(format!(
             "lines lost more than one in {LOST_IN} of their activations: {}; {}",
             named(&lossy),
-            super::against(case.losses)
+            super::against(case)
         ));
     }
     if !empty.is_empty() {

@@ -8,7 +8,7 @@ mod stages;
 use laggard_analyze::distribution::LineSum;
 use laggard_model::name::line_name;
 use laggard_model::{
-    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost,
+    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost, ProgramCost,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -104,7 +104,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
         reasons.push(format!(
             "{lost} activations were lost, more than one in {LOST_IN} of {}; {}",
             samples + lost,
-            against(losses)
+            against(case)
         ));
     }
     reasons.extend(lines::reasons(case));
@@ -118,7 +118,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     reasons.extend(unseen.reasons);
     caveats.extend(unseen.caveats);
     if let Some((share, words)) = own_cost(case) {
-        let advice = "record with a longer --period or fewer services";
+        let advice = lighter(case);
         if share > COST_TOO_MUCH {
             reasons.push(format!("{words}; {advice}"));
         } else if share > COST_NAMED {
@@ -136,12 +136,13 @@ pub fn judge(case: &Case<'_>) -> Judgement {
 }
 
 /// What helps against the reason that most activations were lost for.
-pub(super) fn against(losses: &Losses) -> &'static str {
-    let most = losses
+pub(super) fn against(case: &Case<'_>) -> String {
+    let most = case
+        .losses
         .iter()
         .filter(|(reason, _)| reason.is_of_activations())
         .max_by_key(|(_, count)| *count);
-    match most
+    let known = match most
         .filter(|(_, count)| *count > 0)
         .map(|(reason, _)| reason)
     {
@@ -155,12 +156,30 @@ pub(super) fn against(losses: &Losses) -> &'static str {
             "record again without stopping laggard (a signal, a debugger, suspend)"
         }
         Some(LossReason::Unserved) => {
-            "find out what kept the service from running (`laggard why`), or record until it runs"
+            "find out what kept the service from running (`laggard why`, where late activations were kept), or record until it runs"
         }
         Some(LossReason::NotRaised) => {
             "record with a longer --period, or find out what kept the thread that raises the interrupt"
         }
-        _ => "record with a longer --period or fewer services",
+        _ => return lighter(case),
+    };
+    known.into()
+}
+
+/// How to measure with less, by what took most; each shows less.
+fn lighter(case: &Case<'_>) -> String {
+    let of_recorder = |one: &&ProgramCost| one.name.starts_with("flight ");
+    let recorder = case.cost.programs.iter().filter(of_recorder);
+    let recorder = recorder.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+    if recorder * 2 > case.cost.total() {
+        return "record with `--episodes off`, which leaves open who made anything late".into();
+    }
+    let first = case.lines.first().map(|line| (line.service, line.route));
+    let mut lines = case.lines.iter();
+    match lines.any(|line| Some((line.service, line.route)) != first) {
+        true => "record with a longer --period, which sees less of short stalls, or fewer services"
+            .into(),
+        false => "record with a longer --period, which sees less of short stalls".into(),
     }
 }
 
