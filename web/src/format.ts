@@ -16,6 +16,12 @@ export function time(ns: number): string {
   return `${value.toFixed(value < 10 ? 2 : 1)} ${unit}`;
 }
 
+/** `1500us`: whole, as options of the program take it. */
+export function exact(ns: number): string {
+  const [unit, factor] = UNITS.findLast(([, factor]) => ns >= factor && ns % factor === 0) ?? UNITS[0]!;
+  return `${ns / factor}${unit}`;
+}
+
 /** As `time`, or a dash where there is none. */
 export function timeOrDash(ns: number | null | undefined): string {
   return ns === null || ns === undefined ? "-" : time(ns);

@@ -106,3 +106,25 @@ test("where only an interval can be told it is analyze's", async () => {
     near(found.high, high, `${what} high`);
   });
 });
+
+test("what would be replayed for too long is refused in the words of laggard qos", async () => {
+  const { curve, refusal } = await load("outlook");
+  const stream = (duration_ns, latency_ns) => ({ recording: 0, duration_ns, after_ns: [1e9], latency_ns: [latency_ns], free_ns: [1e9] });
+  const of = (...streams) => ({ service: "fifo:90", name: "fifo:90", base_ns: 19e3, apart_ns: 1e3, cut_ns: null, floor_ns: 0, is_tail: false, buckets: [[900, 1]], streams });
+  const application = (period, buffers = 2) => ({ buffers, period, compute: 0 });
+  const said = (service, asked) => {
+    assert.deepEqual(curve(service, asked), []);
+    return refusal(service, asked);
+  };
+
+  // A stall of 104 days, and buffers shorter than the latency of each job.
+  assert.equal(
+    said(of(stream(9e15, 9e15)), application(1e6)),
+    "buffers of 1ms are too short to be replayed: `fifo:90` was stopped for 9,000,000,001 of them, more than 1,000,000; the limit for these recordings is `--buffer 9900ms`",
+  );
+  assert.match(said(of(stream(45e9, 4e6)), application(1e3)), /^buffers of 1us are too short .* 45,000,001 of them/);
+  // Few enough for one replay, too many for a page at once.
+  assert.match(said(of(stream(900e9, 890e9)), application(1e6)), /plays 900,001 jobs for each of 11 numbers of buffers, .* ask `laggard qos`$/);
+  assert.equal(refusal(of(stream(45e9, 4e6)), application(1e6)), null);
+  assert.equal(curve(of(stream(45e9, 4e6)), application(1e6)).length, 11);
+});

@@ -2,7 +2,7 @@
 // `report/qos`. docs/qos.md says what it means.
 
 import type { ServiceBuffers, StreamColumns } from "../data";
-import { time } from "../format";
+import { count, exact, time } from "../format";
 import { clusteredInterval, dispersion } from "./clusters";
 import { failures as failuresOf, type Failures, type Seen } from "./failures";
 import { failureBounds, laterThan } from "./sampled";
@@ -23,8 +23,10 @@ const RULE_OF_THREE = 2.995732273553991;
 const MOST_BUFFERS = 12;
 /** Nor does it go further then; the application's own are added. */
 const MOST_TRIED = 64;
-/** More jobs than this are not played one by one in a page. */
-const MOST_JOBS = 3e6;
+/** Jobs that a replay may play; an answer takes 48 replays for each point of the curve. */
+const MOST_JOBS = 1e6;
+/** And so many in a page, one replay of each point of the curve together. */
+const MOST_AT_ONCE = 5e6;
 
 export interface Figures {
   exposure: number;
@@ -154,15 +156,20 @@ export interface Point {
 
 /** With 2, 3, 4 ... buffers of the same length, as far as the page can tell. */
 export function curve(service: ServiceBuffers, application: Buffering): Point[] {
-  const own = application.buffers;
-  const most = Math.min(Math.max(MOST_BUFFERS, own), MOST_TRIED);
-  const numbers = Array.from({ length: most - 1 }, (_, index) => index + 2);
-  const points = [...numbers, ...(own > most ? [own] : [])]
+  if (tooMuch(service, application) !== null) return [];
+  const points = tried(application.buffers)
     .map((buffers) => ({ ...application, buffers }))
-    .filter((one) => refusal(service, one) === null)
+    .filter((one) => unheld(service, one) === null)
     .map((one) => ({ buffers: one.buffers, total: one.period * one.buffers, figures: figures(service, one) }));
   monotone(points);
   return points;
+}
+
+/** The numbers of buffers of the curve, the application's own among them. */
+function tried(own: number): number[] {
+  const most = Math.min(Math.max(MOST_BUFFERS, own), MOST_TRIED);
+  const numbers = Array.from({ length: most - 1 }, (_, index) => index + 2);
+  return [...numbers, ...(own > most ? [own] : [])];
 }
 
 export const GOALS: [string, number][] = [
@@ -185,17 +192,56 @@ export function needed(points: Point[], goal: number): string {
   return points[0]!.figures.exposure < goal * RULE_OF_THREE ? "?" : `more than ${points.at(-1)!.buffers}`;
 }
 
-/** Why the page cannot tell, or null. `laggard qos` can, from the recording. */
-export function refusal({ cut_ns: cut, base_ns: base, streams }: ServiceBuffers, application: Buffering): string | null {
+/** Why the page cannot tell, or null. */
+export const refusal = (service: ServiceBuffers, application: Buffering) => tooMuch(service, application) ?? unheld(service, application);
+
+/** Why the page holds too little to tell, or null. `laggard qos` can, from the recording. */
+function unheld({ cut_ns: cut, base_ns: base }: ServiceBuffers, application: Buffering): string | null {
   const ordinary = base + Math.floor(slack(application) / ORDINARY_PART);
-  if (cut !== null && ordinary < cut) {
-    return `the page holds latencies above ${time(cut)} only, enough for a slack of ${time((cut - base) * ORDINARY_PART)} or more; ask \`laggard qos\``;
+  if (cut === null || ordinary >= cut) return null;
+  return `the page holds latencies above ${time(cut)} only, enough for a slack of ${time((cut - base) * ORDINARY_PART)} or more; ask \`laggard qos\``;
+}
+
+/**
+ * Why a replay would take too long, in the words of `laggard qos`, or null.
+ * Fewest buffers have the least slack, and so the most blackouts.
+ */
+function tooMuch(service: ServiceBuffers, application: Buffering): string | null {
+  const { period, buffers } = application;
+  const jobs = jobsToPlay(service, { ...application, buffers: 2 });
+  if (jobs > MOST_JOBS) {
+    // A little more, so that rounding down does not refuse it again.
+    const least = twoDigits(Math.floor(((period * jobs) / MOST_JOBS) * 1.1) + 1);
+    return (
+      `buffers of ${exact(period)} are too short to be replayed: \`${service.service}\` was stopped for ${count(Math.floor(jobs))} of them, ` +
+      `more than ${count(MOST_JOBS)}; the limit for these recordings is \`--buffer ${exact(least)}\``
+    );
   }
-  const jobs = streams.reduce((sum, stream) => sum + stream.duration_ns / application.period, 0);
-  if (application.compute + base >= application.period && jobs > MOST_JOBS) {
-    return "work and ordinary latency together are longer than a buffer: it is always late";
-  }
-  return null;
+  const points = tried(buffers).length;
+  if (jobs * points <= MOST_AT_ONCE) return null;
+  return `a replay plays ${count(Math.floor(jobs))} jobs for each of ${points} numbers of buffers, more than a page does at once; ask \`laggard qos\``;
+}
+
+/** Jobs that one replay plays, at most: a port of `analyze/qos/effort`. */
+function jobsToPlay({ base_ns: base, streams }: ServiceBuffers, buffering: Buffering): number {
+  const { period, compute } = buffering;
+  const least = Math.floor(slack(buffering) / ORDINARY_PART);
+  const idle = period - compute - base;
+  return streams.reduce((sum, stream) => {
+    const all = stream.duration_ns / period + 1;
+    if (idle <= 0) return sum + all;
+    // While a blackout lasts a backlog grows, and then goes by what is idle
+    // in each period; three more are played around it.
+    const { start, end } = blackouts(stream, base, least).outer;
+    const near = start.reduce((jobs, from, index) => jobs + (end[index]! - from) / idle + 3, 0);
+    return sum + Math.min(near, all);
+  }, 0);
+}
+
+/** Rounded down to two digits, so that a person can type it. */
+function twoDigits(ns: number): number {
+  const unit = 10 ** Math.max(Math.floor(Math.log10(ns)) - 1, 0);
+  return Math.floor(ns / unit) * unit;
 }
 
 /**
