@@ -65,6 +65,21 @@ fn every_arrow_between_crates_points_down() {
     assert!(seen >= 9, "only {seen} crates were found");
 }
 
+/// A new stage or class of causes must make the compiler point at every place
+/// that needs it.
+#[test]
+fn no_match_over_our_own_enums_has_an_arm_for_the_rest() {
+    for name in ["model", "measure", "analyze", "answer", "view", "report"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{name}/src/lib.rs"));
+        if let Ok(text) = std::fs::read_to_string(root) {
+            assert!(
+                text.contains("clippy::wildcard_enum_match_arm"),
+                "crate `{name}` does not ask for `#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]`"
+            );
+        }
+    }
+}
+
 #[test]
 fn an_arrow_that_runs_up_or_across_is_found_in_every_table() {
     for table in [

@@ -4,6 +4,8 @@
 //! by a route. [`linux`] measures for real, with eBPF or, without it, expiry
 //! and user stage alone; [`fake`] plays a script.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod board;
 pub mod fake;
 pub mod host;

@@ -107,7 +107,14 @@ impl SymbolBook {
                     self.interrupts.insert(number);
                 }
                 Happening::Switch { tid, .. } => self.threads.note(tid),
-                _ => {}
+                // These have no function of their own, or a name that is known.
+                Happening::Begin(
+                    Activity::Vector(_)
+                    | Activity::Softirq(_)
+                    | Activity::Idle(_)
+                    | Activity::PageFault,
+                )
+                | Happening::End(_) => {}
             }
         }
         let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();

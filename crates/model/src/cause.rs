@@ -12,7 +12,6 @@ use crate::{Activity, Address, Nanos};
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum CauseClass {
     /// The CPU was idle and had to wake up.
     IdleExit,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum CaveatKind {
     /// Not run as root, so something is refused.
     NotRoot,

@@ -5,6 +5,7 @@
 //! and its JSON is the value itself.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod advice;
 mod build;

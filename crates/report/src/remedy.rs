@@ -72,7 +72,7 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
              out then."
         }
         CauseClass::ReturnToUser | CauseClass::Unexplained => return Some(look(row)),
-        _ => return None,
+        CauseClass::ContextSwitch | CauseClass::OwnPath => return None,
     };
     Some(fixed.into())
 }

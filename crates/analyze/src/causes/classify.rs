@@ -146,17 +146,20 @@ impl<'a> Judge<'a> {
         if let Some(interrupt) = context.interrupt() {
             let since = interrupt.since;
             culprit.activity = Some(interrupt.activity);
-            return match interrupt.activity {
-                Activity::Vector(Vector::LocalTimer) if self.is_own_timer(slice, since) => own(),
-                Activity::Irq(_) if self.is_own_device(since) => own(),
-                _ => (CauseClass::Interrupt, culprit),
+            let is_own = (interrupt.activity == Activity::Vector(Vector::LocalTimer)
+                && self.is_own_timer(slice, since))
+                || (matches!(interrupt.activity, Activity::Irq(_)) && self.is_own_device(since));
+            return match is_own {
+                true => own(),
+                false => (CauseClass::Interrupt, culprit),
             };
         }
         if let Some(softirq) = context.softirq() {
             culprit.activity = Some(softirq.activity);
-            return match softirq.activity {
-                Activity::Softirq(HRTIMER_SOFTIRQ) if self.is_own_softirq(slice) => own(),
-                _ => (CauseClass::Softirq, culprit),
+            let is_ours = softirq.activity == Activity::Softirq(HRTIMER_SOFTIRQ);
+            return match is_ours && self.is_own_softirq(slice) {
+                true => own(),
+                false => (CauseClass::Softirq, culprit),
             };
         }
         let Some(thread) = &context.thread else {
@@ -180,7 +183,17 @@ impl<'a> Judge<'a> {
             CauseClass::Unexplained => {
                 unexplained("the timer's interrupt came late, and nothing says why")
             }
-            _ => {
+            CauseClass::IdleExit
+            | CauseClass::Stolen
+            | CauseClass::Stall
+            | CauseClass::InterruptsOff
+            | CauseClass::Interrupt
+            | CauseClass::Softirq
+            | CauseClass::PreemptionOff
+            | CauseClass::HigherPriority
+            | CauseClass::Equal
+            | CauseClass::Throttled
+            | CauseClass::Migration => {
                 culprit.frame = frame;
                 let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
                 culprit.because = (is_urgent && self.is_boosted(thread)).then(|| BOOSTED.into());

@@ -166,7 +166,10 @@ const fn kind(class: CauseClass) -> Kind {
         | CauseClass::Stall
         | CauseClass::HigherPriority
         | CauseClass::Equal => Kind::Above,
-        _ => Kind::Blocking,
+        CauseClass::IdleExit
+        | CauseClass::InterruptsOff
+        | CauseClass::PreemptionOff
+        | CauseClass::Migration => Kind::Blocking,
     }
 }
 

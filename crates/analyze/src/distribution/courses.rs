@@ -26,7 +26,10 @@ impl Focus {
             // Of a few samples the middle one is still an example, and of a
             // service that was still waiting at the end the middle one of the
             // others.
-            _ => group.ordinary().or(histogram.max()),
+            Quantile::Between(..)
+            | Quantile::AtLeast(_)
+            | Quantile::Unknown
+            | Quantile::Needs(_) => group.ordinary().or(histogram.max()),
         };
         Self {
             service: group.key.service,

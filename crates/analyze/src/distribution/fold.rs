@@ -261,7 +261,15 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
                 Stage::Running | Stage::User => {
                     since_waking = since_waking.map(|before: u64| before.saturating_add(step));
                 }
-                _ => {}
+                Stage::Irq
+                | Stage::IrqElsewhere
+                | Stage::IrqThread
+                | Stage::Expire
+                | Stage::Raise
+                | Stage::Softirq
+                | Stage::Signal
+                | Stage::Worker
+                | Stage::Kthread => {}
             }
         }
         tally.latency.add(Nanos::from_ns(latency), expiry);

@@ -4,7 +4,6 @@ use std::fmt;
 
 /// One reason to refuse a forecast, or to doubt one (docs/method.md 8.6).
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Reason {
     /// There are too few independent peaks.
     #[error("only {peaks} independent peaks; {needed} are needed")]
@@ -124,19 +123,37 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Reason {
+    /// An upper limit of the level, where the reason tells one.
+    pub const fn at_most(&self) -> Option<f64> {
+        if let Self::BelowThreshold { at_most } = self {
+            return Some(*at_most);
+        }
+        None
+    }
+
     /// The exposure from which on this reason is gone, at the rate of peaks so
     /// far; `None` when it does not go by recording longer.
     pub fn exposure_needed(&self, exposure: f64) -> Option<f64> {
         match *self {
-            Self::TooFewPeaks { peaks, needed } if peaks > 0 => {
-                Some(exposure * needed as f64 / peaks as f64)
-            }
+            Self::TooFewPeaks { peaks: 0, .. } => None,
+            Self::TooFewPeaks { peaks, needed } => Some(exposure * needed as f64 / peaks as f64),
             Self::TooFar { factor, most } => Some(exposure * factor / most),
             // Widths shrink with the root of the number of peaks.
-            Self::Uncertain { value, high, most } if high.is_finite() => {
-                Some(exposure * ((high - value) / ((most - 1.0) * value)).powi(2))
-            }
-            _ => None,
+            Self::Uncertain { value, high, most } => high
+                .is_finite()
+                .then(|| exposure * ((high - value) / ((most - 1.0) * value)).powi(2)),
+            Self::BelowThreshold { .. }
+            | Self::Periodic { .. }
+            | Self::CausesUnknown { .. }
+            | Self::Ties { .. }
+            | Self::Correlated { .. }
+            | Self::RateChanges { .. }
+            | Self::SizeChanges { .. }
+            | Self::NoFit
+            | Self::HeavyTail { .. }
+            | Self::BoundedTail
+            | Self::StillWaiting { .. }
+            | Self::Unusable => None,
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn replay_series(
         let served = match policy {
             MissPolicy::Drop if missed => start,
             MissPolicy::Reset if missed => 0.0,
-            _ => response,
+            MissPolicy::Late | MissPolicy::Drop | MissPolicy::Reset => response,
         };
         backlog = (served - buffering.period()).max(0.0);
         responses.push(response);

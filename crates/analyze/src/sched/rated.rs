@@ -155,10 +155,7 @@ fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f6
     Ok(match return_level(&peaks, permitted, &settings) {
         Ok(estimate) => Some(estimate.interval.high),
         // So few blackouts in so long a time: the level lies below them all.
-        Err(refusal) => refusal.reasons.iter().find_map(|reason| match reason {
-            Reason::BelowThreshold { at_most } => Some(*at_most),
-            _ => None,
-        }),
+        Err(refusal) => refusal.reasons.iter().find_map(Reason::at_most),
     })
 }
 

@@ -82,7 +82,12 @@ impl External {
     pub(crate) fn raiser_service(waiter: Service) -> Service {
         match waiter {
             Service::Fifo(priority @ 2..) => Service::Fifo(priority - 1),
-            _ => Service::Other,
+            Service::Irq
+            | Service::Softirq
+            | Service::Worker
+            | Service::Fifo(_)
+            | Service::Other
+            | Service::Kthread => Service::Other,
         }
     }
 

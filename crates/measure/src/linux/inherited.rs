@@ -67,7 +67,12 @@ impl Inherited {
         let policy = Policy::of_thread();
         let result = match policy {
             Policy::Other => Ok(()),
-            _ => policy::schedule_normally(),
+            Policy::Batch
+            | Policy::Idle
+            | Policy::Fifo(_)
+            | Policy::RoundRobin(_)
+            | Policy::Deadline
+            | Policy::Unknown(_) => policy::schedule_normally(),
         };
         Self {
             policy,

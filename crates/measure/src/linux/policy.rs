@@ -24,13 +24,15 @@ pub(crate) fn lock_memory() -> io::Result<()> {
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
     mlockall(MlockAllFlags::MCL_CURRENT)
         .and_then(|()| mlockall(MlockAllFlags::from_bits_retain(future)))
-        .map_err(|err| match err {
+        .map_err(|err| {
             // What the kernel says of a limit, mlockall(2).
-            Errno::ENOMEM | Errno::EPERM => io::Error::new(
+            if !matches!(err, Errno::ENOMEM | Errno::EPERM) {
+                return err.into();
+            }
+            io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "it is more than this user may lock",
-            ),
-            other => other.into(),
+            )
         })
 }
 

@@ -64,6 +64,10 @@ pub(super) fn caveat() -> Option<Caveat> {
 }
 
 /// Events on the way with a BPF program of somebody's, and its name.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel's kinds of links"
+)]
 fn bpf_programs() -> Vec<String> {
     let names: BTreeMap<u32, String> = ProgInfoIter::default()
         .map(|program| (program.id, program.name.to_string_lossy().into_owned()))

@@ -246,10 +246,8 @@ fn by_cause_words(found: &CauseRefusal, known: &KnownCauses) -> String {
     match found.source {
         Some(source) => format!("by cause: {}: {}", known.name(source), words(&found.reason)),
         None => {
-            let remedy = match found.reason {
-                Reason::CausesUnknown { .. } => known.remedy(),
-                _ => "",
-            };
+            let is_unknown = matches!(found.reason, Reason::CausesUnknown { .. });
+            let remedy = if is_unknown { known.remedy() } else { "" };
             format!("by cause: {}{remedy}", words(&found.reason))
         }
     }
@@ -340,10 +338,7 @@ fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
 }
 
 fn refused(refusal: &Refusal, by_cause: Option<String>) -> Refused {
-    let at_most = refusal.reasons.iter().find_map(|reason| match reason {
-        Reason::BelowThreshold { at_most } => Some(*at_most),
-        _ => None,
-    });
+    let at_most = refusal.reasons.iter().find_map(Reason::at_most);
     Refused {
         reasons: refusal.reasons.iter().map(words).chain(by_cause).collect(),
         at_most_ns: at_most,
@@ -371,6 +366,17 @@ fn words(reason: &Reason) -> String {
             "a peak of at least {} had not ended when measuring did; record until it has",
             time(at_least)
         ),
-        other => other.to_string(),
+        Reason::TooFewPeaks { .. }
+        | Reason::TooFar { .. }
+        | Reason::Periodic { .. }
+        | Reason::CausesUnknown { .. }
+        | Reason::Ties { .. }
+        | Reason::Correlated { .. }
+        | Reason::RateChanges { .. }
+        | Reason::SizeChanges { .. }
+        | Reason::NoFit
+        | Reason::HeavyTail { .. }
+        | Reason::BoundedTail
+        | Reason::Unusable => reason.to_string(),
     }
 }

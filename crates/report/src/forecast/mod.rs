@@ -195,7 +195,9 @@ impl ForecastReport {
         let mut outcomes = services.flat_map(|one| one.cells.iter().map(|cell| &cell.outcome));
         outcomes.any(|outcome| match outcome {
             Outcome::Refused(refused) => refused.at_most_ns.is_some(),
-            _ => true,
+            Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => {
+                true
+            }
         })
     }
 }

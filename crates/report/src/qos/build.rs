@@ -186,8 +186,8 @@ fn pool(found: &mut [Found]) {
     let mut pooled: Vec<qos::Outlook> = found
         .iter()
         .filter_map(|one| match one {
-            Found::Replayed(told, outlook) if is_estimate(told) => Some(*outlook),
-            _ => None,
+            Found::Replayed(told, outlook) => is_estimate(told).then_some(*outlook),
+            Found::Bounded(_) => None,
         })
         .collect();
     qos::monotone(&mut pooled);

@@ -42,7 +42,7 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
         verdict,
         doubts: match verdict {
             Verdict::Unclear => [vec![doubt], found.doubts].concat(),
-            _ => found.doubts,
+            Verdict::Meets | Verdict::Misses => found.doubts,
         },
         limit: format!(
             "a stall that had lasted for {} when measuring ended, and went on",

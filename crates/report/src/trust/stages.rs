@@ -78,11 +78,10 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, String)> {
         .filter(|(line, sum)| sum.served >= FEWEST && has(line))
         .filter_map(|(line, sum)| {
             // An interrupt elsewhere was seen, on the CPU that had the timer.
-            let elsewhere = match stage {
-                Stage::Irq => sum.stages[Stage::IrqElsewhere.index()],
-                _ => 0,
-            };
-            let seen = sum.stages[stage.index()] + elsewhere;
+            let mut seen = sum.stages[stage.index()];
+            if stage == Stage::Irq {
+                seen += sum.stages[Stage::IrqElsewhere.index()];
+            }
             let unseen = sum.served.saturating_sub(seen);
             let share = unseen as f64 / sum.served as f64;
             let words = format!("{} ({unseen} of {})", place(line), sum.served);

@@ -110,7 +110,7 @@ fn sentence(row: &CauseRow) -> String {
 fn refused(row: &CauseRow, cause: &str) -> String {
     let hour = row.worth.iter().find_map(|one| match &one.with {
         Outcome::Refused(refused) => Some((one, refused)),
-        _ => None,
+        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => None,
     });
     let Some((worth, refused)) = hour else {
         return format!(

@@ -323,7 +323,7 @@ impl LineReader {
         };
         let skipped = match self.asker {
             Asker::Follower | Asker::Carrier => skips.get(self.number(self.next_seq)),
-            _ => None,
+            Asker::Thread | Asker::Callback | Asker::Device | Asker::Mirrored => None,
         };
         // Before anything was served, the first to be served stands in.
         let before = self.before.or(first_end.map(at));

@@ -114,7 +114,9 @@ impl LineReader {
         let reason = match self.asker {
             // It was awake when it was asked, and had read the clock before.
             Asker::Follower | Asker::Device => LossReason::OutOfOrder,
-            _ => LossReason::ClockBack,
+            Asker::Thread | Asker::Callback | Asker::Carrier | Asker::Mirrored => {
+                LossReason::ClockBack
+            }
         };
         Nanos::between(slot.expiry(), end).ok_or(reason)
     }

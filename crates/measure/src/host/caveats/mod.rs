@@ -28,7 +28,11 @@ impl Setup<'_> {
     fn priority(&self) -> Option<u8> {
         let priorities = self.services.iter().filter_map(|service| match service {
             Service::Fifo(priority) => Some(*priority),
-            _ => None,
+            Service::Irq
+            | Service::Softirq
+            | Service::Worker
+            | Service::Other
+            | Service::Kthread => None,
         });
         priorities.max()
     }

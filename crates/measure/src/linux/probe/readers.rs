@@ -28,7 +28,9 @@ pub(super) fn readers(
                 Service::Softirq => Asker::Callback,
                 _ if is_deferred && plan.has_callback() => Asker::Follower,
                 Service::Worker => Asker::Carrier,
-                _ => Asker::Thread,
+                Service::Irq | Service::Fifo(_) | Service::Other | Service::Kthread => {
+                    Asker::Thread
+                }
             };
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);

@@ -178,7 +178,11 @@ impl Programs {
         let name = match service {
             Service::Irq => objects::IRQ.name,
             Service::Worker if self.worker.is_none() => objects::WORKER.name,
-            _ => objects::DEFERRED.name,
+            Service::Softirq
+            | Service::Worker
+            | Service::Fifo(_)
+            | Service::Other
+            | Service::Kthread => objects::DEFERRED.name,
         };
         let reason = self
             .refusal_of(name)
