@@ -76,7 +76,7 @@ fn a_type_is_written_as_its_schema_says() {
 fn module(name: &str, root: &Value) -> String {
     let mut text = String::from(
         "// The types of the page's data, generated from those in Rust by the test\n\
-         // `page_types`: do not edit. Times are nanoseconds.\n",
+         // `page_types`: do not edit. Times are nanoseconds; what each is, Rust says.\n",
     );
     declare(&mut text, name, root);
     for (name, schema) in root["$defs"].as_object().unwrap() {
@@ -87,30 +87,15 @@ fn module(name: &str, root: &Value) -> String {
 
 fn declare(text: &mut String, name: &str, schema: &Value) {
     text.push('\n');
-    describe(text, "", schema);
     let is_plain = alternatives(schema).is_none() && schema.get("$ref").is_none();
     let Some(fields) = fields(schema).filter(|_| is_plain) else {
         return writeln!(text, "export type {name} = {};", typed(schema)).unwrap();
     };
     writeln!(text, "export interface {name} {{").unwrap();
     for (field, of) in fields {
-        describe(
-            text,
-            "  ",
-            &schema["properties"][field.trim_end_matches('?')],
-        );
         writeln!(text, "  {field}: {of};").unwrap();
     }
     text.push_str("}\n");
-}
-
-/// The first sentence of what a type or field is.
-fn describe(text: &mut String, indent: &str, schema: &Value) {
-    if let Some(words) = schema["description"].as_str() {
-        let first = words.split("\n\n").next().unwrap_or_default();
-        let line = first.replace('\n', " ").replace("*/", "* /");
-        writeln!(text, "{indent}/** {line} */").unwrap();
-    }
 }
 
 /// The fields of an object with their types, each with `?` where it can be
