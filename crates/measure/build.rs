@@ -1,17 +1,28 @@
-//! Compiles the BPF programs, and writes the types of what they share with us.
+//! Compiles the BPF programs, and writes the types of what they share with us:
+//! on Linux, whatever it builds for.
 
 use std::error::Error;
+#[cfg(target_os = "linux")]
 use std::path::PathBuf;
 
+#[cfg(target_os = "linux")]
 use laggard_bpf::compile::compile;
+#[cfg(target_os = "linux")]
 use laggard_bpf::types::{Types, TypesError};
 
+#[cfg(not(target_os = "linux"))]
+fn main() -> Result<(), Box<dyn Error>> {
+    Err("the layout of the board comes from BPF objects, which only Linux compiles; build there, with `--target`".into())
+}
+
+#[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn Error>> {
     let objects = compile("src/linux/bpf")?;
     // A build script's error is shown as it is for debugging.
     Ok(write_types(&objects).map_err(|err| err.to_string())?)
 }
 
+#[cfg(target_os = "linux")]
 fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
     Types::of(objects)?
         .shared(&["board_slot", "board_cpu"])?

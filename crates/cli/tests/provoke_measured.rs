@@ -57,7 +57,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
         period: PERIOD,
         dither: true,
         seed: 1,
-        source: laggard_measure::Source::Timer,
+        drive: laggard_measure::Drive::Timer,
         stages: None,
     };
     let mut probe = LinuxProbe::new(request, Wanted::Bpf)

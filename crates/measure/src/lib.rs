@@ -1,21 +1,30 @@
 //! The probes: how late the operating system runs code, stage by stage.
 //!
 //! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU
-//! by a route. [`linux`] measures for real, with eBPF or, without it, expiry
-//! and user stage alone; [`fake`] plays a script.
+//! by a route. `linux` measures for real, with eBPF or, without it, expiry and
+//! user stage alone; [`fake`] plays a script, on any operating system.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod board;
 pub mod fake;
+mod flight;
+#[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
 pub mod linux;
+#[cfg(target_os = "linux")]
 mod names;
+#[cfg(target_os = "linux")]
 mod own;
 mod probe;
+#[cfg(target_os = "linux")]
 mod symbols;
 
 pub use board::Timeline;
+pub use flight::Flight;
+#[cfg(target_os = "linux")]
 pub use names::LiveNames;
-pub use probe::{Probe, ProbeError, Request, Source};
+pub use probe::{Drive, Probe, ProbeError, Request};
+#[cfg(target_os = "linux")]
 pub use symbols::SymbolBook;

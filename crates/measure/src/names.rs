@@ -7,7 +7,7 @@
 use std::fs;
 
 use blazesym::symbolize::{Input, Symbolizer};
-use laggard_model::{Activity, Address, Culprit, Symbols, Tid};
+use laggard_model::{Address, Names, Symbols, Tid};
 
 use crate::own::OwnThreads;
 use crate::symbols::{devices_of, running_kernel, symbol, unknown};
@@ -47,45 +47,6 @@ impl LiveNames {
         names
     }
 
-    /// Looks up what a culprit needs to be named.
-    pub fn learn(&mut self, culprit: &Culprit) {
-        for activity in [culprit.activity, culprit.function].into_iter().flatten() {
-            self.learn_activity(activity);
-        }
-        self.learn_stack(culprit.frame.as_slice());
-    }
-
-    /// Looks up the function that an activity is, if it is one.
-    pub fn learn_activity(&mut self, activity: Activity) {
-        if let Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) =
-            activity
-        {
-            self.learn_stack(&[function]);
-        }
-    }
-
-    /// Looks whether a thread is one of ours.
-    pub fn learn_thread(&mut self, tid: Tid) {
-        self.own.note(tid);
-        if self.own.threads().contains(&tid) {
-            self.symbols.own_threads.insert(tid);
-        }
-    }
-
-    /// Looks up the kernel's functions at these addresses.
-    pub fn learn_stack(&mut self, addresses: &[Address]) {
-        for &address in addresses {
-            if !self.symbols.kernel.contains_key(&address) {
-                self.look_up(address);
-            }
-        }
-    }
-
-    /// All names known so far.
-    pub const fn symbols(&self) -> &Symbols {
-        &self.symbols
-    }
-
     fn look_up(&mut self, address: Address) {
         let found = self
             .symbolizer
@@ -98,8 +59,31 @@ impl LiveNames {
     }
 }
 
+impl Names for LiveNames {
+    fn learn_stack(&mut self, addresses: &[Address]) {
+        for &address in addresses {
+            if !self.symbols.kernel.contains_key(&address) {
+                self.look_up(address);
+            }
+        }
+    }
+
+    fn learn_thread(&mut self, tid: Tid) {
+        self.own.note(tid);
+        if self.own.threads().contains(&tid) {
+            self.symbols.own_threads.insert(tid);
+        }
+    }
+
+    fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use laggard_model::{Activity, Culprit};
+
     use super::*;
 
     #[test]

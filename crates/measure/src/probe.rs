@@ -25,14 +25,14 @@ pub struct Request {
     /// Seed of that spread.
     pub seed: u64,
     /// What begins an activation.
-    pub source: Source,
+    pub drive: Drive,
     /// Which of the stages on the way to stamp; `None`: all that can be.
     pub stages: Option<Vec<Stage>>,
 }
 
 /// What begins an activation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Source {
+pub enum Drive {
     /// A timer's expiry.
     #[default]
     Timer,
@@ -131,6 +131,7 @@ pub trait Probe {
     fn caveats(&self) -> Vec<Caveat>;
 
     /// Where BPF programs can see what is due; `None`: nowhere.
+    #[cfg(target_os = "linux")]
     fn board(&self) -> Option<crate::linux::BoardMaps> {
         None
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use laggard_measure::linux::{
     self, FlightError, FlightOptions, FlightRecorder, LinuxProbe, Wanted, online_cpus,
 };
-use laggard_measure::{Probe as _, Request, Source};
+use laggard_measure::{Drive, Flight as _, Probe as _, Request};
 use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Service, Tid};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
@@ -196,7 +196,7 @@ fn request() -> Request {
         period: Nanos::from_ms(1),
         dither: true,
         seed: 1,
-        source: Source::Timer,
+        drive: Drive::Timer,
         stages: None,
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
-use laggard_measure::{Probe, ProbeError, Request, Source, Timeline};
+use laggard_measure::{Drive, Probe, ProbeError, Request, Timeline};
 use laggard_model::{
     Account, Activation, Backend, Batch, Cpu, Line, Losses, Nanos, OwnCost, Route, STAGES, Service,
     Stage,
@@ -48,7 +48,7 @@ fn request(services: &str) -> Request {
         period: PERIOD,
         dither: true,
         seed: 1,
-        source: Source::Timer,
+        drive: Drive::Timer,
         stages: None,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
-use laggard_measure::{Probe, Request, Source};
+use laggard_measure::{Drive, Probe, Request};
 use laggard_model::{Batch, Nanos};
 
 /// Allocations of each thread, by the low bits of its TID.
@@ -82,7 +82,7 @@ fn probe() -> LinuxProbe {
         period: Nanos::from_ms(1),
         dither: true,
         seed: 1,
-        source: Source::Timer,
+        drive: Drive::Timer,
         stages: None,
     };
     LinuxProbe::new(

@@ -19,6 +19,7 @@ mod label;
 mod losses;
 mod manifest;
 pub mod name;
+mod names;
 mod nanos;
 mod printable;
 mod reading;
@@ -48,6 +49,7 @@ pub use manifest::{
     Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION,
     SegmentEntry, State,
 };
+pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_lines};
 pub use reading::Readings;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use laggard_measure::Source;
+use laggard_measure::Drive;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage, UsagePattern};
 use laggard_workload::disturb::Kind;
@@ -218,15 +218,15 @@ pub(crate) enum BackendArg {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct SourceArg(pub(crate) Source);
+pub(crate) struct SourceArg(pub(crate) Drive);
 
 impl std::str::FromStr for SourceArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("uio:")) {
-            ("timer", _) => Ok(Self(Source::Timer)),
-            (_, Some(device)) if !device.is_empty() => Ok(Self(Source::Uio(device.into()))),
+            ("timer", _) => Ok(Self(Drive::Timer)),
+            (_, Some(device)) if !device.is_empty() => Ok(Self(Drive::Uio(device.into()))),
             _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
         }
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
-use laggard_measure::{Probe, SymbolBook};
+use laggard_measure::{Flight, Probe, SymbolBook};
 use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos,
     ProgramCost, Tid,
@@ -29,7 +29,7 @@ const AFTER: Nanos = Nanos::from_us(200);
 /// Watches for late activations.
 #[derive(Debug)]
 pub(super) struct EpisodeWatch {
-    flight: FlightRecorder,
+    flight: Box<dyn Flight>,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
     /// The thread that is each line's service, where it has one of its own.
@@ -100,7 +100,7 @@ impl EpisodeWatch {
             .threshold
             .map_or(Threshold::Automatic, Threshold::Fixed);
         let watch = Self {
-            flight,
+            flight: Box::new(flight),
             selector: EpisodeSelector::new(cpus.len(), threshold, args.max_episodes_per_minute),
             threads: (0..)
                 .take(cpus.len())

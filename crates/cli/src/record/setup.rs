@@ -198,7 +198,7 @@ fn probe(args: &RecordArgs, seed: u64) -> anyhow::Result<Box<dyn Probe>> {
         period: args.period,
         dither: !args.no_dither,
         seed,
-        source: args.source.0.clone(),
+        drive: args.source.0.clone(),
         stages: args.stages.as_ref().map(|stages| stages.0.clone()),
     };
     Ok(Box::new(LinuxProbe::new(request, wanted)?))

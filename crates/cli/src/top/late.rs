@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use laggard_analyze::causes::explain_named;
 use laggard_measure::LiveNames;
 use laggard_model::name::{cause_words, line_name};
-use laggard_model::{Batch, Cpu, Episode, Happening, Line, Nanos};
+use laggard_model::{Batch, Cpu, Episode, Happening, Line, Names, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
 
 /// How many are kept to scroll through.
@@ -69,7 +69,7 @@ pub(super) struct LateFinder {
 #[derive(Debug)]
 enum By {
     /// The flight recorder's episodes, explained.
-    Episodes(Box<LiveNames>),
+    Episodes(Box<dyn Names>),
     /// The latency alone.
     Latency(EpisodeSelector),
 }
@@ -109,7 +109,7 @@ impl LateFinder {
                     let line = *lines.get(usize::from(episode.line.0))?;
                     Some(Late {
                         number: (episode.number > 0).then_some(episode.number),
-                        causes: causes(episode, line, names),
+                        causes: causes(episode, line, &mut **names),
                         ..late(line, episode.expiry_ns, episode.latency())
                     })
                 })
@@ -129,7 +129,7 @@ impl LateFinder {
     }
 }
 
-fn causes(episode: &Episode, line: Line, names: &mut LiveNames) -> Vec<(Nanos, String)> {
+fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<(Nanos, String)> {
     for event in &episode.evidence.events {
         match event.what {
             Happening::Begin(activity) => names.learn_activity(activity),

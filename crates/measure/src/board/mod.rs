@@ -5,6 +5,11 @@
 //! Every field is atomic, because the kernel may write it at any time. No
 //! field needs an order of its own but `head`, `tail` and `waiting`.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "sources that use it are not built")
+)]
+
 mod collector;
 mod slot;
 mod stamps;
@@ -14,10 +19,9 @@ mod writer;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use collector::{Asker, Expected, LineReader, Look, Mirror, Skips, Standing, Stops};
+pub(crate) use collector::{Asker, Expected, LineReader, Look, Skips, Standing, Stops};
 pub(crate) use stamps::Stamps;
 pub use timeline::Timeline;
-pub(crate) use timeline::advance;
 pub(crate) use writer::{LineWriter, unserved};
 
 #[allow(dead_code, reason = "some fields are the programs' own")]

@@ -104,12 +104,12 @@ impl Timeline {
         self.expiry_ns = self.base_ns + place * u64::from(spacing_us) * 1_000;
         self.seq += 1;
     }
-}
 
-/// Moves on by so many expiries.
-pub(crate) fn advance(timeline: &mut Timeline, expiries: u64) {
-    for _ in 0..expiries {
-        timeline.advance();
+    /// Moves on by so many.
+    pub(crate) fn advance_by(&mut self, expiries: u64) {
+        for _ in 0..expiries {
+            self.advance();
+        }
     }
 }
 

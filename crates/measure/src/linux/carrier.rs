@@ -19,7 +19,7 @@ use laggard_model::{Cpu, Nanos, Service};
 use super::clock;
 use super::soft::SoftTimer;
 use super::thread::{Duty, Plan, Shared};
-use crate::board::{LineWriter, advance};
+use crate::board::LineWriter;
 
 /// What it runs as: above normal threads and the kernel's own at FIFO 1 (`rcuc`,
 /// `ktimers`), which hold the CPU for more than a millisecond at times, so that
@@ -118,7 +118,7 @@ fn carry(
 ) {
     let cpu = line.cpu();
     let expiry = &cpu.expiries[line.index()];
-    advance(&mut timeline, turn.first);
+    timeline.advance_by(turn.first);
     while !shared.stop.load(Ordering::Relaxed) {
         let planned = timeline.expiry();
         let number = timeline.seq();
@@ -133,7 +133,7 @@ fn carry(
         if armed >= planned {
             passed.note(number, number + 1, armed);
         }
-        advance(&mut timeline, turn.stride);
+        timeline.advance_by(turn.stride);
         let gap = timeline.expiry().saturating_sub(planned).ns();
         let look = Nanos::from_ns(gap / LOOKS);
         clock::sleep_until(planned + Nanos::from_ns(gap / 2));
@@ -151,11 +151,11 @@ fn carry(
         let now = clock::now();
         let first = timeline.seq();
         while timeline.expiry() <= now {
-            advance(&mut timeline, turn.stride);
+            timeline.advance_by(turn.stride);
         }
         passed.note(first, timeline.seq(), now);
         while timeline.expiry() <= now + look {
-            advance(&mut timeline, turn.stride);
+            timeline.advance_by(turn.stride);
         }
     }
 }

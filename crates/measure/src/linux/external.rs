@@ -10,7 +10,7 @@ use super::clock;
 use super::thread::{Duty, Plan, Shared, publish};
 use super::uio::Uio;
 use crate::board::LineWriter;
-use crate::probe::{ProbeError, Request, Source};
+use crate::probe::{Drive, ProbeError, Request};
 
 /// A device and whether somebody waits for its interrupt.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl External {
     /// thread service and one CPU: those that were asked for, or `fifo:90`
     /// where the interrupt goes. All that may be used count as not asked.
     pub(crate) fn of_request(request: &mut Request) -> Result<Option<Arc<Self>>, ProbeError> {
-        let Source::Uio(path) = &request.source else {
+        let Drive::Uio(path) = &request.drive else {
             return Ok(None);
         };
         let refused = |reason: String| ProbeError::Source {

@@ -7,7 +7,7 @@ use laggard_model::{Cpu, Nanos};
 use super::clock;
 use super::soft::SoftTimer;
 use super::thread::{Duty, Plan, Shared, publish};
-use crate::board::{LineWriter, advance};
+use crate::board::LineWriter;
 
 /// Sleeps until each expiry.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ fn measure(
         return;
     };
     let awaited = &line.cpu().expiries[line.index()];
-    advance(&mut timeline, turn.first);
+    timeline.advance_by(turn.first);
     while !shared.stop.load(Ordering::Relaxed) {
         let expiry = timeline.expiry();
         let slot = line.claim(timeline.seq() / turn.stride, expiry);
@@ -119,9 +119,9 @@ fn measure(
         if shared.exhaustion.is_hopeless(user) {
             shared.stop.store(true, Ordering::Relaxed);
         }
-        advance(&mut timeline, turn.stride);
+        timeline.advance_by(turn.stride);
         while timeline.expiry() <= user {
-            advance(&mut timeline, turn.stride);
+            timeline.advance_by(turn.stride);
         }
     }
 }

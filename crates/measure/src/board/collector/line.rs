@@ -111,6 +111,11 @@ impl LineReader {
         }
     }
 
+    /// What its activations say of the softirq goes to line `softirq`.
+    pub(crate) fn tell_softirq(&mut self, softirq: LineId) {
+        self.mirror = Some(Mirror::new(softirq));
+    }
+
     /// Appends everything new; counts what was lost. A CPU's softirq line
     /// comes before its followers. A follower's gap waits until that line
     /// tells what the softirq did meanwhile, which may be the next time.

@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use ending::Standing;
 pub(crate) use line::{Asker, Expected, LineReader};
-pub(crate) use mirror::Mirror;
+use mirror::Mirror;
 pub(crate) use skips::Skips;
 pub(crate) use stops::Stops;
 

@@ -25,6 +25,7 @@ use super::mapping::BoardMaps;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
+use crate::flight::Flight;
 use outside::Outside;
 use record::FlightRecord;
 use ring::Rings;
@@ -142,55 +143,6 @@ impl FlightRecorder {
         Ok((recorder, caveats))
     }
 
-    /// Reads the counters of hypervisor and firmware. To be called a few
-    /// times a second, by the thread that asks for evidence: the counters'
-    /// movement between two calls is all that is known.
-    pub fn poll(&mut self) {
-        self.outside.read();
-    }
-
-    /// Copies out what is known of `cpu` from `from` to `to`.
-    ///
-    /// Call it soon: the rings hold some hundred milliseconds of a busy CPU,
-    /// and [`Evidence::overwritten`] says when that was not enough.
-    pub fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
-        let mut has_context = false;
-        let context = from.saturating_sub(CONTEXT);
-        let mut read = self.rings.newest(cpu.0, to, |record| {
-            let time = record.time();
-            let wanted = time >= from || (!has_context && time >= context);
-            has_context |= time < from && record.is_switch();
-            wanted
-        });
-        read.records.sort_by_key(FlightRecord::time);
-        let events = read.records.iter().filter_map(FlightRecord::event);
-        let events: Vec<_> = events.collect();
-        let mut evidence = Evidence {
-            from_ns: from,
-            to_ns: to,
-            overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
-            events,
-            throttles: record::throttles(&read.records),
-            stolen: self.outside.stolen(cpu, from, to),
-            steals: self
-                .steal
-                .as_ref()
-                .map(|clock| clock.steals(cpu.0, from, to)),
-            smis: self.outside.smis(cpu, from, to),
-            ..Evidence::default()
-        };
-        if let Some(stacks) = &self.stacks {
-            let margin = stacks.period * 2;
-            let (from, to) = (from.saturating_sub(margin), to + margin);
-            let (samples, overwritten) = stacks.samples(cpu.0, from, to);
-            evidence.samples = samples;
-            evidence.overwritten |= overwritten;
-            evidence.sampler = Some((stacks.sampler, stacks.period));
-            evidence.still = self.still(cpu, &evidence, stacks);
-        }
-        evidence
-    }
-
     /// Spans in which this CPU was silent, longer than the sampler ever is,
     /// and every other one too.
     fn still(&self, cpu: Cpu, evidence: &Evidence, stacks: &StackSampler) -> Vec<Span> {
@@ -232,10 +184,54 @@ impl FlightRecorder {
         signs.sort_unstable();
         (!events.overwritten).then_some(signs)
     }
+}
+
+impl Flight for FlightRecorder {
+    fn poll(&mut self) {
+        self.outside.read();
+    }
+
+    fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
+        let mut has_context = false;
+        let context = from.saturating_sub(CONTEXT);
+        let mut read = self.rings.newest(cpu.0, to, |record| {
+            let time = record.time();
+            let wanted = time >= from || (!has_context && time >= context);
+            has_context |= time < from && record.is_switch();
+            wanted
+        });
+        read.records.sort_by_key(FlightRecord::time);
+        let events = read.records.iter().filter_map(FlightRecord::event);
+        let events: Vec<_> = events.collect();
+        let mut evidence = Evidence {
+            from_ns: from,
+            to_ns: to,
+            overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
+            events,
+            throttles: record::throttles(&read.records),
+            stolen: self.outside.stolen(cpu, from, to),
+            steals: self
+                .steal
+                .as_ref()
+                .map(|clock| clock.steals(cpu.0, from, to)),
+            smis: self.outside.smis(cpu, from, to),
+            ..Evidence::default()
+        };
+        if let Some(stacks) = &self.stacks {
+            let margin = stacks.period * 2;
+            let (from, to) = (from.saturating_sub(margin), to + margin);
+            let (samples, overwritten) = stacks.samples(cpu.0, from, to);
+            evidence.samples = samples;
+            evidence.overwritten |= overwritten;
+            evidence.sampler = Some((stacks.sampler, stacks.period));
+            evidence.still = self.still(cpu, &evidence, stacks);
+        }
+        evidence
+    }
 
     /// What each program has cost since the kernel timed them, while the probe
     /// warmed up: by what a run cost then, and by the records since.
-    pub fn cost(&self) -> Vec<ProgramCost> {
+    fn cost(&self) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
         let mut timed = cost_of(&self.loaded);
         let runs = timed.iter().map(|one| one.runs).sum();

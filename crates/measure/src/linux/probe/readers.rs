@@ -4,7 +4,7 @@ use laggard_model::{LineId, Service, Stage};
 
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
-use crate::board::{Asker, Expected, LineReader, Mirror, Stamps};
+use crate::board::{Asker, Expected, LineReader, Stamps};
 
 /// A reader for each line, with the number of its CPU.
 pub(super) fn readers(
@@ -42,7 +42,9 @@ pub(super) fn readers(
             };
             reader.stamps = stamps;
             (reader.stride, reader.first) = (turn.stride, turn.first);
-            reader.mirror = mirror.map(|(softirq, _)| Mirror::new(id(first + softirq)));
+            if let Some((softirq, _)) = mirror {
+                reader.tell_softirq(id(first + softirq));
+            }
             readers.push((plan.cpu, reader));
         }
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Account, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Nanos, Route, Service};
 
-use crate::probe::{ProbeError, Request, Source};
+use crate::probe::{Drive, ProbeError, Request};
 use series::{Format, Series};
 use tracefs::Instance;
 
@@ -67,7 +67,7 @@ impl Timerlat {
             remedy: "it needs root, tracefs, and the kernel's timerlat tracer (CONFIG_TIMERLAT_TRACER=y) for itself; `laggard doctor` says what is there".into(),
         }
         };
-        if request.source != Source::Timer {
+        if request.drive != Drive::Timer {
             return Err(refused(io::Error::other(
                 "the tracer's threads wait for timers, not for a device",
             )));

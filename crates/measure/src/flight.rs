@@ -1,0 +1,22 @@
+//! What a recorder of everything that a machine does can say afterwards.
+
+use std::fmt::Debug;
+
+use laggard_model::{Cpu, Evidence, Nanos, ProgramCost};
+
+/// Keeps what each CPU did in the last moments, for when something was late.
+pub trait Flight: Debug {
+    /// Reads what moves by itself, such as the counters of hypervisor and
+    /// firmware. To be called a few times a second, by the thread that asks for
+    /// evidence: the movement between two calls is all that is known.
+    fn poll(&mut self);
+
+    /// Copies out what is known of `cpu` from `from` to `to`.
+    ///
+    /// Call it soon: what is kept is overwritten, after some hundred milliseconds
+    /// on a busy CPU, and [`Evidence::overwritten`] says when that was too late.
+    fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;
+
+    /// What it has cost so far.
+    fn cost(&self) -> Vec<ProgramCost>;
+}
