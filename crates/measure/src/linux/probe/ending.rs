@@ -7,8 +7,9 @@ use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, OwnC
 
 use super::super::programs::Programs;
 use super::super::{clock, online_cpus, policy};
+use super::LinuxProbe;
+use super::beginning::WARM_UP;
 use super::usage::Usage;
-use super::{LinuxProbe, WARM_UP};
 use crate::board::{Asker, LineReader, Standing, unserved};
 
 /// How long the end waits for services that do not get to run: what comes

@@ -1,6 +1,8 @@
 //! The probe of a real machine.
 
+mod beginning;
 mod ending;
+mod loading;
 mod memory;
 mod readers;
 mod request;
@@ -24,7 +26,6 @@ use super::carrier::Passed;
 use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::hurry::Hurry;
-use super::identity::Identity;
 use super::lines::{CpuLines, Deferral};
 use super::mapping::BoardMaps;
 use super::programs::{Extent, Programs};
@@ -32,8 +33,10 @@ use super::thread::{MeasuringThread, Shared};
 use super::timerlat::Timerlat;
 use super::witness::Witness;
 use super::{clock, descriptors, other_tracers, policy, possible_cpus, reason_of};
-use crate::board::{LineReader, Look, Skips, Stamps, Standing, Stops, Timeline};
+use crate::board::{LineReader, Look, Skips, Stamps, Standing, Stops};
 use crate::probe::{Probe, ProbeError, Request};
+use beginning::timeline;
+use loading::load;
 pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;
@@ -44,16 +47,6 @@ use usage::Usage;
 
 /// From the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
-/// From the first expiry to the first that is recorded, at least. Programs
-/// are timed meanwhile.
-pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
-/// From the end of the warm-up, whatever it disturbed, to the recording.
-const REST: Nanos = Nanos::from_ms(5);
-
-/// What collecting and writing takes for each line and period, about: 1.01 % of
-/// a CPU were seen for 16 lines every ms (the example of README.md).
-const COLLECTING: Nanos = Nanos::from_ns(630);
-
 /// What to measure with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Wanted {
@@ -224,54 +217,6 @@ impl LinuxProbe {
         })
     }
 
-    /// Waits until everything has run for a while, and forgets that. Returns
-    /// when the recording begins.
-    fn warm_up(&mut self, start: Nanos) -> Nanos {
-        self.shared.exhaustion.note(clock::now());
-        let before = Usage::at(clock::now(), &self.threads);
-        if let Some(programs) = &mut self.programs {
-            programs.begin_timing(start);
-            std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
-            programs.end_timing(clock::now());
-        }
-        let begin = clock::now().max(start) + REST;
-        for (_, reader) in &mut self.readers {
-            reader.begin = begin;
-        }
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat.begin(begin);
-        }
-        self.note_stop(clock::now());
-        let began = Usage::at(begin, &self.threads);
-        self.price = self.price_since(before, &began, start);
-        self.skipped.0 = self.skipped_so_far();
-        self.began = Some(began);
-        self.shared.exhaustion.note(clock::now());
-        begin
-    }
-
-    /// What measuring would take to serve every expiry, by what it has taken
-    /// since `before`, when it began to warm up: a share of the time of its CPUs.
-    fn price_since(&self, before: Usage, now: &Usage, start: Nanos) -> Option<f64> {
-        let programs = self.programs.as_ref()?.cost_of_timing(&self.cpus());
-        let cpu = now.cpu.saturating_sub(before.cpu) + programs;
-        let wall = now.at.saturating_sub(before.at).as_secs_f64();
-        let each = now.at.saturating_sub(start).as_secs_f64() / self.request.period.as_secs_f64();
-        let (mut planned, mut served) = (0.0, 0.0);
-        for plan in &self.plans {
-            let board = self.shared.board.cpu(plan.cpu);
-            for place in plan.direct_threads() {
-                planned += each;
-                served += board.lines[place].head.load(Ordering::Relaxed) as f64;
-            }
-        }
-        let unserved = if served > 0.0 { planned / served } else { 1.0 };
-        let rows = self.lines.len() as f64 / self.request.period.as_secs_f64();
-        let all = self.plans.len() as f64;
-        let share = cpu.as_secs_f64() / (wall * all) * unserved.max(1.0);
-        (wall > 0.0).then(|| share + rows * COLLECTING.as_secs_f64() / all)
-    }
-
     /// Remembers when laggard was stopped since the last look, if it was: between
     /// two instants at which threads of ours ran.
     fn note_stop(&mut self, now: Nanos) {
@@ -322,47 +267,6 @@ impl LinuxProbe {
                 "`chrt -f -p PRIORITY TID` moves such a thread",
             )
         })
-    }
-
-    fn timeline(&self, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
-        timeline(&self.request, plan, place, start)
-    }
-
-    /// Arms every CPU's softirq timer on its CPU, then returns to all CPUs.
-    fn start_deferrals(&self, start: Nanos) -> Result<(), ProbeError> {
-        let Some(programs) = &self.programs else {
-            return Ok(());
-        };
-        for plan in &self.plans {
-            programs
-                .prepare_carried(plan)
-                .map_err(|refused| system("prepare the work item", refused.reason))?;
-        }
-        for plan in self.plans.iter().filter(|plan| plan.has_callback()) {
-            let place = u32::try_from(plan.direct_threads().count()).unwrap_or(0);
-            let timeline = Timeline::unstarted(
-                self.request.seed ^ u64::from(plan.cpu),
-                self.request.period,
-                self.request.dither,
-                place,
-                u32::try_from(plan.timelines()).unwrap_or(1),
-                start,
-            );
-            // A thread of its own, so that nobody's affinity has to be restored.
-            std::thread::scope(|scope| {
-                scope
-                    .spawn(|| {
-                        policy::pin(laggard_model::Cpu(plan.cpu))
-                            .map_err(|err| system("move to a CPU", reason_of(&err)))?;
-                        programs
-                            .start_deferral(plan, timeline)
-                            .map_err(|refused| system("start the softirq timer", refused.reason))
-                    })
-                    .join()
-                    .unwrap_or_else(|_| Err(system("start the softirq timer", "panicked".into())))
-            })?;
-        }
-        Ok(())
     }
 }
 
@@ -550,66 +454,10 @@ impl Drop for LinuxProbe {
     }
 }
 
-/// The timeline that leads to the line at `place`: a direct thread's own, or
-/// the softirq timer's.
-fn timeline(request: &Request, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
-    let own = plan.direct_threads().position(|direct| direct == place);
-    let place = own.unwrap_or_else(|| plan.direct_threads().count());
-    Timeline::new(
-        request.seed ^ u64::from(plan.cpu),
-        request.period,
-        request.dither,
-        u32::try_from(place).unwrap_or(0),
-        u32::try_from(plan.timelines()).unwrap_or(1),
-        start,
-    )
-}
-
 fn system(action: &str, reason: String) -> ProbeError {
     ProbeError::System {
         action: action.into(),
         remedy: "`laggard doctor` says what this machine allows".into(),
         source: Some(io::Error::other(reason)),
-    }
-}
-
-fn load(
-    wanted: Wanted,
-    extent: Extent,
-    services: &[Service],
-    stamps: Stamps,
-    caveats: &mut Vec<Caveat>,
-) -> Result<Option<Programs>, ProbeError> {
-    // Nothing to stamp where only a tracer measures.
-    if wanted == Wanted::User || services.is_empty() {
-        return Ok(None);
-    }
-    match Programs::load(extent, services, stamps) {
-        Ok(programs) => {
-            let identity = Identity::own().map_err(|refused| refused.reason);
-            identity
-                .and_then(|own| own.check_clock())
-                .map_err(|reason| ProbeError::System {
-                    action: "compare the clocks of threads and BPF programs".into(),
-                    remedy: "mount /proc, or run outside of the time namespace (`unshare --time`)"
-                        .into(),
-                    source: Some(io::Error::other(reason)),
-                })?;
-            Ok(Some(programs))
-        }
-        Err(refused) if wanted == Wanted::Bpf => {
-            Err(system("load the BPF programs", refused.reason))
-        }
-        Err(refused) => {
-            caveats.push(Caveat::new(
-                CaveatKind::NoBpf,
-                format!(
-                    "BPF cannot be used ({}), so only expiry and user stage are measured",
-                    refused.reason
-                ),
-                "run as root on a kernel with BTF; `laggard doctor` says what is missing",
-            ));
-            Ok(None)
-        }
     }
 }

@@ -1,0 +1,53 @@
+//! The BPF programs of a probe, or the caveat of one that goes without.
+
+use std::io;
+
+use laggard_model::{Caveat, CaveatKind, Service};
+
+use super::super::identity::Identity;
+use super::super::programs::{Extent, Programs};
+use super::{Wanted, system};
+use crate::board::Stamps;
+use crate::probe::ProbeError;
+
+/// The programs, if they are `wanted` and can be had.
+pub(super) fn load(
+    wanted: Wanted,
+    extent: Extent,
+    services: &[Service],
+    stamps: Stamps,
+    caveats: &mut Vec<Caveat>,
+) -> Result<Option<Programs>, ProbeError> {
+    // Nothing to stamp where only a tracer measures.
+    if wanted == Wanted::User || services.is_empty() {
+        return Ok(None);
+    }
+    match Programs::load(extent, services, stamps) {
+        Ok(programs) => {
+            let identity = Identity::own().map_err(|refused| refused.reason);
+            identity
+                .and_then(|own| own.check_clock())
+                .map_err(|reason| ProbeError::System {
+                    action: "compare the clocks of threads and BPF programs".into(),
+                    remedy: "mount /proc, or run outside of the time namespace (`unshare --time`)"
+                        .into(),
+                    source: Some(io::Error::other(reason)),
+                })?;
+            Ok(Some(programs))
+        }
+        Err(refused) if wanted == Wanted::Bpf => {
+            Err(system("load the BPF programs", refused.reason))
+        }
+        Err(refused) => {
+            caveats.push(Caveat::new(
+                CaveatKind::NoBpf,
+                format!(
+                    "BPF cannot be used ({}), so only expiry and user stage are measured",
+                    refused.reason
+                ),
+                "run as root on a kernel with BTF; `laggard doctor` says what is missing",
+            ));
+            Ok(None)
+        }
+    }
+}

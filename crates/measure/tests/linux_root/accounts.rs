@@ -1,0 +1,160 @@
+//! What is served, missed and lost is what was planned, also where a CPU is
+//! taken away.
+
+use std::time::Duration;
+
+use laggard_measure::Probe as _;
+use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_model::{Activation, Batch, Line, Route, Service};
+
+use super::{EVERY_SERVICE, Measured, PERIOD, TIME, measure, request};
+
+#[test]
+fn every_gap_in_a_lines_numbers_is_a_loss_and_every_loss_a_gap() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let mut gaps = 0;
+    for line in 0..measured.lines.len() {
+        let numbers: Vec<u64> = measured.of_line(line).map(|one| one.seq).collect();
+        assert!(
+            !numbers.is_empty(),
+            "{:?} was never served",
+            measured.lines[line]
+        );
+        assert!(
+            numbers.windows(2).all(|two| two[0] < two[1]),
+            "{:?}",
+            measured.lines[line]
+        );
+        gaps += numbers.last().unwrap() + 1 - numbers.len() as u64;
+    }
+    // What is lost after the last that was not leaves no gap, and a clock that
+    // runs backwards costs an activation or only a stage.
+    let losses = measured.losses;
+    let lost: u64 = measured.accounts.iter().map(|account| account.lost).sum();
+    assert!(gaps <= lost, "{gaps} gaps, {losses:?}");
+    let known = losses.activations();
+    assert!(
+        (known..=known + losses.clock_back + losses.expire_unseen + losses.out_of_order)
+            .contains(&lost),
+        "{lost} lost, {losses:?}"
+    );
+}
+
+/// Whether each line's activations and losses are those of its plan.
+fn assert_all_is_accounted_for(measured: &Measured) {
+    for (index, line) in measured.lines.iter().enumerate() {
+        let (account, found) = (
+            measured.accounts[index],
+            measured.of_line(index).count() as u64,
+        );
+        assert_eq!(
+            account.planned,
+            Some(found + account.lost),
+            "{line:?}: {account:?}"
+        );
+        // Two expiries are half a period apart at least, and one and a half at
+        // most, times the turns of a line that is asked in turn.
+        let turns = match line.route {
+            Route::Direct => 1,
+            Route::Deferred => {
+                let same = |one: &&Line| one.cpu == line.cpu && one.route == Route::Deferred;
+                measured.lines.iter().filter(same).count() as u64
+            }
+        };
+        let periods = measured.time.ns() / PERIOD.ns() / turns;
+        let planned = found + account.lost;
+        assert!(
+            planned >= periods / 2 && planned <= periods * 2 + 1,
+            "{line:?}: {planned} in {periods} periods"
+        );
+    }
+}
+
+#[test]
+fn what_is_served_missed_and_lost_is_what_was_planned() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    assert_all_is_accounted_for(&measured);
+}
+
+/// Longer than the end waits for a service that does not come.
+const SPIN: Duration = Duration::from_millis(4_500);
+
+/// Computes at FIFO 97 on `cpu` for [`SPIN`], from `delay` on: nothing of ours
+/// runs there meanwhile. Whether the policy may be had.
+fn spin_above_everything(cpu: usize, delay: Duration) -> std::thread::JoinHandle<bool> {
+    std::thread::spawn(move || {
+        let mut set = nix::sched::CpuSet::new();
+        set.set(cpu).unwrap();
+        nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+        std::thread::sleep(delay);
+        let priority = libc::sched_param { sched_priority: 97 };
+        // SAFETY: `priority` is valid for reads; 0 is the calling thread.
+        if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } != 0 {
+            return false;
+        }
+        let end = std::time::Instant::now() + SPIN;
+        while std::time::Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        true
+    })
+}
+
+#[test]
+fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_they_were_given_up() {
+    let all = online_cpus();
+    let Some(cpu) = all.as_slice().last().filter(|cpu| cpu.0 > 0) else {
+        println!("skipped: there is one CPU only");
+        return;
+    };
+    let runtime = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
+    let is_throttled = runtime.is_ok_and(|text| text.trim() != "-1");
+    let mut probe = match LinuxProbe::new(request("softirq,fifo:90,other"), Wanted::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return;
+        }
+    };
+    let mut batch = Batch::default();
+    let start = probe.start().unwrap();
+    probe.pause(TIME / 2);
+    probe.drain(&mut batch);
+    let spinner = spin_above_everything(cpu.0 as usize, Duration::ZERO);
+    probe.pause(TIME / 2);
+    let end = probe.stop();
+    probe.drain(&mut batch);
+    assert!(spinner.join().unwrap());
+
+    let measured = Measured {
+        lines: probe.lines().to_vec(),
+        batch,
+        losses: probe.losses(),
+        accounts: probe.accounts(),
+        time: end.saturating_sub(start),
+        cost: probe.cost(),
+    };
+    assert_all_is_accounted_for(&measured);
+    let censored: Vec<Activation> = measured.batch.iter().filter(|one| one.censored).collect();
+    for one in &censored {
+        let line = measured.lines[usize::from(one.line.0)];
+        assert_eq!(line.cpu, *cpu, "{line:?}");
+        assert!(one.missed && one.expiry < end && one.expiry + one.latency() >= end);
+    }
+    // Where the kernel leaves normal threads a share, `other` is served meanwhile.
+    let direct = |service| {
+        let own = censored
+            .iter()
+            .map(|one| measured.lines[usize::from(one.line.0)]);
+        own.filter(|line| line.service == service && line.route == Route::Direct)
+            .count()
+    };
+    assert!(direct(Service::Fifo(90)) > 0);
+    assert!(is_throttled || direct(Service::Other) > 0);
+}

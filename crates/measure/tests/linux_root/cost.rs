@@ -1,0 +1,66 @@
+//! What measuring costs.
+
+use std::time::Duration;
+
+use laggard_measure::Probe as _;
+use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_model::{Nanos, Service};
+use nix::time::ClockId;
+
+use super::{EVERY_SERVICE, measure, request};
+
+#[test]
+fn every_program_ran_and_its_cost_is_known() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let programs = &measured.cost.programs;
+    let has = |name| measured.lines.iter().any(|line| line.service == name);
+    for (name, wanted) in [
+        ("on_hrtimer_expire_entry", true),
+        ("on_sched_waking", true),
+        ("on_sched_switch", true),
+        ("on_deferred", has(Service::Softirq)),
+        ("on_work", has(Service::Worker)),
+    ] {
+        let ran = programs
+            .iter()
+            .any(|one| one.name == name && one.runs > 0 && one.run_ns > Nanos::ZERO);
+        assert_eq!(ran, wanted, "{name} in {programs:?}");
+    }
+    assert!(measured.cost.measuring_cpu_ns > Nanos::ZERO);
+}
+
+/// Works until this thread has used `time` of a CPU more.
+fn use_cpu(time: Duration) {
+    let used = || Duration::from(ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap());
+    let until = used() + time;
+    while used() < until {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn own_cost_is_what_was_used_from_begin_to_end() {
+    let mut probe = match LinuxProbe::new(request(EVERY_SERVICE), Wanted::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return;
+        }
+    };
+    let work = Duration::from_millis(200);
+    probe.start().unwrap();
+
+    use_cpu(work);
+    probe.stop();
+    let cost = probe.cost();
+    use_cpu(work);
+
+    // The kernel counts a thread's time and the process's by the tick.
+    let other = Duration::from(cost.other_cpu_ns);
+    assert!(other >= work.mul_f64(0.9), "{cost:?}");
+    assert_eq!(probe.cost().other_cpu_ns, cost.other_cpu_ns);
+    assert_eq!(probe.cost().measuring_cpu_ns, cost.measuring_cpu_ns);
+}

@@ -1,0 +1,110 @@
+//! When what is asked.
+
+use std::collections::BTreeSet;
+
+use laggard_measure::Timeline;
+use laggard_model::{Cpu, Nanos, Route, Service};
+
+use super::{EVERY_SERVICE, PERIOD, measure, request};
+
+#[test]
+fn every_line_is_asked_as_often_as_its_period_says() {
+    let Some(measured) = measure("softirq,fifo:90,other") else {
+        return;
+    };
+
+    for (index, line) in measured.lines.iter().enumerate() {
+        let expiries: Vec<Nanos> = measured.of_line(index).map(|one| one.expiry).collect();
+        let span = Nanos::between(expiries[0], *expiries.last().unwrap()).unwrap();
+        let turns = if line.route == Route::Deferred { 2 } else { 1 };
+        let periods = span.ns() / PERIOD.ns() / turns;
+        let found = expiries.len() as u64;
+        assert!(
+            found.abs_diff(periods) * 10 <= periods + 50,
+            "{line:?}: {found} in {periods}"
+        );
+    }
+}
+
+/// What `Timeline` plans for a line, from an instant of its own.
+fn planned(cpu: Cpu, place: u32, places: u32) -> Vec<u64> {
+    let seed = request("other").seed ^ u64::from(cpu.0);
+    let mut timeline = Timeline::new(seed, PERIOD, true, place, places, Nanos::ZERO);
+    let expiries = (0..5_000).map(|_| {
+        let expiry = timeline.expiry().ns();
+        timeline.advance();
+        expiry
+    });
+    expiries.collect()
+}
+
+/// Whether activations, each with its number and expiry, follow a plan from
+/// one of its expiries on.
+fn follows(seen: &[(u64, u64)], plan: &[u64]) -> bool {
+    let (first, expiry) = seen[0];
+    let number = |seq: u64| usize::try_from(seq - first).unwrap();
+    (0..plan.len() - number(seen[seen.len() - 1].0)).any(|from| {
+        seen.iter()
+            .all(|&(seq, at)| at - expiry == plan[from + number(seq)] - plan[from])
+    })
+}
+
+#[test]
+fn the_kernel_s_softirq_timer_follows_the_plan_of_user_space() {
+    let Some(measured) = measure("softirq,fifo:90,other") else {
+        return;
+    };
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut parts = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    let version: (u32, u32) = (parts.next().unwrap(), parts.next().unwrap());
+    if version < (6, 4) {
+        println!(
+            "skipped: before Linux 6.4 the softirq's timer is armed for a delay, not for an instant"
+        );
+        return;
+    }
+
+    // Two direct threads come before it.
+    for (index, line) in measured.lines.iter().enumerate() {
+        let place = match (line.service, line.route) {
+            (Service::Fifo(90), Route::Direct) => 0,
+            (Service::Other, Route::Direct) => 1,
+            (Service::Softirq, _) => 2,
+            _ => continue,
+        };
+        let of_line = measured.of_line(index);
+        let seen: Vec<(u64, u64)> = of_line.map(|one| (one.seq, one.expiry.ns())).collect();
+        assert!(seen.len() > 100, "{line:?}");
+        assert!(follows(&seen, &planned(line.cpu, place, 3)), "{line:?}");
+    }
+}
+
+#[test]
+fn every_follower_has_the_expiries_of_its_turn_missed_or_not() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    let lines = || measured.lines.iter().enumerate();
+    for (softirq, of) in lines().filter(|(_, line)| line.service == Service::Softirq) {
+        let followers: Vec<usize> = lines()
+            .filter(|(_, line)| line.cpu == of.cpu && line.route == Route::Deferred)
+            .map(|(index, _)| index)
+            .collect();
+        let asked: Vec<Nanos> = measured.of_line(softirq).map(|one| one.expiry).collect();
+        for &follower in &followers {
+            let turns: BTreeSet<usize> = measured
+                .of_line(follower)
+                .filter_map(|one| asked.binary_search(&one.expiry).ok())
+                .map(|number| number % followers.len())
+                .collect();
+            assert!(
+                turns.len() <= 1,
+                "{:?}: {turns:?}",
+                measured.lines[follower]
+            );
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What cannot be measured here, and what can without BPF.
+
+use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_measure::{Probe as _, ProbeError, Request};
+use laggard_model::{Batch, Nanos, Service, Stage};
+
+use super::{TIME, request};
+
+#[test]
+fn the_irq_service_is_refused_without_its_stage() {
+    let refused = LinuxProbe::new(
+        Request {
+            stages: Some(vec![Stage::Expire]),
+            optional: false,
+            ..request("irq,fifo:90")
+        },
+        Wanted::Best,
+    );
+
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "cannot measure `irq`: its stage was not asked for; add irq to the stages, or leave it out of the services"
+    );
+}
+
+#[test]
+fn without_bpf_only_thread_services_and_their_user_stage_remain() {
+    let mut probe = LinuxProbe::new(request("irq,softirq,other"), Wanted::User).unwrap();
+    let mut batch = Batch::default();
+
+    probe.start().unwrap();
+    probe.pause(TIME / 4);
+    probe.stop();
+    probe.drain(&mut batch);
+
+    assert!(
+        probe
+            .lines()
+            .iter()
+            .all(|line| line.service == Service::Other)
+    );
+    assert!(batch.len() > 50, "{}", batch.len());
+    assert!(
+        batch
+            .iter()
+            .all(|one| one.latency_of(Service::Other).is_some())
+    );
+    assert!(
+        batch
+            .iter()
+            .all(|one| one.steps[Stage::Irq.index()].is_none())
+    );
+}
+
+#[test]
+fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
+    let mut request = request("softirq");
+    request.optional = false;
+
+    let err = LinuxProbe::new(request, Wanted::User).unwrap_err();
+
+    assert!(matches!(err, ProbeError::Service { .. }));
+    assert_eq!(
+        err.to_string(),
+        "cannot measure `softirq`: it needs BPF; run as root on a kernel with BTF"
+    );
+}
+
+#[test]
+fn an_offline_cpu_and_an_impossible_period_are_refused() {
+    let mut offline = request("other");
+    offline.cpus = "4095".parse().unwrap();
+    let mut short = request("other");
+    short.period = Nanos::from_us(1);
+
+    assert!(matches!(
+        LinuxProbe::new(offline, Wanted::User),
+        Err(ProbeError::NoCpu(4095, _))
+    ));
+    assert!(matches!(
+        LinuxProbe::new(short, Wanted::User),
+        Err(ProbeError::Period(..))
+    ));
+}
