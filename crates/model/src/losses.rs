@@ -35,7 +35,8 @@ pub enum LossReason {
     /// The service had not run yet when the recording ended: its latency is
     /// not known, only that it was longer.
     Unserved,
-    /// The service ran on another CPU than its line's.
+    /// The service ran on another CPU than its line's, or waited there to the
+    /// end.
     Foreign,
     /// laggard itself was stopped (a signal, a debugger, suspend) while this was
     /// due: what it would have seen is not the machine's doing.

@@ -140,6 +140,7 @@ impl Probe for FakeProbe {
                 let standing = Standing {
                     unserved_from: Some(0),
                     given_up: ended + PATIENCE,
+                    is_elsewhere: false,
                 };
                 reader.close(standing, &mut look, into);
             }

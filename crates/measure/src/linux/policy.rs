@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{Cpu, CpuList, Nanos, Service};
+use laggard_model::{Cpu, CpuList, Nanos, Service, Tid};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
@@ -81,6 +81,17 @@ pub(crate) fn current_cpu() -> Option<Cpu> {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).ok().map(Cpu)
+}
+
+/// The CPU that a thread of this process runs on, waits for, or ran on last.
+pub(crate) fn cpu_of(tid: Tid) -> Option<Cpu> {
+    /// Of the fields in `/proc/TID/stat` (`proc_pid_stat(5)`) after the name, which
+    /// may have spaces and brackets in it.
+    const PROCESSOR: usize = 39 - 3;
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", tid.0)).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let cpu = fields.split_ascii_whitespace().nth(PROCESSOR)?;
+    cpu.parse().ok().map(Cpu)
 }
 
 /// Gives the calling thread the policy of a service.

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use laggard_measure::Probe as _;
 use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
-use laggard_model::{Activation, Batch, Line, Route, Service};
+use laggard_model::{Activation, Batch, Line, LineId, Route, Service};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use super::{EVERY_SERVICE, Measured, PERIOD, TIME, measure, request};
 
@@ -85,13 +88,18 @@ fn what_is_served_missed_and_lost_is_what_was_planned() {
 /// Longer than the end waits for a service that does not come.
 const SPIN: Duration = Duration::from_millis(4_500);
 
+/// Leaves thread `tid` (0: the calling one) nothing but `cpu`.
+fn pin(tid: i32, cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(tid), &set).unwrap();
+}
+
 /// Computes at FIFO 97 on `cpu` for [`SPIN`], from `delay` on: nothing of ours
 /// runs there meanwhile. Whether the policy may be had.
 fn spin_above_everything(cpu: usize, delay: Duration) -> std::thread::JoinHandle<bool> {
     std::thread::spawn(move || {
-        let mut set = nix::sched::CpuSet::new();
-        set.set(cpu).unwrap();
-        nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+        pin(0, cpu);
         std::thread::sleep(delay);
         let priority = libc::sched_param { sched_priority: 97 };
         // SAFETY: `priority` is valid for reads; 0 is the calling thread.
@@ -157,4 +165,52 @@ fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_the
     };
     assert!(direct(Service::Fifo(90)) > 0);
     assert!(is_throttled || direct(Service::Other) > 0);
+}
+
+#[test]
+fn who_starves_a_thread_on_another_cpu_at_the_end_does_not_make_its_own_cpu_late() {
+    let all = online_cpus();
+    let (Some(home), Some(away)) = (all.as_slice().last(), all.as_slice().first()) else {
+        return;
+    };
+    if home == away {
+        println!("skipped: there is one CPU only");
+        return;
+    }
+    let mut probe = match LinuxProbe::new(request("fifo:90"), Wanted::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return;
+        }
+    };
+    let lines = probe.lines().to_vec();
+    let place = lines.iter().position(|line| line.cpu == *home).unwrap();
+    let thread = probe.thread_of(LineId(u16::try_from(place).unwrap()));
+    let mut batch = Batch::default();
+    let start = probe.start().unwrap();
+    probe.pause(TIME / 2);
+    let spinner = spin_above_everything(away.0 as usize, Duration::ZERO);
+    probe.pause(TIME / 10);
+    pin(thread.unwrap().0.cast_signed(), away.0 as usize);
+    probe.pause(TIME / 2);
+    let end = probe.stop();
+    probe.drain(&mut batch);
+    assert!(spinner.join().unwrap());
+
+    let measured = Measured {
+        lines,
+        batch,
+        losses: probe.losses(),
+        accounts: probe.accounts(),
+        time: end.saturating_sub(start),
+        cost: probe.cost(),
+    };
+    assert_all_is_accounted_for(&measured);
+    let foreign = measured.accounts[place].losses.foreign;
+    assert!(foreign > 0, "{:?}", measured.accounts[place]);
+    assert_eq!(measured.of_line(place).find(|one| one.censored), None);
+    // Whoever stayed there did wait for it.
+    let mut stayed = measured.batch.iter();
+    assert!(stayed.any(|one| one.censored && measured.lines[usize::from(one.line.0)].cpu == *away));
 }

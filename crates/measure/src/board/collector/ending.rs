@@ -17,6 +17,9 @@ pub(crate) struct Standing {
     pub(crate) unserved_from: Option<u64>,
     /// Until when that is known: at most then it was given up.
     pub(crate) given_up: Nanos,
+    /// Whether its thread waits on another CPU than its line's: who runs on
+    /// that one does not keep it waiting, and its wait says nothing of it.
+    pub(crate) is_elsewhere: bool,
 }
 
 impl LineReader {
@@ -46,6 +49,9 @@ impl LineReader {
             match served {
                 Some(reading) => self.miss(expiry, reading, look, into),
                 None if self.before.is_some_and(|before| before.is_foreign) => {
+                    self.lose(expiry, LossReason::Foreign);
+                }
+                None if is_unserved && standing.is_elsewhere => {
                     self.lose(expiry, LossReason::Foreign);
                 }
                 None if is_unserved => {

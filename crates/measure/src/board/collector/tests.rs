@@ -20,6 +20,8 @@ struct Cpu {
     skips: Skips,
     stops: Stops,
     seen: Batch,
+    /// Whether the lines' threads are on another CPU at the end.
+    is_elsewhere: bool,
 }
 
 /// When the softirq's expiry `number` is due.
@@ -55,6 +57,7 @@ impl Cpu {
             skips: Skips::default(),
             stops: Stops::default(),
             seen: Batch::default(),
+            is_elsewhere: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl Cpu {
             let standing = Standing {
                 unserved_from: unserved_from.filter(|_| line == SOFTIRQ),
                 given_up,
+                is_elsewhere: self.is_elsewhere,
             };
             self.readers[line].close(standing, &mut look, &mut self.seen);
         }
@@ -328,6 +332,22 @@ fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
     assert_eq!(cpu.numbers(SOFTIRQ), [(0, false), (4, false)]);
     assert_eq!(cpu.losses(SOFTIRQ).foreign, 3);
     cpu.check_account(SOFTIRQ, expiry(5));
+}
+
+#[test]
+fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    (0..3).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
+    cpu.ask(SOFTIRQ, 3);
+    cpu.is_elsewhere = true;
+
+    cpu.close(expiry(9), Some(0), expiry(60));
+
+    assert_eq!(cpu.numbers(SOFTIRQ), [(0, false), (1, false), (2, false)]);
+    assert_eq!(cpu.losses(SOFTIRQ).foreign, 6);
+    assert_eq!(cpu.readers[SOFTIRQ].given_up(), None);
+    cpu.check_account(SOFTIRQ, expiry(9));
 }
 
 #[test]

@@ -125,19 +125,27 @@ impl LinuxProbe {
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let board = self.shared.board.cpu(cpu);
         let line = (laggard_model::Cpu(cpu), reader.index);
-        let has_left = || {
-            let mut threads = self.threads.iter();
-            threads.all(|thread| thread.line != line || thread.is_finished())
+        let stays = || {
+            let threads = self.threads.iter();
+            let own = threads.filter(|thread| thread.line == line && !thread.is_finished());
+            // Who raises a device's interrupt does not serve it.
+            own.filter(|thread| thread.is_service || reader.asker != Asker::Device)
         };
+        let has_left = || stays().next().is_none();
+        let is_elsewhere = stays()
+            .filter_map(|thread| policy::cpu_of(thread.tid))
+            .any(|now| now != line.0);
         let is_unserved = |is| Standing {
             unserved_from: Some(0).filter(|_| is),
             given_up,
+            is_elsewhere,
         };
         match reader.asker {
             Asker::Thread if has_left() => Standing {
                 // It came after the end, and left before it waited again.
                 unserved_from: Some(0),
                 given_up: reader.until,
+                is_elsewhere,
             },
             Asker::Thread => is_unserved(true),
             Asker::Callback => {
@@ -155,6 +163,7 @@ impl LinuxProbe {
                 Standing {
                     unserved_from,
                     given_up,
+                    is_elsewhere,
                 }
             }
             Asker::Follower | Asker::Device | Asker::Mirrored => is_unserved(false),
@@ -263,7 +272,7 @@ impl LinuxProbe {
         Some(Caveat::new(
             CaveatKind::Moved,
             format!(
-                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, and are lost: {why}",
+                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, or waited there to the end, and are lost: {why}",
                 moved().count(),
                 first.service,
                 first.route,
