@@ -112,6 +112,10 @@ pub enum Happening {
         /// Its priority as the kernel counts: below 0 deadline, 0 to 99 real
         /// time (less is more urgent), 100 and more normal.
         priority: i16,
+        /// The same of the thread before, as it leaves: it can have changed while
+        /// that ran. `None`: recorded by an earlier version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority_before: Option<i16>,
         /// Whether the thread before could have gone on.
         preempted: bool,
     },

@@ -46,6 +46,7 @@ fn episode(thread: &str) -> Episode {
             tid: Tid(tid),
             name: name.into(),
             priority,
+            priority_before: None,
             preempted: true,
         },
     };

@@ -168,11 +168,18 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
     cuts.push(to);
     cuts.sort_unstable();
     cuts.dedup();
-    let switches: Vec<Nanos> = evidence
+    let switches: Vec<(Nanos, Option<i16>)> = evidence
         .events
         .iter()
-        .filter(|event| matches!(event.what, Happening::Switch { .. }))
-        .map(|event| event.at_ns)
+        .filter_map(|event| {
+            let Happening::Switch {
+                priority_before, ..
+            } = event.what
+            else {
+                return None;
+            };
+            Some((event.at_ns, priority_before))
+        })
         .collect();
     let mut slices = Vec::new();
     let mut begin = from;
@@ -182,10 +189,11 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
         }
         let mut context = follower.context();
         if let Some(thread) = &mut context.thread {
-            let next = switches.partition_point(|&at| at <= begin);
-            let until = switches.get(next).copied().unwrap_or(to);
-            thread.priority =
-                priority_from(evidence, thread.tid, begin, until).unwrap_or(thread.priority);
+            let next = switches.partition_point(|&(at, _)| at <= begin);
+            let (until, left) = switches.get(next).copied().unwrap_or((to, None));
+            thread.priority = priority_from(evidence, thread.tid, begin, until)
+                .or_else(|| left.map(|left| left.min(thread.priority)))
+                .unwrap_or(thread.priority);
         }
         slices.push(Slice {
             from: begin,
@@ -199,7 +207,9 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
 
 /// The priority that a sample of `tid` shows from `from` to `until`, the first
 /// one if several. A thread can be made more or less urgent while it runs, and
-/// a switch tells only what it came with.
+/// switches tell only what it came with and left with. Where no sample does, the
+/// more urgent of the two counts: a thread that is made more urgent goes on
+/// running, one that is made less urgent than another that waits does not.
 fn priority_from(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
     let samples = &evidence.samples;
     let first = samples.partition_point(|sample| sample.at_ns < from);

@@ -35,6 +35,7 @@ pub(super) fn episode(number: u64) -> Episode {
             tid: Tid(tid),
             name: name.into(),
             priority,
+            priority_before: None,
             preempted: true,
         },
     };

@@ -78,6 +78,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
                 tid: Tid(tid),
                 name: format!("thread {tid}"),
                 priority,
+                priority_before: None,
                 preempted,
             }
         }),

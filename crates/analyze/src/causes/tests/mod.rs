@@ -63,6 +63,7 @@ impl Scene {
             tid: Tid(tid),
             name: name.into(),
             priority,
+            priority_before: None,
             preempted: true,
         };
         self.event(at, what)

@@ -265,6 +265,7 @@ fn a_thread_of_ours_that_waits_is_known_though_another_one_runs_as_measuring_end
                 tid: Tid(95),
                 name: "hogger".into(),
                 priority: 2,
+                priority_before: None,
                 preempted: true,
             },
         },
@@ -298,6 +299,59 @@ fn a_thread_that_becomes_more_urgent_while_it_runs_has_the_priority_of_its_sampl
     assert_eq!(first.time_ns, Nanos::from_us(2_985));
     // Nobody else has that priority, who could have lent it.
     assert_eq!(first.culprit.because, None);
+}
+
+/// `scene` with what its switches tell of the thread before.
+fn leaving_with(mut scene: Scene, priorities: &[i16]) -> Scene {
+    let mut left = priorities.iter().copied();
+    for event in &mut scene.episode.evidence.events {
+        if let Happening::Switch {
+            priority_before, ..
+        } = &mut event.what
+        {
+            *priority_before = left.next();
+        }
+    }
+    scene
+}
+
+#[test]
+fn a_thread_that_became_more_urgent_before_it_left_had_that_priority_where_no_sample_tells() {
+    let scene = || {
+        late_thread(3_000)
+            .switch(-500, 95, "hogger", 120)
+            .during(10, 15, TIMER)
+            .switch(2_000, 96, "another", 1)
+            .ours(3_000)
+    };
+
+    let raised = leaving_with(scene(), &[120, 2, 1]);
+
+    assert_eq!(
+        raised.main_causes(),
+        [
+            (CauseClass::HigherPriority, named("hogger"), 1_985),
+            (CauseClass::HigherPriority, named("another"), 1_000)
+        ]
+    );
+    // One that leaves as it came was not preempted by a more urgent one.
+    let same = leaving_with(scene(), &[120, 120, 1]);
+    assert_ne!(same.main_causes()[0].0, CauseClass::HigherPriority);
+}
+
+#[test]
+fn a_thread_that_leaves_because_it_became_less_urgent_had_the_priority_it_came_with() {
+    let scene = late_thread(2_000)
+        .switch(-500, 95, "hogger", 2)
+        .during(10, 15, TIMER)
+        .ours(2_000);
+
+    let lowered = leaving_with(scene, &[120, 120]);
+
+    assert_eq!(
+        lowered.main_causes(),
+        [(CauseClass::HigherPriority, named("hogger"), 1_985)]
+    );
 }
 
 #[test]

@@ -155,7 +155,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	if (!record)
 		return 0;
 	record->before = before(preempt, prev);
-	record->prio = next->prio;
+	record->prio = next->prio + 1;
+	record->left_prio = prev->prio + 1;
 	/* As numbers: a copy would need a helper that lockdown refuses. */
 	record->what[0] = ((u64 *)next->comm)[0];
 	record->what[1] = ((u64 *)next->comm)[1];

@@ -43,7 +43,9 @@ struct flight_record {
 	u32 id;
 	u8 kind;
 	u8 before;   /* of a switch: enum flight_before */
-	s16 prio;    /* of a switch: next thread's, as the kernel counts */
+	u8 prio;     /* of a switch: next thread's, as the kernel counts, plus 1:
+			deadline's is -1 there */
+	u8 left_prio; /* the same of the thread before, as it leaves */
 	u64 what[2]; /* a name of 16 bytes, or a number in the first */
 };
 _Static_assert(sizeof(struct flight_record) == 32, "no hidden padding");

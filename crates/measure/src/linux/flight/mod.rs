@@ -27,7 +27,7 @@ use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
 use crate::flight::Flight;
 use outside::Outside;
-use record::FlightRecord;
+use record::{FlightRecord, GoingBack};
 use ring::Rings;
 use stacks::StackSampler;
 use steal::StealClock;
@@ -37,8 +37,6 @@ use still::common_silences;
 const ALL_RECORDS: usize = 1 << 22;
 /// Bounds on a ring's records, as powers of two.
 const RING_BITS: (u32, u32) = (10, 16);
-/// How far before a window its context is looked for.
-const CONTEXT: Nanos = Nanos::from_secs(1);
 
 /// How the flight recorder works.
 #[derive(Clone, Copy, Debug)]
@@ -192,21 +190,17 @@ impl Flight for FlightRecorder {
     }
 
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
-        let mut has_context = false;
-        let context = from.saturating_sub(CONTEXT);
-        let mut read = self.rings.newest(cpu.0, to, |record| {
-            let time = record.time();
-            let wanted = time >= from || (!has_context && time >= context);
-            has_context |= time < from && record.is_switch();
-            wanted
-        });
+        let mut back = GoingBack::to(from);
+        let mut read = self.rings.newest(cpu.0, to, |record| back.wants(record));
         read.records.sort_by_key(FlightRecord::time);
+        let oldest = read.records.first().map(FlightRecord::time);
+        record::forget_old(&mut read.records, from);
         let events = read.records.iter().filter_map(FlightRecord::event);
         let events: Vec<_> = events.collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
-            overwritten: read.overwritten && events.first().is_none_or(|one| one.at_ns > from),
+            overwritten: read.overwritten && oldest.is_none_or(|oldest| oldest > from),
             events,
             throttles: record::throttles(&read.records),
             stolen: self.outside.stolen(cpu, from, to),

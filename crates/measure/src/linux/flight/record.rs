@@ -56,7 +56,8 @@ impl FlightRecord {
             Happening::Switch {
                 tid: Tid(self.id),
                 name: name(self.what),
-                priority: self.prio,
+                priority: priority(self.prio),
+                priority_before: Some(priority(self.left_prio)),
                 preempted: u32::from(self.before) != BEFORE_SLEEPS,
             }
         } else {
@@ -84,6 +85,11 @@ impl FlightRecord {
     }
 }
 
+/// A priority as the kernel counts, of one in a record.
+fn priority(stored: u8) -> i16 {
+    i16::from(stored) - 1
+}
+
 /// An interrupt of the CPU itself, by its number in `enum flight_vector`.
 const fn vector(id: u32) -> Option<Vector> {
     Some(match id {
@@ -95,6 +101,42 @@ const fn vector(id: u32) -> Option<Vector> {
         VECTOR_THERMAL => Vector::Thermal,
         _ => return None,
     })
+}
+
+/// Goes back from the end of a window through a ring's records, to the switch
+/// before the window however long ago that was: who was switched in then runs as
+/// it begins.
+#[derive(Debug)]
+pub(super) struct GoingBack {
+    from: Nanos,
+    has_arrived: bool,
+}
+
+impl GoingBack {
+    /// For a window that begins at `from`.
+    pub(super) const fn to(from: Nanos) -> Self {
+        Self {
+            from,
+            has_arrived: false,
+        }
+    }
+
+    /// Whether the next older record is wanted.
+    pub(super) fn wants(&mut self, record: &FlightRecord) -> bool {
+        let is_wanted = !self.has_arrived || record.time() >= self.from;
+        self.has_arrived |= record.time() < self.from && record.is_switch();
+        is_wanted
+    }
+}
+
+/// How far before a window the activities are kept that may not have ended.
+const CONTEXT: Nanos = Nanos::from_secs(1);
+
+/// Leaves out of `records` what is older than the window from `from` on can
+/// have to do with: not the switch to who runs then.
+pub(super) fn forget_old(records: &mut Vec<FlightRecord>, from: Nanos) {
+    let context = from.saturating_sub(CONTEXT);
+    records.retain(|record| record.time() >= context || record.is_switch());
 }
 
 /// The threads that were switched out because their group was throttled, from
@@ -150,10 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_read_with_name_and_priority() {
+    fn a_switch_is_read_with_name_and_priorities() {
         let record = FlightRecord {
             before: 1,
-            prio: -1,
+            prio: 0,
+            left_prio: 140,
             what: [
                 u64::from_ne_bytes(*b"kworker/"),
                 u64::from_ne_bytes(*b"1:2\0junk"),
@@ -171,6 +214,7 @@ mod tests {
                 tid: Tid(42),
                 name: "kworker/1:2".into(),
                 priority: -1,
+                priority_before: Some(139),
                 preempted: true,
             }
         );
@@ -180,7 +224,7 @@ mod tests {
     fn a_thread_that_is_switched_out_with_its_group_is_told() {
         let switch = |at: u64, tid: u32, before: u32| FlightRecord {
             before: u8::try_from(before).unwrap(),
-            prio: 120,
+            prio: 121,
             ..record(at, FLIGHT_SWITCH, tid)
         };
 
@@ -196,6 +240,30 @@ mod tests {
         };
         assert_eq!(told, [throttle]);
         assert_eq!(throttles(&[switch(1, 42, 0), switch(3, 7, 1)]), []);
+    }
+
+    #[test]
+    fn who_runs_as_a_window_begins_is_known_however_long_ago_it_was_switched_in() {
+        let ms = |at: u64| Nanos::from_ms(at).ns();
+        let switch = |at| record(ms(at), FLIGHT_SWITCH, 42);
+        let interrupt = |at| record(ms(at), FLIGHT_IRQ, 9);
+        let ring = [
+            switch(500),
+            switch(1_000),
+            interrupt(2_000),
+            interrupt(4_800),
+            interrupt(5_001),
+            switch(5_002),
+        ];
+        let from = Nanos::from_secs(5);
+        let mut back = GoingBack::to(from);
+
+        let newest_first = ring.into_iter().rev();
+        let mut found: Vec<_> = newest_first.take_while(|one| back.wants(one)).collect();
+        forget_old(&mut found, from);
+
+        let kept = found.iter().rev().map(|one| one.time().ns() / ms(1));
+        assert_eq!(kept.collect::<Vec<_>>(), [1_000, 4_800, 5_001, 5_002]);
     }
 
     #[test]
