@@ -87,6 +87,8 @@ pub enum CaveatKind {
     Stopped,
     /// Something ran on another CPU than the one that it was to measure.
     Moved,
+    /// A measuring thread was given another policy, priority or nice value.
+    Rescheduled,
     /// Measuring threads had page faults.
     PageFaults,
     /// Activations begin with a device's interrupt, not with a timer's expiry.
@@ -139,6 +141,7 @@ impl CaveatKind {
             | Self::CpuOffline
             | Self::MemoryLock
             | Self::LoadEnded
+            | Self::Rescheduled
             | Self::Losses
             | Self::Overload => Severity::Spoils,
             Self::RtThrottling

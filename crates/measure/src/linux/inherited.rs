@@ -12,24 +12,11 @@ use laggard_model::{Caveat, CaveatKind, Cpu, CpuList};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
+use super::scheduling::{OWN, Policy, nice_of};
 use super::{allowed_cpus, policy};
 
 /// Set by [`become_normal`].
 static AT_START: OnceLock<Inherited> = OnceLock::new();
-
-/// The policy of a thread, with what else tells it apart from its equals.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Policy {
-    #[default]
-    Other,
-    Batch,
-    Idle,
-    Fifo(i32),
-    RoundRobin(i32),
-    Deadline,
-    /// One of a number that is not known here.
-    Unknown(i32),
-}
 
 /// The scheduling that this process was started with.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -64,7 +51,7 @@ pub(super) fn usual_nice() -> i32 {
 impl Inherited {
     /// Reads the calling thread's scheduling and makes its policy normal.
     fn taken_off() -> Self {
-        let policy = Policy::of_thread();
+        let policy = Policy::of(OWN);
         let result = match policy {
             Policy::Other => Ok(()),
             Policy::Batch
@@ -77,7 +64,7 @@ impl Inherited {
         Self {
             policy,
             refused: result.err().map(|err| err.to_string()),
-            nice: policy::nice_of_thread(),
+            nice: nice_of(OWN),
             cpus: affinity().unwrap_or_default(),
         }
     }
@@ -125,42 +112,6 @@ impl Inherited {
             )
         });
         [policy, nice, cpus].into_iter().flatten()
-    }
-}
-
-impl Policy {
-    fn of_thread() -> Self {
-        // SAFETY: takes no pointers; 0 is the calling thread.
-        let number = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
-        let mut param = libc::sched_param { sched_priority: 0 };
-        // SAFETY: `param` is valid for writes; 0 is the calling thread.
-        unsafe { libc::sched_getparam(0, &raw mut param) };
-        Self::new(number, param.sched_priority)
-    }
-
-    const fn new(number: i32, priority: i32) -> Self {
-        match number {
-            libc::SCHED_OTHER => Self::Other,
-            libc::SCHED_BATCH => Self::Batch,
-            libc::SCHED_IDLE => Self::Idle,
-            libc::SCHED_FIFO => Self::Fifo(priority),
-            libc::SCHED_RR => Self::RoundRobin(priority),
-            libc::SCHED_DEADLINE => Self::Deadline,
-            _ => Self::Unknown(number),
-        }
-    }
-
-    /// `None`: normal.
-    fn name(self) -> Option<String> {
-        Some(match self {
-            Self::Other => return None,
-            Self::Batch => "SCHED_BATCH".into(),
-            Self::Idle => "SCHED_IDLE".into(),
-            Self::Fifo(priority) => format!("SCHED_FIFO with priority {priority}"),
-            Self::RoundRobin(priority) => format!("SCHED_RR with priority {priority}"),
-            Self::Deadline => "SCHED_DEADLINE".into(),
-            Self::Unknown(number) => format!("scheduling policy {number}"),
-        })
     }
 }
 
@@ -250,7 +201,7 @@ mod tests {
                 let inherited = Inherited::taken_off();
                 (refused != 0)
                     .then_some(())
-                    .map_or_else(|| Some((inherited, Policy::of_thread())), |()| None)
+                    .map_or_else(|| Some((inherited, Policy::of(OWN))), |()| None)
             });
             let Some((inherited, now)) = trial.join().unwrap() else {
                 println!("skipped: this user may not have policy {policy}");

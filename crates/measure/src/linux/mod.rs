@@ -20,6 +20,7 @@ mod policy;
 mod probe;
 mod programs;
 mod raise;
+mod scheduling;
 mod sleeper;
 mod soft;
 mod statistics;

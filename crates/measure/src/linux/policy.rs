@@ -121,13 +121,6 @@ pub(crate) fn schedule_normally() -> io::Result<()> {
     set(libc::SCHED_OTHER).or_else(|_| set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK))
 }
 
-/// The calling thread's nice value.
-pub(crate) fn nice_of_thread() -> i32 {
-    // SAFETY: takes no pointers; on Linux, 0 is the calling thread alone, and
-    //         the call cannot fail for it.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-}
-
 /// What a normal thread has of its CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Share {

@@ -8,6 +8,7 @@ mod accounts;
 mod cost;
 mod plan;
 mod refused;
+mod rescheduled;
 mod stages;
 
 use std::time::Duration;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost};
 
 use super::super::programs::Programs;
+use super::super::thread::MeasuringThread;
 use super::super::{clock, online_cpus, policy};
 use super::LinuxProbe;
 use super::beginning::WARM_UP;
@@ -29,6 +30,7 @@ impl LinuxProbe {
         let ended = self.shared.exhaustion.given_up();
         let ended = ended.unwrap_or_else(clock::now);
         self.ended = Some(Usage::at(ended, &self.threads));
+        self.schedulings.look(&self.threads, ended);
         self.skipped.1 = Some(self.skipped_so_far());
         for (_, reader) in &mut self.readers {
             reader.until = ended;
@@ -48,7 +50,7 @@ impl LinuxProbe {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.wait(patience, |probe| {
             let mut threads = probe.threads.iter();
-            threads.all(super::MeasuringThread::is_finished) && !probe.is_anyone_waiting()
+            threads.all(MeasuringThread::is_finished) && !probe.is_anyone_waiting()
         });
         let given_up = clock::now();
         self.standings = self
@@ -280,6 +282,17 @@ impl LinuxProbe {
             ),
             "leave CPUs and laggard's threads as they are while it measures",
         ))
+    }
+
+    /// Lines whose threads were not scheduled as their service is.
+    pub(super) fn rescheduled_caveat(&self) -> Option<Caveat> {
+        let began = self.began.map_or(Nanos::ZERO, |began| began.at);
+        let line_of = |thread: &MeasuringThread| {
+            let (cpu, place) = thread.line;
+            let plan = self.plans.iter().find(|plan| plan.cpu == cpu.0)?;
+            plan.lines.get(place).copied()
+        };
+        self.schedulings.caveat(&self.threads, began, line_of)
     }
 
     /// When laggard itself was stopped.

@@ -6,6 +6,7 @@ mod loading;
 mod memory;
 mod readers;
 mod request;
+mod rescheduled;
 mod strays;
 mod threads;
 mod usage;
@@ -42,6 +43,7 @@ use memory::{most_lines, ring_bits};
 use readers::readers;
 use request::{check, check_descriptors, check_lines, keep_possible};
 pub(super) use request::{may_be_scheduled_as, refusal};
+use rescheduled::Schedulings;
 use threads::{ready_external, ready_threads};
 use usage::Usage;
 
@@ -70,6 +72,7 @@ pub struct LinuxProbe {
     softirq_threads: BTreeMap<u32, String>,
     shared: Arc<Shared>,
     threads: Vec<MeasuringThread>,
+    schedulings: Schedulings,
     programs: Option<Programs>,
     timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
@@ -199,6 +202,7 @@ impl LinuxProbe {
             plans,
             lines,
             shared,
+            schedulings: Schedulings::of(&threads),
             threads,
             programs,
             timerlat,
@@ -311,6 +315,7 @@ impl Probe for LinuxProbe {
         let mut caveats = self.caveats.clone();
         caveats.extend(self.stopped_caveat());
         caveats.extend(self.moved_caveat());
+        caveats.extend(self.rescheduled_caveat());
         caveats.extend(self.unserved_caveats());
         caveats.extend(self.softirq_threads_caveat());
         if self.has_given_up() {
@@ -401,6 +406,9 @@ impl Probe for LinuxProbe {
             timerlat.drain(into);
         }
         self.note_softirq_threads();
+        if self.ended.is_none() {
+            self.schedulings.look_at_times(&self.threads, now);
+        }
         self.shared.exhaustion.note(clock::now());
     }
 

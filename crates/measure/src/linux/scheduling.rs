@@ -1,0 +1,106 @@
+//! How a thread is scheduled: its policy, and its share.
+
+use std::fmt;
+
+use laggard_model::Tid;
+
+/// The calling thread, to the kernel.
+pub(super) const OWN: Tid = Tid(0);
+
+/// The policy of a thread, with what else tells it apart from its equals.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Policy {
+    #[default]
+    Other,
+    Batch,
+    Idle,
+    Fifo(i32),
+    RoundRobin(i32),
+    Deadline,
+    /// One of a number that is not known here.
+    Unknown(i32),
+}
+
+/// A policy, and the nice value where it counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Scheduling {
+    policy: Policy,
+    nice: i32,
+}
+
+impl Policy {
+    /// That of a thread of this process; of one that is gone, an unknown one.
+    pub(super) fn of(tid: Tid) -> Self {
+        let tid = tid.0.cast_signed();
+        // SAFETY: takes no pointers.
+        let number = unsafe { libc::sched_getscheduler(tid) };
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `param` is valid for writes.
+        unsafe { libc::sched_getparam(tid, &raw mut param) };
+        match number {
+            ..0 => Self::Unknown(number),
+            _ => Self::new(number & !libc::SCHED_RESET_ON_FORK, param.sched_priority),
+        }
+    }
+
+    pub(super) const fn new(number: i32, priority: i32) -> Self {
+        match number {
+            libc::SCHED_OTHER => Self::Other,
+            libc::SCHED_BATCH => Self::Batch,
+            libc::SCHED_IDLE => Self::Idle,
+            libc::SCHED_FIFO => Self::Fifo(priority),
+            libc::SCHED_RR => Self::RoundRobin(priority),
+            libc::SCHED_DEADLINE => Self::Deadline,
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// Whether the nice value counts.
+    const fn has_nice(self) -> bool {
+        matches!(self, Self::Other | Self::Batch)
+    }
+
+    /// `None`: normal.
+    pub(super) fn name(self) -> Option<String> {
+        Some(match self {
+            Self::Other => return None,
+            Self::Batch => "SCHED_BATCH".into(),
+            Self::Idle => "SCHED_IDLE".into(),
+            Self::Fifo(priority) => format!("SCHED_FIFO with priority {priority}"),
+            Self::RoundRobin(priority) => format!("SCHED_RR with priority {priority}"),
+            Self::Deadline => "SCHED_DEADLINE".into(),
+            Self::Unknown(number) => format!("scheduling policy {number}"),
+        })
+    }
+}
+
+/// A thread's nice value; 0 of one that is gone.
+pub(super) fn nice_of(tid: Tid) -> i32 {
+    nix::errno::Errno::clear();
+    // SAFETY: takes no pointers; on Linux the number is that of a thread.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, tid.0) };
+    match nix::errno::Errno::last_raw() {
+        0 => nice,
+        _ => 0,
+    }
+}
+
+impl Scheduling {
+    /// That of a thread of this process; `None`: it is gone.
+    pub(super) fn of(tid: Tid) -> Option<Self> {
+        let policy = Policy::of(tid);
+        let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
+        (!matches!(policy, Policy::Unknown(..0))).then_some(Self { policy, nice })
+    }
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.policy.name();
+        f.write_str(name.as_deref().unwrap_or("SCHED_OTHER"))?;
+        match self.policy.has_nice() {
+            true => write!(f, " at nice {}", self.nice),
+            false => Ok(()),
+        }
+    }
+}

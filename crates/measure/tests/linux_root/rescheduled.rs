@@ -1,0 +1,88 @@
+//! What somebody else does to measuring threads meanwhile.
+
+use laggard_measure::Probe as _;
+use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_model::{CaveatKind, LineId, Tid};
+
+use super::{TIME, request};
+
+/// What is said of a recording of `service` whose first thread `change` is done
+/// to halfway.
+fn said_of(service: &str, change: impl FnOnce(Tid) -> bool) -> Option<Vec<String>> {
+    let mut probe = match LinuxProbe::new(request(service), Wanted::User) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return None;
+        }
+    };
+    probe.start().unwrap();
+    probe.pause(TIME / 4);
+    if !change(probe.thread_of(LineId(0)).unwrap()) {
+        println!("skipped: this user may not change how a thread is scheduled");
+        return None;
+    }
+    probe.pause(TIME / 4);
+    probe.stop();
+    let caveats = probe.caveats().into_iter();
+    let kind = CaveatKind::Rescheduled;
+    Some(
+        caveats
+            .filter(|one| one.kind == kind)
+            .map(|one| one.what)
+            .collect(),
+    )
+}
+
+#[test]
+fn a_thread_that_is_reniced_while_it_measures_is_named() {
+    let change = |tid: Tid| {
+        // SAFETY: takes no pointers.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0, 5) == 0 }
+    };
+
+    let Some(said) = said_of("other", change) else {
+        return;
+    };
+
+    let [said] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert!(
+        said.starts_with("the thread of other on CPU 0 was changed to SCHED_OTHER at nice 5"),
+        "{said}"
+    );
+    assert!(said.contains("to the end"), "{said}");
+}
+
+#[test]
+fn a_real_time_thread_that_is_made_a_normal_one_is_named() {
+    let change = |tid: Tid| {
+        let normal = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `normal` is valid for reads.
+        unsafe {
+            libc::sched_setscheduler(tid.0.cast_signed(), libc::SCHED_OTHER, &raw const normal) == 0
+        }
+    };
+
+    let Some(said) = said_of("fifo:90", change) else {
+        return;
+    };
+
+    let [said] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert!(
+        said.starts_with("the thread of fifo:90 on CPU 0 was changed to SCHED_OTHER at nice 0"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nothing_is_said_of_threads_that_are_left_alone() {
+    let Some(said) = said_of("other", |_| true) else {
+        return;
+    };
+
+    assert_eq!(said, [""; 0]);
+}
