@@ -1,9 +1,19 @@
 //! A measurement leaves the host as it was, and as it is while it measures.
 //!
+//! A setting that is changed and put back is noticed too, however short it was
+//! changed, because the kernel tells of each write to its file. What is changed
+//! without writing a file is not: another thread's scheduling, registers of the
+//! processor, what is held by an open descriptor alone (but for requests to keep
+//! CPUs awake, which are looked for).
+//!
 //! Needs root for what a measurement could change; without it the test says
 //! that it is skipped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,6 +68,62 @@ fn settings() -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Tells of every write to some files.
+struct Writes {
+    /// Of inotify(7).
+    events: File,
+    paths: BTreeMap<i32, String>,
+    /// A setting whose file nobody has open could come back as another one.
+    _open: Vec<File>,
+}
+
+impl Writes {
+    /// To each of `paths`, from now on.
+    fn to<'a>(paths: impl Iterator<Item = &'a String>) -> Self {
+        // SAFETY: takes no pointers.
+        let events = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
+        assert!(events >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: just opened, and nobody else's.
+        let events = unsafe { File::from_raw_fd(events) };
+        let mut watched = BTreeMap::new();
+        let mut open = Vec::new();
+        for path in paths {
+            open.push(File::open(path).unwrap());
+            let name = CString::new(path.as_str()).unwrap();
+            // SAFETY: `name` ends in a null byte and outlives the call.
+            let id = unsafe {
+                libc::inotify_add_watch(events.as_raw_fd(), name.as_ptr(), libc::IN_MODIFY)
+            };
+            assert!(id >= 0, "{path}: {}", std::io::Error::last_os_error());
+            watched.insert(id, path.clone());
+        }
+        Self {
+            events,
+            paths: watched,
+            _open: open,
+        }
+    }
+
+    /// The files that were written to since the call before.
+    fn since(&mut self) -> BTreeSet<String> {
+        /// `struct inotify_event` of a file: its number, then three words.
+        const EVENT_BYTES: usize = 16;
+        let mut written = BTreeSet::new();
+        let mut bytes = [0; 256 * EVENT_BYTES];
+        loop {
+            let length = match self.events.read(&mut bytes) {
+                Err(err) if err.kind() == ErrorKind::WouldBlock => return written,
+                result => result.unwrap(),
+            };
+            for event in bytes[..length].chunks_exact(EVENT_BYTES) {
+                let id = i32::from_ne_bytes(event[..4].try_into().unwrap());
+                let path = self.paths.get(&id);
+                written.insert(path.map_or("too many at once".into(), String::clone));
+            }
+        }
+    }
+}
+
 /// Whether `process` holds a request to keep CPUs awake.
 fn keeps_awake(process: &Child) -> bool {
     let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
@@ -95,6 +161,7 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
     }
     let before = settings();
     assert!(before.len() > 20, "{before:?}");
+    let mut writes = Writes::to(before.keys());
 
     let dir = TempDir::new().unwrap();
     let mut child = recording(&dir, &[]);
@@ -107,7 +174,14 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
             assert_eq!(found.get(path), Some(value), "{path} {when}");
         }
     }
+    assert_eq!(writes.since(), BTreeSet::new(), "written to and put back");
     assert!(!unasked);
+    let path = "/proc/sys/vm/swappiness";
+    // Its own value, which changes nothing.
+    match std::fs::write(path, &before[path]) {
+        Ok(()) => assert_eq!(writes.since(), BTreeSet::from([path.into()])),
+        Err(err) => println!("skipped: that writes are noticed: {path}: {err}"),
+    }
     if !Path::new("/dev/cpu_dma_latency").exists() {
         println!("skipped: keeping CPUs awake, without /dev/cpu_dma_latency");
         return;
