@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use laggard_answer::show::Report;
+use laggard_answer::why::WhyReport;
 use laggard_model::Manifest;
-use laggard_report::Report;
-use laggard_report::why::WhyReport;
 use schemars::schema_for;
 
 use crate::args::{Args, SchemaOf};
@@ -46,10 +46,10 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
     let schema = match of {
         SchemaOf::Show => schema_for!(Report),
         SchemaOf::Why => schema_for!(WhyReport),
-        SchemaOf::Qos => schema_for!(laggard_report::qos::QosReport),
-        SchemaOf::Forecast => schema_for!(laggard_report::forecast::ForecastReport),
-        SchemaOf::Sched => schema_for!(laggard_report::sched::SchedReport),
-        SchemaOf::Rehearse => schema_for!(laggard_report::rehearsal::RehearsalReport),
+        SchemaOf::Qos => schema_for!(laggard_answer::qos::QosReport),
+        SchemaOf::Forecast => schema_for!(laggard_answer::forecast::ForecastReport),
+        SchemaOf::Sched => schema_for!(laggard_answer::sched::SchedReport),
+        SchemaOf::Rehearse => schema_for!(laggard_answer::rehearsal::RehearsalReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;

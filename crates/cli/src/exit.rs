@@ -4,6 +4,7 @@ use laggard_model::printable_lines;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use laggard_answer::Load;
 use laggard_measure::ProbeError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::RecipeError;
@@ -22,6 +23,17 @@ pub(crate) enum Outcome {
     Untrustworthy,
     /// The user's command failed, with this exit code.
     Command(u8),
+}
+
+impl Outcome {
+    /// Of a command that answered from `loads`.
+    pub(crate) fn of(loads: &[Load]) -> Self {
+        if loads.iter().all(Load::is_trusted) {
+            Self::Ok
+        } else {
+            Self::Untrustworthy
+        }
+    }
 }
 
 /// What `--help` says of exit codes.

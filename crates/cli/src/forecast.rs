@@ -1,10 +1,11 @@
 //! `laggard forecast`: how bad latencies will get.
 
+use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
+use laggard_answer::{Load, loads};
 use laggard_model::UsagePattern;
-use laggard_report::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict, text};
+use laggard_report::text;
 
 use crate::args::{ForecastArgs, HorizonArg};
-use crate::evidence::{self, Evidence};
 use crate::exit::Outcome;
 use crate::pipe;
 
@@ -18,14 +19,14 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
             HorizonArg::Week => Horizon::Week,
         })
         .collect();
-    let seen = evidence::read(&args.recordings)?;
+    let seen = loads(&args.recordings)?;
     let report = forecasts(&seen, args.usage, &horizons)?;
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
-        text(&report)
+        text::forecast(&report)
     })?;
-    Ok(match evidence::outcome(&seen) {
+    Ok(match Outcome::of(&seen) {
         Outcome::Ok if !report.tells_anything() => Outcome::Unmet,
         outcome => outcome,
     })
@@ -33,7 +34,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
 
 /// The forecasts of each load; `usage` where the user gave one.
 pub(crate) fn forecasts(
-    seen: &[Evidence],
+    seen: &[Load],
     usage: Option<UsagePattern>,
     horizons: &[Horizon],
 ) -> anyhow::Result<ForecastReport> {
@@ -41,8 +42,8 @@ pub(crate) fn forecasts(
         .iter()
         .map(|one| {
             let (pattern, from) = used(usage, one);
-            let known = evidence::causes(one)?;
-            Ok(predict(&one.seen, &known, pattern, from.into(), horizons)?)
+            let known = one.causes()?;
+            Ok(predict(one, &known, pattern, from.into(), horizons)?)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(ForecastReport {
@@ -52,8 +53,8 @@ pub(crate) fn forecasts(
 }
 
 /// The usage pattern, and where it comes from.
-fn used(given: Option<UsagePattern>, evidence: &Evidence) -> (UsagePattern, &'static str) {
-    match (given, evidence.usage) {
+fn used(given: Option<UsagePattern>, load: &Load) -> (UsagePattern, &'static str) {
+    match (given, load.usage()) {
         (Some(usage), _) => (usage, "as given"),
         (None, Some(usage)) => (usage, "the load's own"),
         (None, None) => (UsagePattern::ALWAYS, "not given: in use all the time"),

@@ -3,16 +3,18 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use laggard_answer::course::CourseView;
+use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
+use laggard_answer::show::RecordingReport;
+use laggard_answer::{Trust, loads, open};
 use laggard_model::name::line_name;
 use laggard_model::{Service, printable};
-use laggard_report::page::{Charts, CourseView};
+use laggard_report::page::Charts;
 use laggard_report::picture::{Picture, Style, png, svg};
-use laggard_report::qos::{QOS_SCHEMA, QosReport, assess};
-use laggard_report::{RecordingReport, Trust};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Outcome;
-use crate::{evidence, file, given, pipe, qos, report};
+use crate::{file, pipe, report};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
     let format = Format::of(&args.output)?;
@@ -24,7 +26,7 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
     if args.figure == FigureArg::Mttf {
         return mttf(args, format, style);
     }
-    let drawn: Vec<(RecordingReport, Charts)> = given::open(&args.recordings)?
+    let drawn: Vec<(RecordingReport, Charts)> = open(&args.recordings)?
         .iter()
         .map(|recording| report::drawn(recording).map(|(report, charts, _)| (report, charts)))
         .collect::<anyhow::Result<_>>()?;
@@ -46,7 +48,8 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
                 FigureArg::Time => Picture::Time { report, course },
                 _ => Picture::Cpus {
                     report,
-                    charts,
+                    services: &charts.by_cpu,
+                    histograms: &charts.by_cpu_histograms,
                     name: &course.name,
                     exceedance: args.exceedance,
                 },
@@ -101,11 +104,11 @@ fn course<'a>(
 }
 
 fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Outcome> {
-    let application = qos::named_application(&args.app)?;
-    let seen = evidence::read(&args.recordings)?;
+    let application = by_name(&args.app)?;
+    let seen = loads(&args.recordings)?;
     let loads = seen
         .iter()
-        .map(|one| Ok(assess(&one.seen, &application, args.service)?))
+        .map(|one| Ok(assess(one, &application, args.service)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let report = QosReport {
         schema: QOS_SCHEMA,
@@ -114,7 +117,7 @@ fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Outcome
     };
     let picture = Picture::Mttf { report: &report };
     write(picture, style, format, &args.output)?;
-    Ok(evidence::outcome(&seen))
+    Ok(Outcome::of(&seen))
 }
 
 /// How a picture is written.

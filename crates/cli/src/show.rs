@@ -1,23 +1,22 @@
 //! `laggard show`: what recordings say.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 
-use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
+use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, report};
+use laggard_answer::{LoadError, Trust, open};
 use laggard_model::text::Unit;
-use laggard_model::{Caveat, Keep, LoadLabel, Nanos, printable};
-use laggard_record::{Recording, Wanted};
-use laggard_report::{Measured, RecordingReport, Report, SHOW_SCHEMA, Trust, text};
+use laggard_model::{LoadLabel, printable};
+use laggard_report::text;
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Outcome;
-use crate::{given, pipe, samples};
+use crate::pipe;
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
-    let reports = given::open(&args.recordings)?
+    let reports = open(&args.recordings)?
         .iter()
-        .map(|recording| report_of(recording, args.by))
-        .collect::<anyhow::Result<Vec<RecordingReport>>>()?;
+        .map(|recording| report(recording, rows(args.by)))
+        .collect::<Result<Vec<RecordingReport>, LoadError>>()?;
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
     if args.json {
         let report = Report {
@@ -63,58 +62,12 @@ fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String
     }
 }
 
-/// Reads a recording and counts its activations, on all CPUs.
-pub(crate) fn report_of(
-    recording: &Recording,
-    by: Option<ByArg>,
-) -> anyhow::Result<RecordingReport> {
-    let measured = measured(recording, by)?;
-    Ok(laggard_report::recording(measured, by == Some(ByArg::Cpu)))
-}
-
-/// A recording with its activations counted.
-pub(crate) fn measured(recording: &Recording, by: Option<ByArg>) -> anyhow::Result<Measured> {
-    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
-    let (mut fold, last) = if recording.manifest().plan.keep == Keep::Tail {
-        if by == Some(ByArg::Minute) {
-            anyhow::bail!(
-                "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
-                recording.dir().display()
-            );
-        }
-        samples::stored(recording, &mut shortfalls)
-    } else {
-        count_samples(recording, by, &mut shortfalls)
-    };
-    let manifest = recording.manifest();
-    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
-    Ok(Measured {
-        path: recording.dir().display().to_string(),
-        manifest: manifest.clone(),
-        shortfalls,
-        fold,
-        last,
-    })
-}
-
-/// Every sample, and the latest expiry.
-fn count_samples(
-    recording: &Recording,
-    by: Option<ByArg>,
-    shortfalls: &mut Vec<Caveat>,
-) -> (Fold, Option<Nanos>) {
-    let lines = recording.manifest().lines.len();
-    let split = match by {
-        Some(ByArg::Minute) => Split::Minutes {
-            since: recording.manifest().clock.start_ns,
-        },
-        _ => Split::Whole,
-    };
-    let wanted = Wanted {
-        seq: false,
-        ..Wanted::all()
-    };
-    let new = || (Fold::new(lines, split), Latest::default());
-    let (fold, last) = samples::gather(recording, NonZeroUsize::MAX, wanted, shortfalls, new);
-    (fold, last.0)
+/// What has a row of its own: two recordings of a load are beside each other
+/// without any.
+fn rows(by: Option<ByArg>) -> By {
+    match by {
+        Some(ByArg::Cpu) => By::Cpu,
+        Some(ByArg::Minute) => By::Minute,
+        Some(ByArg::Load) | None => By::Service,
+    }
 }

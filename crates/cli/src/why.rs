@@ -1,13 +1,14 @@
 //! `laggard why`: who made activations late.
 
+use laggard_answer::why::{self, Explained, ExplainedEpisode, Late, WhyReport};
+use laggard_answer::{Load, loads};
 use laggard_model::{Caveat, Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::{Recording, Shortfall};
-use laggard_report::why::{self, Late, WhyReport};
+use laggard_report::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
-use crate::evidence::Evidence;
 use crate::exit::Outcome;
-use crate::{evidence, file, pipe};
+use crate::{file, pipe};
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
     let dir = args.recording.display().to_string();
@@ -55,19 +56,22 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
 fn said(args: &WhyArgs, mut late: Late<'_>) -> anyhow::Result<String> {
     let symbols = &late.notes.symbols;
     if args.table4 {
-        return Ok(why::table4(late.episodes, symbols));
+        return Ok(text::table4(late.episodes, symbols));
     }
     if let (Some(number), [episode]) = (args.episode, late.episodes) {
         let lines = &late.manifest.lines;
         let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
             anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
         })?;
-        return Ok(why::episode_text(episode, *line, symbols));
+        let explained = ExplainedEpisode::new(episode, *line, symbols);
+        return Ok(text::episode(&explained, symbols));
     }
-    let seen = evidence::read(std::slice::from_ref(&args.recording));
+    let seen = loads(std::slice::from_ref(&args.recording));
     late.latest = seen.as_deref().map(latest).unwrap_or_default();
     let mut report = why::why(&late, args.service, args.top);
-    let weighed = seen.and_then(|seen| weighed(args, &report, &seen));
+    let weighed = seen
+        .map_err(anyhow::Error::from)
+        .and_then(|seen| weighed(args, &report, &seen));
     match weighed {
         Ok(weighed) => report = weighed,
         Err(error) => report.sentences.push(format!(
@@ -77,13 +81,13 @@ fn said(args: &WhyArgs, mut late: Late<'_>) -> anyhow::Result<String> {
     Ok(if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
-        why::why_text(&report)
+        text::why(&report)
     })
 }
 
 /// The largest latency of each service, by the samples.
-fn latest(seen: &[Evidence]) -> Vec<(Service, Route, Nanos)> {
-    let recordings = seen.iter().flat_map(|one| &one.seen.recordings);
+fn latest(seen: &[Load]) -> Vec<(Service, Route, Nanos)> {
+    let recordings = seen.iter().flat_map(|one| &one.runs);
     let groups = recordings.flat_map(|one| &one.groups);
     groups
         .filter_map(|group| {
@@ -94,20 +98,21 @@ fn latest(seen: &[Evidence]) -> Vec<(Service, Route, Nanos)> {
 }
 
 /// The report with what causes are worth, which takes all samples.
-fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Evidence]) -> anyhow::Result<WhyReport> {
+fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Load]) -> anyhow::Result<WhyReport> {
     let mut weighed = report.clone();
     for one in seen {
-        let known = evidence::causes(one)?;
-        let usage = args.usage.or(one.usage).unwrap_or(UsagePattern::ALWAYS);
-        why::weigh(&mut weighed, &one.seen, &known, usage)?;
+        let known = one.causes()?;
+        let usage = args.usage.or(one.usage()).unwrap_or(UsagePattern::ALWAYS);
+        why::weigh(&mut weighed, one, &known, usage)?;
     }
     Ok(weighed)
 }
 
 /// Writes the files that were asked for.
 fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
+    let explained = Explained::new(late, args.service);
     if let Some(path) = &args.flame {
-        let svg = why::flame(late, args.service)?;
+        let svg = flame(&explained)?;
         file::write(path, "flame graph", svg.as_bytes())?;
         pipe::print(&format!(
             "Wrote {}; open it in a browser\n",
@@ -115,7 +120,7 @@ fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
         ))?;
     }
     if let Some(path) = &args.perfetto {
-        file::write(path, "trace", &why::perfetto(late, args.service))?;
+        file::write(path, "trace", &perfetto(&explained))?;
         pipe::print(&format!(
             "Wrote {}; open it in https://ui.perfetto.dev, which reads it without sending it anywhere\n",
             path.display()

@@ -1,36 +1,23 @@
-//! Every view of a report: the only place that rounds and formats.
+//! Every view of an answer: the only place that rounds and formats.
 //!
-//! [`Report`] is the value that all views show; [`text::show`] is the
-//! terminal's, [`page::html`] the browser's, [`markdown`] is for issue trackers,
-//! and its JSON is the value itself.
+//! [`text`] is the terminal's, [`page`] the browser's, [`markdown()`] is for
+//! issue trackers, [`picture`] draws single figures, [`flame()`] and
+//! [`perfetto()`] late activations. An answer's JSON is the value itself. Nothing
+//! here computes: who explains, counts or fits is `laggard-answer`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
-mod advice;
-mod build;
-mod dominant;
-mod figures;
-mod finer;
-pub mod forecast;
+mod flame;
+#[cfg(test)]
+#[path = "../../answer/src/why/made.rs"]
+mod made;
 mod markdown;
 pub mod page;
+mod perfetto;
 pub mod picture;
-mod plot;
-pub mod qos;
-pub mod rehearsal;
-mod remedy;
-pub mod sched;
-mod sentences;
 pub mod text;
-mod trust;
-pub mod why;
 
-pub use advice::{Advice, advice};
-pub use build::{Measured, recording, waiting};
-pub use figures::{
-    Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
-    Waiting, named_losses,
-};
+pub use flame::{FlameError, flame};
 pub use markdown::markdown;
-pub use trust::{COST_TOO_MUCH, Case, Judgement, Trust, judge};
+pub use perfetto::perfetto;

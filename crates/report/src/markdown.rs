@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use laggard_answer::advice::{Advice, advice};
+use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
+use laggard_answer::trust::Trust;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, Severity, printable, printable_lines};
 
-use crate::advice::advice;
-use crate::figures::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
 use crate::text::least;
-use crate::trust::Trust;
 
 /// How many things to do are shown before the rest is folded away.
 const FIRST: usize = 3;
@@ -101,7 +101,7 @@ fn services(reports: &[RecordingReport]) -> String {
 }
 
 fn header(first: &[&str], counts: &[&str], least: &str) -> String {
-    let quantiles = laggard_analyze::distribution::QUANTILES.map(|q| match q < 0.6 {
+    let quantiles = laggard_answer::show::QUANTILES.map(|q| match q < 0.6 {
         true => "median".to_owned(),
         false => format!("p{}", percent(q)),
     });
@@ -143,7 +143,7 @@ fn to_do(report: &RecordingReport) -> String {
     if all.is_empty() {
         return "\nNothing was found that casts doubt on these figures.\n".into();
     }
-    let item = |text: &mut String, one: &crate::Advice| {
+    let item = |text: &mut String, one: &Advice| {
         let weight = match one.severity {
             Severity::Spoils => "**spoils the result**: ",
             Severity::Matters => "**matters**: ",

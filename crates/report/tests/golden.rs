@@ -2,13 +2,15 @@
 //! change that is meant.
 
 use laggard_analyze::distribution::{Fold, Lost, Split};
+use laggard_answer::show::{Measured, RecordingReport, recording};
 use laggard_model::text::Unit;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
-use laggard_report::{Measured, RecordingReport, markdown, recording, text};
+use laggard_report::{markdown, text};
 
+#[path = "../../answer/tests/made/mod.rs"]
 mod made;
 
 use made::{Made, line};
@@ -212,4 +214,26 @@ fn a_service_that_starves() {
 #[test]
 fn the_json_of_a_service() {
     insta::assert_json_snapshot!(report(Split::Whole, false).services[1]);
+}
+
+#[test]
+fn the_smallest_is_said_to_be_of_those_served_where_others_are_counted_beside_it() {
+    let served = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 100, &[(Stage::User, 8_000)]);
+    let header = |made: &Made| {
+        let text = text::show(&made.report(), text::Options::default());
+        let header = text.lines().find(|line| line.starts_with("service"));
+        header.unwrap_or_default().to_owned()
+    };
+
+    assert!(!header(&served).contains("served"), "{}", header(&served));
+    let missed = served.missed(0, [Nanos::from_ns(3)]);
+    assert!(
+        header(&missed).contains("min (served)"),
+        "{}",
+        header(&missed)
+    );
+    assert!(
+        markdown(&[missed.report()]).contains("min (served)"),
+        "in Markdown too"
+    );
 }

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use laggard_answer::why::{Explained, Late};
 use laggard_model::text::Unit;
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
     LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
 };
 use laggard_report::picture::{Picture, Style, svg};
-use laggard_report::why::{Late, episode_text, flame, perfetto, table4, why, why_text};
-use laggard_report::{markdown, text};
+use laggard_report::{flame, markdown, perfetto, text};
 use proptest::prelude::*;
 
+#[path = "../../answer/tests/made/mod.rs"]
 mod made;
 
 use made::{Made, START, line};
@@ -188,20 +189,19 @@ proptest! {
             latest: Vec::new(),
             shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
         };
-        let line = made.manifest.lines[0];
-        let told = why_text(&why(&late, None, 3));
+        let explained = Explained::new(&late, None);
         for view in [
-            told,
-            episode_text(&episodes[0], line, &notes.symbols),
-            table4(&episodes, &notes.symbols),
+            text::why(&explained.report(3)),
+            text::episode(&explained.episodes[0], &notes.symbols),
+            text::table4(&episodes, &notes.symbols),
         ] {
             prop_assert!(is_clean(&view), "{view:?}");
         }
-        let drawn = flame(&late, None).unwrap();
+        let drawn = flame(&explained).unwrap();
         // inferno indents its script with tabs.
         let without_tabs = drawn.replace('\t', " ");
         prop_assert!(is_clean(&without_tabs) && is_well_formed(&drawn), "{drawn:?}");
-        let trace = perfetto(&late, None);
+        let trace = perfetto(&explained);
         // A control character is also a number's byte; a mark's are not.
         for mark in ["\u{202e}", "\u{2066}", "\u{200f}"] {
             prop_assert!(!trace.windows(mark.len()).any(|bytes| bytes == mark.as_bytes()));

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
+use laggard_answer::Trust;
+use laggard_answer::show::{self, By};
 use laggard_model::Nanos;
 use laggard_record::Recording;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -26,7 +28,7 @@ pub(crate) use setup::Setup;
 
 use crate::args::RecordArgs;
 use crate::exit::Outcome;
-use crate::{pipe, show};
+use crate::pipe;
 use progress::Progress;
 
 /// How long is recorded unless asked otherwise.
@@ -97,8 +99,8 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
 
 /// Shows the result, unless asked not to.
 fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
-    let report = show::report_of(&Recording::open(dir)?, None)?;
-    let good = report.trust == laggard_report::Trust::Good;
+    let report = show::report(&Recording::open(dir)?, By::Service)?;
+    let good = report.trust == Trust::Good;
     if !quiet {
         pipe::print(&laggard_report::text::show(
             &report,

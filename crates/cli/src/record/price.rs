@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
+use laggard_answer::trust::COST_TOO_MUCH;
 use laggard_model::{CpuList, Nanos};
-use laggard_report::COST_TOO_MUCH;
 
 /// From this share of the measured CPUs' time on, 0 to 1, nothing would be
 /// left for what is to be measured, nor to end in time.

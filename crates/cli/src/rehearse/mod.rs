@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compare};
+use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_record::Recorder;
-use laggard_report::rehearsal::{
-    RehearsalReport, Rehearsed, TaskRehearsal, compare, counted, text,
-};
+use laggard_report::text;
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
-use crate::evidence::{self, Evidence};
 use crate::exit::Outcome;
 use crate::{load, pipe, record};
 use tasks::Wanted;
@@ -41,28 +40,28 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
         true => recording::before(args, &wanted, &dir, &interrupted)?,
         false => args.from.clone(),
     };
-    let mut evidence = under_the_load(args, &before)?;
+    let seen = under_the_load(args, &before)?;
     for task in &wanted.set.tasks {
-        tasks::check_recorded(task, &evidence.seen)?;
+        tasks::check_recorded(task, &seen)?;
     }
     let counts = recording::meanwhile(args, &wanted, &dir, &interrupted)?;
-    let now = evidence::read(std::slice::from_ref(&dir))?.pop();
-    evidence.is_untrustworthy |= now.as_ref().is_some_and(|now| now.is_untrustworthy);
+    let now = loads(std::slice::from_ref(&dir))?.pop();
+    let is_trusted = seen.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
         asked: wanted.asked,
         counts,
         recorded_in: dir.display().to_string(),
-        meanwhile: now.map(|now| now.seen),
+        meanwhile: now,
     };
-    let report = compare(&evidence.seen, &rehearsed)?;
+    let report = compare(&seen, &rehearsed)?;
     keep(&report, &dir)?;
     show(args, &report)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
-    Ok(match evidence.is_untrustworthy {
-        true => Outcome::Untrustworthy,
-        false if all_inside => Outcome::Ok,
-        false => Outcome::Unmet,
+    Ok(match is_trusted {
+        false => Outcome::Untrustworthy,
+        true if all_inside => Outcome::Ok,
+        true => Outcome::Unmet,
     })
 }
 
@@ -80,24 +79,24 @@ fn count_only(
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string(&counts)?)
     } else {
-        counted(&counts)
+        text::counted(&counts)
     })?;
     Ok(Outcome::Ok)
 }
 
 /// What the recordings in `dirs` saw, if they were made under the load that is
 /// asked for.
-fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Evidence> {
+fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load> {
     let label = match &args.load {
-        Some(name) => LoadLabel::named(load::Load::find(name)?.name()),
+        Some(name) => LoadLabel::named(crate::load::Load::find(name)?.name()),
         None => LoadLabel::none(),
     };
-    let mut seen = evidence::read(dirs)?;
-    if let Some(other) = seen.iter().find(|one| one.seen.load != label) {
+    let mut seen = loads(dirs)?;
+    if let Some(other) = seen.iter().find(|one| one.label != label) {
         anyhow::bail!(
             "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",
-            other.seen.recordings[0].path,
-            other.seen.load
+            other.runs[0].path,
+            other.label
         );
     }
     seen.pop().context("read a recording to predict from")
@@ -116,7 +115,7 @@ fn json(report: &RehearsalReport) -> anyhow::Result<String> {
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
     pipe::print(&match args.json {
         true => json(report)?,
-        false => text(report),
+        false => text::rehearsal(report),
     })
 }
 

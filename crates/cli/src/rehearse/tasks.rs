@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use laggard_analyze::exceedance::Stream;
+use laggard_answer::Load;
+use laggard_answer::sched::{Asked, TaskAsked};
 use laggard_measure::linux;
 use laggard_model::{ModelledTask, Nanos};
-use laggard_report::qos::LoadSeen;
-use laggard_report::sched::{Asked, TaskAsked};
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
@@ -57,8 +57,8 @@ impl Wanted {
 }
 
 /// Whether `seen` tells anything about `task`.
-pub(super) fn check_recorded(task: &ModelledTask, seen: &LoadSeen) -> anyhow::Result<()> {
-    let streams = || seen.recordings.iter().flat_map(|one| &one.streams);
+pub(super) fn check_recorded(task: &ModelledTask, seen: &Load) -> anyhow::Result<()> {
+    let streams = || seen.runs.iter().flat_map(|one| &one.streams);
     let kind = std::mem::discriminant(&task.service);
     let alike = |one: &&Stream| std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu;
     match streams().any(|one| alike(&one)) {

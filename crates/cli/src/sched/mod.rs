@@ -5,46 +5,42 @@ pub(crate) mod tasks;
 
 use std::path::Path;
 
-use laggard_report::sched::{Asked, SchedReport, Verdict, analyse, text};
+use laggard_answer::sched::{Asked, SchedReport, Verdict, analyse};
+use laggard_answer::{Load, loads};
+use laggard_report::text;
 
 use crate::args::SchedArgs;
-use crate::evidence::{self, Evidence};
 use crate::exit::Outcome;
 use crate::pipe;
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Outcome> {
     let asked = tasks::read(&args.tasks)?;
-    let seen = evidence::read(std::slice::from_ref(&args.recording))?;
-    let Some(evidence) = seen.first() else {
+    let seen = loads(std::slice::from_ref(&args.recording))?;
+    let Some(load) = seen.first() else {
         anyhow::bail!("`{}` holds no activation", args.recording.display());
     };
-    let report = analysed(evidence, &asked)?;
+    let report = analysed(load, &asked)?;
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
-        text(&report)
+        text::sched(&report)
     })?;
     let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
-    Ok(match evidence::outcome(&seen) {
+    Ok(match Outcome::of(&seen) {
         Outcome::Ok if !all_meet => Outcome::Unmet,
         outcome => outcome,
     })
 }
 
-/// Whether the tasks can be scheduled where `evidence` was recorded.
-fn analysed(evidence: &Evidence, asked: &Asked) -> anyhow::Result<SchedReport> {
+/// Whether the tasks can be scheduled where `load` was recorded.
+fn analysed(load: &Load, asked: &Asked) -> anyhow::Result<SchedReport> {
     for task in &asked.tasks {
-        let groups = evidence.seen.recordings.iter().flat_map(|one| &one.groups);
+        let groups = load.runs.iter().flat_map(|one| &one.groups);
         if !groups
             .into_iter()
             .any(|group| group.key.service == task.service)
         {
-            let paths: Vec<&str> = evidence
-                .seen
-                .recordings
-                .iter()
-                .map(|one| one.path.as_str())
-                .collect();
+            let paths: Vec<&str> = load.runs.iter().map(|run| run.path.as_str()).collect();
             anyhow::bail!(
                 "task `{}` runs as `{}`, which `{}` did not measure; give it a service that `laggard show` lists",
                 task.name,
@@ -53,11 +49,11 @@ fn analysed(evidence: &Evidence, asked: &Asked) -> anyhow::Result<SchedReport> {
             );
         }
     }
-    Ok(analyse(&evidence.seen, asked)?)
+    Ok(analyse(load, asked)?)
 }
 
 /// The answers for the task set in a file, one per load.
-pub(crate) fn answers(file: &Path, seen: &[Evidence]) -> anyhow::Result<Vec<SchedReport>> {
+pub(crate) fn answers(file: &Path, seen: &[Load]) -> anyhow::Result<Vec<SchedReport>> {
     let asked = tasks::read(file)?;
     seen.iter().map(|one| analysed(one, &asked)).collect()
 }

@@ -5,8 +5,8 @@
 //! are whole microseconds. Tasks with several phases have no single period.
 
 use anyhow::Context as _;
+use laggard_answer::sched::{Asked, TaskAsked};
 use laggard_model::{Nanos, Service};
-use laggard_report::sched::{Asked, TaskAsked};
 use serde_json::{Map, Value};
 
 use super::tasks::{SERVICE, by_priority};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use laggard_answer::sched::{Asked, TaskAsked};
 use laggard_model::{Cpu, Nanos, Service};
-use laggard_report::sched::{Asked, TaskAsked};
 use serde::Deserialize;
 
 use super::rtapp;

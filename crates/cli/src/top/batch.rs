@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable, printable_lines};
-use laggard_report::named_losses;
 
 use super::late::{Late, LateFinder};
 use super::state::{Figures, Row, State};

@@ -11,8 +11,8 @@ mod view;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
+use laggard_answer::Trust;
 use laggard_model::{Nanos, printable, printable_lines};
-use laggard_report::Trust;
 
 use crate::args::TopArgs;
 use crate::exit::Outcome;

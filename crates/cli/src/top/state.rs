@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use laggard_analyze::distribution::{Key, LineSum, Quantile, bounded};
+use laggard_answer::trust::{Case, Judgement, judge};
 use laggard_model::{
     Batch, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route, STAGES,
     Service,
 };
-use laggard_report::{Case, Judgement, judge};
 
 use super::late::{Late, LateList};
 use super::series::{Series, Window};

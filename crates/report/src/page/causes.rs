@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laggard_analyze::causes::{Part, explain_named};
+use laggard_answer::why::{Explained, ExplainedEpisode, Part, WhyReport, frames, layers};
 use laggard_model::name::{self, line_name};
-use laggard_model::{CauseClass, Cpu, Episode, Line, Nanos, Route, Service, Stage, Symbols};
+use laggard_model::{CauseClass, Cpu, Nanos, Route, Service, Stage, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flame::{Flame, FlameNode};
-use crate::why::episode::{frames, layers, merged};
-use crate::why::{Late, WhyReport, why};
 
 /// Causes and episodes that `laggard why` lists unless asked otherwise.
 const TOP: usize = 20;
@@ -105,38 +103,22 @@ pub struct SampleView {
     pub frames: Vec<usize>,
 }
 
-/// The class that took most of a late activation, by service, route, CPU and
-/// programmed time.
-pub(super) type Blamed = HashMap<(Service, Route, Cpu, Nanos), CauseClass>;
-
-/// Explains the episodes for the page, and says which class each was due to.
-pub(super) fn causes(late: &Late<'_>) -> (CausesView, Blamed) {
-    let symbols = &late.notes.symbols;
-    let mut blamed = Blamed::new();
+/// What the page draws of late activations.
+pub(super) fn causes(late: &Explained<'_>) -> CausesView {
+    let symbols = late.symbols();
     let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
     let mut flame = Flame::default();
-    let mut known: Vec<(&Episode, Line)> = Vec::new();
-    for episode in late.episodes {
-        let Some(&line) = late.manifest.lines.get(usize::from(episode.line.0)) else {
-            continue;
-        };
-        let explained = explain_named(episode, line.service, line.route, symbols);
-        if let Some(first) = explained.causes.first() {
-            let key = (line.service, line.route, line.cpu, episode.expiry_ns);
-            blamed.insert(key, first.class);
-        }
-        for cause in &explained.causes {
+    for one in &late.episodes {
+        for cause in one.causes() {
             *totals.entry(cause.class).or_default() += cause.time_ns;
         }
-        flame.add(&explained.parts, episode, symbols);
-        known.push((episode, line));
+        flame.add(&one.explanation.parts, one.episode, symbols);
     }
-    let drawn = worst(&known);
     let mut texts = Texts::default();
-    let start = late.manifest.clock.start_ns;
-    let episodes: Vec<EpisodeView> = drawn
+    let start = late.late.manifest.clock.start_ns;
+    let episodes: Vec<EpisodeView> = worst(&late.episodes)
         .into_iter()
-        .map(|(episode, line)| timeline(episode, line, start, symbols, &mut texts))
+        .map(|one| timeline(one, start, symbols, &mut texts))
         .collect();
     let mut classes: Vec<ClassView> = totals
         .into_iter()
@@ -147,24 +129,24 @@ pub(super) fn causes(late: &Late<'_>) -> (CausesView, Blamed) {
         })
         .collect();
     classes.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
-    let view = CausesView {
-        why: why(late, None, TOP),
+    CausesView {
+        why: late.report(TOP),
         classes,
         flame: flame.into_node(),
         texts: texts.all,
-        left_out: known.len() - episodes.len(),
+        left_out: late.episodes.len() - episodes.len(),
         episodes,
-    };
-    (view, blamed)
+    }
 }
 
 /// The latest of each service, the latest of all first.
-fn worst<'a>(known: &[(&'a Episode, Line)]) -> Vec<(&'a Episode, Line)> {
-    let mut all = known.to_vec();
-    all.sort_by_key(|(episode, _)| std::cmp::Reverse(episode.latency()));
+fn worst<'a, 'e>(known: &'a [ExplainedEpisode<'e>]) -> Vec<&'a ExplainedEpisode<'e>> {
+    let mut all: Vec<_> = known.iter().collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.episode.latency()));
     let mut of_service: HashMap<(Service, Route), usize> = HashMap::new();
-    all.retain(|(_, line)| {
-        let drawn = of_service.entry((line.service, line.route)).or_default();
+    all.retain(|one| {
+        let line = (one.line.service, one.line.route);
+        let drawn = of_service.entry(line).or_default();
         *drawn += 1;
         *drawn <= DRAWN
     });
@@ -188,14 +170,13 @@ impl Texts {
 }
 
 fn timeline(
-    episode: &Episode,
-    line: Line,
+    explained: &ExplainedEpisode<'_>,
     start: Nanos,
     symbols: &Symbols,
     texts: &mut Texts,
 ) -> EpisodeView {
-    let explained = explain_named(episode, line.service, line.route, symbols);
-    let first = explained.causes.first();
+    let (episode, line) = (explained.episode, explained.line);
+    let first = explained.causes().first();
     let within: Vec<_> = episode
         .evidence
         .samples
@@ -227,7 +208,7 @@ fn timeline(
             })
             .unwrap_or_default(),
         stages_ns: episode.stages.clone(),
-        slices: slices(&merged(&explained.parts), symbols, texts),
+        slices: slices(&explained.merged(), symbols, texts),
         samples_left_out: within.len() - samples.len(),
         samples,
     }
@@ -328,7 +309,7 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_analyze::causes::{Context, Slice};
+    use laggard_answer::why::{Context, Slice};
     use laggard_model::Culprit;
 
     use super::*;

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::Part;
+use laggard_answer::why::{Part, stacks};
 use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::why::stacks::stacks;
 
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.

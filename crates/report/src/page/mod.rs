@@ -3,22 +3,19 @@
 //! The page (`web/`) is built beforehand and is in the program. Here the data
 //! is put into it, as JSON in an element that is not executed.
 
-mod buffers;
 mod causes;
 mod charts;
 mod flame;
 
+use laggard_answer::forecast::ForecastReport;
+use laggard_answer::qos::BuffersView;
+use laggard_answer::sched::SchedReport;
+use laggard_answer::show::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Report;
-use crate::forecast::ForecastReport;
-use crate::sched::SchedReport;
-pub use buffers::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
 pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
-pub use charts::{
-    Charts, CourseView, ExampleView, IntervalColumns, PartView, PointColumns, charts,
-};
+pub use charts::{Charts, charts};
 pub use flame::FlameNode;
 
 /// The built page; empty where it was not built.
@@ -87,7 +84,7 @@ fn fill(template: &str, data: &PageData) -> Result<String, PageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SHOW_SCHEMA;
+    use laggard_answer::show::SHOW_SCHEMA;
 
     fn data(version: &str) -> PageData {
         PageData {

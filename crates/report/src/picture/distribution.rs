@@ -1,6 +1,7 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4
 //! and 5).
 
+use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 use laggard_model::name::line_name;
 use laggard_model::text::{brief_count, count};
 use laggard_model::{Histogram, Route};
@@ -9,8 +10,6 @@ use plotters::backend::DrawingBackend;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::Canvas;
 use super::{PictureError, doubts, load, place};
-use crate::figures::{HistogramView, RecordingReport, ServiceRow};
-use crate::page::Charts;
 
 /// Buckets of a recording in one step of a curve of counts: a quarter of a
 /// doubling. Finer ones would show the clock's grain.
@@ -47,14 +46,17 @@ impl Curve {
     }
 
     /// One service on each CPU.
-    pub(super) fn of_cpus(charts: &Charts, name: &str) -> Vec<Self> {
-        charts
-            .by_cpu_histograms
+    pub(super) fn of_cpus(
+        services: &[ServiceRow],
+        histograms: &[HistogramView],
+        name: &str,
+    ) -> Vec<Self> {
+        histograms
             .iter()
             .filter(|view| line_name(view.service, view.route) == name)
             .filter_map(|view| {
                 let curve = Self::of(view, format!("CPU {}", view.cpu?), false);
-                Some(curve.open(&charts.by_cpu, view))
+                Some(curve.open(services, view))
             })
             .collect()
     }

@@ -14,14 +14,15 @@ mod time;
 
 use std::sync::OnceLock;
 
+use laggard_answer::course::CourseView;
+use laggard_answer::qos::QosReport;
+use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
+use laggard_answer::trust::Trust;
 use laggard_model::LoadLabel;
 use laggard_model::text::{count, span};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
-use crate::RecordingReport;
-use crate::page::{Charts, CourseView};
-use crate::qos::QosReport;
 use canvas::Canvas;
 use distribution::Curve;
 use theme::Theme;
@@ -48,9 +49,11 @@ pub enum Picture<'a> {
     Cpus {
         /// The recording.
         report: &'a RecordingReport,
-        /// Its parts by CPU.
-        charts: &'a Charts,
-        /// The service, as [`crate::line_name`] writes it.
+        /// Its services by CPU.
+        services: &'a [ServiceRow],
+        /// Their counts of latencies.
+        histograms: &'a [HistogramView],
+        /// The service, as [`laggard_model::name::line_name`] writes it.
         name: &'a str,
         /// Shares instead of counts.
         exceedance: bool,
@@ -177,11 +180,12 @@ fn draw<B: DrawingBackend>(
         ),
         Picture::Cpus {
             report,
-            charts,
+            services,
+            histograms,
             name,
             exceedance,
         } => {
-            let curves = Curve::of_cpus(charts, name);
+            let curves = Curve::of_cpus(services, histograms, name);
             distribution::draw(
                 &mut canvas,
                 &curves,
@@ -225,10 +229,10 @@ fn place(report: &RecordingReport) -> String {
 fn doubts(report: &RecordingReport) -> String {
     let lost = count(report.losses.activations());
     let mut text = format!("{}: {lost} activations lost", report.path);
-    if let Some(waiting) = crate::sentences::still_waiting(report) {
+    if let Some(waiting) = still_waiting(report) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));
     }
-    if let crate::Trust::None(reasons) = &report.trust {
+    if let Trust::None(reasons) = &report.trust {
         text += &format!(" - NOT TRUSTWORTHY: {}", reasons.join("; "));
     }
     if report.backend == laggard_model::Backend::Fake {

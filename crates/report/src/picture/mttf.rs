@@ -1,5 +1,6 @@
 //! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7).
 
+use laggard_answer::qos::{CurvePoint, QosReport, ServiceOutlook};
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use plotters::backend::DrawingBackend;
@@ -8,7 +9,6 @@ use plotters::style::RGBColor;
 use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Canvas, SMALL};
-use crate::qos::{CurvePoint, QosReport, ServiceOutlook};
 
 /// Mean times that people have a feeling for, ns.
 const MARKS: [f64; 8] = [1e9, 1e10, 6e10, 6e11, 3.6e12, 8.64e13, 6.048e14, 3.156e16];

@@ -1,6 +1,8 @@
 //! The stages of two activations on a timeline (OSDI'99 Fig. 1 to 3): one as
 //! late as the median, and the latest.
 
+use laggard_answer::course::{CourseView, ExampleView};
+use laggard_answer::show::RecordingReport;
 use laggard_model::Nanos;
 use laggard_model::name::line_name;
 use laggard_model::text::Unit;
@@ -9,8 +11,6 @@ use plotters::backend::DrawingBackend;
 use super::axes::{Scale, write_time};
 use super::canvas::{Anchor, Canvas, Frame, SMALL, TEXT};
 use super::{PictureError, doubts, place};
-use crate::figures::RecordingReport;
-use crate::page::{CourseView, ExampleView};
 
 /// Room for the names of parts, and for their times.
 const NAMES: f64 = 235.0;

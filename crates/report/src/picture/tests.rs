@@ -1,11 +1,11 @@
 use laggard_analyze::distribution::{Fold, Split};
+use laggard_answer::show::{Measured, recording};
 use laggard_model::{
     Activation, Backend, Batch, Clock, Cpu, Line, LineId, Losses, Manifest, Nanos, Plan, Route,
     STAGES, Service, Stage, State,
 };
 
 use super::*;
-use crate::Measured;
 
 const STYLE: Style = Style {
     width: 960,
@@ -41,7 +41,7 @@ fn report(latencies_us: &[u64]) -> RecordingReport {
         fold,
         last: None,
     };
-    crate::recording(measured, false)
+    recording(measured, false)
 }
 
 fn manifest(lines: Vec<Line>) -> Manifest {

@@ -1,5 +1,7 @@
 //! Latency over time, with every exceedance.
 
+use laggard_answer::course::CourseView;
+use laggard_answer::show::RecordingReport;
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, count};
 use plotters::backend::DrawingBackend;
@@ -7,8 +9,6 @@ use plotters::backend::DrawingBackend;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Canvas, Frame};
 use super::{PictureError, doubts, place};
-use crate::figures::RecordingReport;
-use crate::page::CourseView;
 
 pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,

@@ -1,9 +1,8 @@
 //! Several recordings side by side.
 
 use super::{least, table};
-use crate::figures::{RecordingReport, ServiceRow};
-use crate::sentences::still_waiting;
-use crate::trust::Trust;
+use laggard_answer::show::{RecordingReport, ServiceRow, still_waiting};
+use laggard_answer::trust::Trust;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, printable};
 
@@ -72,7 +71,7 @@ fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>
             row.latency.deviation_ns.map(|ns| unit.write(ns))
         }),
     ];
-    for q in laggard_analyze::distribution::QUANTILES {
+    for q in laggard_answer::show::QUANTILES {
         let name = if q < 0.6 {
             "median".into()
         } else {

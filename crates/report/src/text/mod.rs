@@ -1,16 +1,31 @@
 //! The terminal's views.
 
 mod beside;
+mod episode;
+mod forecast;
+mod plot;
+mod qos;
+mod rehearsal;
+mod sched;
 mod show;
+mod table4;
+mod why;
 
 pub use beside::beside;
+pub use episode::episode;
+pub use forecast::forecast;
+pub use qos::qos;
+pub use rehearsal::{counted, rehearsal};
+pub use sched::sched;
 pub(crate) use show::least;
 pub use show::{Options, show};
+pub use table4::table4;
+pub use why::why;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A table without lines, numbers to the right but for the first column.
-pub(crate) fn table(header: &[&str]) -> Table {
+fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -26,7 +41,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
 }
 
 /// Those of `notes` that make everything below them doubtful.
-pub(crate) fn warnings(notes: &[String]) -> String {
+fn warnings(notes: &[String]) -> String {
     notes
         .iter()
         .filter(|note| note.contains("NOT TRUSTWORTHY") || note.contains("NOT a measurement"))

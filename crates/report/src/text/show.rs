@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
+use laggard_answer::show::{Figures, RecordingReport, ServiceRow, Share, named_losses};
+use laggard_answer::trust::Trust;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
+use super::plot::Axis;
 use super::table;
-use crate::figures::{Figures, RecordingReport, ServiceRow, Share, named_losses};
-use crate::plot::Axis;
-use crate::trust::Trust;
 
 /// How to write.
 #[derive(Clone, Copy, Debug, Default)]

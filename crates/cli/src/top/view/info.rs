@@ -1,8 +1,8 @@
 //! Host, losses, caveats and own cost, in full.
 
+use laggard_answer::show::named_losses;
 use laggard_model::text::count;
 use laggard_model::{Nanos, printable};
-use laggard_report::named_losses;
 use ratatui::text::Line;
 
 use super::Shown;

@@ -1,0 +1,145 @@
+//! What to do about a result: the most important first.
+
+use laggard_model::text::{count, percent};
+use laggard_model::{Backend, Caveat, Severity};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Trust;
+use crate::remedy::remedy;
+use crate::show::{RecordingReport, still_waiting};
+use crate::why::{self, WhyReport};
+
+/// Something to do.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Advice {
+    /// How much the reason bears on the result.
+    pub severity: Severity,
+    /// The reason.
+    pub why: String,
+    /// What to do.
+    pub what: String,
+}
+
+/// What to do about a recording: first what makes its figures untrue, then
+/// what made the system late (`why`, where its episodes are known) and what is
+/// missing, then what would make the figures sharper.
+pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> {
+    let mut all: Vec<Advice> = Vec::new();
+    if report.backend == Backend::Fake {
+        all.push(Advice {
+            severity: Severity::Spoils,
+            why: "A script was played: these figures are of no machine.".into(),
+            what: "Record without `--backend fake:`.".into(),
+        });
+    }
+    if let Trust::None(reasons) = &report.trust {
+        all.extend(reasons.iter().map(|reason| {
+            let (why, what) = reason
+                .split_once("; ")
+                .unwrap_or((reason, "record again, and see `laggard doctor`"));
+            Advice {
+                severity: Severity::Spoils,
+                why: sentence(why),
+                what: sentence(what),
+            }
+        }));
+    }
+    all.extend(still_waiting(report).map(|waiting| Advice {
+        severity: Severity::Matters,
+        why: waiting,
+        what: format!(
+            "Find out who had its CPU ({}). How late it was in the end is not known: record until it is served.",
+            match why.is_some_and(|why| why.episodes > 0) {
+                true => "`laggard why`",
+                false => "`laggard why`, where late activations were kept",
+            }
+        ),
+    }));
+    all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
+    all.extend(report.shortfalls.iter().map(of_caveat));
+    all.extend(report.caveats.iter().map(of_caveat));
+    all.sort_by_key(|one| one.severity);
+    all.extend(record_longer(report));
+    all
+}
+
+/// The leading causes, with what helps against each; what helps against two
+/// is said once.
+fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
+    let mut all: Vec<Advice> = Vec::new();
+    for row in why::leading(&why.causes) {
+        let Some(what) = remedy(row, report) else {
+            continue;
+        };
+        if all.iter().all(|known| known.what != what) {
+            all.push(Advice {
+                severity: Severity::Matters,
+                why: why::sentence(row, why.episodes),
+                what,
+            });
+        }
+    }
+    all
+}
+
+fn of_caveat(caveat: &Caveat) -> Advice {
+    Advice {
+        severity: caveat.kind.severity(),
+        why: sentence(&caveat.what),
+        what: sentence(&caveat.advice),
+    }
+}
+
+/// The quantile that needs the fewest more samples. A minute has no more of
+/// them, however long is recorded.
+fn record_longer(report: &RecordingReport) -> Option<Advice> {
+    let rows = || report.services.iter().filter(|row| row.minute.is_none());
+    let share = rows()
+        .flat_map(|row| &row.latency.quantiles)
+        .filter(|share| share.needs_samples.is_some())
+        .min_by_key(|share| share.needs_samples)?;
+    let needs = share.needs_samples?;
+    let fewest = rows().map(|row| row.latency.samples).min()?;
+    Some(Advice {
+        severity: Severity::Note,
+        why: format!(
+            "The sample is too small for p{}, which needs {} samples of each service.",
+            percent(share.q),
+            count(needs)
+        ),
+        what: match fewest {
+            0 => "Record until every service has run; how long that takes is not known.".into(),
+            _ => how_long(report, needs, fewest),
+        },
+    })
+}
+
+/// How long to record for so many samples of the service that has `fewest`, at
+/// this recording's pace, and how much that writes.
+#[allow(clippy::cast_precision_loss)]
+fn how_long(report: &RecordingReport, needs: u64, fewest: u64) -> String {
+    let times = needs as f64 / fewest as f64;
+    let ns = report.duration_ns.ns() as f64 * times;
+    let disk = match report.cost.written_bytes {
+        0 => String::new(),
+        bytes => format!(", which writes about {:.1} MB", bytes as f64 / 1e6 * times),
+    };
+    format!(
+        "Record for about {}{disk}.",
+        laggard_model::text::mean_time(ns)
+    )
+}
+
+/// With a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut sentence: String = letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default();
+    if !sentence.ends_with(['.', '!', '?']) {
+        sentence.push('.');
+    }
+    sentence
+}

@@ -1,0 +1,344 @@
+//! What is known of the causes of late activations, for forecasts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use laggard_analyze::causes::{Pieces, Signature, explain_named};
+use laggard_analyze::forecast::{CauseSource, Explained};
+use laggard_model::name::{cause_name, who};
+use laggard_model::{
+    CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, Service, Symbols,
+};
+
+use laggard_record::{OpenError, Recording};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The latency that the pieces of late activations could make together
+/// (after ECRTS 2020, de Oliveira et al.).
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Composed {
+    /// All together, ns; absent: what is above the service leaves it no time.
+    pub latency_ns: Option<f64>,
+    /// Most time in one activation for which nothing could be preempted.
+    pub blocking_ns: Nanos,
+    /// The largest part of that.
+    pub blocked_by: Option<String>,
+    /// The activation's own interrupt, wakeup, switch and return.
+    pub own_ns: Nanos,
+    /// Most time in one activation that nothing explains; left out.
+    pub unexplained_ns: Nanos,
+    /// What is above the service, the longest first.
+    pub above: Vec<Above>,
+    /// From so many late activations.
+    pub episodes: usize,
+}
+
+/// Who keeps a service waiting without being stopped by it.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Above {
+    /// In words.
+    pub who: String,
+    /// Its most time in a window as long as the latency, ns.
+    pub time_ns: f64,
+}
+
+/// The causes of the late activations of some recordings.
+#[derive(Debug, Default)]
+pub struct KnownCauses {
+    /// In detail: with the place in the code.
+    signatures: Vec<Signature>,
+    numbers: HashMap<Signature, usize>,
+    /// By cause in detail: the same without the place, as a number of
+    /// `culprits`.
+    without_place: Vec<usize>,
+    culprits: Vec<Signature>,
+    recordings: Vec<Vec<(Service, Route, Explained)>>,
+    pieces: BTreeMap<(Service, Route), Pieces>,
+    /// From which latency on each service's activations were kept.
+    thresholds: BTreeMap<(Service, Route), Nanos>,
+    /// Pieces in words.
+    symbols: Symbols,
+    /// Late activations of all recordings that were not kept: because there
+    /// were too many, and because it was not known yet what is late.
+    not_kept: (u64, u64),
+}
+
+impl KnownCauses {
+    /// Takes in all late activations of the next recording, and who was to blame.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn read(&mut self, recording: &Recording) -> Result<(), OpenError> {
+        let lines = &recording.manifest().lines;
+        self.next_recording();
+        let read = recording.each_episode(|episode, notes| {
+            let line = lines.get(usize::from(episode.line.0));
+            if let (Some(&line), Some(notes)) = (line, notes) {
+                self.add(&episode, line, &notes.symbols);
+            }
+        })?;
+        if let Some(notes) = read.notes {
+            self.name_by(&notes.symbols);
+            self.add_choice(&notes);
+        }
+        Ok(())
+    }
+
+    /// What is added from here on is of the next recording.
+    fn next_recording(&mut self) {
+        self.recordings.push(Vec::new());
+    }
+
+    /// Names for the addresses of the recording that is added: they are told
+    /// apart by address, so a kernel's names stay the same until it boots.
+    fn name_by(&mut self, symbols: &Symbols) {
+        let known = &mut self.symbols;
+        known.kernel.extend(symbols.kernel.clone());
+        known.interrupts.extend(symbols.interrupts.clone());
+    }
+
+    /// Takes in how the late activations of the recording that is added were
+    /// chosen.
+    fn add_choice(&mut self, notes: &EpisodeNotes) {
+        self.not_kept.0 += notes.surplus;
+        self.not_kept.1 += notes.lines.iter().map(|line| line.early).sum::<u64>();
+    }
+
+    /// What would make more causes known, by what kept these from being so.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.not_kept {
+            (0, 0) => "",
+            (0, _) => {
+                "; some came in the first 3 s, when it was not known yet what is late; record with `--threshold`, or for longer"
+            }
+            _ => {
+                "; there were too many to keep; record with a larger `--max-episodes-per-minute`, which costs CPU time and disk space for each"
+            }
+        }
+    }
+
+    /// Takes in a late activation of `line`; `symbols` are its recording's.
+    pub(crate) fn add(&mut self, episode: &Episode, line: Line, symbols: &Symbols) {
+        let explanation = explain_named(episode, line.service, line.route, symbols);
+        let parts: Vec<(usize, Nanos)> = explanation
+            .causes
+            .iter()
+            .map(|cause| {
+                let number = self.number(cause.class, &cause.culprit, symbols);
+                (number, cause.time_ns)
+            })
+            .collect();
+        let threshold = self
+            .thresholds
+            .entry((line.service, line.route))
+            .or_default();
+        *threshold = episode.threshold_ns.max(*threshold);
+        // Normal threads run by turns, and no piece bounds whose turn it is.
+        if line.service != Service::Other {
+            self.pieces
+                .entry((line.service, line.route))
+                .or_default()
+                .add(&explanation);
+        }
+        let read = episode.readings();
+        if self.recordings.is_empty() {
+            self.next_recording();
+        }
+        let Some(recording) = self.recordings.last_mut() else {
+            return;
+        };
+        // The interrupts of all lines are a service of their own. What the
+        // episode says of its causes holds up to the interrupt too.
+        if let Some(latency) = read.irq {
+            let mut left = latency;
+            let mut early: Vec<(usize, Nanos)> = Vec::new();
+            for part in &explanation.parts {
+                let time = part.time().min(left);
+                left = left.saturating_sub(time);
+                if time > Nanos::ZERO {
+                    let cause = explanation
+                        .causes
+                        .iter()
+                        .position(|one| one.class == part.class && one.culprit == part.culprit);
+                    early.extend(cause.map(|at| (parts[at].0, time)));
+                }
+            }
+            let explained = Explained {
+                expiry: episode.expiry_ns,
+                latency,
+                parts: summed(early),
+            };
+            let irqs = line.interrupts();
+            recording.push((irqs.service, irqs.route, explained));
+        }
+        let explained = Explained {
+            expiry: episode.expiry_ns,
+            latency: read.own,
+            parts: summed(parts),
+        };
+        recording.push((line.service, line.route, explained));
+    }
+
+    fn number(&mut self, class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> usize {
+        let signature = Signature {
+            class,
+            who: who(culprit, symbols),
+        };
+        if let Some(&number) = self.numbers.get(&signature) {
+            return number;
+        }
+        let place = Culprit {
+            frame: None,
+            ..culprit.clone()
+        };
+        let coarse = Signature {
+            class,
+            who: who(&place, symbols),
+        };
+        let known = self.culprits.iter().position(|one| *one == coarse);
+        let coarse = known.unwrap_or_else(|| {
+            self.culprits.push(coarse);
+            self.culprits.len() - 1
+        });
+        let number = self.signatures.len();
+        self.without_place.push(coarse);
+        self.signatures.push(signature.clone());
+        self.numbers.insert(signature, number);
+        number
+    }
+
+    /// The late activations of a service in one recording, in order of expiry.
+    pub(crate) fn of(&self, service: Service, route: Route, recording: usize) -> Vec<Explained> {
+        let all = self
+            .recordings
+            .get(recording)
+            .map_or(&[][..], Vec::as_slice);
+        let mut late: Vec<Explained> = all
+            .iter()
+            .filter(|one| (one.0, one.1) == (service, route))
+            .map(|one| one.2.clone())
+            .collect();
+        late.sort_by_key(|one| one.expiry);
+        late
+    }
+
+    /// The service that a cause took most time from; `wanted` only, if given.
+    pub(crate) fn most_hit(
+        &self,
+        cause: usize,
+        wanted: Option<Service>,
+    ) -> Option<(Service, Route)> {
+        let mut taken: BTreeMap<(Service, Route), Nanos> = BTreeMap::new();
+        for (service, route, late) in self.recordings.iter().flatten() {
+            let is_wanted = wanted.map_or(service.has_lines(), |wanted| wanted == *service);
+            let parts = late.parts.iter().filter(|(number, _)| *number == cause);
+            for (_, time) in parts.filter(|_| is_wanted) {
+                *taken.entry((*service, *route)).or_default() += *time;
+            }
+        }
+        let most = taken.into_iter().max_by_key(|(_, time)| *time);
+        most.map(|(line, _)| line)
+    }
+
+    /// From which latency on a service's activations were kept, ns.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn threshold(&self, service: Service, route: Route) -> f64 {
+        self.thresholds
+            .get(&(service, route))
+            .map_or(0.0, |threshold| threshold.ns() as f64)
+    }
+
+    /// What the pieces of a service's latencies could make together.
+    pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
+        let found = self.pieces.get(&(service, route))?.compose()?;
+        let name = |(class, culprit): &(CauseClass, Culprit)| {
+            cause_name(*class, who(culprit, &self.symbols).as_deref())
+        };
+        Some(Composed {
+            latency_ns: found.latency,
+            blocking_ns: found.blocking,
+            blocked_by: found.blocked_by.as_ref().map(name),
+            own_ns: found.own,
+            unexplained_ns: found.unexplained,
+            above: found
+                .above
+                .iter()
+                .map(|(source, time_ns)| Above {
+                    who: name(source),
+                    time_ns: *time_ns,
+                })
+                .collect(),
+            episodes: found.episodes,
+        })
+    }
+
+    /// The number of a cause, with the place in the code.
+    pub(crate) fn number_of(&self, signature: &Signature) -> Option<usize> {
+        self.numbers.get(signature).copied()
+    }
+
+    /// The number of a cause without the place.
+    pub(crate) fn culprit_of(&self, cause: usize) -> Option<usize> {
+        self.without_place.get(cause).copied()
+    }
+
+    /// By culprit: the number of its class.
+    pub(crate) fn classes(&self) -> Vec<usize> {
+        self.culprits.iter().map(|one| one.class as usize).collect()
+    }
+
+    /// A source of a mixture in words.
+    pub(crate) fn name(&self, source: CauseSource) -> String {
+        match source {
+            CauseSource::Cause(culprit) => self
+                .culprits
+                .get(culprit)
+                .map_or_else(String::new, |one| cause_name(one.class, one.who.as_deref())),
+            CauseSource::Class(class) => CauseClass::ALL
+                .into_iter()
+                .find(|one| *one as usize == class)
+                .map_or_else(String::new, |class| format!("{class}, all together")),
+            CauseSource::Others => "all other causes together".into(),
+        }
+    }
+}
+
+/// Equal causes once.
+fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
+    let mut sums: Vec<(usize, Nanos)> = Vec::new();
+    for (cause, time) in parts {
+        match sums.iter_mut().find(|one| one.0 == cause) {
+            Some(sum) => sum.1 += time,
+            None => sums.push((cause, time)),
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::LineWatch;
+
+    use super::*;
+
+    #[test]
+    fn more_episodes_are_asked_for_only_where_some_were_dropped() {
+        let remedy = |surplus, early| {
+            let mut known = KnownCauses::default();
+            known.add_choice(&EpisodeNotes {
+                surplus,
+                lines: vec![LineWatch {
+                    early,
+                    ..LineWatch::default()
+                }],
+                ..EpisodeNotes::default()
+            });
+            known.remedy()
+        };
+
+        assert_eq!(remedy(0, 0), "");
+        assert!(remedy(0, 2).contains("--threshold"));
+        assert!(!remedy(0, 2).contains("--max-episodes-per-minute"));
+        assert!(remedy(9, 2).contains("--max-episodes-per-minute"));
+    }
+}

@@ -1,0 +1,66 @@
+//! What a probe with a shorter period would cost.
+
+use laggard_model::Nanos;
+use laggard_model::text::Unit;
+
+use crate::load::Run;
+
+/// From this many CPUs on a probe is no longer a probe but a load.
+const DEAR: f64 = 0.5;
+
+/// To record with a period `factor` times as long, 0 to 1, and the price of
+/// that: measuring costs as much more as it happens more often.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+pub(crate) fn finer<'a>(seen: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> String {
+    let longest = seen.clone().map(|one| one.plan.period_ns).max();
+    let now = longest.unwrap_or_default();
+    let period = two_digits(Nanos::from_ns((now.ns() as f64 * factor).max(1.0) as u64));
+    let advice = format!("record with `--period {period}`");
+    let cost = seen.map(|one| one.own_cpus).fold(0.0, f64::max);
+    if cost <= 0.0 {
+        return advice;
+    }
+    let price = cost * now.ns() as f64 / period.ns() as f64;
+    let dear = if price > DEAR {
+        ", which would disturb what it measures; fewer services (`--services`) cost less"
+    } else {
+        ""
+    };
+    format!(
+        "{advice}, at about {} % of one CPU ({} % at {} in this recording){dear}",
+        share(price),
+        share(cost),
+        Unit::Auto.write_nanos(now),
+    )
+}
+
+fn share(cpus: f64) -> String {
+    if cpus < 0.1 {
+        format!("{:.1}", 100.0 * cpus)
+    } else {
+        format!("{:.0}", 100.0 * cpus)
+    }
+}
+
+/// `time` rounded down to two digits, so that a person can type it.
+pub(crate) fn two_digits(time: Nanos) -> Nanos {
+    let ns = time.ns();
+    let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    Nanos::from_ns(ns / unit * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advised_period_is_one_that_people_type() {
+        for (ns, text) in [(373_350, "370us"), (7, "7ns"), (1_000_000, "1ms")] {
+            assert_eq!(two_digits(Nanos::from_ns(ns)).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! From the late activations of recordings to return levels.
+
+use laggard_analyze::InputError;
+use laggard_analyze::forecast::{
+    ByCause, CauseRefusal, Estimate, Explained, Labels, Method, Observation, Observed, Peaks,
+    Reason, Refusal, Settings, exposure_without_model, level_by_cause, observe, periodic_share,
+    return_level,
+};
+use laggard_analyze::period::PeriodicSource;
+use laggard_model::text::Unit;
+use laggard_model::{Route, Service, UsagePattern};
+
+use super::{
+    CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic, Refused, ServiceForecast,
+};
+use crate::causes::KnownCauses;
+use crate::load::{Load, Run};
+use crate::qos::HOUR_NS;
+
+/// From this share of the largest peaks on, a periodic source spoils a
+/// forecast whose horizon is compressed (docs/method.md 8.6).
+const PERIODIC_SHARE: f64 = 0.2;
+
+/// The forecasts of every service under `seen`; `known` has the causes of its
+/// late activations, as far as they were kept.
+///
+/// # Errors
+/// When a usage pattern's numbers are not positive.
+pub fn predict(
+    seen: &Load,
+    known: &KnownCauses,
+    usage: UsagePattern,
+    usage_from: String,
+    horizons: &[Horizon],
+) -> Result<LoadForecast, InputError> {
+    let services: Vec<ServiceForecast> = lines(seen)
+        .into_iter()
+        .map(|line| of_service(seen, known, usage, horizons, line))
+        .collect::<Result<_, _>>()?;
+    let notes = seen
+        .runs
+        .iter()
+        .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
+        .collect();
+    Ok(LoadForecast {
+        load: seen.label.clone(),
+        recordings: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        observed_ns: seen
+            .runs
+            .iter()
+            .map(|one| one.duration.as_secs_f64() * 1e9)
+            .sum(),
+        usage,
+        usage_from,
+        services,
+        notes,
+    })
+}
+
+/// The services that were recorded.
+fn lines(seen: &Load) -> Vec<(Service, Route)> {
+    let mut lines: Vec<(Service, Route)> = Vec::new();
+    for group in seen.runs.iter().flat_map(|one| &one.groups) {
+        let line = (group.key.service, group.key.route);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_> {
+    let is_of = |one: &&_| {
+        let one: &laggard_analyze::exceedance::Stream = one;
+        (one.service, one.route) == (service, route)
+    };
+    Observation {
+        start: seen.start,
+        duration: seen.duration,
+        streams: seen.streams.iter().filter(is_of).collect(),
+    }
+}
+
+/// The peaks of one service, and their causes: what levels are told from.
+#[derive(Debug)]
+pub(crate) struct Tails<'a> {
+    observations: Vec<Observation<'a>>,
+    observed: Observed,
+    late: Vec<Vec<Explained>>,
+    periodic: Vec<PeriodicSource>,
+    periodic_share: f64,
+    /// So many services are searched for a period.
+    searched: usize,
+    usage: UsagePattern,
+    known: &'a KnownCauses,
+    /// The smallest peak that had not ended when measuring did, ns.
+    unended: Option<f64>,
+    /// From which latency on activations were kept.
+    kept_from: f64,
+}
+
+impl<'a> Tails<'a> {
+    pub(crate) fn new(
+        seen: &'a Load,
+        known: &'a KnownCauses,
+        usage: UsagePattern,
+        horizons: &[Horizon],
+        line: (Service, Route),
+    ) -> Result<Self, InputError> {
+        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<Explained>>) = seen
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(at, one)| (observation(one, line), at))
+            .filter(|(one, _)| !one.streams.is_empty())
+            .map(|(one, at)| (one, known.of(line.0, line.1, at)))
+            .unzip();
+        let shortest = horizons
+            .iter()
+            .map(|&horizon| measured(horizon, usage))
+            .fold(HOUR_NS, f64::min);
+        let observed = observe(&observations, shortest)?;
+        let searched = lines(seen).len();
+        let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks, searched)?;
+        let unended = waits(seen, line)
+            .filter(|&waited| waited > observed.peaks.threshold())
+            .reduce(f64::min);
+        Ok(Self {
+            unended,
+            observations,
+            observed,
+            late,
+            periodic,
+            periodic_share,
+            searched,
+            usage,
+            known,
+            kept_from: known.threshold(line.0, line.1),
+        })
+    }
+
+    /// The level of a horizon.
+    pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
+        let measured = measured(horizon, self.usage);
+        let peaks = &self.observed.peaks;
+        let found = single(peaks, measured, self.periodic_share, self.usage.compression);
+        match (found, self.unended) {
+            (Ok(estimate), unended) if is_known(&estimate, unended) => of(&estimate, None),
+            (_, Some(at_least)) => Outcome::Refused(self.unended(at_least, measured)),
+            (Ok(estimate), None) => of(&estimate, None),
+            (Err(refusal), None) => self.level_by_cause(&refusal, measured),
+        }
+    }
+
+    /// No level, because a peak had not ended.
+    fn unended(&self, at_least: f64, measured: f64) -> Refused {
+        let refusal = Refusal {
+            reasons: vec![Reason::StillWaiting { at_least }],
+            exposure_for_model: None,
+            exposure_without_model: exposure_without_model(
+                measured,
+                Settings::default().confidence,
+            )
+            .unwrap_or(f64::INFINITY),
+        };
+        refused(&refusal, None)
+    }
+
+    /// The same had `cause` taken no time.
+    pub(crate) fn level_without(
+        &self,
+        cause: usize,
+        horizon: Horizon,
+    ) -> Result<Outcome, InputError> {
+        let labels = Labels::new(&self.observed, &self.late);
+        let peaks = labels.without(&self.observed.peaks, cause)?;
+        let (_, share) = periodic_share(&self.observations, &peaks, self.searched)?;
+        let measured = measured(horizon, self.usage);
+        if let Some(at_least) = self.unended {
+            return Ok(Outcome::Refused(self.unended(at_least, measured)));
+        }
+        // What is left was made by other causes, which have no label.
+        Ok(
+            match single(&peaks, measured, share, self.usage.compression) {
+                Ok(estimate) => of(&estimate, None),
+                Err(refusal) => Outcome::Refused(refused(&refusal, None)),
+            },
+        )
+    }
+
+    /// Cause by cause, because all together are refused.
+    fn level_by_cause(&self, refusal: &Refusal, measured: f64) -> Outcome {
+        let labels = Labels::new(&self.observed, &self.late);
+        let Ok((peaks, causes)) = labels.above(&self.observed.peaks, self.kept_from) else {
+            return Outcome::Refused(refused(refusal, None));
+        };
+        if causes.iter().all(Option::is_none) {
+            return Outcome::Refused(refused(refusal, None));
+        }
+        let culprits: Vec<Option<usize>> = causes
+            .iter()
+            .map(|cause| cause.and_then(|cause| self.known.culprit_of(cause)))
+            .collect();
+        let by_cause = ByCause {
+            peaks: &peaks,
+            observations: &self.observations,
+            causes: &culprits,
+            classes: &self.known.classes(),
+            compression: self.usage.compression,
+        };
+        match level_by_cause(by_cause, measured, &Settings::default()) {
+            Ok((estimate, sources)) => {
+                let names = sources.into_iter().map(|one| self.known.name(one));
+                of(&estimate, Some(names.collect()))
+            }
+            Err(found) => {
+                let words = by_cause_words(&found, self.known);
+                Outcome::Refused(refused(refusal, Some(words)))
+            }
+        }
+    }
+}
+
+/// Whether a level would be the same however long peaks of at least `unended`
+/// were in the end: ranks count what is above the upper limit, not how far.
+fn is_known(estimate: &Estimate, unended: Option<f64>) -> bool {
+    let is_by_rank = matches!(estimate.method, Method::OrderStatistics);
+    unended.is_none_or(|unended| is_by_rank && estimate.interval.high < unended)
+}
+
+/// How long a service had waited at the end of each recording and CPU where it
+/// was still waiting, ns.
+fn waits(seen: &Load, (service, route): (Service, Route)) -> impl Iterator<Item = f64> + '_ {
+    seen.runs
+        .iter()
+        .flat_map(|one| &one.waiting)
+        .filter(move |one| (one.service, one.route) == (service, route))
+        .map(|one| one.at_least_ns.as_secs_f64() * 1e9)
+}
+
+/// A horizon in measured time.
+fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
+    horizon.hours(usage) * HOUR_NS / usage.compression
+}
+
+fn by_cause_words(found: &CauseRefusal, known: &KnownCauses) -> String {
+    match found.source {
+        Some(source) => format!("by cause: {}: {}", known.name(source), words(&found.reason)),
+        None => {
+            let is_unknown = matches!(found.reason, Reason::CausesUnknown { .. });
+            let remedy = if is_unknown { known.remedy() } else { "" };
+            format!("by cause: {}{remedy}", words(&found.reason))
+        }
+    }
+}
+
+fn of_service(
+    seen: &Load,
+    known: &KnownCauses,
+    usage: UsagePattern,
+    horizons: &[Horizon],
+    line: (Service, Route),
+) -> Result<ServiceForecast, InputError> {
+    let tails = Tails::new(seen, known, usage, horizons, line)?;
+    let cells = horizons
+        .iter()
+        .map(|&horizon| Cell {
+            horizon,
+            measured_ns: measured(horizon, usage),
+            outcome: tails.level(horizon),
+        })
+        .collect();
+    let peaks = &tails.observed.peaks;
+    let histograms = || {
+        let groups = seen.runs.iter().flat_map(|one| &one.groups);
+        groups
+            .filter(|one| (one.key.service, one.key.route) == line)
+            .map(|one| one.latency.histogram())
+    };
+    Ok(ServiceForecast {
+        service: line.0,
+        route: line.1,
+        samples: histograms().map(|one| one.count()).sum(),
+        largest_ns: histograms()
+            .filter_map(|one| one.max())
+            .max()
+            .map(|max| max.ns()),
+        largest_is_at_least: waits(seen, line).next().is_some(),
+        peaks: peaks.sizes().len(),
+        threshold_ns: peaks.threshold(),
+        periodic: tails
+            .periodic
+            .iter()
+            .map(|source| Periodic {
+                period_ns: source.comb.period,
+                hits: source.comb.hits,
+                p: source.p,
+            })
+            .collect(),
+        composed: known.composed(line.0, line.1),
+        cells,
+    })
+}
+
+/// By ranks, or by one tail.
+fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<Estimate, Refusal> {
+    let settings = Settings {
+        periodic_share: share,
+        ..Settings::default()
+    };
+    match return_level(peaks, horizon, &settings) {
+        // What comes by the clock on the wall comes more often in an hour of
+        // use than in the shorter time that a faster load makes of it.
+        Ok(_) if compression > 1.0 && share > PERIODIC_SHARE => Err(Refusal {
+            reasons: vec![Reason::Periodic { share }],
+            exposure_for_model: None,
+            exposure_without_model: horizon * compression,
+        }),
+        found => found,
+    }
+}
+
+fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
+    let level = Level {
+        level_ns: estimate.value,
+        low_ns: estimate.interval.low,
+        high_ns: estimate.interval.high,
+        doubts: estimate.doubts.iter().map(words).collect(),
+    };
+    match estimate.method {
+        Method::OrderStatistics => Outcome::OrderStatistics(level),
+        Method::PeaksOverThreshold { .. } => Outcome::PeaksOverThreshold(level),
+        Method::ByCause { periodic, .. } => Outcome::ByCause(CauseLevel {
+            level,
+            causes: causes.unwrap_or_default(),
+            periodic,
+        }),
+    }
+}
+
+fn refused(refusal: &Refusal, by_cause: Option<String>) -> Refused {
+    let at_most = refusal.reasons.iter().find_map(Reason::at_most);
+    Refused {
+        reasons: refusal.reasons.iter().map(words).chain(by_cause).collect(),
+        at_most_ns: at_most,
+        record_for_model_ns: refusal.exposure_for_model,
+        record_without_model_ns: refusal.exposure_without_model,
+    }
+}
+
+/// A reason with its times in units.
+fn words(reason: &Reason) -> String {
+    let time = |ns: &f64| Unit::Auto.write(*ns);
+    match reason {
+        Reason::BelowThreshold { at_most } => {
+            format!(
+                "the level lies below the threshold; it is at most {}",
+                time(at_most)
+            )
+        }
+        Reason::Uncertain { value, high, most } => format!(
+            "the upper limit {} is more than {most} times the estimate {}",
+            time(high),
+            time(value)
+        ),
+        Reason::StillWaiting { at_least } => format!(
+            "a peak of at least {} had not ended when measuring did; record until it has",
+            time(at_least)
+        ),
+        Reason::TooFewPeaks { .. }
+        | Reason::TooFar { .. }
+        | Reason::Periodic { .. }
+        | Reason::CausesUnknown { .. }
+        | Reason::Ties { .. }
+        | Reason::Correlated { .. }
+        | Reason::RateChanges { .. }
+        | Reason::SizeChanges { .. }
+        | Reason::NoFit
+        | Reason::HeavyTail { .. }
+        | Reason::BoundedTail
+        | Reason::Unusable => reason.to_string(),
+    }
+}

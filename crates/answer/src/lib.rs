@@ -1,0 +1,35 @@
+//! Recordings to answers: what was measured, who made it late, and what follows
+//! from that.
+//!
+//! [`loads`] opens recordings, reads every sample once and puts those of one
+//! load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
+//! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
+//! the figures of one recording, [`why::Explained`] its late activations and who
+//! was to blame.
+//!
+//! Every answer is a value with a JSON layout (`serde`) and a schema of it
+//! (`schemars`), its sentences included. Nothing here prints, draws or knows
+//! of a terminal; the crate of the views does.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+pub mod advice;
+mod causes;
+pub mod course;
+mod finer;
+mod floors;
+pub mod forecast;
+mod load;
+pub mod qos;
+pub mod rehearsal;
+mod remedy;
+mod scan;
+pub mod sched;
+pub mod show;
+pub mod trust;
+pub mod why;
+
+pub use causes::{Above, Composed, KnownCauses};
+pub use load::{Load, LoadError, Run, loads, open};
+pub use trust::Trust;

@@ -1,0 +1,314 @@
+//! What recordings saw, by load: where forecasts and replays begin.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
+use laggard_analyze::exceedance::{Collector, Stream};
+use laggard_model::{
+    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, Plan, Severity, UsagePattern,
+};
+use laggard_record::{OpenError, Recording, Wanted};
+
+use crate::causes::KnownCauses;
+use crate::floors::Floors;
+use crate::show::Waiting;
+use crate::trust::{Case, Trust, judge};
+use crate::{scan, show};
+
+/// What one recording saw.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// The same, to be shown.
+    pub path: String,
+    /// What else the machine did.
+    pub load: Option<LoadRun>,
+    /// When measuring began.
+    pub start: Nanos,
+    /// How long.
+    pub duration: Nanos,
+    /// What was asked.
+    pub plan: Plan,
+    /// Distributions by service and route.
+    pub groups: Vec<Group>,
+    /// Late activations by CPU, service and route.
+    pub streams: Vec<Stream>,
+    /// CPUs that measuring kept busy, BPF programs and all; 0 where that is
+    /// not known.
+    pub own_cpus: f64,
+    /// Lines that were still waiting when measuring ended.
+    pub waiting: Vec<Waiting>,
+    /// What is missing or spoils it, in plain words.
+    pub notes: Vec<String>,
+    /// Whether its figures can be trusted.
+    pub trust: Trust,
+}
+
+/// What the recordings of one load saw.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The load's name.
+    pub label: LoadLabel,
+    /// Its recordings.
+    pub runs: Vec<Run>,
+}
+
+/// Why recordings tell nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// One cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// One is given twice: it would look like twice the evidence.
+    #[error(
+        "`{}` and `{}` are the same recording, which would count twice; give it once",
+        first.display(),
+        again.display()
+    )]
+    Twice {
+        /// As it was given first.
+        first: PathBuf,
+        /// As it was given again, by another name or as a copy.
+        again: PathBuf,
+    },
+    /// Nothing was measured.
+    #[error(
+        "`{}` holds no activation; see `laggard show {}`, and record again",
+        .0.display(),
+        .0.display()
+    )]
+    Empty(PathBuf),
+    /// Minutes were asked for where only hours are kept apart.
+    #[error(
+        "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
+        .0.display()
+    )]
+    NoMinutes(PathBuf),
+}
+
+/// A recording's samples, counted and searched for late ones.
+pub(crate) struct Searched {
+    /// Distributions, CPUs together.
+    pub(crate) groups: Vec<Group>,
+    /// From where on the samples are complete.
+    pub(crate) floors: Floors,
+    /// What was counted of each line.
+    pub(crate) sums: Vec<LineSum>,
+    pub(crate) late: Collector,
+    /// The latest expiry.
+    pub(crate) last: Option<Nanos>,
+    /// What is missing.
+    pub(crate) shortfalls: Vec<Caveat>,
+}
+
+/// Opens recordings.
+///
+/// # Errors
+/// When one cannot be opened, or is given twice, by another name or as a
+/// copy: it would count twice, and look like twice the evidence.
+pub fn open(dirs: &[PathBuf]) -> Result<Vec<Recording>, LoadError> {
+    let mut opened: Vec<Recording> = Vec::new();
+    for dir in dirs {
+        let recording = Recording::open(dir)?;
+        let twin = opened.iter().find(|other| is_same(other, &recording));
+        if let Some(twin) = twin {
+            return Err(LoadError::Twice {
+                first: twin.dir().into(),
+                again: dir.clone(),
+            });
+        }
+        opened.push(recording);
+    }
+    Ok(opened)
+}
+
+fn is_same(one: &Recording, other: &Recording) -> bool {
+    let place = |recording: &Recording| recording.dir().canonicalize().ok();
+    let is_one_folder = place(one).is_some_and(|dir| place(other) == Some(dir));
+    is_one_folder || identity(one.manifest()) == identity(other.manifest())
+}
+
+/// What no two recordings share: when it began, by the monotonic clock and
+/// by the wall clock, the seed of its timeline, which is a clock reading too,
+/// and the machine.
+fn identity(manifest: &Manifest) -> (Nanos, &str, u64, &str) {
+    let clock = &manifest.clock;
+    (
+        clock.start_ns,
+        &clock.start_wall,
+        manifest.plan.seed,
+        &manifest.host.node,
+    )
+}
+
+/// Reads every sample of the recordings in `dirs`, and puts those of the same
+/// load together.
+///
+/// # Errors
+/// When one cannot be opened, is given twice, or holds no activation.
+pub fn loads(dirs: &[PathBuf]) -> Result<Vec<Load>, LoadError> {
+    let recordings = open(dirs)?;
+    let runs = recordings.iter().map(Run::read);
+    Ok(Load::of(runs.collect::<Result<_, _>>()?))
+}
+
+impl Load {
+    /// Puts recordings of the same load together, in the order of the loads'
+    /// names.
+    pub fn of(runs: Vec<Run>) -> Vec<Self> {
+        let mut loads: BTreeMap<LoadLabel, Self> = BTreeMap::new();
+        for run in runs {
+            let label = LoadLabel::of(run.load.as_ref());
+            let load = loads.entry(label.clone()).or_insert_with(|| Self {
+                label,
+                runs: Vec::new(),
+            });
+            load.runs.push(run);
+        }
+        loads.into_values().collect()
+    }
+
+    /// Who uses it how, where a recording says so.
+    pub fn usage(&self) -> Option<UsagePattern> {
+        let loads = self.runs.iter().filter_map(|run| run.load.as_ref());
+        loads.into_iter().find_map(|load| load.usage)
+    }
+
+    /// Whether no recording lost too much to be trusted.
+    pub fn is_trusted(&self) -> bool {
+        self.runs.iter().all(|run| run.trust == Trust::Good)
+    }
+
+    /// The causes of its late activations, as far as they were kept.
+    ///
+    /// # Errors
+    /// When a recording cannot be read again.
+    pub fn causes(&self) -> Result<KnownCauses, OpenError> {
+        let mut known = KnownCauses::default();
+        for run in &self.runs {
+            known.read(&Recording::open(&run.dir)?)?;
+        }
+        Ok(known)
+    }
+}
+
+impl Run {
+    /// Reads every sample that was kept.
+    fn read(recording: &Recording) -> Result<Self, LoadError> {
+        Self::new(recording, search(recording))
+    }
+
+    /// What a recording saw, from its samples.
+    ///
+    /// # Errors
+    /// When it holds no activation.
+    pub(crate) fn new(recording: &Recording, searched: Searched) -> Result<Self, LoadError> {
+        let manifest = recording.manifest();
+        let dir = recording.dir();
+        let Searched {
+            groups,
+            floors,
+            sums,
+            late,
+            last,
+            shortfalls,
+        } = searched;
+        let mut streams = late.streams(&manifest.lines);
+        floors.raise(&mut streams);
+        let start = manifest.clock.start_ns;
+        let end = manifest.clock.end_ns.or(last).unwrap_or(start);
+        let duration = end.saturating_sub(start);
+        if duration == Nanos::ZERO || streams.is_empty() {
+            return Err(LoadError::Empty(dir.into()));
+        }
+        let judged = judge(&Case::of(manifest, &sums));
+        let mut notes = notes(manifest, &shortfalls);
+        notes.extend(judged.caveats.iter().map(said));
+        if let Trust::None(reasons) = &judged.trust {
+            notes.insert(0, format!("NOT TRUSTWORTHY: {}", reasons.join("; ")));
+        }
+        Ok(Self {
+            dir: dir.into(),
+            path: dir.display().to_string(),
+            load: manifest.load.clone(),
+            start,
+            duration,
+            plan: manifest.plan.clone(),
+            groups,
+            streams,
+            own_cpus: own_cpus(manifest),
+            waiting: show::waiting(&manifest.lines, &sums),
+            notes,
+            trust: judged.trust,
+        })
+    }
+}
+
+/// CPUs that measuring kept busy; 0 where that was not counted.
+fn own_cpus(manifest: &Manifest) -> f64 {
+    let wall = manifest.cost.wall_ns.as_secs_f64();
+    if wall > 0.0 {
+        manifest.cost.total().as_secs_f64() / wall
+    } else {
+        0.0
+    }
+}
+
+/// What speaks against the recording, in plain words.
+fn notes(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<String> {
+    let mut notes: Vec<String> = shortfalls.iter().map(said).collect();
+    let lost = manifest.losses.activations();
+    if lost > 0 {
+        notes.push(format!(
+            "{lost} activations were lost, which may have been late ones"
+        ));
+    }
+    if manifest.backend == Backend::Fake {
+        notes.push("from a script: NOT a measurement".into());
+    }
+    let spoilt = manifest
+        .caveats
+        .iter()
+        .filter(|one| one.kind.severity() == Severity::Spoils);
+    notes.extend(spoilt.map(said));
+    notes
+}
+
+fn said(caveat: &Caveat) -> String {
+    format!("{}; {}", caveat.what, caveat.advice)
+}
+
+/// For the late activations of a recording.
+pub(crate) fn collector(manifest: &Manifest) -> Collector {
+    let gap = manifest.plan.period_ns * if manifest.plan.dither { 2 } else { 1 };
+    Collector::new(manifest.lines.len(), gap)
+}
+
+fn search(recording: &Recording) -> Searched {
+    let manifest = recording.manifest();
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let lines = manifest.lines.len();
+    let (mut fold, (late, last)) =
+        scan::gather(recording, scan::FEW, Wanted::all(), &mut shortfalls, || {
+            let late = (collector(manifest), Latest::default());
+            (Fold::new(lines, Split::Whole), late)
+        });
+    let mut floors = Floors::default();
+    if manifest.plan.keep == Keep::Tail {
+        let counted = scan::stored(recording, &mut shortfalls).0;
+        floors = Floors::of(&manifest.lines, &fold, &counted);
+        fold = counted;
+    }
+    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
+    Searched {
+        groups: fold.groups(&manifest.lines, false),
+        floors,
+        sums: fold.sums(),
+        late,
+        last: last.0,
+        shortfalls,
+    }
+}

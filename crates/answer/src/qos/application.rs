@@ -1,0 +1,291 @@
+//! Applications: the catalogue, the user's file, or figures of one's own.
+
+use std::path::Path;
+
+use laggard_model::{Nanos, ParseNanosError};
+use serde::Deserialize;
+
+use super::Application;
+
+/// The catalogue, part of the program.
+const CATALOGUE: &str = include_str!("../../applications.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalogue {
+    application: Vec<CatalogueEntry>,
+}
+
+/// More buffers are none: a day of them, each as long as allowed, would be
+/// beyond what a time can hold.
+const MOST_BUFFERS: u32 = 65_536;
+/// And longer ones no stream's.
+const LONGEST: Nanos = Nanos::from_secs(86_400);
+
+/// Why there is no such application.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplicationError {
+    /// Our own catalogue cannot be read.
+    #[error("read the catalogue")]
+    Catalogue(#[source] toml::de::Error),
+    /// Neither a name of the catalogue nor a file.
+    #[error("`{0}` is not in the catalogue; see `laggard qos --list`, or give a TOML file")]
+    Unknown(String),
+    /// The file cannot be read.
+    #[error("read the application `{file}`")]
+    Read {
+        /// The file, as given.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is of something else.
+    #[error(
+        "`{file}` is not an application; write name, buffers, buffer and compute as `laggard qos --help` shows"
+    )]
+    NoApplication {
+        /// The file, as given.
+        file: String,
+        /// Why.
+        source: toml::de::Error,
+    },
+    /// One of its times is none.
+    #[error("application `{name}`")]
+    Time {
+        /// The application.
+        name: String,
+        /// Why.
+        source: ParseNanosError,
+    },
+    /// One buffer tolerates nothing.
+    #[error("`{name}` has {buffers} buffer(s); it takes 2 or more to tolerate any latency")]
+    FewBuffers {
+        /// The application.
+        name: String,
+        /// How many.
+        buffers: u32,
+    },
+    /// More than can be answered for.
+    #[error("`{name}` has {buffers} buffers; the limit of `--buffers` is {MOST_BUFFERS}")]
+    ManyBuffers {
+        /// The application.
+        name: String,
+        /// How many.
+        buffers: u32,
+    },
+    /// Longer than can be answered for.
+    #[error("`{name}` has buffers of {buffer}; the limit of `--buffer` is {LONGEST}")]
+    LongBuffers {
+        /// The application.
+        name: String,
+        /// How long each is.
+        buffer: Nanos,
+    },
+    /// It can never keep up.
+    #[error(
+        "`{name}` computes for {compute} in a buffer of {buffer}; the work must be shorter than the buffer"
+    )]
+    TooMuchWork {
+        /// The application.
+        name: String,
+        /// Its work for one buffer.
+        compute: Nanos,
+        /// How long each is.
+        buffer: Nanos,
+    },
+}
+
+/// An application as it is written in a file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub about: String,
+    /// How many buffers it has.
+    pub buffers: u32,
+    /// How long each is, with its unit.
+    pub buffer: String,
+    /// Its work for one, with its unit.
+    pub compute: String,
+    /// Where these figures are from.
+    #[serde(default = "from_file")]
+    pub source: String,
+}
+
+fn from_file() -> String {
+    "the user's file".into()
+}
+
+/// Every application of the catalogue.
+///
+/// # Errors
+/// When the catalogue is damaged: a test holds that it is not.
+pub fn catalogue() -> Result<Vec<CatalogueEntry>, ApplicationError> {
+    let catalogue: Catalogue = toml::from_str(CATALOGUE).map_err(ApplicationError::Catalogue)?;
+    Ok(catalogue.application)
+}
+
+/// An application of the catalogue, or of a file.
+///
+/// # Errors
+/// When it is neither, or its figures are out of their range.
+pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
+    of_entry(&named(name)?)
+}
+
+/// The catalogue to choose from, `first` (a name or a file) before all others.
+///
+/// # Errors
+/// When `first` is neither, or its figures are out of their range.
+pub fn choices(first: Option<&str>) -> Result<Vec<Application>, ApplicationError> {
+    let mut all: Vec<Application> = first.map(by_name).transpose()?.into_iter().collect();
+    for entry in catalogue()? {
+        if !all.iter().any(|known| known.name == entry.name) {
+            all.push(of_entry(&entry)?);
+        }
+    }
+    Ok(all)
+}
+
+fn of_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
+    let time = |text: &str| {
+        text.parse().map_err(|source| ApplicationError::Time {
+            name: entry.name.clone(),
+            source,
+        })
+    };
+    let (buffer, compute) = (time(&entry.buffer)?, time(&entry.compute)?);
+    Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source)
+}
+
+fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
+    if let Some(entry) = catalogue()?.into_iter().find(|entry| entry.name == name) {
+        return Ok(entry);
+    }
+    let path = Path::new(name);
+    if !name.ends_with(".toml") && !path.exists() {
+        return Err(ApplicationError::Unknown(name.into()));
+    }
+    let file = || name.to_owned();
+    let text = std::fs::read_to_string(path).map_err(|source| ApplicationError::Read {
+        file: file(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|source| ApplicationError::NoApplication {
+        file: file(),
+        source,
+    })
+}
+
+impl Application {
+    /// One that fills `buffers` of the length `buffer`, each with work of
+    /// `compute`; `source` says where these figures are from.
+    ///
+    /// # Errors
+    /// When they are out of their range.
+    pub fn new(
+        name: &str,
+        buffers: u32,
+        buffer: Nanos,
+        compute: Nanos,
+        source: &str,
+    ) -> Result<Self, ApplicationError> {
+        let called = || name.to_owned();
+        if buffers < 2 {
+            return Err(ApplicationError::FewBuffers {
+                name: called(),
+                buffers,
+            });
+        }
+        if buffers > MOST_BUFFERS {
+            return Err(ApplicationError::ManyBuffers {
+                name: called(),
+                buffers,
+            });
+        }
+        if buffer > LONGEST {
+            return Err(ApplicationError::LongBuffers {
+                name: called(),
+                buffer,
+            });
+        }
+        if compute >= buffer {
+            return Err(ApplicationError::TooMuchWork {
+                name: called(),
+                compute,
+                buffer,
+            });
+        }
+        let tolerance = buffer * u64::from(buffers - 1);
+        Ok(Self {
+            name: name.into(),
+            buffers,
+            buffer_ns: buffer,
+            compute_ns: compute,
+            tolerance_ns: tolerance,
+            slack_ns: tolerance.saturating_sub(compute),
+            source: source.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_application_of_the_catalogue_can_be_asked_about() {
+        let all = catalogue().unwrap();
+
+        assert!(all.len() >= 15, "{}", all.len());
+        for entry in all {
+            let (buffer, compute) = (
+                entry.buffer.parse().unwrap(),
+                entry.compute.parse().unwrap(),
+            );
+            let found =
+                Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source);
+            assert!(found.is_ok(), "for {}: {found:?}", entry.name);
+            assert!(
+                !entry.source.is_empty() && !entry.about.is_empty(),
+                "for {}",
+                entry.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_papers_modem_tolerates_what_the_paper_says() {
+        let found =
+            Application::new("m", 2, Nanos::from_ms(4), Nanos::from_ms(1), "OSDI'99 5.1").unwrap();
+
+        assert_eq!(found.slack_ns, Nanos::from_ms(3));
+    }
+
+    #[test]
+    fn more_or_longer_buffers_than_a_time_can_hold_are_refused_by_their_flags_names() {
+        let text = |buffers, buffer| {
+            let found = Application::new("a", buffers, buffer, Nanos::from_ms(1), "");
+            found.map(|_| ()).unwrap_err().to_string()
+        };
+
+        assert_eq!(
+            text(65_537, Nanos::from_ms(4)),
+            "`a` has 65537 buffers; the limit of `--buffers` is 65536"
+        );
+        assert!(text(u32::MAX, Nanos::MAX).contains("`--buffers`"));
+        assert!(text(2, Nanos::MAX).contains("the limit of `--buffer` is 86400s"));
+        let most = Application::new("a", 65_536, LONGEST, Nanos::from_ms(1), "").unwrap();
+        assert_eq!(most.tolerance_ns, LONGEST * 65_535);
+    }
+
+    #[test]
+    fn one_buffer_or_too_much_work_is_called() {
+        assert!(Application::new("a", 1, Nanos::from_ms(4), Nanos::from_ms(1), "").is_err());
+        assert!(Application::new("a", 2, Nanos::from_ms(4), Nanos::from_ms(4), "").is_err());
+    }
+}

@@ -1,0 +1,421 @@
+//! From the late activations of recordings to how often an application misses.
+
+use laggard_analyze::exceedance::Stream;
+use laggard_analyze::qos::{self, Buffering, Observed};
+use laggard_analyze::{InputError, distribution::Group};
+use laggard_model::text::count;
+use laggard_model::{Cpu, Nanos, Route, Service};
+
+use super::told::Told;
+use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
+use crate::finer::two_digits;
+use crate::load::{Load, Run};
+use crate::show::Waiting;
+
+/// From this share of activations on in which the interrupt was seen, it was
+/// observed all the time: a few join one that runs already.
+const ENOUGH_IRQ: f64 = 0.9;
+
+pub(crate) const CONFIDENCE: f64 = 0.95;
+/// Buffers that the curve goes up to, unless the application has more.
+const MOST_BUFFERS: u32 = 12;
+/// Nor does it go further then; the application's own are added.
+const MOST_TRIED: u32 = 64;
+/// Jobs that a replay may play; an answer takes 48 replays for each point of
+/// the curve (three lists of blackouts, 16 phases).
+const MOST_JOBS: u64 = 1_000_000;
+/// Goals, as mean times between failures.
+const GOALS: [(&str, f64); 3] = [
+    ("hour", HOUR_NS),
+    ("day", 24.0 * HOUR_NS),
+    ("week", 168.0 * HOUR_NS),
+];
+/// -ln 0.05: so many times a goal must be recorded without a miss to show it.
+const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
+/// Latencies that exceed the ordinary one by less than this part of the slack
+/// show no blackout.
+pub(super) const ORDINARY_PART: u64 = 10;
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QosError {
+    /// A figure of the application is out of its range.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The buffers are so short that a replay would take too long.
+    #[error(
+        "buffers of {buffer} are too short to be replayed: `{service}` was stopped for {} of them, more than {}; the limit for these recordings is `--buffer {least}`",
+        count(*jobs),
+        count(MOST_JOBS)
+    )]
+    TooShort {
+        /// The length of one.
+        buffer: Nanos,
+        /// The service that was stopped.
+        service: Service,
+        /// Jobs that a replay would play.
+        jobs: u64,
+        /// The shortest that can be replayed, about.
+        least: Nanos,
+    },
+}
+
+/// How `application` fares under `seen`, for `only` one service or all.
+///
+/// # Errors
+/// When the application's figures are out of their range, or its buffers too
+/// short to be replayed in reasonable time.
+pub fn assess(
+    seen: &Load,
+    application: &Application,
+    only: Option<Service>,
+) -> Result<LoadOutlook, QosError> {
+    let mut lines: Vec<(Service, Route)> = Vec::new();
+    for group in seen.runs.iter().flat_map(|one| &one.groups) {
+        let line = (group.key.service, group.key.route);
+        if !lines.contains(&line) && only.is_none_or(|only| only == line.0) {
+            lines.push(line);
+        }
+    }
+    let services = lines
+        .into_iter()
+        .map(|line| of_service(seen, application, line))
+        .collect::<Result<_, _>>()?;
+    let notes = seen
+        .runs
+        .iter()
+        .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
+        .collect();
+    Ok(LoadOutlook {
+        load: seen.label.clone(),
+        recordings: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        services,
+        notes,
+    })
+}
+
+fn of_service(
+    seen: &Load,
+    application: &Application,
+    (service, route): (Service, Route),
+) -> Result<ServiceOutlook, QosError> {
+    let way = Selection::new(seen, service, route, None);
+    let waited = way.waited();
+    way.check_effort(application, service)?;
+    let tried = tried(application.buffers);
+    let mut found = tried
+        .iter()
+        .map(|&buffers| way.found(application, buffers))
+        .collect::<Result<Vec<_>, InputError>>()?;
+    pool(&mut found);
+    let mut curve = tried
+        .into_iter()
+        .zip(&found)
+        .map(|(buffers, found)| {
+            Ok(CurvePoint {
+                buffers,
+                total_ns: application.buffer_ns * buffers.into(),
+                figures: way.figures(application, buffers, found)?,
+            })
+        })
+        .collect::<Result<Vec<_>, InputError>>()?;
+    order(&mut curve);
+    let own = curve
+        .iter()
+        .find(|point| point.buffers == application.buffers)
+        .expect("an application's own buffers are tried");
+    Ok(ServiceOutlook {
+        service,
+        route,
+        cpus: way.cpus,
+        samples: way
+            .groups
+            .iter()
+            .map(|one| one.latency.histogram().count())
+            .sum(),
+        needed: GOALS.map(|goal| needed(&curve, goal, waited)).into(),
+        waited_ns: waited,
+        coarse: way.coarse(slack(application, application.buffers)),
+        outlook: own.figures.clone(),
+        curve,
+    })
+}
+
+/// What is known of failures with so many buffers.
+enum Found {
+    Replayed(Told, qos::Outlook),
+    Bounded(qos::Bounds),
+}
+
+/// Estimates of more buffers agree with those of fewer, where there are any.
+fn pool(found: &mut [Found]) {
+    let is_estimate = |told: &Told| *told != Told::Loosely;
+    let mut pooled: Vec<qos::Outlook> = found
+        .iter()
+        .filter_map(|one| match one {
+            Found::Replayed(told, outlook) => is_estimate(told).then_some(*outlook),
+            Found::Bounded(_) => None,
+        })
+        .collect();
+    qos::monotone(&mut pooled);
+    let mut pooled = pooled.into_iter();
+    for one in found {
+        if let Found::Replayed(told, outlook) = one
+            && is_estimate(told)
+            && let Some(with) = pooled.next()
+        {
+            *outlook = with;
+        }
+    }
+}
+
+/// Fewer buffers are never surer than more, whichever way each is told.
+fn order(curve: &mut [CurvePoint]) {
+    let mut low = f64::INFINITY;
+    for point in curve.iter_mut().rev() {
+        low = low.min(point.figures.mttf_low_ns);
+        point.figures.mttf_low_ns = low;
+    }
+}
+
+/// The numbers of buffers of the curve, the application's own among them.
+fn tried(own: u32) -> Vec<u32> {
+    let most = own.clamp(MOST_BUFFERS, MOST_TRIED);
+    (2..=most).chain((own > most).then_some(own)).collect()
+}
+
+fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>) -> Needed {
+    let first = |meets: &dyn Fn(&Figures) -> bool| {
+        let point = curve.iter().find(|point| meets(&point.figures));
+        point.map(|point| point.buffers)
+    };
+    let exposure = curve.first().map_or(0.0, |point| point.figures.exposure_ns);
+    let record = goal * RULE_OF_THREE;
+    Needed {
+        one_miss_per: name.into(),
+        by_estimate: first(&|figures| figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
+        // A stall that had not ended can have been longer than any buffers.
+        surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
+        // What had not ended says nothing of a goal, however long it was recorded.
+        record_ns: (exposure < record || waited.is_some()).then_some(record),
+        is_coarse: curve
+            .last()
+            .is_some_and(|point| point.figures.failures.is_none()),
+    }
+}
+
+/// One service by one route, in all recordings of a load.
+pub(crate) struct Selection<'a> {
+    pub(super) streams: Vec<(&'a Run, &'a Stream)>,
+    pub(super) groups: Vec<&'a Group>,
+    pub(super) waiting: Vec<&'a Waiting>,
+    cpus: usize,
+    /// The ordinary latency, which every job pays: the median.
+    pub(super) base: Nanos,
+    /// The mean time between two activations on a CPU, ns.
+    pub(super) apart: f64,
+}
+
+impl<'a> Selection<'a> {
+    /// What `seen` tells of this service and route, on `cpu` alone or all.
+    pub(crate) fn new(seen: &'a Load, service: Service, route: Route, cpu: Option<Cpu>) -> Self {
+        let streams: Vec<(&Run, &Stream)> = seen
+            .runs
+            .iter()
+            .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
+            .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
+            .collect();
+        let groups: Vec<&Group> = seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.groups)
+            .filter(|group| (group.key.service, group.key.route) == (service, route))
+            .collect();
+        let waiting: Vec<&Waiting> = seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.waiting)
+            .filter(|one| (one.service, one.route) == (service, route))
+            .filter(|one| cpu.is_none_or(|cpu| cpu == one.cpu))
+            .collect();
+        let apart = apart(&streams, &groups);
+        let is_of = |stream: &Stream| cpu.is_none_or(|cpu| cpu == stream.cpu);
+        let streams: Vec<(&Run, &Stream)> = streams
+            .into_iter()
+            .filter(|(_, stream)| is_of(stream))
+            .collect();
+        let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let medians = groups.iter().filter_map(|one| one.ordinary());
+        Self {
+            base: medians.max().unwrap_or_default(),
+            cpus: cpus.len(),
+            streams,
+            groups,
+            waiting,
+            apart,
+        }
+    }
+
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then.
+    pub(crate) fn waited(&self) -> Option<Nanos> {
+        self.waiting.iter().map(|one| one.at_least_ns).max()
+    }
+
+    fn found(&self, application: &Application, buffers: u32) -> Result<Found, InputError> {
+        let slack = slack(application, buffers);
+        let (observed, told) = (self.observed(slack), self.told(slack));
+        let buffering = buffering(application, buffers)?;
+        if told.is_replayed() {
+            let found = qos::outlook(&observed, buffering, CONFIDENCE)?;
+            return Ok(Found::Replayed(told, found));
+        }
+        qos::failure_bounds(&observed, &self.sampled(slack), buffering, CONFIDENCE)
+            .map(Found::Bounded)
+    }
+
+    fn figures(
+        &self,
+        application: &Application,
+        buffers: u32,
+        found: &Found,
+    ) -> Result<Figures, InputError> {
+        let share = self.share_above(slack(application, buffers));
+        let buffering = buffering(application, buffers)?;
+        let paper = qos::paper_mean_time(buffering, share)?;
+        Ok(match found {
+            Found::Replayed(Told::Loosely, found) => {
+                let late = HOUR_NS / buffering.period() * share;
+                Figures::of(found, paper).without_estimate(late)
+            }
+            Found::Replayed(_, found) => Figures::of(found, paper),
+            Found::Bounded(found) => Figures::bounded(found, paper),
+        })
+    }
+
+    /// Refuses buffers that are too short to be replayed. Fewest buffers have
+    /// the least slack, and so the most blackouts.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )]
+    fn check_effort(&self, application: &Application, service: Service) -> Result<(), QosError> {
+        let observed = self.observed(slack(application, 2));
+        let jobs = qos::jobs_to_play(&observed, buffering(application, 2)?);
+        if jobs <= MOST_JOBS as f64 {
+            return Ok(());
+        }
+        let least = application.buffer_ns.ns() as f64 * jobs / MOST_JOBS as f64;
+        Err(QosError::TooShort {
+            buffer: application.buffer_ns,
+            service,
+            jobs: jobs as u64,
+            // A little more, so that rounding down does not refuse it again.
+            least: two_digits(Nanos::from_ns((least * 1.1) as u64 + 1)),
+        })
+    }
+
+    /// The blackouts that matter to a stream with this slack.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn observed(&self, slack: Nanos) -> Vec<Observed> {
+        let floor = Nanos::from_ns(slack.ns() / ORDINARY_PART);
+        self.streams
+            .iter()
+            .map(|(seen, stream)| Observed {
+                recording: self.index_of(seen),
+                blackouts: stream.blackouts(seen.start, self.base, floor),
+                exposure: exposure(seen, stream),
+                base: self.base.ns() as f64,
+            })
+            .collect()
+    }
+
+    /// The place of a recording among those that the streams are of.
+    fn index_of(&self, recording: &Run) -> usize {
+        let is_it = |(seen, _): &(&Run, &Stream)| std::ptr::eq(*seen, recording);
+        self.streams.iter().position(is_it).unwrap_or_default()
+    }
+
+    /// The share of activations that were later than `slack`.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
+        self.later_than(slack) / self.samples().max(1.0)
+    }
+
+    /// How many activations were later than this.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn later_than(&self, limit: Nanos) -> f64 {
+        let histograms = self.groups.iter().map(|one| one.latency.histogram());
+        histograms.map(|one| one.count_above(limit)).sum::<u64>() as f64
+    }
+
+    /// Activations.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn samples(&self) -> f64 {
+        let histograms = self.groups.iter().map(|one| one.latency.histogram());
+        histograms.map(|one| one.count()).sum::<u64>() as f64
+    }
+}
+
+/// For how long a stream was observed, ns: all the time but where interrupts
+/// were seen in too few of a CPU's activations, as beside a thread that kept
+/// others from arming their timers. Then as large a part of the time.
+#[allow(clippy::cast_precision_loss)]
+fn exposure(seen: &Run, stream: &Stream) -> f64 {
+    let whole = seen.duration.ns() as f64;
+    if stream.service.has_lines() {
+        return whole;
+    }
+    let of_cpu = seen.streams.iter().filter(|one| one.cpu == stream.cpu);
+    let asked = of_cpu
+        .filter(|one| !matches!(one.service, Service::Irq | Service::Kthread))
+        .map(|one| one.samples)
+        .sum::<u64>();
+    let share = stream.samples as f64 / asked.max(1) as f64;
+    if share < ENOUGH_IRQ {
+        whole * share
+    } else {
+        whole
+    }
+}
+
+/// The mean time between two activations on a CPU, ns.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
+    let time = streams.iter().map(|(seen, _)| seen.duration.ns() as f64);
+    let histograms = groups.iter().map(|one| one.latency.histogram());
+    let samples = histograms.map(|one| one.count()).sum::<u64>() as f64;
+    time.sum::<f64>() / samples.max(1.0)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {
+    let ns = |time: Nanos| time.ns() as f64;
+    Buffering::new(
+        buffers,
+        ns(application.buffer_ns),
+        ns(application.compute_ns),
+    )
+}
+
+fn slack(application: &Application, buffers: u32) -> Nanos {
+    (application.buffer_ns * u64::from(buffers.saturating_sub(1)))
+        .saturating_sub(application.compute_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_is_bounded_and_has_the_applications_own_buffers() {
+        assert_eq!(tried(3), (2..=12).collect::<Vec<_>>());
+        assert_eq!(tried(40).last(), Some(&40));
+        let many = tried(5_000);
+        assert_eq!((many.len(), many.last()), (64, Some(&5_000)));
+    }
+}

@@ -1,0 +1,203 @@
+//! How often an application misses, as `laggard qos` shows it.
+
+mod application;
+mod build;
+mod streams;
+mod told;
+
+use laggard_analyze::{Interval, qos};
+use laggard_model::{LoadLabel, Nanos, Route, Service};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use application::{ApplicationError, CatalogueEntry, by_name, catalogue, choices};
+pub(crate) use build::{CONFIDENCE, Selection, apart};
+pub use build::{QosError, assess};
+pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
+
+/// The version of the JSON's layout.
+pub const QOS_SCHEMA: u32 = 1;
+
+/// What `laggard qos` says.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct QosReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The application.
+    pub application: Application,
+    /// One entry per load.
+    pub loads: Vec<LoadOutlook>,
+}
+
+/// An application's buffers (OSDI'99 Table 1).
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Application {
+    /// Its name.
+    pub name: String,
+    /// How many buffers.
+    pub buffers: u32,
+    /// The length of one.
+    pub buffer_ns: Nanos,
+    /// The work for one.
+    pub compute_ns: Nanos,
+    /// (n - 1) buffers: a response later than this misses.
+    pub tolerance_ns: Nanos,
+    /// Tolerance less compute time: a start later than this misses.
+    pub slack_ns: Nanos,
+    /// Where these figures come from.
+    pub source: String,
+}
+
+/// How the application fares under one load.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LoadOutlook {
+    /// The load, or `no load`.
+    pub load: LoadLabel,
+    /// The recordings that were read for it.
+    pub recordings: Vec<String>,
+    /// One entry per service, the most direct first.
+    pub services: Vec<ServiceOutlook>,
+    /// What is missing from the recordings, or spoils the answer.
+    pub notes: Vec<String>,
+}
+
+/// How the application fares with one service.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ServiceOutlook {
+    /// The service that would run it.
+    pub service: Service,
+    /// How it is reached.
+    pub route: Route,
+    /// CPUs whose time was added up.
+    pub cpus: usize,
+    /// Activations.
+    pub samples: u64,
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then. That stall is at least so long: failures and late buffers
+    /// are at least what is counted, mean times at most what is told.
+    pub waited_ns: Option<Nanos>,
+    /// With the application's own buffers.
+    pub outlook: Figures,
+    /// With 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
+    pub curve: Vec<CurvePoint>,
+    /// The fewest buffers for one miss in an hour, a day, a week.
+    pub needed: Vec<Needed>,
+    /// Why the answer is coarse, if it is.
+    pub coarse: Option<String>,
+}
+
+/// How often jobs miss.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Figures {
+    /// How long was observed, all CPUs together, ns.
+    pub exposure_ns: f64,
+    /// Failures in it: runs of late buffers (a run of more than 100 counts
+    /// once per 100), mean over phases; pooled with those of other numbers of
+    /// buffers where more buffers would fail more often. Absent where the
+    /// recordings do not tell: there the interval is all that is known.
+    pub failures: Option<f64>,
+    /// Independent clusters that these came in: failures close together, or of
+    /// several CPUs at once, are one. Need not be whole. Absent where `failures`
+    /// is.
+    pub clusters: Option<f64>,
+    /// Mean time to failure by replay of blackouts, ns; absent below one
+    /// failure, or where `failures` is.
+    pub mttf_ns: Option<f64>,
+    /// The lower end of its 95 % interval, ns.
+    pub mttf_low_ns: f64,
+    /// The upper end; absent when there is none, or less than one failure.
+    pub mttf_high_ns: Option<f64>,
+    /// Late buffers in an hour; where `failures` is absent, those that start
+    /// too late, by the share of activations that were later than the slack.
+    pub late_per_hour: f64,
+    /// How many times more failures vary than independent ones would, where
+    /// it is more than 1.5; the interval is as wide as that takes.
+    pub dispersion: Option<f64>,
+    /// The papers' own rule, (n - 1) t / P(latency > slack), ns; absent when
+    /// no latency exceeded the slack.
+    pub paper_mttf_ns: Option<f64>,
+}
+
+/// One point of the curve over total buffering.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct CurvePoint {
+    /// Buffers.
+    pub buffers: u32,
+    /// Their length together.
+    pub total_ns: Nanos,
+    /// How often jobs miss then.
+    pub figures: Figures,
+}
+
+/// How many buffers a goal takes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Needed {
+    /// The goal in words: `hour`, `day`, `week`.
+    pub one_miss_per: String,
+    /// The fewest buffers whose estimate meets it; absent when none tried
+    /// does, or nothing failed in a time too short to tell.
+    pub by_estimate: Option<u32>,
+    /// The fewest buffers whose lower limit meets it.
+    pub surely: Option<u32>,
+    /// How long must be recorded without a miss to show it, ns, where the
+    /// recordings are shorter.
+    pub record_ns: Option<f64>,
+    /// Whether the recordings are too coarse to tell it, however long.
+    pub is_coarse: bool,
+}
+
+impl Figures {
+    fn of(found: &qos::Outlook, paper_mttf: f64) -> Self {
+        let Interval { low, high } = found.mean_time_interval;
+        Self {
+            exposure_ns: found.exposure,
+            failures: Some(found.failures),
+            clusters: Some(found.clusters),
+            mttf_ns: found.mean_time,
+            mttf_low_ns: low,
+            mttf_high_ns: high.is_finite().then_some(high),
+            late_per_hour: found.misses / found.exposure * HOUR_NS,
+            dispersion: found.dispersion,
+            paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
+        }
+    }
+
+    /// What is known where nothing can be replayed.
+    fn bounded(found: &qos::Bounds, paper_mttf: f64) -> Self {
+        let Interval { low, high } = found.failures;
+        Self {
+            exposure_ns: found.exposure,
+            failures: None,
+            clusters: None,
+            mttf_ns: None,
+            mttf_low_ns: found.exposure / high,
+            mttf_high_ns: (low > 0.0).then(|| found.exposure / low),
+            late_per_hour: found.late / found.exposure * HOUR_NS,
+            dispersion: None,
+            paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
+        }
+    }
+
+    /// The interval alone, and late buffers in an hour by the histogram.
+    fn without_estimate(self, late_per_hour: f64) -> Self {
+        Self {
+            failures: None,
+            clusters: None,
+            mttf_ns: None,
+            late_per_hour,
+            ..self
+        }
+    }
+
+    /// Failures at least and at most.
+    pub fn interval(&self) -> (f64, f64) {
+        let least = self.mttf_high_ns;
+        (
+            least.map_or(0.0, |most| self.exposure_ns / most),
+            self.exposure_ns / self.mttf_low_ns,
+        )
+    }
+}
+
+/// An hour in ns.
+pub(crate) const HOUR_NS: f64 = 3.6e12;

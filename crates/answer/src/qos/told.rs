@@ -1,0 +1,168 @@
+//! What recordings tell of a slack: a replay, an interval, and why no more.
+
+use laggard_analyze::exceedance::Stream;
+use laggard_analyze::qos::Sampled;
+use laggard_model::text::{Unit, span};
+use laggard_model::{Keep, Nanos};
+
+use super::Selection;
+use super::build::ORDINARY_PART;
+use crate::finer::finer;
+
+/// With fewer than so many activations within the slack, stalls come unseen
+/// between two that decide by themselves.
+pub(crate) const LEAST_PART: f64 = 2.0;
+/// A probe finer than this part of the slack bounds failures well (docs/method.md 6.3).
+pub(crate) const FINE_PART: f64 = 20.0;
+
+/// What can be told of a slack.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Told {
+    /// Blackouts can be replayed.
+    Well,
+    /// They can, but when they began is known only coarsely.
+    Coarsely,
+    /// They can, at least and at most: what came before a late activation was
+    /// not kept, so when its stall began is known only between these.
+    Loosely,
+    /// The probe is too coarse for it.
+    Between,
+    /// Latencies up to this were not kept, and some of them matter.
+    NotKept(Nanos),
+}
+
+impl Told {
+    /// Whether blackouts can be replayed at all.
+    pub(super) const fn is_replayed(self) -> bool {
+        matches!(self, Self::Well | Self::Coarsely | Self::Loosely)
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ns(time: Nanos) -> f64 {
+    time.ns() as f64
+}
+
+impl Selection<'_> {
+    /// What can be told of this slack.
+    pub(super) fn told(&self, slack: Nanos) -> Told {
+        let floor = self.streams.iter().map(|(_, stream)| stream.floor).max();
+        match floor {
+            Some(floor) if floor > self.ordinary(slack) => Told::NotKept(floor),
+            _ if ns(slack) < LEAST_PART * self.apart => Told::Between,
+            _ if ns(slack) < FINE_PART * self.apart && self.is_tail() => Told::Loosely,
+            _ if ns(slack) < FINE_PART * self.apart => Told::Coarsely,
+            _ => Told::Well,
+        }
+    }
+
+    fn is_tail(&self) -> bool {
+        let mut recordings = self.streams.iter().map(|(seen, _)| seen);
+        recordings.any(|seen| seen.plan.keep == Keep::Tail)
+    }
+
+    /// Whether all that was later than this is known one by one.
+    fn is_kept(&self, limit: Nanos) -> bool {
+        self.streams.iter().all(|(_, stream)| stream.floor <= limit)
+    }
+
+    /// Up to this, a latency shows no blackout.
+    fn ordinary(&self, slack: Nanos) -> Nanos {
+        self.base + Nanos::from_ns(slack.ns() / ORDINARY_PART)
+    }
+
+    /// What samples alone tell of this slack.
+    pub(super) fn sampled(&self, slack: Nanos) -> Sampled {
+        let halfway = Nanos::from_ns(u64::midpoint(self.base.ns(), slack.ns()));
+        let is_between = ns(slack) < LEAST_PART * self.apart;
+        let largest = self.groups.iter().map(|one| one.latency.histogram().max());
+        Sampled {
+            samples: self.samples(),
+            beyond: self.later_than(slack),
+            halfway: self.later_than(halfway),
+            largest: largest.flatten().max().map_or(0.0, ns),
+            stalls: self.is_kept(halfway).then(|| {
+                let stalls = self.streams.iter().flat_map(|(seen, stream)| {
+                    let since = |at: Nanos| ns(at.saturating_sub(seen.start)) / ns(seen.duration);
+                    stalls(stream, halfway).into_iter().map(since)
+                });
+                stalls.collect()
+            }),
+            hidden: (!is_between).then(|| self.later_than(self.ordinary(slack))),
+        }
+    }
+
+    /// Why the recordings tell little about so short a slack, and what would
+    /// tell more.
+    pub(crate) fn coarse(&self, slack: Nanos) -> Option<String> {
+        let write = |time: Nanos| Unit::Auto.write_nanos(time);
+        let recordings = || self.streams.iter().map(|(seen, _)| *seen);
+        let times_finer = |part: f64| finer(recordings(), ns(slack) / part / self.apart);
+        match self.told(slack) {
+            Told::Well => None,
+            Told::Coarsely => Some(format!(
+                "a probe every {} sees a slack of {} only coarsely: the interval is wide; {}",
+                span_or_unit(self.apart),
+                write(slack),
+                times_finer(FINE_PART)
+            )),
+            Told::Loosely => Some(format!(
+                "what came before a late activation was not kept (`--keep tail`), and activations {} apart are not fine \
+                 for a slack of {}: only an interval can be told, and late buffers by the histogram; record with \
+                 `--keep all`",
+                span_or_unit(self.apart),
+                write(slack)
+            )),
+            Told::Between => Some(format!(
+                "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
+                 of {}: only an interval can be told, and late buffers by the share of activations that were later \
+                 than the slack; {}",
+                span_or_unit(self.apart),
+                write(slack),
+                times_finer(2.0 * LEAST_PART)
+            )),
+            Told::NotKept(floor) => {
+                let (why, advice) = if self.is_tail() {
+                    ("`--keep tail`", "record with `--keep all`")
+                } else {
+                    (
+                        "too many to hold",
+                        "record only the services and CPUs that matter, or a shorter time",
+                    )
+                };
+                Some(format!(
+                    "when latencies up to {} came was not kept ({why}), and with a slack of {} those above {} matter: \
+                     only an interval can be told, and late buffers by the histogram; {advice}",
+                    write(floor),
+                    write(slack),
+                    write(self.ordinary(slack)),
+                ))
+            }
+        }
+    }
+}
+
+/// When stalls were first felt that made activations later than `limit`.
+fn stalls(stream: &Stream, limit: Nanos) -> Vec<Nanos> {
+    let mut all = Vec::new();
+    let mut end = Nanos::ZERO;
+    for late in stream.exceedances.iter().filter(|one| one.latency > limit) {
+        if late.expiry > end || all.is_empty() {
+            all.push(late.expiry);
+        }
+        end = end.max(late.expiry + late.latency);
+    }
+    all
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn span_or_unit(ns: f64) -> String {
+    // A mean: three digits, so that 999.99 us is a millisecond.
+    let digit = 10_f64.powf(ns.max(1.0).log10().floor() - 2.0);
+    let ns = (ns / digit).round() * digit;
+    if ns < 1e9 {
+        Unit::Auto.write(ns)
+    } else {
+        span(Nanos::from_ns(ns as u64))
+    }
+}

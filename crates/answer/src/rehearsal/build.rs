@@ -1,0 +1,266 @@
+//! From recordings and counts to predicted against counted misses.
+
+use laggard_analyze::InputError;
+use laggard_analyze::distribution::{Group, Quantile};
+use laggard_analyze::qos::{Buffering, Expected, expectation, failures_of_counts, paper_mean_time};
+use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
+
+use super::{Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Summary, TaskRehearsal};
+use crate::load::Load;
+use crate::qos::{CONFIDENCE, Selection};
+use crate::sched::{Asked, analyse};
+
+/// What a rehearsal brought.
+#[derive(Clone, Debug)]
+pub struct Rehearsed {
+    /// The file of the tasks.
+    pub file: String,
+    /// The tasks as they were asked for, in the order of the counts.
+    pub asked: Asked,
+    /// What was counted.
+    pub counts: Vec<TaskCount>,
+    /// The recording made meanwhile.
+    pub recorded_in: String,
+    /// What it saw.
+    pub meanwhile: Option<Load>,
+}
+
+/// Predicts from what was `seen` before, and compares with what was counted.
+///
+/// # Errors
+/// When a figure is out of its range, or nothing recorded tells about a task.
+pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, InputError> {
+    let ways: Vec<(Service, Route)> = rehearsed
+        .counts
+        .iter()
+        .map(|count| way_of(seen, count.task.service))
+        .collect();
+    let mut asked = rehearsed.asked.clone();
+    for (task, &(service, _)) in asked.tasks.iter_mut().zip(&ways) {
+        task.service = service;
+    }
+    let analysis = analyse(seen, &asked)?;
+    let tasks = rehearsed
+        .counts
+        .iter()
+        .zip(&ways)
+        .zip(analysis.tasks)
+        .map(|((count, &way), analysis)| {
+            let mut one = task(seen, count, way, analysis)?;
+            one.remarks.extend(above(&count.task, &rehearsed.counts));
+            Ok(one)
+        })
+        .collect::<Result<_, InputError>>()?;
+    let meanwhile = rehearsed.meanwhile.as_ref();
+    Ok(RehearsalReport {
+        schema: REHEARSAL_SCHEMA,
+        file: rehearsed.file.clone(),
+        load: seen.label.clone(),
+        predicted_from: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        observed_ns: seen
+            .runs
+            .iter()
+            .fold(Nanos::ZERO, |sum, one| sum + one.duration),
+        recorded_in: rehearsed.recorded_in.clone(),
+        tasks,
+        others: meanwhile.map_or_else(Vec::new, |meanwhile| effects(seen, meanwhile)),
+        notes: std::iter::once(seen)
+            .chain(meanwhile)
+            .flat_map(|one| &one.runs)
+            .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
+            .collect(),
+    })
+}
+
+/// The recorded service and route that tell most about a task of `service`:
+/// the same, or of real-time threads the one of nearest priority.
+fn way_of(seen: &Load, service: Service) -> (Service, Route) {
+    let recorded = || {
+        let groups = seen.runs.iter().flat_map(|one| &one.groups);
+        groups.map(|group| (group.key.service, group.key.route))
+    };
+    let distance = |recorded: Service| match (recorded, service) {
+        (recorded, service) if recorded == service => Some(0),
+        (Service::Fifo(recorded), Service::Fifo(wanted)) => Some(recorded.abs_diff(wanted)),
+        _ => None,
+    };
+    recorded()
+        .filter_map(|way| Some((distance(way.0)?, way.1, way)))
+        .min()
+        .map_or((service, Route::Direct), |(.., way)| way)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn task(
+    seen: &Load,
+    count: &TaskCount,
+    (by, route): (Service, Route),
+    analysis: crate::sched::TaskVerdict,
+) -> Result<TaskRehearsal, InputError> {
+    let task = &count.task;
+    let ns = |time: Nanos| time.ns() as f64;
+    let buffering = Buffering::with_deadline(
+        ns(task.period_ns),
+        ns(task.compute_ns),
+        ns(task.deadline_ns),
+    )?;
+    let slack = task.deadline_ns.saturating_sub(task.compute_ns);
+    let way = Selection::new(seen, by, route, Some(task.cpu));
+    let horizon = ns(count.elapsed_ns);
+    let expected = expectation(&way.observed(slack), buffering, horizon, CONFIDENCE)?;
+    let failures = failures(count);
+    let predicted_failures = Predicted::of(expected.failures, count.jobs);
+    let predicted_late = Predicted::of(expected.misses, count.jobs);
+    let paper_failures = horizon / paper_mean_time(buffering, way.share_above(slack))?;
+    let mut remarks = Vec::new();
+    if by != task.service {
+        remarks.push(format!(
+            "predicted from `{by}`, because `{}` was not recorded",
+            task.service
+        ));
+    }
+    remarks.extend(way.coarse(slack));
+    remarks.extend(way.waited().map(|waited| {
+        format!(
+            "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to be expected as predicted",
+            laggard_model::text::Unit::Auto.write_nanos(waited)
+        )
+    }));
+    remarks.extend(unlike(count));
+    Ok(TaskRehearsal {
+        count: count.clone(),
+        failures,
+        mttf_ns: mttf(count),
+        by,
+        route,
+        predicted_failures,
+        predicted_late,
+        verdict: Inside::of(failures, predicted_failures),
+        late_verdict: Inside::of(count.late as f64, predicted_late),
+        factor: ratio(failures, predicted_failures.mean),
+        paper_failures,
+        paper_factor: ratio(failures, paper_failures),
+        analysis,
+        remarks,
+    })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn failures(count: &TaskCount) -> f64 {
+    failures_of_counts(count.underruns as f64, count.late as f64)
+}
+
+/// The mean time between a task's failures, ns; `None` without any.
+#[allow(clippy::cast_precision_loss)]
+pub fn mttf(count: &TaskCount) -> Option<f64> {
+    let failures = failures(count);
+    (failures > 0.0).then(|| count.elapsed_ns.ns() as f64 / failures)
+}
+
+/// Why the task that ran is not the one that was predicted.
+fn unlike(count: &TaskCount) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let task = &count.task;
+    if task.service == Service::Other {
+        remarks.push(
+            "a normal thread that computes shares the CPU with others, which its wakeup latency does not tell: expect more misses than predicted"
+                .into(),
+        );
+    }
+    if count.median_work_ns.ns() > task.compute_ns.ns() / 10 * 11 {
+        remarks.push(format!(
+            "its work took {} in the median instead of {}: a slower or shared processor, or interruptions",
+            laggard_model::text::Unit::Auto.write_nanos(count.median_work_ns),
+            laggard_model::text::Unit::Auto.write_nanos(task.compute_ns)
+        ));
+    }
+    if count.page_faults > 0 {
+        remarks.push(format!("it had {} page faults", count.page_faults));
+    }
+    remarks
+}
+
+/// Other tasks on the same CPU are not in the prediction of a lower one.
+fn above(task: &ModelledTask, all: &[TaskCount]) -> Option<String> {
+    let names: Vec<&str> = all
+        .iter()
+        .map(|one| &one.task)
+        .filter(|one| one.cpu == task.cpu && one.name != task.name)
+        .filter(|one| one.service.urgency() >= task.service.urgency())
+        .map(|one| one.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "predicted as if alone, but runs below or beside {} on the same CPU; `analysis` has them",
+            names.join(", ")
+        )
+    })
+}
+
+fn ratio(counted: f64, predicted: f64) -> Option<f64> {
+    (counted > 0.0 && predicted > 0.0).then(|| counted / predicted)
+}
+
+impl Predicted {
+    /// Of `jobs` jobs no more than all can miss.
+    #[allow(clippy::cast_precision_loss)]
+    fn of(expected: Expected, jobs: u64) -> Self {
+        let most = jobs as f64;
+        Self {
+            mean: expected.mean.min(most),
+            low: expected.interval.low.min(most),
+            high: expected.interval.high.min(most),
+        }
+    }
+}
+
+impl Inside {
+    fn of(counted: f64, predicted: Predicted) -> Self {
+        if counted < predicted.low {
+            Self::Fewer
+        } else if counted > predicted.high {
+            Self::More
+        } else {
+            Self::Inside
+        }
+    }
+}
+
+fn effects(before: &Load, meanwhile: &Load) -> Vec<Effect> {
+    let groups = |seen: &Load| -> Vec<Group> {
+        seen.runs
+            .iter()
+            .flat_map(|one| one.groups.clone())
+            .collect()
+    };
+    let before = groups(before);
+    groups(meanwhile)
+        .iter()
+        .filter_map(|now| {
+            let same = before
+                .iter()
+                .find(|one| (one.key.service, one.key.route) == (now.key.service, now.key.route))?;
+            Some(Effect {
+                service: now.key.service,
+                route: now.key.route,
+                before: summary(same)?,
+                meanwhile: summary(now)?,
+            })
+        })
+        .collect()
+}
+
+fn summary(group: &Group) -> Option<Summary> {
+    let histogram = group.latency.histogram();
+    let is_open = group.censored.histogram().count() > 0;
+    Some(Summary {
+        samples: histogram.count(),
+        median_ns: group.ordinary().or(histogram.max())?,
+        p99_ns: match group.quantile(0.99) {
+            Quantile::Is(p99) | Quantile::Between(_, p99) => Some(p99),
+            Quantile::AtLeast(_) | Quantile::Unknown | Quantile::Needs(_) => None,
+        },
+        largest_ns: histogram.max()?,
+        largest_is_at_least: is_open,
+    })
+}

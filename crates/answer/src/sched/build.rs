@@ -1,0 +1,480 @@
+//! From a recording and a task set to verdicts (docs/method.md 9).
+
+use laggard_analyze::InputError;
+use laggard_analyze::distribution::Group;
+use laggard_analyze::exceedance::Blackout;
+use laggard_analyze::exceedance::Stream;
+use laggard_analyze::forecast::{Observation, Settings, peaks_of, return_level};
+use laggard_analyze::sched::{
+    CpuBlackouts, Envelope, LatencyBudget, RatedEnvelope, Supply, Task, amortized_test,
+    breakdown_utilization, edf_demand, exact_test, hyperbolic_product, rated_envelope,
+    response_time, utilization, utilization_bound,
+};
+use laggard_model::text::mean_time;
+use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
+
+use super::doubt::{Found, doubts};
+use super::waiting::{held, longest};
+use super::{
+    Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
+};
+use crate::load::{Load, Run};
+use crate::qos::apart;
+
+/// Windows reach this many times beyond the longest deadline or period.
+const BEYOND: f64 = 50.0;
+/// And so many times beyond the longest blackout.
+const BEYOND_BLACKOUT: f64 = 5.0;
+/// What is ordinary takes this part of the least slack at most.
+const ORDINARY_PART: f64 = 20.0;
+
+/// The verdicts on the tasks of `asked` on the machine and load of `seen`.
+///
+/// # Errors
+/// When a task is not valid.
+pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
+    let plain: Vec<Task> = asked.tasks.iter().map(|task| plain(task, asked)).collect();
+    let mut ways: Vec<Way<'_>> = Vec::new();
+    for task in &asked.tasks {
+        if !ways.iter().any(|way| way.service == task.service) {
+            ways.push(Way::new(seen, task.service, &plain, asked.permitted)?);
+        }
+    }
+    let mut verdicts = Vec::new();
+    for (index, task) in asked.tasks.iter().enumerate() {
+        if let Some(way) = ways.iter().find(|way| way.service == task.service) {
+            let found = verdict(&plain, index, task, way, asked)?;
+            verdicts.push(held(found, longest(seen, task.service)));
+        }
+    }
+    let is_held = verdicts.iter().any(|one| one.waited_ns.is_some());
+    let set = set(&plain, &ways)?;
+    Ok(SchedReport {
+        schema: SCHED_SCHEMA,
+        load: seen.label.clone(),
+        observed_ns: seen.runs.iter().map(|one| ns(one.duration)).sum(),
+        tasks: verdicts,
+        permitted_ns: asked.permitted,
+        set: SetVerdict {
+            // The longest blackout is at least that long.
+            edf: set.edf.filter(|meets| !meets || !is_held),
+            ..set
+        },
+        notes: seen.runs.iter().flat_map(|one| one.notes.clone()).collect(),
+    })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ns(time: Nanos) -> f64 {
+    time.ns() as f64
+}
+
+fn plain(task: &TaskAsked, asked: &Asked) -> Task {
+    Task {
+        cost: ns(task.compute_ns + asked.overhead),
+        period: ns(task.period_ns),
+        deadline: ns(task.deadline_ns),
+        jitter: 0.0,
+        blocking: ns(task.blocking_ns),
+    }
+}
+
+/// What was measured of one service that runs tasks.
+pub(super) struct Way<'a> {
+    service: Service,
+    pub(super) streams: Vec<(&'a Run, &'a Stream)>,
+    pub(super) groups: Vec<&'a Group>,
+    /// The largest latency that is release jitter; those above are blackouts.
+    ordinary: f64,
+    /// The median latency: release jitter at least.
+    median: f64,
+    least: Envelope,
+    most: Envelope,
+    /// As `most`, at the permitted rate.
+    pub(super) rated: RatedEnvelope,
+    /// The longest blackout seen, as short as it can have been.
+    longest: f64,
+    /// The longest time between two activations: what fits into it can come
+    /// unseen.
+    pub(super) unseen: f64,
+    /// Blackouts that came with latencies up to this were not kept.
+    pub(super) not_kept: Option<Nanos>,
+    /// The largest interrupt latency, and of each later stage, added up.
+    parts: (f64, f64),
+}
+
+impl<'a> Way<'a> {
+    fn new(
+        seen: &'a Load,
+        service: Service,
+        tasks: &[Task],
+        permitted: Nanos,
+    ) -> Result<Self, InputError> {
+        // A thread that is reached both ways is a task's by its own timer.
+        let route = seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.streams)
+            .filter(|one| one.service == service)
+            .map(|one| one.route)
+            .min()
+            .unwrap_or(Route::Direct);
+        let is_of = |of: (Service, Route)| of == (service, route);
+        let streams: Vec<(&Run, &Stream)> = seen
+            .runs
+            .iter()
+            .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
+            .filter(|(_, one)| is_of((one.service, one.route)))
+            .collect();
+        let groups: Vec<&Group> = seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.groups)
+            .filter(|one| is_of((one.key.service, one.key.route)))
+            .collect();
+        let histograms = || groups.iter().map(|one| one.latency.histogram());
+        let median = groups.iter().filter_map(|one| one.ordinary()).max();
+        let median = median.unwrap_or_default();
+        let unseen = unseen(&streams, &groups);
+        let part = ordinary_part(tasks, ns(median), unseen);
+        let ordinary = histograms()
+            .filter_map(|one| largest_up_to(one, median + part))
+            .max()
+            .unwrap_or(median);
+        let floor = streams.iter().map(|(_, one)| one.floor).max();
+        let blackouts: Vec<_> = streams
+            .iter()
+            .map(|(seen, one)| one.blackouts(seen.start, median, part))
+            .collect();
+        let mut inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
+        let outer: Vec<Vec<Blackout>> = blackouts.into_iter().map(|one| one.outer).collect();
+        // The largest latency is known also where its sample was not kept.
+        let largest = histograms().filter_map(|one| one.max()).max();
+        if let Some(largest) = largest.filter(|&one| one > median + part) {
+            let end = ns(largest.saturating_sub(median));
+            inner.push(vec![Blackout { start: 0.0, end }]);
+        }
+        let lengths = inner.iter().flatten().map(|one| one.end - one.start);
+        let longest = lengths.fold(0.0, f64::max);
+        let lengths = outer.iter().flatten().map(|one| one.end - one.start);
+        let shortest = tasks.iter().map(|one| one.cost);
+        let longest_task = tasks.iter().map(|one| one.period.max(one.deadline));
+        let windows = (
+            shortest.fold(f64::INFINITY, f64::min),
+            lengths
+                .chain([longest])
+                .map(|length| length * BEYOND_BLACKOUT)
+                .chain(longest_task.map(|length| length * BEYOND))
+                .fold(0.0, f64::max),
+        );
+        let parts = parts(&groups, seen);
+        let cpus: Vec<CpuBlackouts<'_>> = streams
+            .iter()
+            .zip(&outer)
+            .map(|((seen, _), blackouts)| CpuBlackouts {
+                exposure: ns(seen.duration),
+                blackouts,
+            })
+            .collect();
+        Ok(Self {
+            service,
+            rated: rated_envelope(&cpus, windows, ns(permitted))?,
+            least: Envelope::new(&inner, windows)?,
+            most: Envelope::new(&outer, windows)?,
+            ordinary: ns(ordinary),
+            median: ns(median),
+            longest,
+            unseen,
+            not_kept: floor.filter(|&floor| floor > median + part),
+            parts,
+            streams,
+            groups,
+        })
+    }
+
+    /// The worst response of a task, and the end of the window that has it:
+    /// released `jitter` late, with the blackouts of `envelope`, and one of `more`.
+    fn response(
+        &self,
+        plain: &[Task],
+        index: usize,
+        envelope: &Envelope,
+        (jitter, more): (f64, f64),
+    ) -> Result<(f64, f64), InputError> {
+        let at = |window: f64| envelope.at(window) + more.min(window);
+        let supply = Supply {
+            envelope: Some(&at),
+            ..Supply::default()
+        };
+        let found = response_time(&released_late(plain, jitter), index, supply)?;
+        #[allow(clippy::cast_precision_loss)]
+        let before = found.job as f64 * plain[index].period;
+        Ok((found.time, found.time + before))
+    }
+
+    /// The share of activations that were later than `slack`.
+    #[allow(clippy::cast_precision_loss)]
+    fn later_than(&self, slack: Nanos) -> f64 {
+        let histograms = || self.groups.iter().map(|one| one.latency.histogram());
+        let late: u64 = histograms().map(|one| one.count_above(slack)).sum();
+        let all: u64 = histograms().map(|one| one.count()).sum();
+        late as f64 / (all as f64).max(1.0)
+    }
+
+    fn observations(&self) -> Vec<Observation<'a>> {
+        let mut all: Vec<Observation<'a>> = Vec::new();
+        for (seen, stream) in &self.streams {
+            match all.iter_mut().find(|one| one.start == seen.start) {
+                Some(one) => one.streams.push(stream),
+                None => all.push(Observation {
+                    start: seen.start,
+                    duration: seen.duration,
+                    streams: vec![stream],
+                }),
+            }
+        }
+        all
+    }
+}
+
+/// How far above the `median` latencies are ordinary, activations being
+/// `apart`: so far that however many meet before a deadline, they take a small
+/// part of the slack; as far again as the median, if one of these is as little.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
+    let slacks = tasks.iter().map(|task| task.deadline - task.cost);
+    let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;
+    let longest = tasks.iter().map(|task| task.deadline).fold(apart, f64::max);
+    let each = part * apart / longest;
+    Nanos::from_ns(part.min(each.max(median)) as u64)
+}
+
+/// The largest latency of those up to `limit`, to the bucket.
+fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
+    let max = histogram.max()?;
+    let edges = histogram.buckets().map(|(at, _)| Histogram::upper_edge(at));
+    edges
+        .map(|edge| edge.min(max))
+        .take_while(|&one| one <= limit)
+        .last()
+}
+
+/// The longest time between two activations of a stream, ns: the mean, and
+/// twice that where expiries are dithered.
+fn unseen(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
+    let is_dithered = streams.iter().any(|(seen, _)| seen.plan.dither);
+    apart(streams, groups) * if is_dithered { 2.0 } else { 1.0 }
+}
+
+/// The largest interrupt latency, and the sum of the largest of later stages.
+fn parts(groups: &[&Group], seen: &Load) -> (f64, f64) {
+    let largest =
+        |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);
+    let all = || seen.runs.iter().flat_map(|one| &one.groups);
+    let irq = all()
+        .filter(|group| !group.key.service.has_lines())
+        .filter_map(|group| group.latency.histogram().max())
+        .max()
+        .map_or(0.0, ns);
+    let later = groups
+        .iter()
+        .map(|group| {
+            let stages = STAGES.into_iter().filter(|stage| *stage != Stage::Irq);
+            stages.map(|stage| largest(group, stage)).sum()
+        })
+        .fold(0.0, f64::max);
+    (irq, later)
+}
+
+fn verdict(
+    plain: &[Task],
+    index: usize,
+    task: &TaskAsked,
+    way: &Way<'_>,
+    asked: &Asked,
+) -> Result<TaskVerdict, InputError> {
+    let deadline = plain[index].deadline;
+    let ideal = response_time(plain, index, Supply::default())?.time;
+    let jittered: Vec<Task> = plain
+        .iter()
+        .map(|one| Task {
+            jitter: way.parts.0,
+            blocking: one.blocking + way.parts.1,
+            ..*one
+        })
+        .collect();
+    let by_jitter = response_time(&jittered, index, Supply::default())?.time;
+    let (least, _) = way.response(plain, index, &way.least, (way.median, 0.0))?;
+    let at_most = (way.ordinary, way.unseen);
+    let (mut most, _) = way.response(plain, index, &way.most, at_most)?;
+    let (mut rated, until) = way.response(plain, index, &way.rated.envelope, at_most)?;
+    if way.not_kept.is_some() {
+        (most, rated) = (f64::INFINITY, f64::INFINITY);
+    }
+    let doubts = doubts(&Found {
+        way,
+        permitted: asked.permitted,
+        deadline,
+        least,
+        most,
+        rated,
+        is_rated: until < way.rated.told_below,
+        late: way.later_than(task.deadline_ns.saturating_sub(task.compute_ns)),
+    });
+    let verdict = match (least > deadline, doubts.is_empty()) {
+        (true, _) => Verdict::Misses,
+        (false, true) => Verdict::Meets,
+        (false, false) => Verdict::Unclear,
+    };
+    let bounded = |time: f64| time.is_finite().then_some(time);
+    Ok(TaskVerdict {
+        ideal_ns: bounded(ideal),
+        jitter_ns: bounded(by_jitter),
+        least_ns: bounded(least),
+        most_ns: bounded(most),
+        rated_ns: bounded(rated),
+        rated_as_seen: way.rated.as_seen as f64 / way.rated.windows.max(1) as f64,
+        slack_ns: bounded(deadline - most),
+        verdict,
+        waited_ns: None,
+        doubts: if verdict == Verdict::Unclear {
+            doubts
+        } else {
+            Vec::new()
+        },
+        limit: limit(&plain[index], ideal, (least, most), way),
+        pseudo: pseudo(plain, index, task, way, asked.permitted)?,
+        task: task.clone(),
+    })
+}
+
+fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
+    plain.iter().map(|task| Task { jitter, ..*task }).collect()
+}
+
+/// The largest part of the worst response that was measured (`least`), in
+/// words, and beside it what is no measurement: how much more the recording
+/// cannot rule out, up to `most`.
+fn limit(task: &Task, ideal: f64, (least, most): (f64, f64), way: &Way<'_>) -> String {
+    if !ideal.is_finite() {
+        return "an overload of the processor".into();
+    }
+    if !least.is_finite() {
+        return format!(
+            "blackouts, which leave too little of the processor (the longest seen: {})",
+            mean_time(way.longest)
+        );
+    }
+    let parts = [
+        ("its own work", task.cost),
+        ("blocking", task.blocking),
+        (
+            "tasks of higher priority",
+            ideal - task.cost - task.blocking,
+        ),
+        ("latency", least - ideal),
+    ];
+    let largest = parts
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or(parts[0]);
+    let bound = match most - least {
+        more if more.is_infinite() => {
+            "; how much more the recording cannot rule out has no bound".into()
+        }
+        more if more > 0.0 => format!(
+            "; the recording cannot rule out up to {} more: a bound, not a measurement",
+            mean_time(more)
+        ),
+        _ => String::new(),
+    };
+    format!("{}, {}{bound}", largest.0, mean_time(largest.1))
+}
+
+fn pseudo(
+    plain: &[Task],
+    index: usize,
+    task: &TaskAsked,
+    way: &Way<'_>,
+    permitted: Nanos,
+) -> Result<Option<Pseudo>, InputError> {
+    let Some(buffers) = task.buffers else {
+        return Ok(None);
+    };
+    let horizon = ns(permitted);
+    let histograms = || way.groups.iter().map(|one| one.latency.histogram());
+    let largest = histograms()
+        .filter_map(|one| one.max())
+        .max()
+        .map_or(0.0, ns);
+    let ordinary = histograms()
+        .filter_map(|one| one.quantile(0.99))
+        .max()
+        .map_or(0.0, ns);
+    let peaks = peaks_of(&way.observations(), horizon)?;
+    let (rare, rare_from) = match return_level(&peaks, horizon, &Settings::default()) {
+        Ok(level) => (
+            level.interval.high,
+            format!(
+                "upper limit of the level exceeded once per {}",
+                mean_time(horizon)
+            ),
+        ),
+        Err(_) => (
+            largest,
+            format!(
+                "largest seen: the recording supports no forecast of {}, so the failure rate is not known",
+                mean_time(horizon)
+            ),
+        ),
+    };
+    let budget = LatencyBudget {
+        buffers,
+        rare: rare.max(ordinary),
+        ordinary,
+    };
+    Ok(Some(Pseudo {
+        rare_ns: budget.rare,
+        rare_from,
+        ordinary_ns: ordinary,
+        pseudo_worst_case_ns: budget.pseudo_worst_case()?,
+        amortised_passes: amortized_test(plain, index, budget)?.passes(),
+        exact_passes: exact_test(plain, index, budget)?.passes(),
+    }))
+}
+
+fn set(plain: &[Task], ways: &[Way<'_>]) -> Result<SetVerdict, InputError> {
+    let longest = ways.iter().map(|way| way.longest).fold(0.0, f64::max);
+    let ordinary = ways.iter().map(|way| way.ordinary).fold(0.0, f64::max);
+    let blocking = plain.iter().map(|task| task.blocking).fold(0.0, f64::max);
+    let edf = |tasks: &[Task], blocking| {
+        edf_demand(tasks, blocking)
+            .ok()
+            .map(|found| found.is_schedulable())
+    };
+    let at = |window| {
+        ways.iter()
+            .map(|way| way.most.at(window))
+            .fold(0.0, f64::max)
+    };
+    let supply = Supply {
+        envelope: Some(&at),
+        ..Supply::default()
+    };
+    let late = released_late(plain, ordinary);
+    let all_kept = ways.iter().all(|way| way.not_kept.is_none());
+    Ok(SetVerdict {
+        utilization: utilization(plain),
+        utilization_bound: utilization_bound(plain.len()),
+        hyperbolic_product: hyperbolic_product(plain),
+        bounds_apply: plain.is_sorted_by(|a, b| a.period <= b.period)
+            && plain
+                .iter()
+                .all(|task| task.deadline >= task.period && task.blocking == 0.0),
+        edf_ideal: edf(plain, blocking),
+        edf: edf(&late, blocking + longest).filter(|_| all_kept),
+        breakdown_ideal: breakdown_utilization(plain, Supply::default())?,
+        breakdown: breakdown_utilization(&late, supply)?,
+        all_kept,
+    })
+}

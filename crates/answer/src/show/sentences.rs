@@ -1,0 +1,163 @@
+//! A result in two or three plain sentences. Each says no more than the figures
+//! that it is made of: ties, few samples and what is unknown have words of
+//! their own.
+
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, span};
+use laggard_model::{Cpu, LoadLabel, Nanos, Route, printable};
+
+use super::dominant::what_dominates;
+use super::{RecordingReport, ServiceRow, Share, Waiting};
+
+/// CPUs that are named; others are counted.
+const NAMED: usize = 4;
+
+/// What the figures say, in plain words.
+pub(super) fn sentences(report: &RecordingReport) -> Vec<String> {
+    let mut sentences: Vec<String> = still_waiting(report).into_iter().collect();
+    if let Some(row) = spokesman(report) {
+        sentences.push(how_late(report, row));
+        sentences.extend(what_dominates(report, row));
+    }
+    if sentences.is_empty() {
+        sentences.push("Nothing was measured.".into());
+    }
+    sentences
+}
+
+/// Who was still waiting when measuring ended: one that was never served
+/// before all others, then who had waited longest.
+pub fn still_waiting(report: &RecordingReport) -> Option<String> {
+    let leads = |one: &&Waiting| (one.served == 0, one.at_least_ns);
+    let worst = report.waiting.iter().max_by_key(leads)?;
+    let how = match worst.served {
+        0 => "was never served",
+        _ => "was still waiting when measuring ended",
+    };
+    let others = match report.waiting.len() - 1 {
+        0 => String::new(),
+        1 => "; another line was still waiting when measuring ended".into(),
+        more => format!("; {more} other lines were still waiting when measuring ended"),
+    };
+    Some(format!(
+        "{} on CPU {} {how}: at least {} late{others}.",
+        line_name(worst.service, worst.route),
+        worst.cpu,
+        write(worst.at_least_ns)
+    ))
+}
+
+/// The service to speak of: the most urgent thread that ran, or else the first
+/// row that did.
+fn spokesman(report: &RecordingReport) -> Option<&ServiceRow> {
+    let ran = |row: &&ServiceRow| row.latency.samples > row.still_waiting;
+    let threads = report
+        .services
+        .iter()
+        .filter(ran)
+        .filter(|row| row.service.is_thread() && row.route == Route::Direct);
+    threads
+        .max_by_key(|row| (row.service.urgency(), row.latency.largest_ns))
+        .or_else(|| report.services.iter().find(ran))
+}
+
+fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
+    let load = match LoadLabel::of(report.load.as_ref()).load() {
+        Some(load) => format!(" under the load `{}`", printable(load)),
+        None => String::new(),
+    };
+    let mut text = match row.minute {
+        Some(minute) => format!("In minute {minute}{load}, {} ran", row.name()),
+        None => format!("In {}{load}, {} ran", span(report.duration_ns), row.name()),
+    };
+    if let Some(cpu) = row.cpu {
+        text += &format!(" on CPU {cpu}");
+    }
+    let never = never_served(report, row);
+    match row.latency.share(0.5).filter(|share| share.ns.is_some()) {
+        Some(median) if never.is_empty() => {
+            text += &format!(" typically {} late", in_words(median));
+        }
+        // What is typical of some lines is not of one that never ran.
+        _ => text += &times(row.latency.samples - row.missed),
+    }
+    if !never.is_empty() {
+        text += &format!(" and never on CPU {}", listed(&never));
+    }
+    if let Some((share, ns)) = row
+        .latency
+        .share(0.999)
+        .and_then(|share| Some((share, share.ns?)))
+    {
+        // A quantile is the upper edge of its bucket, so fewer may be later.
+        text += &match (share.is_at_least, never.is_empty()) {
+            (true, true) => format!(", at least 1 time in 1,000 {} or more", write(ns)),
+            (false, true) => format!(", at most 1 time in 1,000 more than {}", write(ns)),
+            (true, false) => format!(
+                "; at least 1 activation in 1,000 was {} late or more",
+                write(ns)
+            ),
+            (false, false) => format!(
+                "; at most 1 activation in 1,000 was more than {} late",
+                write(ns)
+            ),
+        };
+    }
+    if let (Some(largest), Some(at)) = (row.latency.largest_ns, row.latency.largest_at_ns) {
+        let least = if row.latency.largest_is_at_least {
+            "at least "
+        } else {
+            ""
+        };
+        text += &format!(
+            "; the largest seen was {least}{} ({:.3} s after the start), not a bound",
+            write(largest),
+            at.as_secs_f64()
+        );
+    }
+    text + "."
+}
+
+/// CPUs of the lines of this row that were never served.
+fn never_served(report: &RecordingReport, row: &ServiceRow) -> Vec<Cpu> {
+    let mut cpus: Vec<Cpu> = report
+        .waiting
+        .iter()
+        .filter(|one| one.served == 0)
+        .filter(|one| (one.service, one.route) == (row.service, row.route))
+        .filter(|one| row.cpu.is_none_or(|cpu| cpu == one.cpu))
+        .map(|one| one.cpu)
+        .collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The first of these CPUs, and how many more there are.
+fn listed(cpus: &[Cpu]) -> String {
+    let named: Vec<String> = cpus.iter().take(NAMED).map(Cpu::to_string).collect();
+    match cpus.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// How often it was served; what came while it was late is served with that.
+fn times(served: u64) -> String {
+    match served {
+        0 => " late each time".into(),
+        1 => " once".into(),
+        more => format!(" {} times", count(more)),
+    }
+}
+
+fn in_words(share: &Share) -> String {
+    let text = share.write(Unit::Auto);
+    match text.strip_prefix(">= ") {
+        Some(time) => format!("at least {time}"),
+        None => text,
+    }
+}
+
+fn write(time: Nanos) -> String {
+    Unit::Auto.write_nanos(time)
+}

@@ -1,0 +1,109 @@
+//! A recording with late activations, made by hand for tests; the views' tests
+//! take it too.
+
+use std::collections::BTreeMap;
+
+use laggard_model::{
+    Activity, Address, Backend, Clock, Cpu, Episode, EpisodeNotes, Evidence, FlightEvent,
+    Happening, Line, LineId, Manifest, Nanos, Plan, Route, Sampler, Service, StackSample, Stage,
+    State, Symbol, Symbols, Tid, Vector,
+};
+
+const START: Nanos = Nanos::from_secs(100);
+
+pub(crate) fn manifest() -> Manifest {
+    let line = Line {
+        cpu: Cpu(1),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    };
+    let clock = Clock {
+        end_ns: Some(START + Nanos::from_secs(60)),
+        ..Clock::monotonic(START, "")
+    };
+    Manifest {
+        state: State::Complete,
+        ..Manifest::new(Backend::Bpf, Plan::default(), clock, vec![line])
+    }
+}
+
+/// A thread at fifo:95 that computes for 3 ms from 1 ms before the expiry on.
+pub(crate) fn episode(number: u64) -> Episode {
+    let expiry = START + Nanos::from_ms(5_000 * number);
+    let at = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
+    let switch = |us, tid, name: &str, priority| FlightEvent {
+        at_ns: at(us),
+        what: Happening::Switch {
+            tid: Tid(tid),
+            name: name.into(),
+            priority,
+            priority_before: None,
+            preempted: true,
+        },
+    };
+    let timer = Activity::Vector(Vector::LocalTimer);
+    let sample = |us| StackSample {
+        at_ns: at(us),
+        tid: Tid(95),
+        process: 95,
+        priority: None,
+        kernel: Vec::new(),
+        user: vec![Address(16)],
+    };
+    let stages = [
+        (Stage::Irq, 10),
+        (Stage::Expire, 11),
+        (Stage::Waking, 12),
+        (Stage::Running, 2_000),
+        (Stage::User, 2_002),
+    ];
+    Episode {
+        number,
+        line: LineId(0),
+        cpu: Cpu(1),
+        seq: number,
+        expiry_ns: expiry,
+        stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
+        threshold_ns: Nanos::from_us(50),
+        censored: false,
+        thread: None,
+        evidence: Evidence {
+            from_ns: at(0),
+            to_ns: at(4_000),
+            events: vec![
+                switch(0, 95, "hog", 4),
+                FlightEvent {
+                    at_ns: at(1_010),
+                    what: Happening::Begin(timer),
+                },
+                FlightEvent {
+                    at_ns: at(1_015),
+                    what: Happening::End(timer),
+                },
+                switch(3_000, 90, "lag/1/fifo:90", 9),
+            ],
+            samples: vec![sample(500), sample(1_500), sample(2_500)],
+            sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
+            ..Evidence::default()
+        },
+    }
+}
+
+pub(crate) fn notes() -> EpisodeNotes {
+    let spin = Symbol {
+        name: Some("spin".into()),
+        module: Some("hog".into()),
+        unknown: None,
+    };
+    EpisodeNotes {
+        thresholds_ns: vec![Some(Nanos::from_us(50))],
+        kept: 12,
+        surplus: 3,
+        overwritten: 0,
+        lines: Vec::new(),
+        symbols: Symbols {
+            user: [(95, BTreeMap::from([(Address(16), spin)]))].into(),
+            ..Symbols::default()
+        },
+    }
+}

@@ -1,0 +1,389 @@
+//! `laggard why`: who made activations late.
+
+mod context;
+mod explained;
+#[cfg(test)]
+mod made;
+mod rhythms;
+mod stacks;
+mod watched;
+mod worth;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use laggard_analyze::causes::{RankedCause, Rhythm, Signature, rank};
+use laggard_model::name::{self, cause_words, line_name};
+use laggard_model::text::{Unit, count};
+use laggard_model::{
+    Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage, Symbols,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use context::{frames, layers};
+use explained::explanations;
+pub use explained::{Blamed, Explained, ExplainedEpisode, Late};
+pub use laggard_analyze::causes::{Context, Explanation, Part, Slice, Thread, Timeline};
+use rhythms::Rhythms;
+pub use stacks::{Frame, Level, stacks};
+pub use worth::{Worth, weigh};
+
+/// The version of `why --json`.
+pub const WHY_SCHEMA: u32 = 1;
+/// A cause with less of the episodes' time than this gets no sentence.
+const WORTH_A_SENTENCE: f64 = 0.1;
+/// The same for what laggard itself took.
+const OWN_WORTH_A_SENTENCE: f64 = 0.01;
+
+/// A rhythm is looked for in this many causes, those with most time: the more
+/// there are, the clearer one must be to be told from chance. A rare but periodic one can be far from the top.
+const RHYTHMS: usize = 16;
+
+/// Who made activations late: the value that all views of `why` show.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct WhyReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The recording.
+    pub path: String,
+    /// How long was recorded.
+    pub duration_ns: Nanos,
+    /// Only this service's episodes.
+    pub service: Option<Service>,
+    /// How many episodes are explained here.
+    pub episodes: usize,
+    /// Late activations that were not kept, of all services.
+    pub surplus: u64,
+    /// Episodes whose evidence had been overwritten, of all services.
+    pub overwritten: u64,
+    /// The latencies of these episodes together.
+    pub total_ns: Nanos,
+    /// The largest of them.
+    pub largest_ns: Nanos,
+    /// Causes, those with most time first.
+    pub causes: Vec<CauseRow>,
+    /// Causes that are not listed.
+    pub more_causes: usize,
+    /// From which latency on each line was late.
+    pub thresholds: Vec<LineThreshold>,
+    /// The largest episodes.
+    pub largest: Vec<EpisodeRow>,
+    /// The result in plain words.
+    pub sentences: Vec<String>,
+    /// What is missing.
+    pub shortfalls: Vec<Caveat>,
+}
+
+/// A cause over all episodes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct CauseRow {
+    /// What kind of thing.
+    pub class: CauseClass,
+    /// Who, in words.
+    pub who: Option<String>,
+    /// Whether it is a thread of the laggard that recorded, and so not the
+    /// machine's doing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_ours: bool,
+    /// On which CPUs.
+    pub cpus: Vec<Cpu>,
+    /// In how many episodes it took part.
+    pub episodes: usize,
+    /// In how many no other cause took more.
+    pub first_in: usize,
+    /// Episodes an hour.
+    pub per_hour: f64,
+    /// Time in all of them.
+    pub total_ns: Nanos,
+    /// Its share of the time of all episodes, 0 to 1.
+    pub share: f64,
+    /// Most time in one.
+    pub largest_ns: Nanos,
+    /// The number of that one.
+    pub largest_episode: u64,
+    /// The largest latency of any episode, had this cause taken no time.
+    pub largest_without_ns: Nanos,
+    /// How it comes again and again, where chance does not explain that.
+    /// Looked for in the causes with most time.
+    pub rhythm: Option<RhythmRow>,
+    /// Levels with it and without it, for the leading causes.
+    pub worth: Vec<Worth>,
+}
+
+/// How a cause comes again and again.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct RhythmRow {
+    /// From one time to the next.
+    pub period_ns: Nanos,
+    /// Standard error of that.
+    pub period_error_ns: Option<Nanos>,
+    /// How often it came when it was due.
+    pub hits: usize,
+    /// How often it was due, in the time that was looked at.
+    pub due: usize,
+    /// How likely chance alone is to give as clear a rhythm to any of the causes
+    /// that were searched.
+    pub p: f64,
+}
+
+/// From which latency on a line was late.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LineThreshold {
+    /// The line.
+    pub line: Line,
+    /// `None`: it was not decided before the recording ended.
+    pub threshold_ns: Option<Nanos>,
+    /// How long after the start it was decided; until then only each new largest
+    /// was kept, and what is beyond 10 ms. Absent: before the start, never, or
+    /// not known (a recording of an earlier version).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_after_ns: Option<Nanos>,
+    /// Late activations that were not kept, because there were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surplus: Option<u64>,
+    /// Those that were not kept because the threshold was not decided yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<u64>,
+    /// The largest of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_largest_ns: Option<Nanos>,
+}
+
+/// One episode and its largest causes.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EpisodeRow {
+    /// Its number.
+    pub number: u64,
+    /// Its line.
+    pub line: Line,
+    /// The programmed time, since the recording's start.
+    pub after_start_ns: Nanos,
+    /// How late.
+    pub latency_ns: Nanos,
+    /// Stages after the expiry.
+    pub stages_ns: BTreeMap<Stage, Nanos>,
+    /// Its parts: they add up to the latency.
+    pub causes: Vec<Cause>,
+    /// The largest of them in words.
+    pub main: String,
+}
+
+/// Explains every episode, of `service` only if one is given, and ranks the
+/// causes; the first `top` are listed.
+pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
+    Explained::new(late, service).report(top)
+}
+
+impl Explained<'_> {
+    /// Ranks the causes; the first `top` are listed.
+    pub fn report(&self, top: usize) -> WhyReport {
+        let (late, service) = (self.late, self.service);
+        let symbols = &late.notes.symbols;
+        let ranking = rank(explanations(&self.episodes), |culprit| {
+            name::who(culprit, symbols)
+        });
+        let duration = late.duration();
+        let ours = ours(&self.episodes, symbols);
+        let searched = ranking.causes.iter().take(RHYTHMS);
+        let rhythms = Rhythms::new(&self.episodes, symbols, searched.map(|one| &one.signature));
+        let rows: Vec<CauseRow> = ranking
+            .causes
+            .iter()
+            .enumerate()
+            .map(|(place, cause)| {
+                let row = row(cause, ranking.total, duration);
+                let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
+                CauseRow {
+                    is_ours: ours.contains(&cause.signature),
+                    rhythm: found.flatten().map(RhythmRow::from),
+                    ..row
+                }
+            })
+            .collect();
+        let mut sentences = watched::still_waiting(late.manifest, service);
+        sentences.extend(sentences_of(&rows, ranking.episodes, ranking.largest));
+        sentences.extend(own_share(&rows));
+        sentences.extend(watched::sentences(
+            late,
+            service,
+            ranking.episodes,
+            ranking.largest,
+        ));
+        let mut largest: Vec<EpisodeRow> = self
+            .episodes
+            .iter()
+            .map(|one| episode_row(one, late.manifest, symbols))
+            .collect();
+        largest.sort_by_key(|row| std::cmp::Reverse(row.latency_ns));
+        largest.truncate(top);
+        WhyReport {
+            schema: WHY_SCHEMA,
+            path: late.path.clone(),
+            duration_ns: duration,
+            service,
+            episodes: ranking.episodes,
+            surplus: late.notes.surplus,
+            overwritten: late.notes.overwritten,
+            total_ns: ranking.total,
+            largest_ns: ranking.largest,
+            more_causes: rows.len().saturating_sub(top),
+            causes: rows.into_iter().take(top).collect(),
+            thresholds: watched::lines(late),
+            largest,
+            sentences,
+            shortfalls: late.shortfalls.clone(),
+        }
+    }
+}
+
+/// The causes that are laggard's own threads.
+fn ours(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeSet<Signature> {
+    let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+    causes
+        .filter(|cause| cause.culprit.is_ours)
+        .map(|cause| Signature {
+            class: cause.class,
+            who: name::who(&cause.culprit, symbols),
+        })
+        .collect()
+}
+
+/// How much of the time laggard itself took, where that is worth a word.
+fn own_share(rows: &[CauseRow]) -> Option<String> {
+    let own = rows.iter().filter(|row| row.is_ours);
+    let (time, share) = own.fold((Nanos::ZERO, 0.0), |(time, share), row| {
+        (time + row.total_ns, share + row.share)
+    });
+    (share >= OWN_WORTH_A_SENTENCE).then(|| {
+        format!(
+            "Of this time, {} ({:.0} %) went to laggard's own threads, which is not the machine's doing.",
+            Unit::Auto.write_nanos(time),
+            share * 100.0
+        )
+    })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
+    let hours = duration.as_secs_f64() / 3_600.0;
+    let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    CauseRow {
+        class: cause.signature.class,
+        who: cause.signature.who.clone(),
+        is_ours: false,
+        cpus: cause.cpus.clone(),
+        episodes: cause.episodes,
+        first_in: cause.first_in,
+        per_hour: ratio(cause.episodes as f64, hours),
+        total_ns: cause.total,
+        share: ratio(cause.total.as_secs_f64(), total.as_secs_f64()),
+        largest_ns: cause.largest,
+        largest_episode: cause.largest_episode,
+        largest_without_ns: cause.largest_without,
+        rhythm: None,
+        worth: Vec::new(),
+    }
+}
+
+impl From<Rhythm> for RhythmRow {
+    fn from(found: Rhythm) -> Self {
+        Self {
+            period_ns: found.period,
+            period_error_ns: found.period_error,
+            hits: found.hits,
+            due: found.due,
+            p: found.p,
+        }
+    }
+}
+
+fn episode_row(
+    explained: &ExplainedEpisode<'_>,
+    manifest: &Manifest,
+    symbols: &Symbols,
+) -> EpisodeRow {
+    let episode = explained.episode;
+    EpisodeRow {
+        number: episode.number,
+        line: explained.line,
+        after_start_ns: episode.expiry_ns.saturating_sub(manifest.clock.start_ns),
+        latency_ns: episode.latency(),
+        stages_ns: episode.stages.clone(),
+        main: explained
+            .causes()
+            .first()
+            .map(|cause| cause_words(cause, symbols))
+            .unwrap_or_default(),
+        causes: explained.causes().to_vec(),
+    }
+}
+
+fn sentences_of(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> {
+    if episodes == 0 {
+        return Vec::new();
+    }
+    let write = |ns| Unit::Auto.write_nanos(ns);
+    let mut sentences = vec![format!(
+        "{} episode{}, the largest {}.",
+        count(episodes as u64),
+        if episodes == 1 { "" } else { "s" },
+        write(largest)
+    )];
+    sentences.extend(leading(rows).map(|row| sentence(row, episodes)));
+    sentences
+}
+
+/// The causes that matter: the first three with a tenth of the time or more.
+pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
+    rows.iter()
+        .filter(|row| row.share >= WORTH_A_SENTENCE)
+        .take(3)
+}
+
+/// A cause of some of these `episodes` in a sentence.
+pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
+    let write = |ns| Unit::Auto.write_nanos(ns);
+    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+    format!(
+        "{} on CPU {}{}: the largest part of {} of {}, up to {} of one; without it the largest seen would be {}.",
+        capital(&name::cause_name(row.class, row.who.as_deref())),
+        cpus.join(", "),
+        row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
+            ", every {} ({} of {} seen)",
+            write(rhythm.period_ns),
+            rhythm.hits,
+            rhythm.due
+        )),
+        row.first_in,
+        plural(episodes),
+        write(row.largest_ns),
+        write(row.largest_without_ns)
+    )
+}
+
+fn plural(episodes: usize) -> String {
+    match episodes {
+        1 => "1 episode".into(),
+        more => format!("{} episodes", count(more as u64)),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map(|first| first.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+/// The line's name with its CPU.
+pub fn place(line: Line) -> String {
+    format!(
+        "{} on CPU {}",
+        line_name(line.service, line.route),
+        line.cpu
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! The rhythms of culprits, each looked for once, and all at once: the more are
+//! looked at, the clearer one must be.
+//!
+//! One culprit can have several rows in the ranking, by the place in the code
+//! that samples showed: each has some of its visits only, and a part of a comb
+//! looks like one of twice the period. So the search is over all places.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use laggard_analyze::causes::{RankedCause, Rhythm, Signature, rank, rhythms};
+use laggard_model::name;
+use laggard_model::{Culprit, Symbols};
+
+use super::{ExplainedEpisode, explanations};
+
+/// A signature without its place, and the rhythm of what has it.
+#[derive(Debug)]
+pub(super) struct Rhythms {
+    anywhere: BTreeMap<Signature, Signature>,
+    found: BTreeMap<Signature, Rhythm>,
+}
+
+impl Rhythms {
+    /// Looks at those culprits that have one of the `wanted` signatures.
+    pub(super) fn new<'a>(
+        explained: &[ExplainedEpisode<'_>],
+        symbols: &Symbols,
+        wanted: impl Iterator<Item = &'a Signature>,
+    ) -> Self {
+        let mut anywhere = BTreeMap::new();
+        let all = explained.iter().flat_map(ExplainedEpisode::causes);
+        for cause in all {
+            let signature = |who| Signature {
+                class: cause.class,
+                who,
+            };
+            anywhere.insert(
+                signature(name::who(&cause.culprit, symbols)),
+                signature(name::who_anywhere(&cause.culprit, symbols)),
+            );
+        }
+        let who = |culprit: &Culprit| name::who_anywhere(culprit, symbols);
+        let causes = rank(explanations(explained), who).causes;
+        let wanted: BTreeSet<&Signature> = wanted.filter_map(|one| anywhere.get(one)).collect();
+        let searched: Vec<&RankedCause> = causes
+            .iter()
+            .filter(|cause| wanted.contains(&cause.signature))
+            .collect();
+        let found = searched
+            .iter()
+            .zip(rhythms(&searched))
+            .filter_map(|(cause, found)| Some((cause.signature.clone(), found?)))
+            .collect();
+        Self { anywhere, found }
+    }
+
+    /// The rhythm of the culprit with this signature, wherever it was seen.
+    pub(super) fn of(&self, signature: &Signature) -> Option<Rhythm> {
+        self.found.get(self.anywhere.get(signature)?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_analyze::causes::Explanation;
+    use laggard_model::{Address, Cause, CauseClass, Episode, Nanos};
+
+    use super::super::made::{episode, manifest};
+    use super::*;
+
+    #[test]
+    fn a_culprit_that_is_seen_in_two_places_has_one_rhythm() {
+        let line = manifest().lines[0];
+        let episodes: Vec<Episode> = (1..=10).map(episode).collect();
+        let cause = |number: u64| Cause {
+            class: CauseClass::PreemptionOff,
+            culprit: Culprit {
+                thread: Some("hog".into()),
+                // Every other visit elsewhere.
+                frame: Some(Address(number % 2)),
+                ..Culprit::default()
+            },
+            time_ns: Nanos::from_ms(3),
+        };
+        let explained: Vec<ExplainedEpisode<'_>> = episodes
+            .iter()
+            .map(|episode| ExplainedEpisode {
+                episode,
+                line,
+                explanation: Explanation {
+                    parts: Vec::new(),
+                    causes: vec![cause(episode.number)],
+                },
+            })
+            .collect();
+
+        let places = ["hog, in 0x0", "hog, in 0x1"].map(|who| Signature {
+            class: CauseClass::PreemptionOff,
+            who: Some(who.into()),
+        });
+        let rhythms = Rhythms::new(&explained, &Symbols::default(), places.iter());
+
+        for signature in &places {
+            let found = rhythms.of(signature).unwrap();
+            assert!(
+                found.period.ns().abs_diff(5_000_000_000) < 5_000_000,
+                "{found:?}"
+            );
+            assert_eq!((found.hits, found.due), (10, 10), "{signature:?}");
+        }
+    }
+}

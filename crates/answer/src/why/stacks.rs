@@ -1,0 +1,198 @@
+//! To whom an episode's time went, and in which code: the one source of every
+//! flame graph.
+//!
+//! A part's time is divided evenly among the call chains sampled in it. Time
+//! that the machine itself stood still (stolen, stalled) was nobody's code, and
+//! has no chain under it.
+
+use laggard_analyze::causes::{Part, samples_by_part};
+use laggard_model::name;
+use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
+
+/// What a name in a stack is of.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Level {
+    /// The class of a cause.
+    Class,
+    /// Who took the time.
+    Who,
+    /// A function of user code.
+    User,
+    /// A function of the kernel.
+    Kernel,
+}
+
+/// One name in a stack.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Frame {
+    /// What it says.
+    pub name: String,
+    /// What it is of.
+    pub level: Level,
+}
+
+/// The stacks of an episode, outermost name first, and their times: together
+/// its latency.
+pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<Frame>, Nanos)> {
+    let mut sampled: Vec<Vec<&StackSample>> = vec![Vec::new(); parts.len()];
+    for (part, sample) in samples_by_part(episode, parts) {
+        sampled[part].push(sample);
+    }
+    let mut stacks = Vec::new();
+    for (part, samples) in parts.iter().zip(sampled) {
+        let head = head(part, symbols);
+        if samples.is_empty() {
+            let place = part.culprit.frame.map(|at| Frame {
+                name: symbols.kernel_name(at),
+                level: Level::Kernel,
+            });
+            stacks.push((head.into_iter().chain(place).collect(), part.time()));
+            continue;
+        }
+        let shares = shares(part.time().ns(), samples.len() as u64);
+        for (sample, share) in samples.into_iter().zip(shares) {
+            let chain = chain(sample, part.class, symbols);
+            stacks.push((head.iter().cloned().chain(chain).collect(), share));
+        }
+    }
+    stacks
+}
+
+/// `whole` in `count` parts that add up to it.
+fn shares(whole: u64, count: u64) -> impl Iterator<Item = Nanos> {
+    (0..count).map(move |at| Nanos::from_ns(whole / count + u64::from(at < whole % count)))
+}
+
+/// Class and culprit, without the place that the chain shows.
+fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
+    let class = Frame {
+        name: part.class.words().into(),
+        level: Level::Class,
+    };
+    let who = name::who_anywhere(&part.culprit, symbols).map(|name| Frame {
+        name,
+        level: Level::Who,
+    });
+    std::iter::once(class).chain(who).collect()
+}
+
+/// The call chain of a sample, outermost first. Functions without a name are
+/// told by their module only, because each address of them would be a tower of
+/// its own; an interrupt is told from where it began, whatever it interrupted.
+fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
+    let known = symbols.user.get(&sample.process);
+    let user = sample.user.iter().rev().map(|&at| Frame {
+        name: named(known.and_then(|all| all.get(&at)), || {
+            symbols.user_name(sample.process, at)
+        }),
+        level: Level::User,
+    });
+    let kernel = sample.kernel.iter().rev().map(|&at| Frame {
+        name: named(symbols.kernel.get(&at), || symbols.kernel_name(at)),
+        level: Level::Kernel,
+    });
+    let mut chain: Vec<Frame> = user.chain(kernel).collect();
+    let is_interrupt = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);
+    let entry = chain.iter().position(|frame| {
+        frame.name.starts_with("asm_sysvec_") || frame.name.starts_with("asm_common_interrupt")
+    });
+    if let (true, Some(entry)) = (is_interrupt, entry) {
+        chain.drain(..entry);
+    }
+    chain.dedup();
+    chain
+}
+
+fn named(symbol: Option<&Symbol>, name: impl Fn() -> String) -> String {
+    match symbol {
+        Some(Symbol { name: Some(_), .. }) => name(),
+        Some(Symbol {
+            module: Some(module),
+            ..
+        }) => format!("[{module}]"),
+        _ => "[not known]".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_analyze::causes::explain;
+    use laggard_model::{Address, Steal, Tid};
+
+    use super::super::made::{episode, manifest, notes};
+    use super::*;
+
+    fn names(stack: &[Frame]) -> Vec<&str> {
+        stack.iter().map(|frame| frame.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_stacks_of_an_episode_add_up_to_its_latency() {
+        let (late, line, notes) = (episode(1), manifest().lines[0], notes());
+        let explanation = explain(&late, line.service, line.route);
+
+        let stacks = stacks(&late, &explanation.parts, &notes.symbols);
+
+        let sum: u64 = stacks.iter().map(|(_, time)| time.ns()).sum();
+        assert_eq!(sum, late.latency().ns());
+        let hog = ["higher-priority thread", "hog", "spin [hog]"];
+        let (_, time) = stacks.iter().find(|(one, _)| names(one) == hog).unwrap();
+        assert!(*time > Nanos::from_us(900), "{stacks:?}");
+    }
+
+    #[test]
+    fn nobodys_code_stands_under_a_stop_from_outside() {
+        let (mut late, line, notes) = (episode(1), manifest().lines[0], notes());
+        // The hypervisor had the CPU for most of the time in which `hog` is
+        // sampled; a timer's sample shows the code that was interrupted.
+        late.evidence.steals = Some(vec![Steal {
+            since_ns: late.expiry_ns + Nanos::from_us(100),
+            at_ns: late.expiry_ns + Nanos::from_us(1_800),
+            time_ns: Nanos::from_us(1_650),
+        }]);
+        let explanation = explain(&late, line.service, line.route);
+
+        let stacks = stacks(&late, &explanation.parts, &notes.symbols);
+
+        let stolen: Vec<_> = stacks
+            .iter()
+            .filter(|(one, _)| one[0].name == CauseClass::Stolen.words())
+            .collect();
+        assert!(!stolen.is_empty(), "{stacks:?}");
+        for (stack, _) in &stolen {
+            assert_eq!(stack.len(), 1, "{stolen:?}");
+        }
+        let sum: u64 = stacks.iter().map(|(_, time)| time.ns()).sum();
+        assert_eq!(sum, late.latency().ns());
+    }
+
+    #[test]
+    fn an_interrupt_is_told_from_where_it_began_and_a_thread_from_its_start() {
+        let mut symbols = Symbols::default();
+        let named = [(1, "poll"), (2, "asm_sysvec_apic"), (3, "do_syscall_64")];
+        for (at, name) in named {
+            let symbol = Symbol {
+                name: Some(name.into()),
+                ..Symbol::default()
+            };
+            symbols.kernel.insert(Address(at), symbol);
+        }
+        let sample = StackSample {
+            at_ns: Nanos::ZERO,
+            tid: Tid(1),
+            process: 1,
+            priority: None,
+            kernel: vec![Address(1), Address(2), Address(3)],
+            user: vec![Address(77), Address(78)],
+        };
+
+        let softirq = chain(&sample, CauseClass::Softirq, &symbols);
+        let thread = chain(&sample, CauseClass::Equal, &symbols);
+
+        assert_eq!(names(&softirq), ["asm_sysvec_apic", "poll"]);
+        assert_eq!(
+            names(&thread),
+            ["[not known]", "do_syscall_64", "asm_sysvec_apic", "poll"]
+        );
+    }
+}

@@ -1,0 +1,170 @@
+use laggard_model::{Episode, EpisodeNotes, Happening, Route, Tid};
+
+use super::made::{episode, manifest, notes};
+use super::*;
+
+fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
+    let (manifest, notes) = (manifest(), notes());
+    let late = Late {
+        path: "r.laggard".into(),
+        manifest: &manifest,
+        episodes,
+        notes: &notes,
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+    why(&late, service, 3)
+}
+
+#[test]
+fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
+    let episodes: Vec<Episode> = (1..=11).map(episode).collect();
+
+    let report = report(&episodes, None);
+
+    let worst = &report.causes[0];
+    assert_eq!(worst.class, CauseClass::HigherPriority);
+    assert_eq!(worst.who.as_deref(), Some("hog"));
+    assert_eq!((worst.episodes, worst.first_in), (11, 11));
+    assert!((worst.per_hour - 660.0).abs() < 1e-6);
+    assert_eq!(worst.largest_ns, Nanos::from_us(1_985));
+    assert_eq!(worst.largest_without_ns, Nanos::from_us(17));
+    let rhythm = worst.rhythm.as_ref().unwrap();
+    assert!(rhythm.period_ns.ns().abs_diff(5_000_000_000) < 1_000_000);
+    assert_eq!(
+        report.sentences[1],
+        "Higher-priority thread: hog on CPU 1, every 5.00 s (11 of 11 seen): \
+         the largest part of 11 of 11 episodes, up to 1.99 ms of one; \
+         without it the largest seen would be 17.0 us."
+    );
+}
+
+#[test]
+fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
+    let (manifest, old) = (manifest(), notes());
+    let mut own = notes();
+    own.symbols.own_threads.insert(Tid(95));
+    let mut foreign = episode(1);
+    for event in &mut foreign.evidence.events {
+        if let Happening::Switch {
+            tid: Tid(95), name, ..
+        } = &mut event.what
+        {
+            *name = "laggard/writer".into();
+        }
+    }
+    let said = |one: &Episode, notes: &EpisodeNotes| {
+        why(
+            &Late {
+                path: "r.laggard".into(),
+                manifest: &manifest,
+                episodes: std::slice::from_ref(one),
+                notes,
+                latest: Vec::new(),
+                shortfalls: Vec::new(),
+            },
+            None,
+            3,
+        )
+    };
+
+    let (ours, not_ours) = (said(&episode(1), &own), said(&foreign, &old));
+
+    assert_eq!(ours.causes[0].who.as_deref(), Some("hog (laggard's own)"));
+    assert!(ours.causes[0].is_ours);
+    let told = "1.99 ms (99 %) went to laggard's own threads";
+    assert!(
+        ours.sentences.iter().any(|one| one.contains(told)),
+        "{:?}",
+        ours.sentences
+    );
+    assert_eq!(not_ours.causes[0].who.as_deref(), Some("laggard/writer"));
+    assert!(!not_ours.causes[0].is_ours);
+    assert!(!not_ours.sentences.concat().contains("own"));
+}
+
+#[test]
+fn another_services_episodes_are_left_out() {
+    let report = report(&[episode(1)], Some(Service::Other));
+
+    assert_eq!((report.episodes, report.causes.len()), (0, 0));
+    let unknown = "No late activation was kept; whether there was one is not known.";
+    assert_eq!(report.sentences, [unknown]);
+}
+
+/// What the recording saw of the episodes' service.
+fn seen(episodes: &[Episode]) -> crate::Load {
+    use laggard_analyze::exceedance::{Exceedance, Stream};
+    let exceedances = episodes.iter().map(|one| Exceedance {
+        expiry: one.expiry_ns,
+        latency: one.latency(),
+        free_until: one.expiry_ns,
+    });
+    crate::Load {
+        label: laggard_model::LoadLabel::none(),
+        runs: vec![crate::Run {
+            dir: "r.laggard".into(),
+            load: None,
+            trust: crate::Trust::Good,
+            path: "r.laggard".into(),
+            start: manifest().clock.start_ns,
+            duration: Nanos::from_secs(60),
+            plan: manifest().plan,
+            groups: Vec::new(),
+            streams: vec![Stream {
+                cpu: Cpu(1),
+                service: Service::Fifo(90),
+                route: Route::Direct,
+                samples: 60_000,
+                floor: Nanos::from_us(1),
+                exceedances: exceedances.collect(),
+            }],
+            own_cpus: 0.0,
+            waiting: Vec::new(),
+            notes: Vec::new(),
+        }],
+    }
+}
+
+fn weighed(compression: f64) -> WhyReport {
+    let episodes: Vec<Episode> = (1..=11).map(episode).collect();
+    let mut report = report(&episodes, None);
+    let mut known = crate::KnownCauses::default();
+    for one in &episodes {
+        known.add(one, manifest().lines[0], &notes().symbols);
+    }
+    let usage = laggard_model::UsagePattern {
+        compression,
+        hours_per_day: 2.0,
+        days_per_week: 5.0,
+    };
+    weigh(&mut report, &seen(&episodes), &known, usage).unwrap();
+    report
+}
+
+#[test]
+fn what_a_cause_is_worth_is_refused_as_a_forecast_is() {
+    let report = weighed(1.0);
+
+    let worth = &report.causes[0].worth;
+    assert_eq!(worth.len(), 3);
+    assert!(worth.iter().all(|one| one.with.level().is_none()));
+    let told = report.sentences.last().unwrap();
+    assert!(told.contains("cannot be told"), "{told}");
+    assert!(told.contains("3.7 h"), "{told}");
+}
+
+#[test]
+fn a_periodic_hog_is_worth_its_latency() {
+    // Each hour of use is 12 s of the recording, so 60 s hold five of them;
+    // but the hog comes by the clock on the wall, which refuses ranks and asks
+    // for a forecast by cause.
+    let report = weighed(300.0);
+
+    let hour = &report.causes[0].worth[0];
+    assert!(hour.with.level().is_none(), "{:?}", hour.with);
+    assert_eq!(
+        (hour.service, hour.route),
+        (Service::Fifo(90), Route::Direct)
+    );
+}

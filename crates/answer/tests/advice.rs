@@ -1,0 +1,256 @@
+//! Each remedy fits the machine that was recorded: what it has done already, or
+//! cannot do, is not advised.
+
+use laggard_answer::advice::advice;
+use laggard_answer::show::RecordingReport;
+use laggard_answer::trust::Trust;
+use laggard_answer::why::{CauseRow, WhyReport};
+use laggard_model::{CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage};
+
+mod made;
+
+use made::{Made, line};
+
+const FIFO: Service = Service::Fifo(90);
+const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
+
+fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
+    CauseRow {
+        class,
+        who: who.map(Into::into),
+        is_ours: false,
+        cpus: Vec::new(),
+        episodes: 3,
+        first_in: 2,
+        per_hour: 1.0,
+        total_ns: Nanos::from_ms(9),
+        share,
+        largest_ns: Nanos::from_ms(4),
+        largest_episode: 17,
+        largest_without_ns: Nanos::from_us(80),
+        rhythm: None,
+        worth: Vec::new(),
+    }
+}
+
+fn why(causes: Vec<CauseRow>) -> WhyReport {
+    WhyReport {
+        schema: 1,
+        path: String::new(),
+        duration_ns: Nanos::from_secs(1),
+        service: None,
+        episodes: 3,
+        surplus: 0,
+        overwritten: 0,
+        total_ns: Nanos::from_ms(20),
+        largest_ns: Nanos::from_ms(9),
+        causes,
+        more_causes: 0,
+        thresholds: Vec::new(),
+        largest: Vec::new(),
+        sentences: Vec::new(),
+        shortfalls: Vec::new(),
+    }
+}
+
+/// A recording whose only cause of lateness is this.
+fn remedy(class: CauseClass, who: Option<&str>, edit: impl Fn(&mut RecordingReport)) -> String {
+    let mut report = Made::new(&LINES)
+        .served(0, 40_000, &[(Stage::User, 8_000)])
+        .served(1, 40_000, &[(Stage::User, 8_000)])
+        .report();
+    edit(&mut report);
+    let why = why(vec![row(class, who, 0.9)]);
+    let all = advice(&report, Some(&why));
+    let of_cause = all.into_iter().find(|one| one.why.contains("3 episodes"));
+    of_cause.map(|one| one.what).unwrap_or_default()
+}
+
+#[test]
+fn a_remedy_for_two_leading_causes_is_given_once_and_small_causes_get_none() {
+    let report = Made::new(&LINES[..1])
+        .served(0, 40_000, &[(Stage::User, 8_000)])
+        .report();
+    let why = why(vec![
+        row(CauseClass::Equal, Some("rustc"), 0.5),
+        row(CauseClass::Equal, Some("cc1"), 0.3),
+        row(CauseClass::Stolen, Some("-"), 0.15),
+        row(CauseClass::Softirq, Some("NET_RX"), 0.05),
+    ]);
+
+    let all = advice(&report, Some(&why));
+
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all[0].why.contains("rustc"), "{}", all[0].why);
+    assert!(all[1].what.contains("virtual machine"), "{}", all[1].what);
+}
+
+fn caveat(kind: CaveatKind) -> Caveat {
+    Caveat::new(kind, "found", "do something")
+}
+
+#[test]
+fn what_the_machine_has_done_already_is_not_advised_again() {
+    use CauseClass as C;
+    type Edit = fn(&mut RecordingReport);
+    let virtual_one: Edit = |report| report.host.hypervisor = Some("kvm".into());
+    let rt: Edit = |report| report.host.preemption = Some("rt".into());
+    let awake: Edit = |report| report.plan.held_awake = true;
+    let plain: Edit = |_| ();
+    // (cause, who, machine, what is advised, what is not)
+    let cases: [(C, Option<&str>, Edit, &str, &str); 18] = [
+        (C::IdleExit, None, plain, "cpu_dma_latency", "hypervisor"),
+        (C::IdleExit, None, awake, "", "cpu_dma_latency"),
+        (
+            C::IdleExit,
+            None,
+            virtual_one,
+            "idle=poll",
+            "cpu_dma_latency",
+        ),
+        (C::Stall, None, plain, "firmware", "hypervisor"),
+        (C::Stall, None, virtual_one, "hypervisor", "firmware"),
+        (
+            C::Interrupt,
+            Some("irq 36 (virtio1)"),
+            plain,
+            "/proc/irq/36/",
+            "cannot be moved",
+        ),
+        (
+            C::Interrupt,
+            Some("irq work"),
+            plain,
+            "cannot be moved",
+            "smp_affinity",
+        ),
+        (
+            C::Interrupt,
+            Some("local timer"),
+            plain,
+            "cannot be moved",
+            "smp_affinity",
+        ),
+        (C::Softirq, Some("NET_RX"), plain, "PREEMPT_RT", "ksoftirqd"),
+        (C::Softirq, Some("NET_RX"), rt, "ksoftirqd", "PREEMPT_RT"),
+        (
+            C::PreemptionOff,
+            Some("cat"),
+            plain,
+            "preempt=full",
+            "no kernel",
+        ),
+        (C::PreemptionOff, Some("cat"), rt, "taskset", "preempt=full"),
+        (
+            C::PreemptionOff,
+            Some("cat"),
+            |report| report.host.preemption = Some("full".into()),
+            "PREEMPT_RT",
+            "preempt=full",
+        ),
+        (
+            C::Throttled,
+            None,
+            |report| report.caveats = vec![caveat(CaveatKind::CpuQuota)],
+            "cpu.max",
+            "sched_rt_runtime",
+        ),
+        (
+            C::Throttled,
+            None,
+            |report| report.caveats = vec![caveat(CaveatKind::RtThrottling)],
+            "sched_rt_runtime",
+            "cpu.max",
+        ),
+        (
+            C::ReturnToUser,
+            None,
+            |report| report.cost.measuring_faults = 3,
+            "mlockall",
+            "--episode",
+        ),
+        (C::ReturnToUser, None, plain, "--episode 17", "mlockall"),
+        (
+            C::Unexplained,
+            Some("another CPU was to expire the timer, and what ran there was not kept"),
+            plain,
+            "timer_migration=0",
+            "--episode",
+        ),
+    ];
+    for (class, who, edit, wanted, unwanted) in cases {
+        let said = remedy(class, who, edit);
+
+        let what = format!("{class}, {who:?}: {said}");
+        assert!(said.contains(wanted), "{what} lacks {wanted}");
+        assert!(!said.contains(unwanted), "{what} has {unwanted}");
+        assert_eq!(said.is_empty(), wanted.is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn every_remedy_that_changes_something_names_its_price() {
+    let price = [
+        "then",
+        "throughput",
+        "takes",
+        "less",
+        "price",
+        "dearer",
+        "wait",
+        "interrupts CPUs",
+    ];
+    for class in CauseClass::ALL {
+        let said = remedy(class, Some("cat"), |_| ());
+
+        let is_priced = price.iter().any(|word| said.contains(word));
+        let only_looks = said.contains("laggard why") || said.is_empty();
+        assert!(is_priced || only_looks, "{class}: {said}");
+    }
+}
+
+#[test]
+fn fewer_services_are_not_advised_where_there_is_one_and_the_recorder_is_blamed_where_it_costs_most()
+ {
+    let reasons = |made: Made| match made.report().trust {
+        Trust::None(reasons) => reasons.join(" "),
+        Trust::Good => String::new(),
+    };
+    let one = Made::new(&LINES)
+        .served(0, 6_000, &[(Stage::User, 8_000)])
+        .cost(90);
+    let two = Made::new(&[LINES[0], line(Service::Other, 0)])
+        .served(0, 6_000, &[(Stage::User, 8_000)])
+        .served(1, 6_000, &[(Stage::User, 8_000)])
+        .cost(90);
+    let mut recorder = Made::new(&LINES)
+        .served(0, 6_000, &[(Stage::User, 8_000)])
+        .cost(1);
+    recorder.manifest.cost.programs = vec![ProgramCost {
+        name: "flight on_sched_switch".into(),
+        run_ns: Nanos::from_secs(5),
+        ..ProgramCost::default()
+    }];
+
+    assert!(!reasons(one).contains("fewer services"));
+    assert!(reasons(two).contains("or fewer services"));
+    assert!(reasons(recorder).contains("--episodes off"));
+}
+
+#[test]
+fn how_long_to_record_has_its_price_and_minutes_are_not_made_longer() {
+    let mut report = Made::new(&LINES[..1])
+        .served(0, 1_000, &[(Stage::User, 8_000)])
+        .report();
+    report.cost.written_bytes = 1_000_000;
+    let said = |report: &RecordingReport| advice(report, None).last().map(|one| one.what.clone());
+
+    let longer = said(&report).unwrap();
+    for row in &mut report.services {
+        row.minute = Some(0);
+    }
+
+    assert!(longer.starts_with("Record for about 22"), "{longer}");
+    assert!(longer.contains("which writes about 3.7 MB"), "{longer}");
+    assert_eq!(said(&report), None);
+}

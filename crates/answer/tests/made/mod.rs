@@ -1,0 +1,133 @@
+//! Recordings made by hand, for the tests of what is said about them.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use laggard_analyze::distribution::{Fold, Lost, Split};
+use laggard_answer::show::{Measured, RecordingReport, recording};
+use laggard_model::{
+    Activation, Backend, Batch, Clock, Cpu, Line, LineCount, LineId, Losses, Manifest, Nanos,
+    OwnCost, Plan, Route, STAGES, Service, Stage, State,
+};
+
+/// When these recordings begin.
+pub(crate) const START: Nanos = Nanos::from_secs(100);
+/// How long they are.
+pub(crate) const LENGTH: Nanos = Nanos::from_secs(6);
+
+/// `service` on this CPU, reached directly.
+pub(crate) const fn line(service: Service, cpu: u32) -> Line {
+    Line {
+        cpu: Cpu(cpu),
+        service,
+        route: Route::Direct,
+    }
+}
+
+/// What to say of a recording.
+pub(crate) struct Made {
+    pub(crate) manifest: Manifest,
+    rows: Batch,
+    seq: Vec<u64>,
+}
+
+impl Made {
+    pub(crate) fn new(lines: &[Line]) -> Self {
+        let clock = Clock {
+            end_ns: Some(START + LENGTH),
+            ..Clock::monotonic(START, "2026-11-20T11:00:00.000+01:00")
+        };
+        let mut manifest = Manifest::new(Backend::Bpf, Plan::default(), clock, lines.to_vec());
+        manifest.state = State::Complete;
+        Self {
+            manifest,
+            rows: Batch::default(),
+            seq: vec![0; lines.len()],
+        }
+    }
+
+    /// One more activation of a line, 1 ms after the one before.
+    fn push(&mut self, line: u16, missed: bool, censored: bool, steps: &[(Stage, u64)]) {
+        let seq = &mut self.seq[usize::from(line)];
+        let mut one = Activation {
+            line: LineId(line),
+            seq: *seq,
+            expiry: START + Nanos::from_ms(*seq),
+            missed,
+            censored,
+            steps: [None; STAGES.len()],
+        };
+        *seq += 1;
+        for &(stage, ns) in steps {
+            one.steps[stage.index()] = Some(Nanos::from_ns(ns));
+        }
+        self.manifest.counts[usize::from(line)].add(missed, censored);
+        self.rows.push(&one);
+    }
+
+    /// Activations that were served in these steps, ns.
+    pub(crate) fn served(mut self, line: u16, times: u64, steps: &[(Stage, u64)]) -> Self {
+        (0..times).for_each(|_| self.push(line, false, false, steps));
+        self
+    }
+
+    /// Activations that were missed and served so much later.
+    pub(crate) fn missed(mut self, line: u16, late: impl IntoIterator<Item = Nanos>) -> Self {
+        let rows = late.into_iter();
+        rows.for_each(|late| self.push(line, true, false, &[(Stage::User, late.ns())]));
+        self
+    }
+
+    /// Activations that were still waiting at the end, the first of them for
+    /// `longest`, each next one a millisecond less.
+    pub(crate) fn waiting(mut self, line: u16, times: u64, longest: Nanos) -> Self {
+        for number in 0..times {
+            let waited = longest.saturating_sub(Nanos::from_ms(number));
+            self.push(line, true, true, &[(Stage::User, waited.ns())]);
+        }
+        self
+    }
+
+    /// What was planned of a line, and lost of it.
+    pub(crate) fn planned(mut self, line: u16, planned: u64, lost: u64) -> Self {
+        let count = &mut self.manifest.counts[usize::from(line)];
+        *count = LineCount {
+            planned: Some(planned),
+            lost,
+            ..*count
+        };
+        self.manifest.losses.ring_full += lost;
+        self
+    }
+
+    pub(crate) fn losses(mut self, losses: Losses) -> Self {
+        self.manifest.losses = losses;
+        self
+    }
+
+    /// Measuring took so many per cent of one CPU.
+    pub(crate) fn cost(mut self, percent: u64) -> Self {
+        self.manifest.cost = OwnCost {
+            wall_ns: LENGTH,
+            measuring_cpu_ns: Nanos::from_ns(LENGTH.ns() / 100 * percent),
+            ..OwnCost::default()
+        };
+        self
+    }
+
+    pub(crate) fn measured(&self) -> Measured {
+        let mut fold = Fold::new(self.manifest.lines.len(), Split::Whole);
+        fold.add(&self.rows);
+        fold.set_lost(Lost::of(&self.manifest.counts, &self.manifest.losses));
+        Measured {
+            path: "made.laggard".into(),
+            manifest: self.manifest.clone(),
+            shortfalls: Vec::new(),
+            fold,
+            last: None,
+        }
+    }
+
+    pub(crate) fn report(&self) -> RecordingReport {
+        recording(self.measured(), false)
+    }
+}

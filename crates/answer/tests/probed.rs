@@ -1,0 +1,379 @@
+//! Known stalls, probed: what is said of them holds, however coarse the probe
+//! is and however little of what it saw was kept.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+
+use laggard_analyze::distribution::{Fold, Split};
+use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
+use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
+use laggard_answer::qos::{Application, Figures, assess};
+use laggard_answer::sched::{Asked, TaskAsked, TaskVerdict, Verdict, analyse};
+use laggard_answer::{Load, Run, Trust};
+use laggard_model::{
+    Activation, Batch, Cpu, Line, LineId, Nanos, Plan, Route, STAGES, Service, Stage,
+};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const START: Nanos = Nanos::from_secs(1_000);
+const EXPOSURE: f64 = 30e9;
+/// What an activation takes on a free CPU.
+const ORDINARY: f64 = 19e3;
+const LINES: [Line; 1] = [Line {
+    cpu: Cpu(0),
+    service: Service::Fifo(90),
+    route: Route::Direct,
+}];
+
+fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
+    -mean * (1.0 - random.random::<f64>()).ln()
+}
+
+/// Stalls of about `length`, one each `between` on average, and now and then
+/// some close together. Half of them are of one length, the others vary.
+fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
+    let mut all = Vec::new();
+    let mut start = exponential(random, between);
+    while start + 20.0 * length < EXPOSURE {
+        let varies = random.random::<f64>() < 0.5;
+        let more = if varies {
+            exponential(random, length / 3.0)
+        } else {
+            0.0
+        };
+        let end = start + length + more;
+        all.push(Blackout { start, end });
+        start = end + exponential(random, between) + length;
+    }
+    all
+}
+
+/// What a dithered open-loop probe of this period sees; without stalls that is
+/// the ordinary latency only.
+fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
+    let mut batch = Batch::default();
+    let mut next = 0;
+    let slots = (EXPOSURE / period) as u64;
+    let mut served = 0.0;
+    for seq in 0..slots {
+        let expiry = (seq as f64 + random.random::<f64>()) * period;
+        while truth.get(next).is_some_and(|one| one.end <= expiry) {
+            next += 1;
+        }
+        let stall = truth.get(next).filter(|one| one.start <= expiry);
+        let free = stall.map_or(expiry, |one| one.end);
+        if expiry > served {
+            served = free + ORDINARY;
+        }
+        let mut one = Activation {
+            line: LineId(0),
+            seq,
+            expiry: START + Nanos::from_ns(expiry as u64),
+            missed: served < free + ORDINARY,
+            censored: false,
+            steps: [None; STAGES.len()],
+        };
+        one.steps[Stage::User.index()] = Some(Nanos::from_ns((served - expiry) as u64));
+        batch.push(&one);
+    }
+    let mut fold = Fold::new(1, Split::Whole);
+    fold.add(&batch);
+    let mut late = Collector::new(1, Nanos::from_ns(2 * period as u64));
+    late.add(&batch);
+    Run {
+        dir: "r.laggard".into(),
+        path: "r.laggard".into(),
+        load: None,
+        start: START,
+        duration: Nanos::from_ns(EXPOSURE as u64),
+        plan: Plan {
+            period_ns: Nanos::from_ns(period as u64),
+            ..Plan::default()
+        },
+        groups: fold.groups(&LINES, false),
+        streams: late.streams(&LINES),
+        waiting: Vec::new(),
+        own_cpus: 0.02,
+        notes: Vec::new(),
+        trust: Trust::Good,
+    }
+}
+
+/// The same where samples up to this were not kept.
+fn tail(seen: &Run, floor: f64) -> Run {
+    let mut tail = seen.clone();
+    for stream in &mut tail.streams {
+        stream.floor = Nanos::from_ns(floor as u64);
+        stream
+            .exceedances
+            .retain(|late| late.latency > stream.floor);
+    }
+    tail
+}
+
+fn load(seen: Run) -> Load {
+    Load {
+        label: laggard_model::LoadLabel::none(),
+        runs: vec![seen],
+    }
+}
+
+fn application(buffering: (u32, f64, f64)) -> Application {
+    let (buffers, buffer, compute) = buffering;
+    let time = |ns: f64| Nanos::from_ns(ns as u64);
+    let tolerance = f64::from(buffers - 1) * buffer;
+    Application {
+        name: "a".into(),
+        buffers,
+        buffer_ns: time(buffer),
+        compute_ns: time(compute),
+        tolerance_ns: time(tolerance),
+        slack_ns: time(tolerance - compute),
+        source: String::new(),
+    }
+}
+
+fn figures(seen: Run, buffering: (u32, f64, f64)) -> Figures {
+    let found = assess(&load(seen), &application(buffering), None).unwrap();
+    found.services[0].outlook.clone()
+}
+
+/// The failures that these stalls make.
+fn failures(truth: &[Blackout], (buffers, buffer, compute): (u32, f64, f64)) -> f64 {
+    let buffering = Buffering::new(buffers, buffer, compute).unwrap();
+    let (mut episodes, mut misses) = (0.0, 0.0);
+    for phase in 0..16 {
+        let phase = (f64::from(phase) + 0.5) / 16.0 * buffer;
+        let late = late_jobs(truth, EXPOSURE, buffering, phase, ORDINARY).unwrap();
+        episodes += late.episodes.len() as f64 / 16.0;
+        misses += late.misses.len() as f64 / 16.0;
+    }
+    failures_of_counts(episodes, misses)
+}
+
+/// Failures in what was observed, at least and at most.
+fn interval(figures: &Figures) -> (f64, f64) {
+    let least = figures.mttf_high_ns.map_or(0.0, |most| EXPOSURE / most);
+    (least, EXPOSURE / figures.mttf_low_ns)
+}
+
+const APPLICATIONS: [(u32, f64, f64); 5] = [
+    (2, 250e3, 60e3),
+    (2, 667e3, 200e3),
+    (2, 1333e3, 400e3),
+    (3, 500e3, 50e3),
+    (2, 5333e3, 1600e3),
+];
+const PERIODS: [f64; 5] = [100e3, 250e3, 500e3, 1e6, 4e6];
+
+#[test]
+fn a_constant_latency_never_fails_whatever_the_probe_and_the_buffers() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    for period in PERIODS {
+        let seen = probed(&[], period, &mut random);
+        for buffering in APPLICATIONS {
+            let found = figures(seen.clone(), buffering);
+
+            let what = format!("{buffering:?} by {period}: {found:?}");
+            assert_eq!(interval(&found).0, 0.0, "{what}");
+            assert_eq!((found.mttf_ns, found.late_per_hour), (None, 0.0), "{what}");
+            let slack = buffering.1 * f64::from(buffering.0 - 1) - buffering.2;
+            assert_eq!(found.failures.is_some(), slack >= 2.0 * period, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_stalls_do_lies_in_the_interval_however_coarse_the_probe() {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let (mut told, mut held) = (0, 0);
+    for (length, between) in [(150e3, 20e6), (500e3, 50e6), (1.2e6, 40e6), (4e6, 300e6)] {
+        let truth = train(&mut random, length, between);
+        for period in PERIODS {
+            let seen = probed(&truth, period, &mut random);
+            for buffering in APPLICATIONS {
+                let found = figures(seen.clone(), buffering);
+                let truth = failures(&truth, buffering);
+                let (least, most) = interval(&found);
+                told += 1;
+                let holds = least <= truth && truth <= most;
+                held += u32::from(holds);
+                println!(
+                    "{} stalls of {length}, {buffering:?} by {period}: {truth:.1} in {least:.1} to {most:.1}, {:?}",
+                    if holds { "   " } else { "NOT" },
+                    found.failures
+                );
+            }
+        }
+    }
+    assert!(held * 100 >= told * 97, "{held} of {told}");
+}
+
+#[test]
+fn what_a_tail_tells_is_no_narrower_than_what_all_samples_tell() {
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    for (length, between) in [(150e3, 20e6), (1.2e6, 40e6), (4e6, 300e6)] {
+        let truth = train(&mut random, length, between);
+        for period in [250e3, 1e6] {
+            let whole = probed(&truth, period, &mut random);
+            for floor in [30e3, 100e3, 1e6, 5e6] {
+                let tail = tail(&whole, floor);
+                for buffering in APPLICATIONS {
+                    let (whole, tail) = (
+                        figures(whole.clone(), buffering),
+                        figures(tail.clone(), buffering),
+                    );
+                    let what = format!("{buffering:?}, floor {floor}: {whole:?}, tail {tail:?}");
+                    if tail.failures.is_some() {
+                        assert_eq!(
+                            (tail.failures, tail.mttf_low_ns, tail.mttf_high_ns),
+                            (whole.failures, whole.mttf_low_ns, whole.mttf_high_ns),
+                            "{what}"
+                        );
+                        continue;
+                    }
+                    let (inner, outer) = (interval(&whole), interval(&tail));
+                    let failures = whole.failures.unwrap_or(inner.0);
+                    assert!(outer.0 <= failures * 1.001, "{what}");
+                    assert!(
+                        outer.1 * 1.001 >= whole.failures.unwrap_or(inner.1),
+                        "{what}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn task(compute: f64, period: f64) -> TaskAsked {
+    let time = |ns: f64| Nanos::from_ns(ns as u64);
+    TaskAsked {
+        name: "a".into(),
+        compute_ns: time(compute),
+        period_ns: time(period),
+        deadline_ns: time(period),
+        blocking_ns: Nanos::ZERO,
+        service: Service::Fifo(90),
+        cpu: None,
+        buffers: None,
+    }
+}
+
+fn verdict(seen: Run, task: TaskAsked) -> TaskVerdict {
+    let asked = Asked {
+        tasks: vec![task],
+        overhead: Nanos::ZERO,
+        permitted: Nanos::from_secs(8),
+    };
+    analyse(&load(seen), &asked).unwrap().tasks.remove(0)
+}
+
+#[test]
+fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
+    let mut random = Pcg64Mcg::seed_from_u64(13);
+    for period in [1e6, 4e6] {
+        let seen = probed(&[], period, &mut random);
+        for (compute, every) in [(60e3, 250e3), (300e3, 20e6), (2e6, 40e6)] {
+            let found = verdict(seen.clone(), task(compute, every));
+
+            // The latency is 19 us, and less than any work here.
+            let work = Nanos::from_ns(compute as u64);
+            let what = format!("{compute} by {period}: {}", found.limit);
+            let said = found.limit.split_once("; ");
+            let (largest, bound) = said.unwrap_or_else(|| panic!("{what}"));
+            assert!(largest.starts_with("its own work, "), "{what}");
+            assert!(bound.contains("a bound, not a measurement"), "{what}");
+            let least = found.least_ns.unwrap();
+            assert!(
+                (work.ns() as f64 + ORDINARY - least).abs() < 500.0,
+                "{what}"
+            );
+            // Two dithered activations are up to two periods apart.
+            let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
+            assert!(more >= 2.0 * period * 0.99, "{what}: {more}");
+        }
+    }
+}
+
+/// The worst response of jobs of `compute`, one each `period`, from any phase.
+fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
+    let mut worst = compute + ORDINARY;
+    // The worst begins where a stall does.
+    for (first, stall) in truth.iter().enumerate() {
+        let mut now = stall.start;
+        let mut next = first;
+        for job in 0..50 {
+            let due = stall.start + f64::from(job) * period;
+            if now < due {
+                break;
+            }
+            let mut left = compute + if job == 0 { ORDINARY } else { 0.0 };
+            while let Some(one) = truth.get(next).filter(|one| one.start <= now + left) {
+                left -= (one.start - now).max(0.0);
+                now = one.end;
+                next += 1;
+            }
+            now += left;
+            worst = worst.max(now - due);
+        }
+    }
+    worst
+}
+
+#[test]
+fn what_stalls_do_to_a_task_lies_between_at_least_and_at_most() {
+    let mut random = Pcg64Mcg::seed_from_u64(9);
+    for (length, between) in [(150e3, 5e6), (500e3, 50e6), (1.2e6, 40e6), (4e6, 300e6)] {
+        let truth = train(&mut random, length, between);
+        for period in [250e3, 1e6, 4e6] {
+            let seen = probed(&truth, period, &mut random);
+            for (compute, every) in [(60e3, 250e3), (300e3, 5e6), (2e6, 10e6), (60e6, 100e6)] {
+                let found = verdict(seen.clone(), task(compute, every));
+                let worst = worst(&truth, compute, every);
+                let (least, most) = (found.least_ns, found.most_ns);
+                let what = format!(
+                    "stalls of {length}, {compute} in {every} by {period}: {worst} in {least:?} to {most:?}, {:?}",
+                    found.verdict
+                );
+                println!("{what}");
+                assert!(least.is_some_and(|least| least <= worst + 1e3), "{what}");
+                assert!(most.is_none_or(|most| worst <= most + 1e3), "{what}");
+                if found.verdict == Verdict::Meets {
+                    assert!(worst <= every, "{what}");
+                }
+                let tail = verdict(tail(&seen, 600e3), task(compute, every));
+                let same = tail.verdict == found.verdict;
+                assert!(same || tail.verdict == Verdict::Unclear, "{what}");
+            }
+        }
+    }
+}
+
+/// A stall of 104 days, which a recording of 30 s that was cut short can claim.
+#[test]
+fn a_stall_of_months_takes_no_longer_than_the_recording() {
+    const LONG: f64 = 9e15;
+    let mut random = Pcg64Mcg::seed_from_u64(11);
+    for period in [1e6, 4e6] {
+        let whole = probed(&[], period, &mut random);
+        for duration in [EXPOSURE, LONG] {
+            let mut seen = whole.clone();
+            seen.duration = Nanos::from_ns(duration as u64);
+            for stream in &mut seen.streams {
+                stream.exceedances.push(Exceedance {
+                    expiry: START + Nanos::from_ns(EXPOSURE as u64),
+                    latency: Nanos::from_ns(LONG as u64),
+                    free_until: START,
+                });
+            }
+            for seen in [tail(&seen, 1e9), seen] {
+                let found = assess(&load(seen), &application(APPLICATIONS[0]), None);
+                assert_eq!(found.is_err(), duration > EXPOSURE, "{found:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What cannot be trusted, and what is only worth a word.
+
+use laggard_answer::Trust;
+use laggard_model::{CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage};
+
+mod made;
+
+use made::{Made, line};
+
+const FIFO: Service = Service::Fifo(90);
+const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
+const STEPS: [(Stage, u64); 3] = [
+    (Stage::Irq, 9_000),
+    (Stage::Waking, 1_000),
+    (Stage::User, 6_000),
+];
+
+/// Two lines of 6,000 activations each.
+fn whole() -> Made {
+    Made::new(&LINES)
+        .served(0, 6_000, &STEPS)
+        .served(1, 6_000, &STEPS)
+}
+
+fn reasons(made: &Made) -> Vec<String> {
+    match made.report().trust {
+        Trust::Good => Vec::new(),
+        Trust::None(reasons) => reasons,
+    }
+}
+
+fn words(made: &Made, kind: CaveatKind) -> Option<String> {
+    let caveats = made.report().caveats;
+    caveats
+        .into_iter()
+        .find(|caveat| caveat.kind == kind)
+        .map(|caveat| caveat.what)
+}
+
+#[test]
+fn a_whole_recording_is_trusted() {
+    let made = whole().planned(0, 6_000, 0).planned(1, 6_000, 0);
+
+    assert_eq!(reasons(&made), [""; 0]);
+    assert_eq!(made.report().caveats, []);
+}
+
+#[test]
+fn a_line_that_lost_nearly_all_of_its_plan_is_not_hidden_by_the_others() {
+    let lines = [
+        line(FIFO, 0),
+        line(Service::Softirq, 0),
+        line(Service::Softirq, 1),
+    ];
+    let softirq = [(Stage::Softirq, 15_000)];
+    let made = Made::new(&lines)
+        .served(0, 200_000, &STEPS)
+        .served(1, 125, &softirq)
+        .served(2, 1, &softirq)
+        .planned(0, 200_000, 0)
+        .planned(1, 125, 0)
+        .planned(2, 125, 124);
+
+    let reasons = reasons(&made);
+
+    assert_eq!(
+        reasons,
+        [
+            "lines lost more than one in 1000 of their activations: softirq on CPU 1 124 of 125; record with a longer --period, which sees less of short stalls, or fewer services"
+        ],
+        "124 of 200,250 are not much in all"
+    );
+}
+
+#[test]
+fn what_was_planned_and_is_nowhere_was_lost() {
+    let made = whole().planned(0, 6_000, 0).planned(1, 6_500, 0);
+
+    assert!(
+        reasons(&made)[0].contains("fifo:90 on CPU 1 500 of 6500"),
+        "{:?}",
+        reasons(&made)
+    );
+}
+
+#[test]
+fn a_short_line_may_lose_what_lies_beyond_its_highest_quantile() {
+    let made = Made::new(&LINES)
+        .served(0, 125, &STEPS)
+        .served(1, 10_000, &STEPS)
+        .planned(0, 128, 3)
+        .planned(1, 10_000, 0);
+
+    assert_eq!(reasons(&made), [""; 0]);
+}
+
+#[test]
+fn without_a_plan_a_line_is_judged_by_the_same_service_elsewhere() {
+    let made = Made::new(&LINES)
+        .served(0, 125, &STEPS)
+        .served(1, 1, &STEPS);
+
+    assert_eq!(
+        reasons(&made),
+        [
+            "lines have less than half of the activations that the same service has on another CPU: fifo:90 on CPU 1 has 1 of 125; record again, and see `laggard doctor`"
+        ]
+    );
+}
+
+#[test]
+fn interrupts_do_not_dilute_what_was_lost() {
+    // 12 of 7,609 were lost: more than one in 1,000 of the lines' activations.
+    let made = Made::new(&LINES[..1])
+        .served(0, 7_597, &STEPS)
+        .losses(Losses {
+            ring_full: 12,
+            ..Losses::default()
+        });
+
+    assert!(
+        reasons(&made)[0].starts_with("12 activations were lost"),
+        "{:?}",
+        reasons(&made)
+    );
+}
+
+#[test]
+fn a_service_that_starves_is_no_fault_of_the_recording() {
+    let made = Made::new(&LINES)
+        .served(0, 6_000, &STEPS)
+        .waiting(1, 6_000, Nanos::from_secs(6))
+        .planned(0, 6_000, 0)
+        .planned(1, 6_000, 0);
+
+    assert_eq!(reasons(&made), [""; 0]);
+}
+
+#[test]
+fn what_measuring_takes_is_worth_a_word_and_too_much_spoils_it() {
+    assert_eq!(words(&whole().cost(9), CaveatKind::OwnCost), None);
+    let usual = whole().cost(20);
+    assert_eq!(
+        words(&usual, CaveatKind::OwnCost).unwrap(),
+        "measuring took 20 % of a CPU, 10 % of the time of the 2 CPUs measured"
+    );
+    assert_eq!(reasons(&usual), [""; 0]);
+    assert_eq!(
+        reasons(&whole().cost(141)),
+        [
+            "measuring took 141 % of a CPU, 70 % of the time of the 2 CPUs measured; record with a longer --period, which sees less of short stalls"
+        ]
+    );
+}
+
+#[test]
+fn a_stage_that_most_lack_spoils_the_parts_and_one_that_some_lack_is_named() {
+    let lacking = |times: u64| {
+        let without = [STEPS[0], STEPS[2]];
+        Made::new(&LINES)
+            .served(0, 6_000, &STEPS)
+            .served(1, 6_000 - times, &STEPS)
+            .served(1, times, &without)
+    };
+
+    assert_eq!(words(&lacking(200), CaveatKind::StageUnseen), None);
+    assert_eq!(
+        words(&lacking(600), CaveatKind::StageUnseen).unwrap(),
+        "the stage `waking` was not seen in fifo:90 on CPU 1 (600 of 6000): what it took is counted to the stage after it"
+    );
+    assert!(
+        reasons(&lacking(5_994))[0]
+            .starts_with("the stage `waking` was not seen in fifo:90 on CPU 1 (5994 of 6000)"),
+        "{:?}",
+        reasons(&lacking(5_994))
+    );
+}
+
+#[test]
+fn a_stage_that_none_has_is_known_from_the_losses() {
+    let made = Made::new(&LINES[..1])
+        .served(0, 6_000, &[(Stage::Irq, 9_000), (Stage::User, 7_000)])
+        .losses(Losses {
+            waking_unseen: 6_000,
+            ..Losses::default()
+        });
+
+    assert!(
+        reasons(&made)[0]
+            .starts_with("the stage `waking` was not seen in 6000 of 6000 activations"),
+        "{:?}",
+        reasons(&made)
+    );
+}
+
+#[test]
+fn quantiles_beyond_what_was_not_lost_are_limits() {
+    let slow = [(Stage::User, 900_000)];
+    let made = Made::new(&LINES[..1])
+        .served(0, 98_950, &STEPS)
+        .served(0, 960, &slow)
+        .planned(0, 100_000, 90);
+    let report = made.report();
+
+    let latency = &report.services.last().unwrap().latency;
+
+    let said: Vec<String> = latency
+        .quantiles
+        .iter()
+        .map(|share| share.write(laggard_model::text::Unit::Auto))
+        .collect();
+    assert_eq!(said[0], "16.0 us");
+    assert_eq!(
+        said[1], "16.0 us to 900 us",
+        "90 lost can have been of either kind"
+    );
+    assert_eq!(said[2], "900 us");
+    assert_eq!(said[3], ">= 891 us", "p99.99 lies beyond 99.91 %");
+    assert_eq!(report.trust, Trust::Good, "0.09 % were lost");
+}
+
+#[test]
+fn counts_of_an_earlier_version_have_no_plan() {
+    let count: LineCount = serde_json::from_str(r#"{"served": 5, "missed": 1}"#).unwrap();
+
+    assert_eq!((count.planned, count.lost, count.censored), (None, 0, 0));
+}
+
+#[test]
+fn advice_is_against_the_reason_that_most_were_lost_for() {
+    let advice = |losses: Losses| {
+        let lost = losses.activations();
+        let made = whole()
+            .planned(0, 6_000 + lost, lost)
+            .planned(1, 6_000, 0)
+            .losses(losses);
+        let reasons = reasons(&made);
+        assert!(!reasons.is_empty());
+        for reason in &reasons[1..] {
+            assert_eq!(
+                reason.split_once("; ").map(|two| two.1),
+                reasons[0].split_once("; ").map(|two| two.1)
+            );
+        }
+        reasons[0].clone()
+    };
+
+    let slow_disk = advice(Losses {
+        not_written: 900,
+        ring_full: 100,
+        ..Losses::default()
+    });
+    let busy = advice(Losses {
+        not_written: 100,
+        ring_full: 900,
+        ..Losses::default()
+    });
+
+    assert!(slow_disk.contains("faster or emptier disk"), "{slow_disk}");
+    assert!(busy.contains("a longer --period"), "{busy}");
+}

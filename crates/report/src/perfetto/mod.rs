@@ -1,0 +1,229 @@
+//! Episodes as a trace for Perfetto's viewer (<https://ui.perfetto.dev>).
+//!
+//! Per CPU, who ran when and what interrupted it; per line, each late
+//! activation with its stages, and beneath them its causes; stack samples as
+//! instants and as Perfetto's own samples. Times are `CLOCK_MONOTONIC`, ns.
+
+mod chains;
+mod tracks;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use laggard_answer::why::{Explained, ExplainedEpisode, Part, Slice, Timeline};
+use laggard_model::name::{self, line_name, part_name};
+use laggard_model::text::Unit;
+use laggard_model::{Episode, LineId, Manifest, Nanos, Sampler, Stage, Symbols, printable};
+use prost::Message as _;
+
+use chains::Chains;
+use tracks::{Note, Tracks};
+
+/// Late activations as a file that Perfetto's viewer opens.
+pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
+    let symbols = late.symbols();
+    let mut tracks = Tracks::default();
+    let mut chains = Chains::default();
+    let spans = late.timelines();
+    let rate = late
+        .episodes
+        .iter()
+        .find_map(|one| one.episode.evidence.sampler);
+    let mut lines: BTreeMap<LineId, Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
+    for one in &late.episodes {
+        lines.entry(one.episode.line).or_default().push(one);
+    }
+    for of_line in lines.into_values() {
+        draw_line(&mut tracks, of_line, symbols);
+    }
+    draw_cpus(&mut tracks, &mut chains, &spans, symbols);
+    let mut packet = vec![clocks(late.late.manifest)];
+    packet.push(chains.packet(rate, tracks.names()));
+    packet.extend(tracks.packets());
+    packet.extend(chains.samples(&thread_names(&spans)));
+    let mut bytes = Vec::new();
+    // A vector takes as many bytes as are written.
+    let _ = wire::Trace { packet }.encode(&mut bytes);
+    bytes
+}
+
+/// The trace's clock is ours; the wall clock is told at the start.
+fn clocks(manifest: &Manifest) -> wire::TracePacket {
+    let start = manifest.clock.start_ns.ns();
+    let clock = |clock_id, timestamp| wire::Clock {
+        clock_id: Some(clock_id),
+        timestamp: Some(timestamp),
+    };
+    let mut clocks = vec![clock(wire::MONOTONIC, start)];
+    let wall = manifest.clock.start_wall.parse::<jiff::Timestamp>().ok();
+    let wall = wall.and_then(|wall| u64::try_from(wall.as_nanosecond()).ok());
+    clocks.extend(wall.map(|wall| clock(wire::REALTIME, wall)));
+    wire::TracePacket {
+        clock_snapshot: Some(wire::ClockSnapshot {
+            clocks,
+            primary_trace_clock: Some(wire::MONOTONIC),
+        }),
+        timestamp_clock_id: Some(wire::MONOTONIC),
+        ..tracks::packet(manifest.clock.start_ns)
+    }
+}
+
+/// The late activations of one line: their stages, and their causes.
+fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols: &Symbols) {
+    let Some(line) = late.first().map(|one| one.line) else {
+        return;
+    };
+    let service = line_name(line.service, line.route);
+    let group = tracks.group(&format!("Late: {service} on CPU {}", line.cpu));
+    let stages = tracks.track(group, "stages");
+    let causes = tracks.track(group, "causes");
+    late.sort_by_key(|one| one.episode.expiry_ns);
+    let mut busy_until = Nanos::ZERO;
+    for one in late {
+        let episode = one.episode;
+        // Slices of a track nest or follow each other. A line serves one
+        // expiry at a time; of a damaged recording nothing is sure.
+        if episode.expiry_ns < busy_until {
+            continue;
+        }
+        busy_until = episode.end();
+        let title = format!(
+            "#{}: {} late",
+            episode.number,
+            Unit::Auto.write_nanos(episode.latency())
+        );
+        tracks.begin(stages, episode.expiry_ns, &title, notes(episode));
+        draw_stages(tracks, stages, episode);
+        tracks.end(stages, episode.end());
+        draw_causes(tracks, causes, &one.explanation.parts, symbols);
+    }
+}
+
+fn notes(episode: &Episode) -> Vec<Note> {
+    vec![
+        Note::number("episode", episode.number),
+        Note::number("activation", episode.seq),
+        Note::number("latency_ns", episode.latency().ns()),
+        Note::number("late_from_ns", episode.threshold_ns.ns()),
+    ]
+}
+
+/// A slice from each stage to the next.
+fn draw_stages(tracks: &mut Tracks, track: u64, episode: &Episode) {
+    let mut stages: Vec<(Nanos, Stage)> = episode
+        .stages
+        .iter()
+        .map(|(&stage, &after)| (episode.expiry_ns + after, stage))
+        .collect();
+    stages.sort();
+    let mut from = episode.expiry_ns;
+    let mut before = None;
+    for (at, stage) in stages {
+        if at > from {
+            tracks.begin(track, from, &part_name(stage, before), Vec::new());
+            tracks.end(track, at);
+        }
+        (from, before) = (at, Some(stage));
+    }
+}
+
+/// A slice per cause, one after the other.
+fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbols) {
+    let same = |a: &Part, b: &Part| a.class == b.class && a.culprit == b.culprit;
+    for run in parts.chunk_by(same) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            continue;
+        };
+        let who = name::who(&first.culprit, symbols);
+        let title = name::cause_name(first.class, who.as_deref());
+        tracks.begin(track, first.slice.from, &title, Vec::new());
+        tracks.end(track, last.slice.to);
+    }
+}
+
+/// Who ran when on every CPU, and in which code.
+fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[Timeline], symbols: &Symbols) {
+    let mut drawn: BTreeMap<laggard_model::Cpu, (u64, u64)> = BTreeMap::new();
+    for span in spans {
+        let (runs, samples) = *drawn.entry(span.cpu).or_insert_with(|| {
+            let group = tracks.group(&format!("CPU {}", span.cpu));
+            let runs = tracks.track(group, "who ran");
+            (runs, tracks.track(group, "stack samples"))
+        });
+        draw_runs(tracks, runs, &span.slices, symbols);
+        for sample in &span.samples {
+            let chain = chains.add(span.cpu, sample, symbols);
+            let title = chain.innermost();
+            tracks.instant(samples, sample.at_ns, title, vec![chain.note()]);
+        }
+    }
+}
+
+/// The last name of each thread that was switched in.
+fn thread_names(spans: &[Timeline]) -> BTreeMap<u32, String> {
+    spans
+        .iter()
+        .flat_map(|span| &span.slices)
+        .filter_map(|slice| slice.context.thread.as_ref())
+        .map(|thread| (thread.tid.0, printable(&thread.name).to_string()))
+        .collect()
+}
+
+/// Threads, and within them what interrupted them, as nested slices.
+fn draw_runs(tracks: &mut Tracks, track: u64, slices: &[Slice], symbols: &Symbols) {
+    // What is open, outermost first, and since when it has been.
+    let mut open: Vec<(String, Nanos)> = Vec::new();
+    for slice in slices {
+        let layers = layers(slice, symbols);
+        let kept = open
+            .iter()
+            .zip(&layers)
+            .take_while(|(open, layer)| *open == *layer)
+            .count();
+        for _ in open.drain(kept..) {
+            tracks.end(track, slice.from);
+        }
+        for (title, since) in layers.into_iter().skip(kept) {
+            tracks.begin(track, slice.from, &title, Vec::new());
+            open.push((title, since));
+        }
+    }
+    let end = slices.last().map_or(Nanos::ZERO, |last| last.to);
+    for _ in open {
+        tracks.end(track, end);
+    }
+}
+
+/// The thread, then its activities, each with the time since which it lasts:
+/// the next interrupt of the same name is another one.
+fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
+    let thread = slice.context.thread.as_ref().map(|thread| {
+        let title = match thread.tid.0 {
+            0 => "idle".to_owned(),
+            tid => format!("{} ({tid})", printable(&thread.name)),
+        };
+        (title, Nanos::ZERO)
+    });
+    let activities = slice
+        .context
+        .activities
+        .iter()
+        .map(|open| (name::activity_name(open.activity, symbols), open.since));
+    thread
+        .or_else(|| Some(("not known".to_owned(), Nanos::ZERO)))
+        .into_iter()
+        .chain(activities)
+        .collect()
+}
+
+/// How often samples were taken, a second, and by what.
+fn frequency((sampler, period): (Sampler, Nanos)) -> (u64, &'static str) {
+    let name = match sampler {
+        Sampler::Nmi => "non-maskable interrupt",
+        Sampler::CpuClock => "cpu-clock",
+    };
+    (1_000_000_000 / period.ns().max(1), name)
+}
+
+#[cfg(test)]
+mod tests;

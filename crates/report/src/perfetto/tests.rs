@@ -1,0 +1,131 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use laggard_answer::why::Late;
+use prost::Message as _;
+
+use super::*;
+use crate::made::{episode, manifest, notes};
+
+fn trace(episodes: &[Episode]) -> wire::Trace {
+    let (manifest, notes) = (manifest(), notes());
+    let late = Late {
+        path: "r.laggard".into(),
+        manifest: &manifest,
+        episodes,
+        notes: &notes,
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+    wire::Trace::decode(perfetto(&Explained::new(&late, None)).as_slice()).unwrap()
+}
+
+/// Every slice of a trace: track, depth, name, start and end in us after the
+/// recording's start.
+fn slices(trace: &wire::Trace) -> Vec<(String, usize, String, u64, u64)> {
+    let start = manifest().clock.start_ns.ns();
+    let tracks: HashMap<u64, String> = trace
+        .packet
+        .iter()
+        .filter_map(|packet| packet.track_descriptor.as_ref())
+        .filter_map(|track| Some((track.uuid?, track.name.clone()?)))
+        .collect();
+    let interned = trace.packet[1].interned_data.as_ref().unwrap();
+    let name = |iid: u64| {
+        let mut all = interned.event_names.iter();
+        all.find(|one| one.iid == Some(iid)).unwrap().name.clone()
+    };
+    let mut open: BTreeMap<u64, Vec<(String, u64)>> = BTreeMap::new();
+    let mut slices = Vec::new();
+    for packet in &trace.packet {
+        let Some(event) = &packet.track_event else {
+            continue;
+        };
+        let at = (packet.timestamp.unwrap() - start) / 1_000;
+        let track = event.track_uuid.unwrap();
+        let stack = open.entry(track).or_default();
+        match event.r#type.unwrap() {
+            wire::SLICE_BEGIN => stack.push((name(event.name_iid.unwrap()).unwrap(), at)),
+            wire::SLICE_END => {
+                let (name, from) = stack.pop().expect("a slice ends that began");
+                slices.push((tracks[&track].clone(), stack.len(), name, from, at));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "{open:?}");
+    slices
+}
+
+#[test]
+fn an_episode_is_a_slice_with_a_slice_for_each_stage_and_cause() {
+    let slices = slices(&trace(&[episode(1)]));
+
+    let expiry = 5_000_000;
+    for (track, depth, name, from, to) in [
+        ("stages", 0, "#1: 2.00 ms late", 0, 2_002),
+        ("stages", 1, "interrupt latency (expiry to irq)", 0, 10),
+        ("stages", 1, "scheduling (waking to running)", 12, 2_000),
+        ("causes", 0, "higher-priority thread: hog", 15, 2_000),
+        ("who ran", 0, "hog (95)", -1_000, 2_000),
+        ("who ran", 1, "local timer", 10, 15),
+    ] {
+        let at = |us: i64| u64::try_from(expiry + us).unwrap();
+        let wanted = (track.into(), depth, name.into(), at(from), at(to));
+        assert!(slices.contains(&wanted), "{wanted:?} in {slices:#?}");
+    }
+}
+
+#[test]
+fn what_two_episodes_saw_alike_is_drawn_once() {
+    let mut other = episode(1);
+    other.number = 2;
+    let drawn = slices(&trace(&[episode(1), other]));
+
+    let runs = |all: &[(String, usize, String, u64, u64)]| {
+        all.iter().filter(|one| one.0 == "who ran").count()
+    };
+
+    assert_eq!(runs(&drawn), runs(&slices(&trace(&[episode(1)]))));
+}
+
+#[test]
+fn samples_refer_to_chains_that_are_there() {
+    let trace = trace(&[episode(1)]);
+
+    let interned = trace.packet[1].interned_data.as_ref().unwrap();
+    let known: BTreeSet<u64> = interned
+        .callstacks
+        .iter()
+        .filter_map(|one| one.iid)
+        .collect();
+    let samples: Vec<&wire::PerfSample> = trace
+        .packet
+        .iter()
+        .filter_map(|packet| packet.perf_sample.as_ref())
+        .collect();
+    assert_eq!(samples.len(), 3);
+    assert!(
+        samples
+            .iter()
+            .all(|one| known.contains(&one.callstack_iid.unwrap()))
+    );
+    assert_eq!(
+        interned.function_names[0].str.as_deref(),
+        Some(&b"spin"[..])
+    );
+    assert_eq!(interned.mapping_paths[0].str.as_deref(), Some(&b"hog"[..]));
+}
+
+#[test]
+fn times_are_those_of_the_monotonic_clock() {
+    let trace = trace(&[episode(1)]);
+
+    let snapshot = trace.packet[0].clock_snapshot.as_ref().unwrap();
+    assert_eq!(snapshot.primary_trace_clock, Some(wire::MONOTONIC));
+    let defaults = trace.packet[1].trace_packet_defaults.as_ref().unwrap();
+    assert_eq!(defaults.timestamp_clock_id, Some(wire::MONOTONIC));
+    let events = trace.packet.iter().filter(|one| one.track_event.is_some());
+    for packet in events {
+        assert!(packet.timestamp >= Some(manifest().clock.start_ns.ns()));
+    }
+}

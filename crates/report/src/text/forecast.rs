@@ -1,0 +1,299 @@
+//! `laggard forecast` for the terminal, in the layout of OSDI'99 Table 3.
+
+use std::fmt::Write as _;
+
+use laggard_answer::forecast::{
+    Cell, ForecastReport, Horizon, Level, LoadForecast, Outcome, Periodic, ServiceForecast,
+};
+use laggard_answer::show::at_least;
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, mean_time};
+use laggard_model::{Nanos, printable, printable_lines};
+
+use super::{table, warnings};
+
+/// The report as text.
+pub fn forecast(report: &ForecastReport) -> String {
+    let mut text = "Latency expected to be exceeded once per horizon of use, on the worst of the CPUs measured\n".to_owned();
+    for load in &report.loads {
+        text += &of_load(load);
+    }
+    text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
+             c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
+    printable_lines(&text).to_string()
+}
+
+fn of_load(load: &LoadForecast) -> String {
+    let usage = load.usage;
+    let mut text = format!(
+        "\nLoad: {} ({} in {})\n",
+        printable(load.load.as_str()),
+        mean_time(load.observed_ns),
+        load.recordings.join(", ")
+    );
+    let _ = writeln!(
+        text,
+        "  use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})",
+        usage.hours_per_day, usage.days_per_week, usage.compression, load.usage_from
+    );
+    text += &warnings(&load.notes);
+    let horizons: Vec<Horizon> = load.services.first().map_or_else(Vec::new, |one| {
+        one.cells.iter().map(|cell| cell.horizon).collect()
+    });
+    let heads: Vec<String> = horizons
+        .iter()
+        .map(|horizon| format!("{} ({} h)", horizon.name(), round(horizon.hours(usage))))
+        .collect();
+    text += "\n";
+    let mut header = vec!["service", "largest seen"];
+    header.extend(heads.iter().map(String::as_str));
+    let mut rows = table(&header);
+    let mut remarks = Remarks::default();
+    for service in &load.services {
+        let largest = service.largest_ns.map(Nanos::from_ns);
+        let mut cells = vec![
+            line_name(service.service, service.route),
+            largest.map_or_else(
+                || "-".into(),
+                |ns| at_least(service.largest_is_at_least, &Unit::Auto.write_nanos(ns)),
+            ),
+        ];
+        cells.extend(service.cells.iter().map(|cell| of_cell(cell, &mut remarks)));
+        rows.add_row(cells);
+    }
+    let _ = writeln!(text, "{}", rows.trim_fmt());
+    text += &remarks.text();
+    text += &how_long(load);
+    for (services, source) in shared_periods(load) {
+        let _ = writeln!(
+            text,
+            "  {}: something comes every {}, seen {} times (by chance in any service: p at most {:.3})",
+            services.join(", "),
+            mean_time(source.period_ns),
+            source.hits,
+            source.p.max(0.001)
+        );
+    }
+    text += &composed(load);
+    for note in &load.notes {
+        let _ = writeln!(text, "  - {note}");
+    }
+    text
+}
+
+/// Periods nearer to each other than this part of them are one finding: the
+/// stalls that several services share.
+const SAME_PERIOD: f64 = 0.01;
+
+/// Each period once, told as it is clearest, with all services that have it.
+fn shared_periods(load: &LoadForecast) -> Vec<(Vec<String>, &Periodic)> {
+    let mut found: Vec<(Vec<String>, &Periodic)> = Vec::new();
+    for service in &load.services {
+        let name = line_name(service.service, service.route);
+        for source in &service.periodic {
+            let is_same =
+                |other: &Periodic| (other.period_ns / source.period_ns - 1.0).abs() <= SAME_PERIOD;
+            match found.iter_mut().find(|(_, other)| is_same(other)) {
+                Some((names, clearest)) => {
+                    if !names.contains(&name) {
+                        names.push(name.clone());
+                    }
+                    if source.hits > clearest.hits {
+                        *clearest = source;
+                    }
+                }
+                None => found.push((vec![name.clone()], source)),
+            }
+        }
+    }
+    found
+}
+
+/// The second estimate, and whether the first agrees.
+fn composed(load: &LoadForecast) -> String {
+    let time = |ns| Unit::Auto.write(ns);
+    let mut text = String::new();
+    for service in &load.services {
+        let Some(found) = &service.composed else {
+            continue;
+        };
+        if text.is_empty() {
+            text += "  Second estimate, by composition: what the pieces of late activations could make together\n";
+        }
+        let name = line_name(service.service, service.route);
+        let Some(latency) = found.latency_ns else {
+            let _ = writeln!(
+                text,
+                "  {name}: no bound; what is above it leaves it no time"
+            );
+            continue;
+        };
+        let blocked = found.blocked_by.as_ref();
+        let above: f64 = found.above.iter().map(|one| one.time_ns).sum();
+        let most = found.above.first();
+        let _ = writeln!(
+            text,
+            "  {name}: {} = {} not preemptible{} + {} above it{} + {} of its own{}{}",
+            time(latency),
+            Unit::Auto.write_nanos(found.blocking_ns),
+            blocked.map_or(String::new(), |who| format!(" (most: {who})")),
+            time(above),
+            most.map_or(String::new(), |one| format!(" (most: {})", one.who)),
+            Unit::Auto.write_nanos(found.own_ns),
+            match found.unexplained_ns {
+                Nanos::ZERO => String::new(),
+                time => format!(
+                    ", without up to {} unexplained",
+                    Unit::Auto.write_nanos(time)
+                ),
+            },
+            disagreement(service, latency).map_or(String::new(), |words| format!("; {words}"))
+        );
+    }
+    text
+}
+
+/// What speaks against one of two estimates.
+fn disagreement(service: &ServiceForecast, composed: f64) -> Option<String> {
+    #[allow(clippy::cast_precision_loss)]
+    let largest = service.largest_ns.map(|ns| ns as f64)?;
+    let longest = service.cells.iter().rev().find_map(|cell| {
+        let level = cell.outcome.level()?;
+        Some((cell.horizon, level))
+    });
+    // Latencies are kept to 16 ns.
+    if composed < 0.999 * largest {
+        return Some("less than the largest seen, which it does not explain".into());
+    }
+    let (horizon, level) = longest?;
+    let name = horizon.name();
+    if composed < level.low_ns {
+        return Some(format!(
+            "DISAGREES with the {name}'s level: that takes pieces longer than any seen"
+        ));
+    }
+    (composed > 3.0 * level.high_ns).then(|| {
+        format!("DISAGREES with the {name}'s level: the pieces seen could make far more together")
+    })
+}
+
+fn round(hours: f64) -> String {
+    let text = format!("{hours:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
+    let level = |level: &Level, method: &str, remarks: &mut Remarks| {
+        let mut text = format!(
+            "{} [{}, {}] {method}",
+            Unit::Auto.write(level.level_ns),
+            Unit::Auto.write(level.low_ns),
+            Unit::Auto.write(level.high_ns)
+        );
+        if !level.doubts.is_empty() {
+            let letters: Vec<String> = level
+                .doubts
+                .iter()
+                .map(|doubt| remarks.letter(without_figures(doubt)))
+                .collect();
+            let _ = write!(text, " ({}?)", letters.join(","));
+        }
+        text
+    };
+    match &cell.outcome {
+        Outcome::OrderStatistics(found) => level(found, "r", remarks),
+        Outcome::PeaksOverThreshold(found) => level(found, "m", remarks),
+        Outcome::ByCause(found) => level(&found.level, "c", remarks),
+        Outcome::Refused(refused) => {
+            let mut letters: Vec<String> = refused
+                .reasons
+                .iter()
+                .map(|reason| remarks.letter(without_figures(reason)))
+                .collect();
+            letters.sort();
+            let letters = letters.join(",");
+            match refused.at_most_ns {
+                Some(most) => format!("at most {} ({letters})", Unit::Auto.write(most)),
+                None => format!("refused ({letters})"),
+            }
+        }
+    }
+}
+
+/// A reason without its test's figures, which JSON has: so that the same
+/// reason reads the same for every service.
+fn without_figures(reason: &str) -> String {
+    let figures = [" (p ", " (KPSS ", " (shape "]
+        .into_iter()
+        .find_map(|start| reason.find(start));
+    let Some(start) = figures else {
+        return reason.into();
+    };
+    let end = reason[start..]
+        .find(')')
+        .map_or(reason.len(), |at| start + at + 1);
+    format!("{}{}", &reason[..start], &reason[end..])
+}
+
+/// How long to record for each horizon, where something is refused.
+fn how_long(load: &LoadForecast) -> String {
+    let mut text = String::new();
+    let mut horizons: Vec<(Horizon, f64, Option<f64>)> = Vec::new();
+    for cell in load.services.iter().flat_map(|one| &one.cells) {
+        let Outcome::Refused(refused) = &cell.outcome else {
+            continue;
+        };
+        let model = refused.record_for_model_ns;
+        match horizons.iter_mut().find(|one| one.0 == cell.horizon) {
+            Some(one) => one.2 = one.2.into_iter().chain(model).reduce(f64::min),
+            None => horizons.push((cell.horizon, refused.record_without_model_ns, model)),
+        }
+    }
+    for (horizon, without, model) in horizons {
+        let at_best = match model {
+            Some(time) => format!("for a model, at best {}", mean_time(time)),
+            None => "a longer recording alone may not help a model".into(),
+        };
+        let _ = writeln!(
+            text,
+            "  record for the {}: {} in all without a model; {at_best}",
+            horizon.name(),
+            mean_time(without)
+        );
+    }
+    text
+}
+
+/// Remarks on cells, each once.
+#[derive(Default)]
+struct Remarks(Vec<String>);
+
+impl Remarks {
+    fn letter(&mut self, remark: String) -> String {
+        let at = match self.0.iter().position(|one| *one == remark) {
+            Some(at) => at,
+            None => {
+                self.0.push(remark);
+                self.0.len() - 1
+            }
+        };
+        label(at)
+    }
+
+    fn text(&self) -> String {
+        self.0
+            .iter()
+            .enumerate()
+            .map(|(at, remark)| format!("  ({}) {remark}\n", label(at)))
+            .collect()
+    }
+}
+
+/// a to z, then a1, b1 ...
+fn label(at: usize) -> String {
+    let letter = char::from(b"abcdefghijklmnopqrstuvwxyz"[at % 26]);
+    match at / 26 {
+        0 => letter.to_string(),
+        round => format!("{letter}{round}"),
+    }
+}

@@ -1,0 +1,285 @@
+//! `laggard qos` for the terminal.
+
+use std::fmt::Write as _;
+
+use laggard_answer::qos::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
+use laggard_answer::show::at_least;
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, mean_time, rough_time};
+use laggard_model::{Nanos, printable, printable_lines};
+
+use super::{table, warnings};
+
+/// The report as text.
+pub fn qos(report: &QosReport) -> String {
+    let mut text = head(&report.application);
+    for load in &report.loads {
+        text += &of_load(load);
+    }
+    text += "\nMTTF: mean time to failure, a run of late buffers (100 at most), by replaying the blackouts\n\
+             that were seen through the buffers, over 16 phases; in brackets its 95 % interval. In clusters:\n\
+             failures close together, or of several CPUs at once, are one, and of that many the interval is.\n\
+             The paper's rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded\n\
+             load only.\n";
+    printable_lines(&text).to_string()
+}
+
+fn head(application: &Application) -> String {
+    let time = |time: Nanos| Unit::Auto.write_nanos(time);
+    let mut text = format!(
+        "{}: {} buffers of {}, {} of work each\n",
+        printable(&application.name),
+        application.buffers,
+        time(application.buffer_ns),
+        time(application.compute_ns),
+    );
+    let _ = writeln!(
+        text,
+        "  latency tolerance {}, slack {}",
+        time(application.tolerance_ns),
+        time(application.slack_ns)
+    );
+    let _ = writeln!(text, "  source: {}", application.source);
+    text
+}
+
+fn of_load(load: &LoadOutlook) -> String {
+    let mut text = format!(
+        "\nLoad: {} ({})\n",
+        printable(load.load.as_str()),
+        printable(&load.recordings.join(", "))
+    );
+    text += &warnings(&load.notes);
+    text += "\n";
+    let mut rows = table(&[
+        "service",
+        "observed",
+        "failures",
+        "in clusters",
+        "MTTF",
+        "late buffers/h",
+        "paper's rule",
+    ]);
+    for service in &load.services {
+        let figures = &service.outlook;
+        rows.add_row([
+            line_name(service.service, service.route),
+            format!("{} ({} CPUs)", mean_time(figures.exposure_ns), service.cpus),
+            failures(service, figures),
+            clusters(service, figures),
+            at_most(service, figures, mttf),
+            late(service, figures),
+            figures
+                .paper_mttf_ns
+                .map_or_else(|| "no failure".into(), mean_time),
+        ]);
+    }
+    let _ = writeln!(text, "{}", rows.trim_fmt());
+    text += "\nOver total buffering (95 % interval of the MTTF, failures seen; buffers of the same length)\n\n";
+    text += &curve(&load.services);
+    text += "\nBuffers needed for one failure per\n\n";
+    text += &goals(&load.services);
+    text += &remarks(load);
+    if !load.notes.is_empty() {
+        text += "\nTo bear in mind:\n";
+        for note in &load.notes {
+            let _ = writeln!(text, "  - {note}");
+        }
+    }
+    text
+}
+
+fn curve(services: &[ServiceOutlook]) -> String {
+    let names: Vec<String> = services
+        .iter()
+        .map(|one| line_name(one.service, one.route))
+        .collect();
+    let mut header = vec!["buffers", "total"];
+    header.extend(names.iter().map(String::as_str));
+    let mut rows = table(&header);
+    for (index, point) in services
+        .first()
+        .map_or(&[][..], |one| &one.curve)
+        .iter()
+        .enumerate()
+    {
+        let mut cells = vec![
+            count(point.buffers.into()),
+            Unit::Auto.write_nanos(point.total_ns),
+        ];
+        cells.extend(
+            services
+                .iter()
+                .map(|one| short(one, &one.curve[index].figures)),
+        );
+        rows.add_row(cells);
+    }
+    format!("{}\n", rows.trim_fmt())
+}
+
+/// A mean time, as an upper limit where the service was still waiting.
+fn at_most(
+    service: &ServiceOutlook,
+    figures: &Figures,
+    write: impl Fn(&Figures) -> String,
+) -> String {
+    match (service.waited_ns, figures.mttf_ns) {
+        (None, _) => write(figures),
+        (Some(_), Some(_)) => format!("<= {}", write(figures)),
+        // The stall that had not ended may be a failure.
+        (Some(_), None) => "not known".into(),
+    }
+}
+
+/// A count that may be a mean.
+fn number(count: f64) -> String {
+    match count {
+        0.0 => "0".into(),
+        ..10.0 => format!("{count:.1}"),
+        _ => format!("{count:.0}"),
+    }
+}
+
+/// Failures in what was observed, or between which numbers they lie.
+fn failures(service: &ServiceOutlook, figures: &Figures) -> String {
+    let waited = service.waited_ns.is_some();
+    match (figures.failures, figures.interval()) {
+        (Some(failures), _) => at_least(waited, &number(failures)),
+        (None, (low, _)) if waited => at_least(true, &format!("{:.0}", low.floor())),
+        (None, (low, high)) => format!("{:.0} to {:.0}", low.floor(), high.ceil()),
+    }
+}
+
+fn clusters(service: &ServiceOutlook, figures: &Figures) -> String {
+    let clusters = figures.clusters.map(number);
+    clusters.map_or_else(
+        || "-".into(),
+        |clusters| at_least(service.waited_ns.is_some(), &clusters),
+    )
+}
+
+/// Late buffers in an hour; by the share of samples only where no replay is.
+fn late(service: &ServiceOutlook, figures: &Figures) -> String {
+    let late = rate(figures.late_per_hour);
+    if figures.failures.is_none() && figures.late_per_hour > 0.0 {
+        return format!("about {late}");
+    }
+    at_least(service.waited_ns.is_some(), &late)
+}
+
+/// The estimate with its interval, with as many digits as so many clusters
+/// carry: from ten the mean is known to a third.
+fn mttf(figures: &Figures) -> String {
+    let digits = match figures.clusters.unwrap_or_default() {
+        ..10.0 => 1,
+        ..1_000.0 => 2,
+        _ => 3,
+    };
+    let Some(mttf) = figures.mttf_ns else {
+        return interval(figures);
+    };
+    let (low, high) = limits(figures, digits.max(2));
+    format!("{} [{low}, {high}]", rough_time(mttf, digits))
+}
+
+fn limits(figures: &Figures, digits: i32) -> (String, String) {
+    let high = figures.mttf_high_ns;
+    (
+        rough_time(figures.mttf_low_ns, digits),
+        high.map_or_else(|| "-".into(), |high| rough_time(high, digits)),
+    )
+}
+
+/// The interval alone, or its lower end where there is no upper.
+fn interval(figures: &Figures) -> String {
+    match limits(figures, 2) {
+        (low, high) if high == "-" => format!("> {low}"),
+        (low, high) => format!("{low} to {high}"),
+    }
+}
+
+/// A point of the curve.
+fn short(service: &ServiceOutlook, figures: &Figures) -> String {
+    format!(
+        "{}, {}",
+        at_most(service, figures, interval),
+        failures(service, figures)
+    )
+}
+
+fn goals(services: &[ServiceOutlook]) -> String {
+    let names = services.first().map_or(&[][..], |one| &one.needed);
+    let mut header = vec!["service"];
+    header.extend(names.iter().map(|goal| goal.one_miss_per.as_str()));
+    let mut rows = table(&header);
+    for service in services {
+        let mut cells = vec![line_name(service.service, service.route)];
+        let most = service.curve.last().map_or(0, |point| point.buffers);
+        cells.extend(service.needed.iter().map(|goal| goal_cell(goal, most)));
+        rows.add_row(cells);
+    }
+    let mut text = format!("{}\n", rows.trim_fmt());
+    let short: Vec<String> = names
+        .iter()
+        .filter_map(|goal| {
+            Some(format!(
+                "{} for one per {}",
+                mean_time(goal.record_ns?),
+                goal.one_miss_per
+            ))
+        })
+        .collect();
+    if !short.is_empty() {
+        let _ = writeln!(
+            text,
+            "  ? : too short a recording to tell; it takes, without a failure, {}",
+            short.join(", ")
+        );
+    }
+    text
+}
+
+fn goal_cell(goal: &Needed, most: u32) -> String {
+    match (goal.surely, goal.by_estimate, goal.record_ns) {
+        (Some(surely), ..) => surely.to_string(),
+        (None, Some(estimate), _) => format!("about {estimate}, not proved"),
+        (None, None, Some(_)) => "?".into(),
+        (None, None, None) if goal.is_coarse => "?".into(),
+        (None, None, None) => format!("more than {most}"),
+    }
+}
+
+/// What bears on the figures of a load: stalls that had not ended, and why
+/// they are coarse.
+fn remarks(load: &LoadOutlook) -> String {
+    let mut text = String::new();
+    for one in &load.services {
+        let Some(waited) = one.waited_ns else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "\n{} was still waiting when measuring ended, for {} by then: failures and late buffers are at least these (>=), mean times at most these (<=)",
+            line_name(one.service, one.route),
+            Unit::Auto.write_nanos(waited)
+        );
+    }
+    let mut coarse: Vec<&String> = load
+        .services
+        .iter()
+        .filter_map(|one| one.coarse.as_ref())
+        .collect();
+    coarse.dedup();
+    for why in coarse {
+        let _ = writeln!(text, "\nNote: {why}");
+    }
+    text
+}
+
+fn rate(per_hour: f64) -> String {
+    match per_hour {
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate if rate > 0.0 => format!("{rate:.2}"),
+        _ => "0 seen".into(),
+    }
+}

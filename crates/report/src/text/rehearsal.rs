@@ -1,0 +1,209 @@
+//! `laggard rehearse` for the terminal.
+
+use std::fmt::Write as _;
+
+use laggard_answer::rehearsal::{Effect, Predicted, RehearsalReport, Summary, TaskRehearsal, mttf};
+use laggard_answer::show::at_least;
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, count, mean_time, span};
+use laggard_model::{Nanos, TaskCount, printable, printable_lines};
+
+use super::{table, warnings};
+
+/// The report as text.
+pub fn rehearsal(report: &RehearsalReport) -> String {
+    let mut text = format!(
+        "Rehearsal of {} under {} (recorded in {})\n",
+        printable(&report.file),
+        match report.load.load() {
+            Some(load) => format!("the load `{}`", printable(load)),
+            None => report.load.to_string(),
+        },
+        printable(&report.recorded_in)
+    );
+    text += &warnings(&report.notes);
+    text += "\nCounted\n\n";
+    let counts: Vec<TaskCount> = report.tasks.iter().map(|one| one.count.clone()).collect();
+    text += &counted(&counts);
+    let _ = writeln!(
+        text,
+        "\nPredicted for the same time from {} ({})\n",
+        report.predicted_from.join(", "),
+        span(report.observed_ns)
+    );
+    text += &predicted(&report.tasks);
+    text += &remarks(&report.tasks);
+    if !report.others.is_empty() {
+        text += "\nLatency of the services before -> with the tasks (a larger sample has a larger largest)\n\n";
+        text += &effects(&report.others);
+    }
+    if !report.notes.is_empty() {
+        text += "\nTo bear in mind:\n";
+        for note in &report.notes {
+            let _ = writeln!(text, "  - {note}");
+        }
+    }
+    text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
+             prediction interval, for a count that varies by itself too. The paper's rule: (n - 1) t /\n\
+             P(latency > slack). Worst response: by response-time analysis with the blackouts recorded.\n";
+    printable_lines(&text).to_string()
+}
+
+/// What was counted, as text.
+pub fn counted(counts: &[TaskCount]) -> String {
+    let mut rows = table(&[
+        "task",
+        "runs as",
+        "CPU",
+        "period",
+        "work",
+        "deadline",
+        "jobs",
+        "late",
+        "underruns",
+        "MTTF",
+        "median",
+        "p99",
+        "largest",
+    ]);
+    for one in counts {
+        rows.add_row([
+            printable(&one.task.name).to_string(),
+            one.task.service.to_string(),
+            one.task.cpu.to_string(),
+            time(one.task.period_ns),
+            time(one.task.compute_ns),
+            time(one.task.deadline_ns),
+            count(one.jobs),
+            count(one.late),
+            count(one.underruns),
+            mttf(one).map_or_else(|| "-".into(), mean_time),
+            time(one.median_response_ns),
+            time(one.p99_response_ns),
+            time(one.largest_response_ns),
+        ]);
+    }
+    let mut text = format!("{}\n", rows.trim_fmt());
+    for one in counts {
+        let _ = write!(
+            text,
+            "  {}: a job's work took {} in the median, {} at least",
+            printable(&one.task.name),
+            time(one.median_work_ns),
+            time(one.least_work_ns)
+        );
+        if let Some(cpu) = one.cpu_per_job_ns {
+            let _ = write!(text, "; {} of CPU time with its waking", time(cpu));
+        }
+        if one.skipped > 0 {
+            let _ = write!(
+                text,
+                "; {} jobs were skipped, and are late",
+                count(one.skipped)
+            );
+        }
+        text.push('\n');
+    }
+    printable_lines(&text).to_string()
+}
+
+fn time(time: Nanos) -> String {
+    Unit::Auto.write_nanos(time)
+}
+
+fn predicted(tasks: &[TaskRehearsal]) -> String {
+    let mut rows = table(&[
+        "task",
+        "underruns",
+        "counted",
+        "",
+        "factor",
+        "paper's rule",
+        "factor",
+        "late jobs",
+        "counted",
+        "",
+        "worst response",
+        "counted",
+    ]);
+    let factor = |factor: Option<f64>| factor.map_or_else(|| "-".into(), |one| format!("{one:.2}"));
+    for task in tasks {
+        rows.add_row([
+            printable(&task.count.task.name).to_string(),
+            interval(&task.predicted_failures),
+            number(task.failures),
+            task.verdict.words().into(),
+            factor(task.factor),
+            number(task.paper_failures),
+            factor(task.paper_factor),
+            interval(&task.predicted_late),
+            count(task.count.late),
+            task.late_verdict.words().into(),
+            response(task),
+            time(task.count.largest_response_ns),
+        ]);
+    }
+    format!("{}\n", rows.trim_fmt())
+}
+
+/// The worst response by blackouts never too long, to those never too short.
+fn response(task: &TaskRehearsal) -> String {
+    let write = |ns: Option<f64>| ns.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns));
+    format!(
+        "{} to {}",
+        write(task.analysis.least_ns),
+        write(task.analysis.most_ns)
+    )
+}
+
+fn interval(predicted: &Predicted) -> String {
+    format!(
+        "{} [{:.0}, {:.0}]",
+        number(predicted.mean),
+        predicted.low,
+        predicted.high
+    )
+}
+
+fn number(value: f64) -> String {
+    if value == 0.0 {
+        "0".into()
+    } else if value < 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+fn remarks(tasks: &[TaskRehearsal]) -> String {
+    let mut text = String::new();
+    for task in tasks {
+        for remark in &task.remarks {
+            let _ = writeln!(text, "  {}: {remark}", printable(&task.count.task.name));
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\n{text}"),
+    }
+}
+
+fn largest(summary: &Summary) -> String {
+    at_least(summary.largest_is_at_least, &time(summary.largest_ns))
+}
+
+fn effects(others: &[Effect]) -> String {
+    let mut rows = table(&["service", "samples", "median", "p99", "largest"]);
+    let maybe = |p99: Option<Nanos>| p99.map_or_else(|| "-".into(), time);
+    for one in others {
+        let (before, now) = (&one.before, &one.meanwhile);
+        rows.add_row([
+            line_name(one.service, one.route),
+            format!("{} -> {}", count(before.samples), count(now.samples)),
+            format!("{} -> {}", time(before.median_ns), time(now.median_ns)),
+            format!("{} -> {}", maybe(before.p99_ns), maybe(now.p99_ns)),
+            format!("{} -> {}", largest(before), largest(now)),
+        ]);
+    }
+    format!("{}\n", rows.trim_fmt())
+}

@@ -1,0 +1,181 @@
+//! `laggard sched` for the terminal.
+
+use std::fmt::Write as _;
+
+use laggard_answer::sched::{Pseudo, SchedReport, SetVerdict, TaskVerdict, Verdict};
+use laggard_model::text::{Unit, mean_time};
+use laggard_model::{Nanos, printable, printable_lines};
+
+use super::table;
+
+/// The report as text.
+pub fn sched(report: &SchedReport) -> String {
+    let mut text = format!(
+        "Load: {}, {} observed\n\n",
+        printable(report.load.as_str()),
+        mean_time(report.observed_ns)
+    );
+    let mut rows = table(&[
+        "task",
+        "service",
+        "work",
+        "period",
+        "deadline",
+        "ideal",
+        "jitter+blocking",
+        "blackouts",
+        "slack",
+        "verdict",
+    ]);
+    for one in &report.tasks {
+        let task = &one.task;
+        rows.add_row([
+            printable(&task.name).to_string(),
+            task.service.to_string(),
+            Unit::Auto.write_nanos(task.compute_ns),
+            Unit::Auto.write_nanos(task.period_ns),
+            Unit::Auto.write_nanos(task.deadline_ns),
+            time(one.ideal_ns),
+            time(one.jitter_ns),
+            blackouts(one),
+            one.slack_ns.map_or_else(|| "-".into(), signed),
+            match one.verdict {
+                Verdict::Meets => "meets",
+                Verdict::Misses => "MISSES",
+                Verdict::Unclear => "unclear",
+            }
+            .into(),
+        ]);
+    }
+    let _ = writeln!(text, "{}\n", rows.trim_fmt());
+    for one in &report.tasks {
+        let _ = writeln!(
+            text,
+            "{}: the largest part of the response is {}",
+            printable(&one.task.name),
+            one.limit
+        );
+        if report.set.all_kept {
+            let _ = writeln!(
+                text,
+                "  with blackouts exceeded once in {}: {}{}",
+                mean_time(ns(report.permitted_ns)),
+                time(one.rated_ns),
+                as_seen(one.rated_as_seen)
+            );
+        }
+        for doubt in &one.doubts {
+            let _ = writeln!(text, "  cannot be told: {doubt}");
+        }
+        text += &of_parts(one);
+        if let Some(pseudo) = &one.pseudo {
+            text += &of_pseudo(pseudo, one.task.buffers.unwrap_or_default());
+        }
+    }
+    text += &of_set(&report.set);
+    text += "\nWorst response: ideal, without latency; with the largest interrupt latency as release jitter and the\n\
+             largest of each later stage as blocking; with the blackouts seen in any window, at least and at most.\n\
+             unclear: not shown to be met, which is no better than missed (exit code 1).\n\
+             Latency is what was seen under this load: largest seen, not a bound. One CPU, no migration.\n";
+    for note in &report.notes {
+        let _ = writeln!(text, "  - {note}");
+    }
+    printable_lines(&text).to_string()
+}
+
+fn time(time: Option<f64>) -> String {
+    time.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns))
+}
+
+/// The worst response with the blackouts seen.
+fn blackouts(one: &TaskVerdict) -> String {
+    let least = time(one.least_ns);
+    match one.most_ns {
+        None if one.verdict == Verdict::Unclear => format!("{least} or more"),
+        most => format!("{least} to {}", time(most)),
+    }
+}
+
+/// What the largest parts, if they met, would do to a task that meets.
+fn of_parts(one: &TaskVerdict) -> String {
+    let deadline = ns(one.task.deadline_ns);
+    let is_late = one.jitter_ns.is_none_or(|response| response > deadline);
+    if one.verdict == Verdict::Meets && is_late {
+        return format!(
+            "  had the largest of each stage met, it would take {}, beyond its deadline; in this recording they did not\n",
+            time(one.jitter_ns)
+        );
+    }
+    String::new()
+}
+
+#[allow(clippy::cast_precision_loss)]
+const fn ns(time: Nanos) -> f64 {
+    time.ns() as f64
+}
+
+/// Where the recording does not tell how often blackouts come.
+fn as_seen(share: f64) -> String {
+    if share == 0.0 {
+        return String::new();
+    }
+    format!(
+        " ({:.0} % of the windows as the largest seen: too short a recording to tell)",
+        (100.0 * share).max(1.0)
+    )
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", Unit::Auto.write(ns.abs()))
+}
+
+fn of_pseudo(pseudo: &Pseudo, buffers: u32) -> String {
+    let passes = |passes: bool| if passes { "passes" } else { "fails" };
+    format!(
+        "  with {buffers} buffers, rare latency {} ({}), ordinary {}:\n  \
+         exact test {}; pseudo worst case {} a cycle, amortised test {}\n",
+        Unit::Auto.write(pseudo.rare_ns),
+        pseudo.rare_from,
+        Unit::Auto.write(pseudo.ordinary_ns),
+        passes(pseudo.exact_passes),
+        Unit::Auto.write(pseudo.pseudo_worst_case_ns),
+        passes(pseudo.amortised_passes),
+    )
+}
+
+fn of_set(set: &SetVerdict) -> String {
+    let within = |holds: bool| if holds { "within" } else { "above" };
+    let edf = |found: Option<bool>| match found {
+        Some(true) => "no deadline is missed",
+        Some(false) => "some are missed",
+        None => "it cannot be decided",
+    };
+    let bounds = if set.bounds_apply {
+        format!(
+            "{} Liu & Layland's bound {:.3}; hyperbolic product {:.3}, {} 2",
+            within(set.utilization <= set.utilization_bound),
+            set.utilization_bound,
+            set.hyperbolic_product,
+            within(set.hyperbolic_product <= 2.0)
+        )
+    } else {
+        "bounds on it do not apply (deadlines, blocking or priorities)".into()
+    };
+    format!(
+        "\nUtilisation {:.3}: {bounds}\n\
+         Breakdown utilisation: {:.3} without latency, {}{:.3} with the blackouts {}\n\
+         Earliest deadline first: {} without latency, {} with the longest blackout as blocking\n",
+        set.utilization,
+        set.breakdown_ideal,
+        if set.all_kept { "" } else { "at most " },
+        set.breakdown,
+        if set.all_kept { "seen" } else { "kept" },
+        edf(set.edf_ideal),
+        if set.all_kept {
+            edf(set.edf)
+        } else {
+            "cannot be told"
+        }
+    )
+}
