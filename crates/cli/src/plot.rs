@@ -46,7 +46,8 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
             let picture = match figure {
                 FigureArg::Stages => Picture::Stages { report, course },
                 FigureArg::Time => Picture::Time { report, course },
-                _ => Picture::Cpus {
+                // The other two are drawn elsewhere.
+                FigureArg::Cpus | FigureArg::Distribution | FigureArg::Mttf => Picture::Cpus {
                     report,
                     services: &charts.by_cpu,
                     histograms: &charts.by_cpu_histograms,

@@ -256,20 +256,10 @@ fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usiz
                 continue;
             }
             tally.steps[stage.index()].add(Nanos::from_ns(step), expiry);
-            match stage {
-                Stage::Waking => since_waking = Some(0),
-                Stage::Running | Stage::User => {
-                    since_waking = since_waking.map(|before: u64| before.saturating_add(step));
-                }
-                Stage::Irq
-                | Stage::IrqElsewhere
-                | Stage::IrqThread
-                | Stage::Expire
-                | Stage::Raise
-                | Stage::Softirq
-                | Stage::Signal
-                | Stage::Worker
-                | Stage::Kthread => {}
+            if stage == Stage::Waking {
+                since_waking = Some(0);
+            } else if matches!(stage, Stage::Running | Stage::User) {
+                since_waking = since_waking.map(|before: u64| before.saturating_add(step));
             }
         }
         tally.latency.add(Nanos::from_ns(latency), expiry);

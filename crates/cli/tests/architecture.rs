@@ -1,6 +1,6 @@
-//! Which crate may know which: arrows point down only.
+//! ARCHITECTURE is true: which crate may know which, and where things go.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The crates, lowest first; those of a level do not know each other.
 const LEVELS: [&[&str]; 6] = [
@@ -100,4 +100,47 @@ fn an_arrow_that_runs_up_or_across_is_found_in_every_table() {
         ),
         ["session -> answer"]
     );
+}
+
+/// Every file and folder of the repository, but for what was built.
+fn all_paths(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir()
+            && !["target", "node_modules", "dist"].contains(&&*name)
+            && !name.starts_with('.')
+        {
+            all_paths(&path, found);
+        }
+        found.push(path);
+    }
+}
+
+/// What looks like a path among the words between backticks.
+fn paths_named(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split('`').skip(1).step_by(2);
+    words.filter(|word| {
+        let is_path = word.contains('/') || word.ends_with(".rs") || word.ends_with(".h");
+        is_path && !word.contains(' ') && !word.starts_with('/') && !word.contains('*')
+    })
+}
+
+#[test]
+fn every_path_of_the_recipes_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, recipes) = text.split_once("## To add a ...").unwrap();
+    let mut all = Vec::new();
+    all_paths(&root, &mut all);
+    let mut seen = 0;
+    for named in paths_named(recipes) {
+        seen += 1;
+        assert!(
+            all.iter().any(|path| path.ends_with(named)),
+            "ARCHITECTURE's recipes name `{named}`, which is not there"
+        );
+    }
+
+    assert!(seen > 25, "only {seen} paths were found");
 }
