@@ -1,8 +1,6 @@
 //! The blackout envelope at a permitted rate of failure against simulated
 //! stalls: is it exceeded as seldom as it says?
 
-#![allow(clippy::cast_precision_loss)]
-
 use std::collections::BTreeSet;
 
 use laggard_analyze::exceedance::Blackout;

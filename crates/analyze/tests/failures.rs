@@ -1,11 +1,7 @@
 //! How often the interval of the mean time to failure holds the truth: stalls
 //! in bursts and on many CPUs, and a dithered probe that is all that is known.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod closed_form;
 

@@ -1,8 +1,6 @@
 //! The product formula of a forecast by cause against simulated causes: those
 //! that are independent, and those that are not.
 
-#![allow(clippy::cast_precision_loss)]
-
 use laggard_analyze::forecast::{
     Bootstrap, ByCause, Mixture, Observation, Pareto, Peaks, Settings, Source, Tail, level_by_cause,
 };

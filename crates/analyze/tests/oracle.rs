@@ -86,7 +86,7 @@ fn response_times_are_those_of_pyrta() {
     let answers = match ask(&asked.into()) {
         Ok(answers) => answers,
         Err(why) => {
-            eprintln!("SKIPPED: {why}");
+            eprintln!("skipped: {why}");
             return;
         }
     };

@@ -1,8 +1,6 @@
 //! How often prediction intervals hold the count that comes, by simulation of
 //! stalls before and after.
 
-#![allow(clippy::cast_precision_loss)]
-
 use laggard_analyze::exceedance::{Blackout, StreamBlackouts};
 use laggard_analyze::qos::{Buffering, Observed, expectation, late_jobs};
 use rand::{RngExt, SeedableRng};

@@ -169,13 +169,11 @@ impl Histogram {
     }
 
     /// Arithmetic mean, ns.
-    #[allow(clippy::cast_precision_loss)]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
     /// Standard deviation of the sample (divisor n - 1), ns.
-    #[allow(clippy::cast_precision_loss)]
     pub fn deviation_ns(&self) -> Option<f64> {
         if self.count < 2 {
             return None;
@@ -198,11 +196,7 @@ impl Histogram {
 
     /// The time that a share `q` (0 to 1) of all does not exceed, as its
     /// bucket's upper edge, never above the largest seen. `None` when empty.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss
-    )]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let max = self.max?;
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);

@@ -63,8 +63,19 @@ impl Nanos {
         self.0
     }
 
+    /// The number of nanoseconds, for mathematics; exact up to 104 days.
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+
+    /// The whole nanoseconds in `ns`: what is below zero or not a number is
+    /// none, and what is beyond the range its end.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub const fn from_f64(ns: f64) -> Self {
+        Self(ns as u64)
+    }
+
     /// The number of seconds, rounded to the precision of `f64`.
-    #[allow(clippy::cast_precision_loss)]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -181,13 +192,11 @@ impl FromStr for Nanos {
         let value: f64 = number
             .parse()
             .map_err(|_| ParseNanosError::NotANumber(text.into()))?;
-        #[allow(clippy::cast_precision_loss)]
         let ns = (value * factor as f64).round();
         if !(0.0..1.8e19).contains(&ns) {
             return Err(ParseNanosError::OutOfRange(text.into()));
         }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok(Self(ns as u64))
+        Ok(Self::from_f64(ns))
     }
 }
 
@@ -195,6 +204,18 @@ impl FromStr for Nanos {
 mod tests {
     use super::*;
     use proptest::prelude::{any, proptest};
+
+    #[test]
+    fn a_number_that_is_no_time_becomes_the_nearest_one() {
+        for (ns, whole) in [
+            (1_999.9, 1_999),
+            (-1.0, 0),
+            (f64::NAN, 0),
+            (f64::INFINITY, u64::MAX),
+        ] {
+            assert_eq!(Nanos::from_f64(ns), Nanos::from_ns(whole), "for {ns}");
+        }
+    }
 
     #[test]
     fn between_is_none_when_the_clock_reads_run_backwards() {

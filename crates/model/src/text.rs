@@ -69,17 +69,15 @@ impl Unit {
     }
 
     /// A whole number of nanoseconds in this unit.
-    #[allow(clippy::cast_precision_loss)]
     pub fn write_nanos(self, time: Nanos) -> String {
-        self.write(time.ns() as f64)
+        self.write(time.as_f64())
     }
 }
 
 /// A time in at most five characters, for narrow columns: `9.9us`, `16us`,
 /// `1.2ms`, `3.4s`, `999s`; minutes (`17m`) and hours beyond.
-#[allow(clippy::cast_precision_loss)]
 pub fn brief(time: Nanos) -> String {
-    let ns = time.ns() as f64;
+    let ns = time.as_f64();
     let units = [
         (1.0, "ns"),
         (1e3, "us"),
@@ -99,7 +97,6 @@ pub fn brief(time: Nanos) -> String {
 }
 
 /// A count in at most five characters: `999`, `9.9k`, `297k`, `1.2M`.
-#[allow(clippy::cast_precision_loss)]
 pub fn brief_count(number: u64) -> String {
     let whole = number as f64;
     let units = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];

@@ -22,7 +22,6 @@ pub struct Throughput {
 
 impl Throughput {
     /// Work in a second, or `None` where no time passed.
-    #[allow(clippy::cast_precision_loss)]
     pub fn per_second(&self) -> Option<f64> {
         (self.elapsed_ns > Nanos::ZERO).then(|| self.count as f64 / self.elapsed_ns.as_secs_f64())
     }

@@ -4,8 +4,6 @@
 //! recordings are kept there, for comparison with other readers, and only read
 //! when they are there already.
 
-#![allow(clippy::cast_precision_loss, reason = "for people to read")]
-
 #[path = "../tests/fixture/mod.rs"]
 mod fixture;
 

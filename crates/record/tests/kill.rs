@@ -26,9 +26,10 @@ const BATCH: usize = 3_000;
 /// Not a test of its own: the program that is killed. Says after each batch
 /// how many rows it has appended.
 #[test]
+#[ignore = "the program that other tests run and kill"]
 fn writer_that_is_killed() {
     let Some(dir) = std::env::var_os(DIR) else {
-        return;
+        return println!("skipped: only other tests run this");
     };
     let keep = match std::env::var(KEEP).as_deref() {
         Ok("tail") => Keep::Tail,
@@ -51,7 +52,12 @@ fn writer_that_is_killed() {
 /// had appended.
 fn write_and_kill(dir: &Path, keep: &str, delay: Duration) -> usize {
     let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "writer_that_is_killed", "--nocapture"])
+        .args([
+            "--ignored",
+            "--exact",
+            "writer_that_is_killed",
+            "--nocapture",
+        ])
         .env(DIR, dir)
         .env(KEEP, keep)
         .stdout(Stdio::piped())
@@ -120,6 +126,7 @@ fn no_instant_of_a_kill_loses_or_doubles_a_row() {
 #[test]
 fn a_kill_keeps_summaries_whole() {
     let mut noise = Noise(0xF00D);
+    let mut late = 0;
     for round in 0..8 {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("killed");
@@ -128,6 +135,7 @@ fn a_kill_keeps_summaries_whole() {
         if appended == 0 {
             continue;
         }
+        late += 1;
 
         let summaries = Recording::open(&dir).unwrap().summaries();
 
@@ -143,6 +151,9 @@ fn a_kill_keeps_summaries_whole() {
             lost <= 10 * BATCH,
             "round {round}: {lost} of {appended} lost"
         );
+    }
+    if late == 0 {
+        println!("skipped: every kill came before the first batch");
     }
 }
 

@@ -33,7 +33,7 @@ fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
     match run(plan, &AtomicBool::new(false)) {
         Ok(hits) => Some(hits),
         Err(err @ (DisturbError::Placement { .. } | DisturbError::Needs { .. })) => {
-            eprintln!("not checked: {err}: {:?}", std::error::Error::source(&err));
+            eprintln!("skipped: {err}: {:?}", std::error::Error::source(&err));
             None
         }
         Err(err) => panic!("{err}"),

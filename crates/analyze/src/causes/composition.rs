@@ -112,7 +112,7 @@ impl Pieces {
             return None;
         }
         let windows = windows();
-        let base = (self.blocking + self.own).ns() as f64;
+        let base = (self.blocking + self.own).as_f64();
         let within = |known: &[f64], window: f64| {
             let at = windows.partition_point(|one| *one < window);
             known.get(at).copied()
@@ -188,8 +188,8 @@ fn above(parts: &[Part]) -> BTreeMap<Source, Vec<Blackout>> {
         all.entry((part.class, culprit))
             .or_default()
             .push(Blackout {
-                start: part.slice.from.ns() as f64,
-                end: part.slice.to.ns() as f64,
+                start: part.slice.from.as_f64(),
+                end: part.slice.to.as_f64(),
             });
     }
     all

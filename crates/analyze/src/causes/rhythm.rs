@@ -69,7 +69,7 @@ fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
     let (Some(&first), Some(&last)) = (visits.first(), visits.last()) else {
         return found;
     };
-    let period = found.period.ns() as f64;
+    let period = found.period.as_f64();
     let [_, near] = TOLERANCES;
     let is_hit = |due: f64| visits.iter().any(|at| (at - due).abs() <= near);
     // A comb's origin: the visit from which most others are whole periods away.
@@ -184,16 +184,15 @@ fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
             visits.push(at);
         }
     }
-    let times = visits.iter().map(|at| at.ns() as f64);
+    let times = visits.iter().map(|at| at.as_f64());
     times.take(MOST_VISITS).collect()
 }
 
 /// A length of time, as far as it is one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn nanos(ns: f64) -> Option<Nanos> {
     (0.0..1e18)
         .contains(&ns)
-        .then(|| Nanos::from_ns(ns.round() as u64))
+        .then(|| Nanos::from_f64(ns.round()))
 }
 
 #[cfg(test)]

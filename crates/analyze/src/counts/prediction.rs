@@ -48,7 +48,6 @@ pub fn predicted_count(
 
 /// The first whole number from 0 of which `is_reached` holds; it must go on to
 /// hold from there.
-#[allow(clippy::cast_precision_loss)]
 fn first(is_reached: impl Fn(f64) -> bool) -> f64 {
     if is_reached(0.0) {
         return 0.0;

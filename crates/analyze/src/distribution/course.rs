@@ -76,7 +76,6 @@ impl Cut {
 /// Above which latency samples of `latency` are kept exactly: `threshold`, or
 /// lower where the largest thousandth (at most about 2,000 samples) is. A
 /// small sample is kept whole.
-#[allow(clippy::cast_precision_loss)]
 pub fn limit(latency: &Histogram, threshold: Nanos) -> Nanos {
     let count = latency.count() as f64;
     if count <= KEPT {

@@ -49,11 +49,7 @@ pub fn quantile(histogram: &Histogram, q: f64) -> Quantile {
 
 /// The quantile `q` (0 to 1) of the times in `all`, of which those in
 /// `censored` are only known to be at least that, and of `lost` more.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn bounded(all: &Histogram, censored: &Histogram, lost: u64, q: f64) -> Quantile {
     // The median of three samples is no estimate either.
     let share = (1.0 - q).min(q);

@@ -45,7 +45,7 @@ impl Stream {
     /// latency is in none of them: whoever replays them pays it once for each
     /// wakeup. What is below the stream's own floor is not known, and in none.
     pub fn blackouts(&self, start: Nanos, ordinary: Nanos, least: Nanos) -> StreamBlackouts {
-        let since = |at: Nanos| at.saturating_sub(start).ns() as f64;
+        let since = |at: Nanos| at.saturating_sub(start).as_f64();
         let mut all = StreamBlackouts::default();
         let is_late = |late: &&Exceedance| late.waited() > ordinary + least;
         for late in self.exceedances.iter().filter(is_late) {

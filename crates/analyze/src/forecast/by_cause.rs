@@ -188,7 +188,7 @@ fn periodic_shares(alpha: f64, observations: &[Observation<'_>], groups: &[Peaks
     for (index, peaks) in groups.iter().enumerate() {
         let mut before = 0.0;
         for one in observations {
-            let until = before + one.duration.ns() as f64;
+            let until = before + one.duration.as_f64();
             let within = |time: &&f64| (before..until).contains(*time);
             let times: Vec<f64> = peaks.times().iter().filter(within).copied().collect();
             before = until;

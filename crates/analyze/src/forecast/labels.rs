@@ -88,7 +88,7 @@ impl<'a> Labels<'a> {
         let left = |one: &Explained| {
             let own = one.parts.iter().filter(|(number, _)| *number == cause);
             let taken = own.fold(Nanos::ZERO, |sum, &(_, time)| sum + time);
-            one.latency.saturating_sub(taken).ns() as f64
+            one.latency.saturating_sub(taken).as_f64()
         };
         let (times, sizes) = peaks
             .times()

@@ -69,7 +69,7 @@ pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks,
 /// # Errors
 /// As [`peaks_of`].
 pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observed, InputError> {
-    let exposure: f64 = observations.iter().map(|one| ns(one.duration)).sum();
+    let exposure: f64 = observations.iter().map(|one| one.duration.as_f64()).sum();
     crate::input::positive("exposure", exposure)?;
     let most = LEAST_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
     let threshold = threshold(observations, exposure, most);
@@ -81,13 +81,13 @@ pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observe
         clusters.extend(found.into_iter().map(|cluster| {
             let span = PeakSpan {
                 observation,
-                from: one.start + nanos(cluster.first),
-                to: one.start + nanos(cluster.last),
+                from: one.start + Nanos::from_f64(cluster.first),
+                to: one.start + Nanos::from_f64(cluster.last),
             };
             let time = (before + cluster.time).min(exposure);
             (Cluster { time, ..cluster }, span)
         }));
-        before += ns(one.duration);
+        before += one.duration.as_f64();
     }
     let sizes: Vec<f64> = clusters.iter().map(|(cluster, _)| cluster.peak).collect();
     let threshold = descending(&sizes).get(most).copied().unwrap_or(threshold);
@@ -119,7 +119,7 @@ pub fn periodic_share(
     let mut before = 0.0;
     let searched = (observations.len() * services).clamp(1, MOST_PAID);
     for one in observations {
-        let length = ns(one.duration);
+        let length = one.duration.as_f64();
         let mut within: Vec<(f64, f64)> = peaks
             .times()
             .iter()
@@ -148,16 +148,6 @@ pub fn periodic_share(
     Ok((sources, largest_share))
 }
 
-fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
-}
-
-/// A time since the start of an observation, which is not negative.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn nanos(ns: f64) -> Nanos {
-    Nanos::from_ns(ns as u64)
-}
-
 /// The latency above which exceedances are far enough apart and many enough;
 /// never below what every stream knows.
 fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f64 {
@@ -166,11 +156,11 @@ fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f6
     let latencies: Vec<f64> = streams()
         .flat_map(|one| &one.exceedances)
         .filter(|late| late.latency > floor)
-        .map(|late| ns(late.latency))
+        .map(|late| late.latency.as_f64())
         .collect();
     let wanted = (20 * most).min(index(exposure / (APART * RUN_NS)));
     let at = descending(&latencies).get(wanted).copied();
-    at.unwrap_or(0.0).max(ns(floor))
+    at.unwrap_or(0.0).max(floor.as_f64())
 }
 
 /// When something was late, since the start of the recording, and by how much,
@@ -179,8 +169,8 @@ fn late_of(one: &Observation<'_>, threshold: f64) -> (Vec<f64>, Vec<f64>) {
     let mut late: Vec<(u64, f64)> = one
         .streams
         .iter()
-        .flat_map(|stream| stream.stalls_beyond(nanos(threshold)))
-        .map(|(at, latency)| (at.saturating_sub(one.start).ns(), ns(latency)))
+        .flat_map(|stream| stream.stalls_beyond(Nanos::from_f64(threshold)))
+        .map(|(at, latency)| (at.saturating_sub(one.start).ns(), latency.as_f64()))
         .collect();
     late.sort_by_key(|(at, _)| *at);
     late.into_iter()

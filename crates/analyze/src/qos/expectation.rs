@@ -181,7 +181,6 @@ mod tests {
                 let said = expectation(&[before], buffering(), horizon, 0.95).unwrap();
                 let blackouts = &after.blackouts.middle;
                 let late = late_jobs(blackouts, horizon, buffering(), 2.5, 0.0).unwrap();
-                #[allow(clippy::cast_precision_loss)]
                 let counted = late.episodes.len() as f64;
                 said.failures.interval.contains(counted)
             })

@@ -122,7 +122,6 @@ fn hash(seed: u64, seq: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_precision_loss)]
 mod tests {
     use super::*;
 
@@ -155,7 +154,7 @@ mod tests {
         let expiries = expiries(0, true, 100_001);
 
         let mean = (expiries[100_000] - expiries[0]) as f64 / 100_000.0;
-        assert!((mean / PERIOD.ns() as f64 - 1.0).abs() < 0.003, "{mean}");
+        assert!((mean / PERIOD.as_f64() - 1.0).abs() < 0.003, "{mean}");
     }
 
     #[test]

@@ -48,7 +48,6 @@ impl Budget {
     /// For `lines` lines, of which `per_minute` together are kept at most in
     /// the long run; 0 keeps none.
     pub(super) fn new(lines: usize, per_minute: u64) -> Self {
-        #[allow(clippy::cast_precision_loss)]
         let limit = per_minute as f64;
         let room = match per_minute {
             0 => 0.0,

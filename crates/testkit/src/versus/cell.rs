@@ -128,9 +128,8 @@ fn largest(repetitions: &[Vec<f64>]) -> Option<Nanos> {
 }
 
 /// Whole ns below 2^53, back from what is computed with.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn nanos(ns: f64) -> Nanos {
-    Nanos::from_ns(ns as u64)
+    Nanos::from_f64(ns)
 }
 
 fn late(
@@ -177,8 +176,8 @@ fn clusters(
     };
     let late = stream.stalls_beyond(slack);
     let times: Vec<f64> = late.iter().map(|(at, _)| at.as_secs_f64()).collect();
-    let values: Vec<f64> = late.iter().map(|(_, by)| by.ns() as f64).collect();
-    let clusters = decluster(&times, &values, slack.ns() as f64, RUN_S)?;
+    let values: Vec<f64> = late.iter().map(|(_, by)| by.as_f64()).collect();
+    let clusters = decluster(&times, &values, slack.as_f64(), RUN_S)?;
     Ok(clusters.len() as u64)
 }
 

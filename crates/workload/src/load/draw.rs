@@ -73,10 +73,7 @@ impl Dice {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        #[allow(clippy::cast_precision_loss)]
-        {
-            (self.0 % limit as u64) as f32
-        }
+        (self.0 % limit as u64) as f32
     }
 }
 

@@ -38,7 +38,6 @@ pub(super) fn rounds_per_ms() -> f64 {
 }
 
 /// `rounds` in `ns`, as rounds in a millisecond.
-#[allow(clippy::cast_precision_loss)]
 pub(super) fn per_ms(rounds: u64, ns: u64) -> f64 {
     rounds as f64 * 1e6 / ns.max(1) as f64
 }
