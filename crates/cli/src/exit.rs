@@ -7,7 +7,7 @@ use std::sync::Arc;
 use laggard_answer::Load;
 use laggard_measure::ProbeError;
 use laggard_workload::disturb::DisturbError;
-use laggard_workload::load::RecipeError;
+use laggard_workload::load::{LoadRunError, RecipeError};
 use laggard_workload::task::TaskError;
 use signal_hook::consts::SIGXFSZ;
 
@@ -78,28 +78,22 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
                 "laggard: {}",
                 printable_lines(&in_words(&format!("{err:#}")))
             );
-            let unmet = matches!(
-                err.downcast_ref(),
-                Some(
-                    ProbeError::Service { .. }
-                        | ProbeError::NoService
-                        | ProbeError::Unaffordable(_)
-                )
-            ) || matches!(
-                err.downcast_ref(),
-                Some(
-                    DisturbError::Placement { .. }
-                        | DisturbError::Needs { .. }
-                        | DisturbError::Unseen { .. }
-                )
-            ) || matches!(err.downcast_ref(), Some(RecipeError::Missing { .. }))
-                || matches!(
-                    err.downcast_ref(),
-                    Some(TaskError::Placement { .. } | TaskError::Needs { .. })
-                );
-            ExitCode::from(if unmet { 1 } else { 2 })
+            ExitCode::from(if is_unmet(&err) { 1 } else { 2 })
         }
     }
+}
+
+/// Whether this machine cannot do what was asked, rather than that anything
+/// went wrong.
+fn is_unmet(err: &anyhow::Error) -> bool {
+    let told = [
+        err.downcast_ref().map(ProbeError::is_unmet),
+        err.downcast_ref().map(DisturbError::is_unmet),
+        err.downcast_ref().map(RecipeError::is_unmet),
+        err.downcast_ref().map(LoadRunError::is_unmet),
+        err.downcast_ref().map(TaskError::is_unmet),
+    ];
+    told.contains(&Some(true))
 }
 
 #[cfg(test)]

@@ -1,55 +1,17 @@
-//! `laggard load`, and loads by name.
+//! `laggard load`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_model::UsagePattern;
-use laggard_workload::load::{self, Builtin, LoadProcess, Recipe, RecipeError};
+use laggard_workload::load::{self, Builtin, Load, Recipe, RecipeError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
 use crate::exit::Outcome;
 use crate::pipe;
-
-/// A load as a user names it.
-#[derive(Debug)]
-pub(crate) enum Load {
-    /// One that needs nothing but this program.
-    Builtin(Builtin),
-    /// One of real applications, all of which are there.
-    Recipe(Box<Recipe>),
-}
-
-impl Load {
-    /// The load of this name or in this file, if it can be run here.
-    pub(crate) fn find(name: &str) -> Result<Self, RecipeError> {
-        if let Ok(builtin) = name.parse() {
-            return Ok(Self::Builtin(builtin));
-        }
-        let recipe = Recipe::find(name)?;
-        recipe.check()?;
-        Ok(Self::Recipe(Box::new(recipe)))
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Builtin(builtin) => builtin.name(),
-            Self::Recipe(recipe) => &recipe.name,
-        }
-    }
-
-    /// Who uses such applications how.
-    pub(crate) fn usage(&self) -> Option<UsagePattern> {
-        match self {
-            Self::Builtin(_) => None,
-            Self::Recipe(recipe) => recipe.usage,
-        }
-    }
-}
 
 pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Outcome> {
     match args.command {
@@ -67,10 +29,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Outcome> {
                     wait_for_word();
                 }
             };
-            let throughput = match &load {
-                Load::Builtin(builtin) => load::run(*builtin, &stop, &gate)?,
-                Load::Recipe(recipe) => load::run_recipe(recipe, &stop, &gate)?,
-            };
+            let throughput = load.run(&stop, &gate)?;
             pipe::print(&format!("{}\n", serde_json::to_string(&throughput)?))?;
         }
     }
@@ -82,24 +41,6 @@ pub(crate) fn wait_for_word() {
     println!("{}", load::READY);
     // Whatever comes, there is nothing more to wait for.
     let _ = std::io::stdin().read_line(&mut String::new());
-}
-
-/// Waits until a held load is set up; `false` when interrupted meanwhile.
-pub(crate) fn wait_until_ready(
-    process: &mut LoadProcess,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<bool> {
-    const POLL: Duration = Duration::from_millis(10);
-    while !interrupted.load(Ordering::Relaxed) {
-        if process.is_ready()? {
-            return Ok(true);
-        }
-        if let Some(ended) = process.poll()? {
-            anyhow::bail!("the load ended before it began to work: {ended}");
-        }
-        std::thread::sleep(POLL);
-    }
-    Ok(false)
 }
 
 fn list() -> anyhow::Result<String> {

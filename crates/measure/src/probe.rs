@@ -110,6 +110,18 @@ pub enum ProbeError {
     Script(String),
 }
 
+impl ProbeError {
+    /// Whether this machine cannot do what was asked, rather than that anything
+    /// went wrong.
+    #[must_use]
+    pub const fn is_unmet(&self) -> bool {
+        matches!(
+            self,
+            Self::Service { .. } | Self::NoService | Self::Unaffordable(_)
+        )
+    }
+}
+
 /// A source of activations.
 ///
 /// Order of calls: `start`, then `pause` and `drain` as often as wanted,

@@ -7,10 +7,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use laggard_measure::linux;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Launch, LoadProcess, Output};
+use laggard_workload::load::{Launch, Load, LoadProcess, Output};
 
 use crate::args::RecordArgs;
-use crate::load::{self, Load};
 
 /// The load of a recording, if any.
 #[derive(Debug)]
@@ -71,7 +70,8 @@ impl Meanwhile {
         };
         let mut process = launch.start()?;
         if command.is_empty() {
-            load::wait_until_ready(&mut process, interrupted)
+            process
+                .wait_until_ready(interrupted)
                 .with_context(|| format!("set up the load `{name}`"))?;
         }
         Ok(Self {

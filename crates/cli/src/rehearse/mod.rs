@@ -13,6 +13,7 @@ use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_record::Recorder;
 use laggard_report::text;
+use laggard_workload::load::Load as Workload;
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
@@ -88,7 +89,7 @@ fn count_only(
 /// asked for.
 fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load> {
     let label = match &args.load {
-        Some(name) => LoadLabel::named(crate::load::Load::find(name)?.name()),
+        Some(name) => LoadLabel::named(Workload::find(name)?.name()),
         None => LoadLabel::none(),
     };
     let mut seen = loads(dirs)?;

@@ -14,7 +14,7 @@ use laggard_workload::load::{Launch, LoadProcess};
 use super::tasks::Wanted;
 use super::unless_interrupted;
 use crate::args::{Args, Command, RecordArgs, RehearseArgs};
-use crate::{load, record};
+use crate::record;
 
 /// The probe's period of the first recording: fine enough for the slack, and
 /// coarse enough that measuring is no load of its own.
@@ -57,7 +57,9 @@ pub(super) fn meanwhile(
     // A process of its own: should the kernel end it, the recording goes on,
     // and its time is not counted as the cost of measuring.
     let mut tasks = launch(args)?;
-    load::wait_until_ready(&mut tasks, interrupted).context("get the tasks ready")?;
+    tasks
+        .wait_until_ready(interrupted)
+        .context("get the tasks ready")?;
     unless_interrupted(interrupted)?;
     eprintln!(
         "Running {} task{} for {}",

@@ -104,6 +104,18 @@ pub enum DisturbError {
     },
 }
 
+impl DisturbError {
+    /// Whether this machine cannot do what was asked, rather than that anything
+    /// went wrong.
+    #[must_use]
+    pub const fn is_unmet(&self) -> bool {
+        matches!(
+            self,
+            Self::Placement { .. } | Self::Needs { .. } | Self::Unseen { .. }
+        )
+    }
+}
+
 /// Makes the fault until the plan's end or until `stop` is set. The result is
 /// every hit, in order.
 ///

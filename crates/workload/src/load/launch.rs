@@ -12,8 +12,8 @@ use std::thread;
 use laggard_model::CpuList;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::LoadProcess;
 use super::guard::Guard;
+use super::{Ended, LoadProcess};
 use crate::scheduling::{self, Policy};
 
 /// What becomes of a load's output.
@@ -65,6 +65,9 @@ pub enum LoadError {
     /// Normal scheduling was refused.
     #[error("cannot give the load normal (SCHED_OTHER) scheduling")]
     Scheduling(#[source] io::Error),
+    /// A held load ended by itself.
+    #[error("the load ended before it began to work: {0}")]
+    EndedEarly(Ended),
     /// Somebody else reaped our child, or a signal was refused.
     #[error("lost track of the load `{0}`; look with ps whether it still runs")]
     Lost(String, #[source] io::Error),
@@ -83,10 +86,9 @@ impl Launch {
         }
     }
 
-    /// The load `name`, run by `program` (this very program) as
-    /// `program load run NAME`. It must call [`run`](super::run) or
-    /// [`run_recipe`](super::run_recipe) until SIGTERM, then print the
-    /// throughput as one line of JSON.
+    /// The load `name`, run by `program` as `program load run NAME`. It must
+    /// call [`Load::run`](super::Load::run) until SIGTERM, then print the
+    /// throughput as one line of JSON, as laggard itself does.
     pub fn named(program: PathBuf, name: &str) -> Self {
         let words = ["load", "run", name];
         let command = std::iter::once(program.into_os_string())

@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,24 @@ impl LoadProcess {
             .read_at(&mut line, 0)
             .map_err(|err| LoadError::Output("memory".into(), err))?;
         Ok(read == LINE && line.starts_with(READY.as_bytes()))
+    }
+
+    /// Waits until a held load is set up; `false` when interrupted meanwhile.
+    ///
+    /// # Errors
+    /// When it has ended by itself, or its output cannot be read.
+    pub fn wait_until_ready(&mut self, interrupted: &AtomicBool) -> Result<bool, LoadError> {
+        const POLL: Duration = Duration::from_millis(10);
+        while !interrupted.load(Ordering::Relaxed) {
+            if self.is_ready()? {
+                return Ok(true);
+            }
+            if let Some(ended) = self.poll()? {
+                return Err(LoadError::EndedEarly(ended));
+            }
+            thread::sleep(POLL);
+        }
+        Ok(false)
     }
 
     /// Gives a load that is held or to be told the word to begin. To one that

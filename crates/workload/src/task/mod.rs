@@ -78,6 +78,15 @@ pub enum TaskError {
     },
 }
 
+impl TaskError {
+    /// Whether this machine cannot do what was asked, rather than that anything
+    /// went wrong.
+    #[must_use]
+    pub const fn is_unmet(&self) -> bool {
+        matches!(self, Self::Placement { .. } | Self::Needs { .. })
+    }
+}
+
 fn needs<E: Into<io::Error>>(task: &ModelledTask, act: &str) -> impl FnOnce(E) -> TaskError {
     let (task, act) = (task.name.clone(), act.to_owned());
     move |source| TaskError::Needs {

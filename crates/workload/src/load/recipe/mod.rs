@@ -183,6 +183,15 @@ pub enum RecipeError {
     },
 }
 
+impl RecipeError {
+    /// Whether programs that the load needs are not here, rather than that
+    /// anything went wrong.
+    #[must_use]
+    pub const fn is_unmet(&self) -> bool {
+        matches!(self, Self::Missing { .. })
+    }
+}
+
 impl Recipe {
     /// The recipes that are part of the program.
     ///

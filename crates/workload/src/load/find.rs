@@ -1,0 +1,99 @@
+//! Loads by name.
+
+use std::sync::atomic::AtomicBool;
+
+use laggard_model::{Throughput, UsagePattern};
+
+use super::{Builtin, Gate, Recipe, RecipeError, RunError, run, run_recipe};
+
+/// A load as a user names it.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// One that needs nothing but this program.
+    Builtin(Builtin),
+    /// One of real applications, all of which are there.
+    Recipe(Box<Recipe>),
+}
+
+impl Load {
+    /// The load of this name or in this file, if it can be run here.
+    ///
+    /// # Errors
+    /// When there is none, or programs that it needs are missing.
+    pub fn find(name: &str) -> Result<Self, RecipeError> {
+        if let Ok(builtin) = name.parse() {
+            return Ok(Self::Builtin(builtin));
+        }
+        let recipe = Recipe::find(name)?;
+        recipe.check()?;
+        Ok(Self::Recipe(Box::new(recipe)))
+    }
+
+    /// What recordings call it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Builtin(builtin) => builtin.name(),
+            Self::Recipe(recipe) => &recipe.name,
+        }
+    }
+
+    /// Who uses such applications how, where that means something.
+    pub fn usage(&self) -> Option<UsagePattern> {
+        match self {
+            Self::Builtin(_) => None,
+            Self::Recipe(recipe) => recipe.usage,
+        }
+    }
+
+    /// Runs it in this process until `stop` is set, and counts what it did. It
+    /// is set up before `gate` is called, and works after.
+    ///
+    /// # Errors
+    /// When it cannot go on.
+    pub fn run(&self, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, LoadRunError> {
+        match self {
+            Self::Builtin(builtin) => Ok(run(*builtin, stop, gate)?),
+            Self::Recipe(recipe) => Ok(run_recipe(recipe, stop, gate)?),
+        }
+    }
+}
+
+/// Why a load could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadRunError {
+    /// A built-in load.
+    #[error(transparent)]
+    Builtin(#[from] RunError),
+    /// One of real applications.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+}
+
+impl LoadRunError {
+    /// Whether this machine lacks what the load needs, rather than that
+    /// anything went wrong.
+    #[must_use]
+    pub fn is_unmet(&self) -> bool {
+        match self {
+            Self::Builtin(_) => false,
+            Self::Recipe(err) => err.is_unmet(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_found_by_its_name_and_no_other() {
+        let found = Load::find("fp").unwrap();
+
+        assert_eq!((found.name(), found.usage()), ("fp", None));
+        assert!(matches!(
+            Load::find("no such load"),
+            Err(RecipeError::Unknown(_))
+        ));
+    }
+}
