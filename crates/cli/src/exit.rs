@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use laggard_answer::Load;
-use laggard_measure::ProbeError;
+use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::{LoadRunError, RecipeError};
 use laggard_workload::task::TaskError;
@@ -87,7 +87,7 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
 /// went wrong.
 fn is_unmet(err: &anyhow::Error) -> bool {
     let told = [
-        err.downcast_ref().map(ProbeError::is_unmet),
+        err.downcast_ref().map(SessionError::is_unmet),
         err.downcast_ref().map(DisturbError::is_unmet),
         err.downcast_ref().map(RecipeError::is_unmet),
         err.downcast_ref().map(LoadRunError::is_unmet),

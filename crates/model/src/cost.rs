@@ -36,6 +36,10 @@ pub struct OwnCost {
 }
 
 impl OwnCost {
+    /// From this share of the measured CPUs' time on, 0 to 1, the figures are
+    /// those of a machine that measures, and are not trusted.
+    pub const TOO_MUCH: f64 = 0.25;
+
     /// CPU time of all threads and BPF programs.
     pub fn total(&self) -> Nanos {
         let bpf = self

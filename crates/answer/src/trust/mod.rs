@@ -27,8 +27,6 @@ const LOST_IN: u64 = 1_000;
 /// From this share of the measured CPUs' time on, 0 to 1, measuring itself is
 /// named as a load.
 const COST_NAMED: f64 = 0.05;
-/// From this share on the figures are those of a machine that measures.
-pub const COST_TOO_MUCH: f64 = 0.25;
 
 /// Lines that a reason names; the others are counted.
 const NAMED: usize = 3;
@@ -119,7 +117,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     caveats.extend(unseen.caveats);
     if let Some((share, words)) = own_cost(case) {
         let advice = lighter(case);
-        if share > COST_TOO_MUCH {
+        if share > OwnCost::TOO_MUCH {
             reasons.push(format!("{words}; {advice}"));
         } else if share > COST_NAMED {
             caveats.push(Caveat::new(CaveatKind::OwnCost, words, advice));

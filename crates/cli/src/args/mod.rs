@@ -2,6 +2,7 @@
 
 mod answers;
 mod live;
+mod plan;
 mod rehearsal;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 use laggard_measure::Drive;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage, UsagePattern};
+use laggard_session::ProbeChoice;
 use laggard_workload::disturb::Kind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
@@ -210,12 +212,7 @@ pub(crate) enum EpisodesArg {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum BackendArg {
-    Best,
-    Bpf,
-    User,
-    Fake(PathBuf),
-}
+pub(crate) struct BackendArg(pub(crate) ProbeChoice);
 
 #[derive(Clone, Debug)]
 pub(crate) struct SourceArg(pub(crate) Drive);
@@ -264,10 +261,10 @@ impl std::str::FromStr for BackendArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("fake:")) {
-            ("best", _) => Ok(Self::Best),
-            ("bpf", _) => Ok(Self::Bpf),
-            ("user", _) => Ok(Self::User),
-            (_, Some(script)) => Ok(Self::Fake(script.into())),
+            ("best", _) => Ok(Self(ProbeChoice::Best)),
+            ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
+            ("user", _) => Ok(Self(ProbeChoice::User)),
+            (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
             _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
         }
     }

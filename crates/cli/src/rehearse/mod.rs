@@ -18,7 +18,7 @@ use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
 use crate::exit::Outcome;
-use crate::{load, pipe, record};
+use crate::{load, measuring, pipe};
 use tasks::Wanted;
 
 /// The result's name in the folder of the recording that is made meanwhile.
@@ -27,14 +27,14 @@ const RESULT: &str = "rehearsal.json";
 pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
     let wanted = Wanted::read(args)?;
     wanted.set.check()?;
-    let interrupted = record::interruption()?;
+    let interrupted = measuring::interruption()?;
     if args.count_only {
         return count_only(args, &wanted.set, &interrupted);
     }
     let dir = args
         .output
         .clone()
-        .unwrap_or_else(|| record::default_name("rehearsal"));
+        .unwrap_or_else(|| measuring::default_name("rehearsal"));
     // The recording that is made first takes a minute.
     Recorder::check(&dir)?;
     let before = match args.from.is_empty() {

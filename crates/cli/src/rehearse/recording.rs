@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::Parser as _;
 use laggard_model::{Nanos, TaskCount};
+use laggard_session::{Episodes, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
 use laggard_workload::load::{Launch, LoadProcess};
 
 use super::tasks::Wanted;
 use super::unless_interrupted;
-use crate::args::{Args, Command, RecordArgs, RehearseArgs};
-use crate::record;
+use crate::args::RehearseArgs;
+use crate::measuring;
 
 /// The probe's period of the first recording: fine enough for the slack, and
 /// coarse enough that measuring is no load of its own.
@@ -36,12 +36,12 @@ pub(super) fn before(
     let dir = dir.with_extension("before.laggard");
     let [least, most] = PERIODS;
     let fine = Nanos::from_us(wanted.slack().ns() / FINE_PART / 1_000);
-    let asked = recording(args, &dir, args.record_first, fine.clamp(least, most))?;
+    let plan = plan(args, &dir, args.record_first, fine.clamp(least, most));
     eprintln!(
         "Recording {} without the tasks first, to predict from",
         args.record_first
     );
-    record::run(&asked, interrupted, || ())?;
+    Session::ready(&plan, interrupted)?.run(&mut [&mut Conductor { tasks: None }])?;
     unless_interrupted(interrupted)?;
     Ok(vec![dir])
 }
@@ -53,7 +53,7 @@ pub(super) fn meanwhile(
     dir: &Path,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<TaskCount>> {
-    let asked = recording(args, dir, args.duration + MARGIN, args.period)?;
+    let plan = plan(args, dir, args.duration + MARGIN, args.period);
     // A process of its own: should the kernel end it, the recording goes on,
     // and its time is not counted as the cost of measuring.
     let mut tasks = launch(args)?;
@@ -67,7 +67,10 @@ pub(super) fn meanwhile(
         if wanted.set.tasks.len() == 1 { "" } else { "s" },
         args.duration
     );
-    record::run(&asked, interrupted, || tasks.begin())?;
+    let mut conductor = Conductor {
+        tasks: Some(&mut tasks),
+    };
+    Session::ready(&plan, interrupted)?.run(&mut [&mut conductor])?;
     let counts = counts_of(tasks)?;
     unless_interrupted(interrupted)?;
     Ok(counts)
@@ -100,24 +103,38 @@ fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
     serde_json::from_str(&said).with_context(|| format!("run the tasks: {ended}"))
 }
 
-/// A recording as a user would ask for it.
-fn recording(
-    args: &RehearseArgs,
-    dir: &Path,
-    duration: Nanos,
-    period: Nanos,
-) -> anyhow::Result<RecordArgs> {
-    let mut words: Vec<OsString> = ["laggard", "record", "--quiet", "--episodes=off", "--output"]
-        .map(OsString::from)
-        .into();
-    words.push(dir.into());
-    words.push(format!("--duration={duration}").into());
-    words.push(format!("--period={period}").into());
-    if let Some(load) = &args.load {
-        words.push(format!("--load={load}").into());
+/// What is recorded into `dir`, under the load that was asked for.
+fn plan(args: &RehearseArgs, dir: &Path, duration: Nanos, period: Nanos) -> Plan {
+    measuring::by_this_program(Plan {
+        recording: Some(dir.to_owned()),
+        duration: Some(duration),
+        period,
+        episodes: Episodes::Off,
+        load: match &args.load {
+            Some(name) => LoadChoice::Named(name.clone()),
+            None => LoadChoice::None,
+        },
+        ..Plan::default()
+    })
+}
+
+/// Says what there is to say, and gives the tasks the word to begin.
+struct Conductor<'a> {
+    tasks: Option<&'a mut LoadProcess>,
+}
+
+impl Watcher for Conductor<'_> {
+    fn begun(&mut self, _start: Nanos) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.begin();
+        }
     }
-    match Args::try_parse_from(words)?.command {
-        Command::Record(asked) => Ok(asked),
-        _ => anyhow::bail!("`record` is no longer a command"),
+
+    fn observe(&mut self, _news: &News<'_>) -> Result<Next, WatchError> {
+        Ok(Next::GoOn)
+    }
+
+    fn say(&mut self, text: &str) {
+        eprintln!("laggard: {text}");
     }
 }

@@ -6,12 +6,12 @@ use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable, printable_lines};
+use laggard_session::{News, Next, WatchError, Watcher};
 
 use super::late::{Late, LateFinder};
 use super::state::{Figures, Row, State};
 use super::view::{backend, load};
 use crate::pipe;
-use crate::record::{News, Onlooker, Wish};
 
 /// Prints what comes.
 pub(super) struct Lines {
@@ -42,8 +42,8 @@ impl Lines {
     }
 }
 
-impl Onlooker for Lines {
-    fn observe(&mut self, news: &News<'_>) -> anyhow::Result<Wish> {
+impl Watcher for Lines {
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         let mut text = String::new();
         if !std::mem::replace(&mut self.begun, true) {
             text += &head(&self.state);
@@ -63,9 +63,9 @@ impl Onlooker for Lines {
         }
         self.print(&text)?;
         Ok(if self.is_closed {
-            Wish::End
+            Next::End
         } else {
-            Wish::GoOn
+            Next::GoOn
         })
     }
 

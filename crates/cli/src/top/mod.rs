@@ -13,11 +13,11 @@ use std::path::PathBuf;
 
 use laggard_answer::Trust;
 use laggard_model::{Nanos, printable, printable_lines};
+use laggard_session::{LOOK_EVERY, Pace, Plan, Session};
 
 use crate::args::TopArgs;
 use crate::exit::Outcome;
-use crate::pipe;
-use crate::record::{self, POLL, Setup};
+use crate::{measuring, pipe};
 use late::LateFinder;
 use look::Kept;
 use state::State;
@@ -26,7 +26,7 @@ use state::State;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
-    let shortest = Nanos::from(POLL);
+    let shortest = Nanos::from(LOOK_EVERY);
     if args.every < shortest {
         anyhow::bail!(
             "--every {} is too often; what comes is collected every {shortest}",
@@ -34,29 +34,31 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
         );
     }
     let is_batch = args.batch || !io::stdout().is_terminal();
-    let interrupted = record::interruption()?;
-    let dir = args.record.output.clone();
-    let duration = args.record.duration;
-    let setup = Setup::new(&args.record, dir.as_deref(), duration, &interrupted)?;
-    let manifest = setup.manifest();
-    let finder = LateFinder::new(&manifest.lines, setup.explains(), args.record.threshold);
+    let interrupted = measuring::interruption()?;
+    let plan = Plan {
+        duration: args.record.duration,
+        ..measuring::plan(&args.record)
+    };
+    let session = Session::ready(&plan, &interrupted)?;
+    let manifest = session.manifest();
+    let finder = LateFinder::new(&manifest.lines, session.explains(), plan.threshold);
     let (state, told, done) = if is_batch {
         let mut lines = batch::Lines::new(State::new(manifest, args.every), finder);
-        let done = setup.run(dir.as_deref(), &mut lines, || ())?;
+        let done = session.run(&mut [&mut lines])?;
         (lines.into_seen(), Vec::new(), done)
     } else {
-        let from_start = dir.clone().map(|dir| Kept {
+        let from_start = plan.recording.clone().map(|dir| Kept {
             dir,
             from: Nanos::ZERO,
         });
         let state = State::new(manifest, SECOND);
         let mut screen = screen::Screen::open(state, finder, from_start)?;
-        let done = setup.run(dir.as_deref(), &mut screen, || ());
+        let done = session.at_pace(Pace::RealTime).run(&mut [&mut screen]);
         let (state, told) = screen.into_seen();
         (state, told, done?)
     };
-    let outcome = finish(&state, &told, done.dir, args.record.quiet)?;
-    Ok(record::failed(done.failure).unwrap_or(outcome))
+    let outcome = finish(&state, &told, done.recording, args.record.quiet)?;
+    Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 
 /// Says what was seen, and where it is kept.

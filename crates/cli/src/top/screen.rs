@@ -1,12 +1,21 @@
 //! The live view on a terminal.
+//!
+//! A terminal may take its time (it is at the other end of a slow line, or its
+//! user has stopped it with Ctrl-S), and a person looks at it when they like.
+//! So a thread of its own draws and listens; the thread that collects only
+//! leaves what came, and hears what is wanted.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use laggard_measure::Probe;
-use laggard_model::{Backend, Cpu};
+use laggard_measure::linux;
+use laggard_model::Cpu;
+use laggard_session::{News, Next, SessionError, WatchError, Watcher};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -14,10 +23,10 @@ use super::late::LateFinder;
 use super::look::{Ask, Kept, Look};
 use super::state::{Row, State};
 use super::view::{Palette, Shown, clock, draw};
-use crate::record::{News, Onlooker, Wish, default_name};
+use crate::measuring::default_name;
 
-/// How often what came is taken in, and drawn if it shows.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the picture is drawn anew, if what came shows.
+const DRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// The rows on the screen, and what they were made from.
 #[derive(Debug, Default)]
@@ -30,17 +39,30 @@ struct Rows {
 /// Somebody who looks at a run on a terminal. The terminal is given back when
 /// this is dropped, at the latest; and before a panic's message is printed.
 pub(super) struct Screen {
-    terminal: Option<DefaultTerminal>,
+    finder: LateFinder,
+    shared: Arc<Shared>,
+    /// Draws and listens; `None` once it has ended.
+    drawer: Option<JoinHandle<anyhow::Result<()>>>,
+    told: Vec<String>,
+}
+
+/// What both threads know.
+struct Shared {
+    picture: Mutex<Picture>,
+    /// The terminal is to be left alone.
+    is_over: AtomicBool,
+}
+
+/// What is on the screen, and what the person wants.
+struct Picture {
     state: State,
     /// What is shown while the picture is held still.
     held: Option<Box<State>>,
     rows: Rows,
     look: Look,
-    finder: LateFinder,
     palette: Palette,
-    wish: Wish,
+    next: Next,
     must_draw: bool,
-    told: Vec<String>,
 }
 
 impl Screen {
@@ -52,39 +74,141 @@ impl Screen {
     ) -> anyhow::Result<Self> {
         let terminal = ratatui::try_init()
             .context("draw on this terminal (`--batch` prints lines instead)")?;
-        Ok(Self {
-            terminal: Some(terminal),
-            state,
-            held: None,
-            rows: Rows::default(),
-            look: Look::new(kept),
+        let shared = Arc::new(Shared {
+            picture: Mutex::new(Picture {
+                state,
+                held: None,
+                rows: Rows::default(),
+                look: Look::new(kept),
+                palette: Palette::of_environment(),
+                next: Next::GoOn,
+                must_draw: true,
+            }),
+            is_over: AtomicBool::new(false),
+        });
+        // The terminal is given back before a panic's message; nothing is to be
+        // drawn over it.
+        let (restore, theirs) = (std::panic::take_hook(), shared.clone());
+        std::panic::set_hook(Box::new(move |panic| {
+            theirs.is_over.store(true, Ordering::Relaxed);
+            restore(panic);
+        }));
+        let mut screen = Self {
             finder,
-            palette: Palette::of_environment(),
-            wish: Wish::GoOn,
-            must_draw: true,
+            shared: shared.clone(),
+            drawer: None,
             told: Vec::new(),
-        })
+        };
+        let drawer = std::thread::Builder::new()
+            .name("laggard/screen".into())
+            .spawn(move || show(terminal, &shared))
+            .inspect_err(|_| ratatui::restore())
+            .context("start the thread that draws")?;
+        screen.drawer = Some(drawer);
+        Ok(screen)
     }
 
     /// What was seen, and what is to be told, when the run has ended.
     pub(super) fn into_seen(mut self) -> (State, Vec<String>) {
-        self.close();
+        // Why it ended was told when the run was ended by it.
+        let _ = self.close();
         let told = std::mem::take(&mut self.told);
-        (self.state.clone(), told)
+        (self.shared.picture().state.clone(), told)
     }
 
-    fn close(&mut self) {
+    /// Ends the drawing and gives the terminal back; why drawing ended before.
+    fn close(&mut self) -> anyhow::Result<()> {
+        let Some(drawer) = self.drawer.take() else {
+            return Ok(());
+        };
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let drawn = drawer.join();
         // A panic has given the terminal back before its message, which a second
         // time would be written over.
-        if self.terminal.take().is_some() && !std::thread::panicking() {
-            ratatui::restore();
+        if std::thread::panicking() {
+            return Ok(());
+        }
+        match drawn {
+            Ok(drawn) => {
+                ratatui::restore();
+                drawn
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 
-    fn draw(&mut self) -> anyhow::Result<()> {
-        let Some(terminal) = &mut self.terminal else {
+    /// Whether the drawing has ended by itself.
+    fn is_blind(&self) -> bool {
+        self.drawer.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+impl Shared {
+    fn picture(&self) -> MutexGuard<'_, Picture> {
+        self.picture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Draws and listens until it is over.
+fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
+    linux::take_usual_share();
+    while !shared.is_over() {
+        if shared.picture().must_draw {
+            draw_on(&mut terminal, shared)?;
+        }
+        listen(&mut terminal, shared, Instant::now() + DRAW_EVERY)?;
+    }
+    Ok(())
+}
+
+fn draw_on(terminal: &mut DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
+    // What is shared is held while the picture is made, not while the terminal
+    // takes it.
+    terminal
+        .draw(|frame| shared.picture().draw(frame))
+        .context("draw on the terminal")?;
+    Ok(())
+}
+
+/// Takes in what the terminal has to say until `deadline`.
+fn listen(
+    terminal: &mut DefaultTerminal,
+    shared: &Shared,
+    deadline: Instant,
+) -> anyhow::Result<()> {
+    while !shared.is_over() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !is_ready(left)? {
             return Ok(());
-        };
+        }
+        let mut changed = false;
+        // All that waits, then one picture of it.
+        while is_ready(Duration::ZERO)? {
+            let event = event::read().context("read the terminal")?;
+            changed |= shared.picture().take(&event);
+        }
+        if changed {
+            draw_on(terminal, shared)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the terminal has something to say within `time`.
+fn is_ready(time: Duration) -> anyhow::Result<bool> {
+    match event::poll(time) {
+        // A signal came: the run looks at it.
+        Err(err) if err.kind() == io::ErrorKind::Interrupted => Ok(false),
+        ready => ready.context("wait for the terminal"),
+    }
+}
+
+impl Picture {
+    fn draw(&mut self, frame: &mut ratatui::Frame<'_>) {
         let state = self.held.as_deref().unwrap_or(&self.state);
         self.rows.refresh(state, self.look.cpu);
         let shown = Shown {
@@ -93,31 +217,8 @@ impl Screen {
             rows: &self.rows.rows,
             palette: self.palette,
         };
-        terminal
-            .draw(|frame| draw(frame, &shown))
-            .context("draw on the terminal")?;
+        draw(frame, &shown);
         self.must_draw = false;
-        Ok(())
-    }
-
-    /// Takes in what the terminal has to say until `deadline`, or until the
-    /// person wants something of the run.
-    fn listen(&mut self, deadline: Instant) -> anyhow::Result<()> {
-        while self.wish == Wish::GoOn {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if !is_ready(left)? {
-                return Ok(());
-            }
-            let mut changed = false;
-            // All that waits, then one picture of it.
-            while is_ready(Duration::ZERO)? {
-                changed |= self.take(&event::read().context("read the terminal")?);
-            }
-            if changed {
-                self.draw()?;
-            }
-        }
-        Ok(())
     }
 
     /// Whether the picture changes.
@@ -138,7 +239,7 @@ impl Screen {
     fn answer(&mut self, ask: Ask) {
         match ask {
             Ask::Nothing => {}
-            Ask::Quit => self.wish = Wish::End,
+            Ask::Quit => self.next = Next::End,
             Ask::Pause => {
                 self.held = match self.held.take() {
                     Some(_) => None,
@@ -160,7 +261,8 @@ impl Screen {
                         kept.dir.display()
                     ));
                 }
-                None => self.wish = Wish::Record(default_name("top")),
+                None if self.next == Next::GoOn => self.next = Next::Record(default_name("top")),
+                None => {}
             },
         }
     }
@@ -176,67 +278,52 @@ impl Rows {
     }
 }
 
-/// Whether the terminal has something to say within `time`.
-fn is_ready(time: Duration) -> anyhow::Result<bool> {
-    match event::poll(time) {
-        // A signal came: the run looks at it.
-        Err(err) if err.kind() == io::ErrorKind::Interrupted => Ok(false),
-        ready => ready.context("wait for the terminal"),
-    }
-}
-
-impl Onlooker for Screen {
-    fn wait(&mut self, probe: &mut dyn Probe, most: Duration) -> anyhow::Result<()> {
-        if self.must_draw {
-            self.draw()?;
+impl Watcher for Screen {
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+        if self.is_blind() {
+            self.close()?;
         }
-        let begin = Instant::now();
-        self.listen(begin + LOOK.min(most))?;
-        if probe.backend() == Backend::Fake {
-            // A script's time passes in its pauses only.
-            probe.pause(begin.elapsed());
-        }
-        Ok(())
-    }
-
-    fn observe(&mut self, news: &News<'_>) -> anyhow::Result<Wish> {
         let late = self.finder.find(news.batch, news.late, news.start);
-        self.must_draw |= !late.is_empty();
+        let mut picture = self.shared.picture();
+        let mut shows = !late.is_empty();
         let times = (news.start, news.now);
-        self.must_draw |= self.state.observe(news.batch, late, news.losses, times);
-        if self.state.wants_cost() {
-            self.state.cost = Some((news.cost)());
+        shows |= picture.state.observe(news.batch, late, news.losses, times);
+        if picture.state.wants_cost() {
+            picture.state.cost = Some((news.cost)());
         }
-        self.must_draw &= self.held.is_none();
-        Ok(std::mem::replace(&mut self.wish, Wish::GoOn))
+        picture.must_draw |= shows && picture.held.is_none();
+        Ok(std::mem::replace(&mut picture.next, Next::GoOn))
     }
 
-    fn recording(&mut self, begun: Result<PathBuf, String>) {
+    fn recording(&mut self, begun: Result<&Path, &SessionError>) {
+        let mut picture = self.shared.picture();
         match begun {
             Ok(dir) => {
-                self.look.message = Some(format!("recording from now on into {}", dir.display()));
-                self.look.kept = Some(Kept {
-                    dir,
-                    from: self.state.now,
-                });
+                let from = picture.state.now;
+                let dir: PathBuf = dir.to_owned();
+                picture.look.message =
+                    Some(format!("recording from now on into {}", dir.display()));
+                picture.look.kept = Some(Kept { dir, from });
             }
-            Err(why) => self.look.message = Some(format!("not recorded: {why}")),
+            Err(why) => picture.look.message = Some(format!("not recorded: {}", why.in_full())),
         }
-        self.must_draw = true;
+        picture.must_draw = true;
     }
 
     fn say(&mut self, text: &str) {
         self.told.push(text.to_owned());
     }
 
+    /// Nothing more is drawn. The terminal is given back when all is closed: one
+    /// that takes nothing must not keep that waiting.
     fn end(&mut self) {
-        self.state.close();
-        self.close();
+        self.shared.picture().state.close();
+        self.shared.is_over.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.close();
+        let _ = self.close();
     }
 }

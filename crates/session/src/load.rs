@@ -4,16 +4,15 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
 use laggard_measure::linux;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Launch, Load, LoadProcess, Output};
+use laggard_workload::load::{Launch, Load, LoadError, LoadProcess, Output};
 
-use crate::args::RecordArgs;
+use crate::{LoadChoice, Plan, SessionError};
 
-/// The load of a recording, if any.
-#[derive(Debug)]
-pub(super) struct Meanwhile {
+/// The load of a session, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Meanwhile {
     run: Option<LoadRun>,
     process: Option<LoadProcess>,
     is_command: bool,
@@ -22,81 +21,79 @@ pub(super) struct Meanwhile {
 
 /// How a command of the user's failed by itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// What to say of it.
-    pub(crate) what: String,
+    pub what: String,
     /// As shells have it: its exit status, or 128 and the signal's number.
-    pub(crate) code: u8,
+    pub code: u8,
 }
 
 impl Meanwhile {
     /// Launches the load that was asked for. It waits for the word to begin,
     /// set up if it is one of ours.
-    pub(super) fn launch(args: &RecordArgs, interrupted: &AtomicBool) -> anyhow::Result<Self> {
-        let (name, launch, command, usage) = if let Some(name) = &args.load {
-            let load = Load::find(name)?;
-            let program = std::env::current_exe().context("find this program, to run the load")?;
-            (
-                load.name().to_owned(),
-                Launch::named(program, name).held(),
-                Vec::new(),
-                load.usage(),
-            )
-        } else if let Some(first) = args.command.first() {
-            let words = args
-                .command
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned());
-            let launch = Launch::new(args.command.clone()).output(Output::Null);
-            let launch = launch.told();
-            (
-                first.to_string_lossy().into_owned(),
-                launch,
-                words.collect(),
-                None,
-            )
-        } else {
-            return Ok(Self {
-                run: None,
-                process: None,
-                is_command: false,
-                failure: None,
-            });
+    pub(crate) fn launch(plan: &Plan, interrupted: &AtomicBool) -> Result<Self, SessionError> {
+        let run = |name: String| LoadRun {
+            name,
+            command: Vec::new(),
+            usage: None,
+            ended: None,
+            begun_ns: None,
+            throughput: None,
+        };
+        let (run, launch) = match &plan.load {
+            LoadChoice::None => return Ok(Self::default()),
+            LoadChoice::Named(name) => {
+                let load = Load::find(name)?;
+                let run = LoadRun {
+                    usage: load.usage(),
+                    ..run(load.name().to_owned())
+                };
+                (run, Launch::named(plan.helper.clone(), name).held())
+            }
+            LoadChoice::Command(words) => {
+                let told: Vec<String> = words
+                    .iter()
+                    .map(|word| word.to_string_lossy().into_owned())
+                    .collect();
+                let run = LoadRun {
+                    name: told.first().cloned().unwrap_or_default(),
+                    command: told,
+                    ..run(String::new())
+                };
+                (run, Launch::new(words.clone()).output(Output::Null).told())
+            }
         };
         let launch = launch.open_files(linux::usual_descriptors());
-        let launch = match &args.load_cpus {
+        let launch = match &plan.load_cpus {
             Some(cpus) => launch.cpus(cpus.clone()),
             None => launch,
         };
         let mut process = launch.start()?;
-        if command.is_empty() {
+        let is_command = matches!(plan.load, LoadChoice::Command(_));
+        if !is_command {
             process
                 .wait_until_ready(interrupted)
-                .with_context(|| format!("set up the load `{name}`"))?;
+                .map_err(|source| SessionError::SetUp {
+                    name: run.name.clone(),
+                    source,
+                })?;
         }
         Ok(Self {
+            run: Some(run),
             process: Some(process),
-            is_command: !command.is_empty(),
+            is_command,
             failure: None,
-            run: Some(LoadRun {
-                name,
-                command,
-                usage,
-                ended: None,
-                begun_ns: None,
-                throughput: None,
-            }),
         })
     }
 
     /// How the user's command failed, if it ended by itself and did. Known
     /// once it was stopped.
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.clone()
     }
 
     /// Gives the word to begin, `now`.
-    pub(super) fn begin(&mut self, now: Nanos) {
+    pub(crate) fn begin(&mut self, now: Nanos) {
         if let (Some(process), Some(run)) = (&mut self.process, &mut self.run) {
             run.begun_ns = Some(now);
             process.begin();
@@ -104,13 +101,13 @@ impl Meanwhile {
     }
 
     /// What the manifest says of it.
-    pub(super) fn run(&self) -> Option<LoadRun> {
+    pub(crate) fn run(&self) -> Option<LoadRun> {
         self.run.clone()
     }
 
-    /// Whether a command of the user's has ended, and with it the recording.
-    /// A built-in load that ends by itself has failed; see [`Meanwhile::stop`].
-    pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {
+    /// Whether a command of the user's has ended, and with it measuring. A load
+    /// of ours that ends by itself has failed; see [`Meanwhile::stop`].
+    pub(crate) fn has_ended(&mut self) -> Result<bool, LoadError> {
         let Some(process) = &mut self.process else {
             return Ok(false);
         };
@@ -124,7 +121,7 @@ impl Meanwhile {
     }
 
     /// Ends the load. Returns what is to be said of it.
-    pub(super) fn stop(&mut self) -> anyhow::Result<Vec<Caveat>> {
+    pub(crate) fn stop(&mut self) -> Result<Vec<Caveat>, LoadError> {
         let (Some(process), Some(run)) = (self.process.take(), &mut self.run) else {
             return Ok(Vec::new());
         };

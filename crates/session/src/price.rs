@@ -4,29 +4,28 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::trust::COST_TOO_MUCH;
-use laggard_model::{CpuList, Nanos};
+use laggard_model::{CpuList, Nanos, OwnCost};
 
 /// From this share of the measured CPUs' time on, 0 to 1, nothing would be
 /// left for what is to be measured, nor to end in time.
 const TOO_MUCH_TO_BEGIN: f64 = 0.75;
 /// What is advised takes at most this share: half of what is still trusted.
-const WELL: f64 = COST_TOO_MUCH / 2.0;
+const WELL: f64 = OwnCost::TOO_MUCH / 2.0;
 
 /// What was asked, and what it takes.
 #[derive(Clone, Debug)]
-pub(super) struct Price {
+pub(crate) struct Price {
     /// The share of the CPUs' time, as it was while the probe warmed up.
-    pub(super) share: f64,
-    pub(super) period: Nanos,
-    pub(super) cpus: CpuList,
+    pub(crate) share: f64,
+    pub(crate) period: Nanos,
+    pub(crate) cpus: CpuList,
     /// How many services are measured on each CPU.
-    pub(super) services: usize,
+    pub(crate) services: usize,
 }
 
 /// Whether to measure at that price.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Yes.
     Fits,
     /// The user decides, and is told this.
@@ -36,8 +35,8 @@ pub(super) enum Verdict {
 }
 
 impl Price {
-    pub(super) fn verdict(&self) -> Verdict {
-        if self.share < COST_TOO_MUCH {
+    pub(crate) fn verdict(&self) -> Verdict {
+        if self.share < OwnCost::TOO_MUCH {
             return Verdict::Fits;
         }
         let what = format!(
@@ -53,7 +52,7 @@ impl Price {
         match self.share < TOO_MUCH_TO_BEGIN {
             true => Verdict::Dear(format!(
                 "{what}; from {:.0} % on a result is not trusted. {advice}",
-                COST_TOO_MUCH * 100.0
+                OwnCost::TOO_MUCH * 100.0
             )),
             false => Verdict::Refused(format!(
                 "{what}, which leaves too little for what is to be measured. {advice}"
@@ -69,7 +68,7 @@ impl Price {
         let each = self.share / self.services.max(1) as f64;
         // Rounds down: a part of a service cannot be measured.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let few = (COST_TOO_MUCH / each) as usize;
+        let few = (OwnCost::TOO_MUCH / each) as usize;
         if (1..self.services).contains(&few) {
             // Writing to a string cannot fail.
             let _ = write!(

@@ -3,49 +3,45 @@
 use laggard_measure::Probe;
 use laggard_measure::host::{self, Files, Rights};
 use laggard_measure::linux;
-use laggard_model::{Backend, Caveat, Clock, Host, Keep, LoadRun, Manifest, Nanos, Plan, Service};
+use laggard_model::Plan as Asked;
+use laggard_model::{Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, Service};
 
-use crate::args::{KeepArg, RecordArgs};
+use crate::Plan;
 
 /// The latency from which on an activation is shown as exceeding, unless
 /// asked otherwise.
 const EXCEEDING: Nanos = Nanos::from_ms(1);
 
-pub(super) fn manifest(
-    args: &RecordArgs,
+/// What a recording of `plan` would say, with dither of this `seed`.
+pub(crate) fn manifest(
+    plan: &Plan,
     probe: &dyn Probe,
     load: Option<LoadRun>,
-    duration: Option<Nanos>,
     seed: u64,
 ) -> Manifest {
     let (host, caveats) = machine(probe);
-    let plan = Plan {
-        period_ns: args.period,
-        dither: !args.no_dither,
+    let asked = Asked {
+        period_ns: plan.period,
+        dither: plan.dither,
         seed,
-        duration_ns: duration,
-        threshold_ns: args.threshold.unwrap_or(EXCEEDING),
-        keep: match args.keep {
-            KeepArg::All => Keep::All,
-            KeepArg::Tail => Keep::Tail,
-        },
-        held_awake: args.hold_cpu_awake,
-        stages: args.stages.as_ref().map(|stages| stages.0.clone()),
+        duration_ns: plan.duration,
+        threshold_ns: plan.threshold.unwrap_or(EXCEEDING),
+        keep: plan.keep,
+        held_awake: plan.hold_cpu_awake,
+        stages: plan.stages.clone(),
     };
     let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {
-        command: std::env::args_os()
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect(),
+        command: plan.command.clone(),
         load,
         host,
         caveats,
-        ..Manifest::new(probe.backend(), plan, clock, probe.lines().to_vec())
+        ..Manifest::new(probe.backend(), asked, clock, probe.lines().to_vec())
     }
 }
 
 /// Makes `manifest` one of a recording that begins at `now`.
-pub(super) fn begin_at(manifest: &mut Manifest, now: Nanos) {
+pub(crate) fn begin_at(manifest: &mut Manifest, now: Nanos) {
     manifest.clock.start_ns = now;
     manifest.clock.start_wall = wall_clock();
 }

@@ -6,18 +6,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use laggard_model::text::Unit;
 use laggard_model::{Line, Nanos, Route};
 
-use super::onlooker::{News, Onlooker, Wish};
+use laggard_session::{News, Next, WatchError, Watcher};
 
 /// What a person sees while recording. Nothing where output is no terminal.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     lines: Vec<Line>,
     largest: BTreeMap<(Route, u8), (String, Nanos)>,
 }
 
 impl Progress {
-    pub(super) fn new(quiet: bool, duration: Option<Nanos>, lines: &[Line]) -> Self {
+    pub(crate) fn new(quiet: bool, duration: Option<Nanos>, lines: &[Line]) -> Self {
         let bar = match duration {
             Some(duration) => ProgressBar::new(duration.ns() / 1_000_000),
             None => ProgressBar::no_length(),
@@ -43,10 +43,10 @@ impl Progress {
     }
 }
 
-impl Onlooker for Progress {
-    fn observe(&mut self, news: &News<'_>) -> anyhow::Result<Wish> {
+impl Watcher for Progress {
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         if self.bar.is_hidden() {
-            return Ok(Wish::GoOn);
+            return Ok(Next::GoOn);
         }
         for activation in news.batch.iter() {
             let Some(line) = self.lines.get(usize::from(activation.line.0)) else {
@@ -69,7 +69,7 @@ impl Onlooker for Progress {
         let elapsed = news.now.saturating_sub(news.start);
         self.bar.set_position(elapsed.ns() / 1_000_000);
         self.bar.set_message(text.join(", "));
-        Ok(Wish::GoOn)
+        Ok(Next::GoOn)
     }
 
     /// Above the bar, if there is one.

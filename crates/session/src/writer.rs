@@ -37,7 +37,7 @@ struct Shared {
 }
 
 /// A recorder that is written to by a thread.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     looks: Sender<Look>,
     thread: JoinHandle<(Recorder, Result<(), WriteError>)>,
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Hands the recorder to a thread.
-    pub(super) fn start(recorder: Recorder) -> io::Result<Self> {
+    pub(crate) fn start(recorder: Recorder) -> io::Result<Self> {
         Self::with(recorder, room(), || ())
     }
 
@@ -85,7 +85,7 @@ impl Writer {
     /// too much waits for the disk already, the batch is dropped and counted, by line; in
     /// virtual time, waits. Returns whether the thread still writes;
     /// [`Writer::finish`] says why not.
-    pub(super) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
+    pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         let bytes = bytes_of(&batch);
         while self.can_wait && self.is_full(bytes) && self.is_writing() {
             std::thread::sleep(Duration::from_millis(1));
@@ -110,12 +110,12 @@ impl Writer {
     }
 
     /// How many rows were dropped so far because the disk is slow.
-    pub(super) const fn dropped(&self) -> u64 {
+    pub(crate) const fn dropped(&self) -> u64 {
         self.all_dropped
     }
 
     /// Waits until all is written, or has failed.
-    pub(super) fn finish(self) -> (Recorder, Result<(), WriteError>) {
+    pub(crate) fn finish(self) -> (Recorder, Result<(), WriteError>) {
         drop(self.looks);
         match self.thread.join() {
             Ok((mut recorder, result)) => {
@@ -218,7 +218,7 @@ fn free_in(text: &str) -> Option<usize> {
 
 /// Has the recorder know what became of each line's plan, by the probe: the
 /// recording's losses are the sum over its lines, with the recorder's own.
-pub(super) fn account(recorder: &mut Recorder, accounts: Vec<Account>) {
+pub(crate) fn account(recorder: &mut Recorder, accounts: Vec<Account>) {
     let mut losses = Losses::default();
     accounts.iter().for_each(|one| losses.merge(&one.losses));
     recorder.update(|manifest| {

@@ -3,32 +3,50 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
-use anyhow::Context as _;
 use laggard_measure::Probe;
 use laggard_model::{
-    Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
+    Backend, Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
 };
 use laggard_record::Recorder;
+use laggard_workload::load::LoadError;
 
-use super::beginning;
-use super::episodes::EpisodeWatch;
-use super::keeper::{Keeper, Outcome};
-use super::meanwhile::Meanwhile;
-use super::onlooker::{News, Onlooker, Wish};
+use crate::beginning;
+use crate::episodes::EpisodeWatch;
+use crate::keeper::{Keeper, Outcome};
+use crate::load::Meanwhile;
+use crate::watcher::Watchers;
+use crate::{News, Next, SessionError};
+
+/// How long a session waits between its looks at the probe, which watchers are
+/// shown.
+pub const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How a script's time passes. A real probe's passes as it does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Pace {
+    /// At once: as fast as it can be played.
+    #[default]
+    AtOnce,
+    /// As real time does, for a person who watches.
+    RealTime,
+}
 
 /// All that takes part in a run.
-pub(super) struct Session<'a> {
-    pub(super) probe: &'a mut dyn Probe,
+pub(crate) struct Run<'a, 'b, 'c> {
+    pub(crate) probe: &'a mut dyn Probe,
     /// What a recording that begins now would say of itself.
-    pub(super) manifest: Manifest,
+    pub(crate) manifest: Manifest,
     /// The recording, if one is written.
-    pub(super) keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Keeper>,
     /// When the probe began to measure.
-    pub(super) start: Nanos,
-    pub(super) watch: Option<EpisodeWatch>,
-    pub(super) meanwhile: &'a mut Meanwhile,
-    pub(super) onlooker: &'a mut dyn Onlooker,
+    pub(crate) start: Nanos,
+    pub(crate) watch: Option<EpisodeWatch>,
+    pub(crate) meanwhile: &'a mut Meanwhile,
+    pub(crate) watchers: Watchers<'b, 'c>,
+    pub(crate) pace: Pace,
 }
 
 /// Why measuring ended.
@@ -37,27 +55,27 @@ enum End {
     Interrupted,
     /// By the probe: it took too much of the machine.
     GivenUp,
-    Failed(anyhow::Error),
+    Failed(SessionError),
     /// The writer says why.
     NotWritten,
 }
 
-impl Session<'_> {
+impl Run<'_, '_, '_> {
     /// Measures until `duration` is over, the user's command has ended, or
     /// `interrupted` is set. Whatever happens, what was to be kept is kept and
     /// the probe and load are ended. Returns the recording, if there is one.
-    pub(super) fn run(
+    pub(crate) fn run(
         mut self,
         duration: Option<Nanos>,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<Option<PathBuf>> {
+    ) -> Result<Option<PathBuf>, SessionError> {
         let end = self.collect(duration, interrupted);
         let end_ns = self.probe.stop();
         let last = match &end {
             End::Failed(_) => Ok(()),
             _ => self.look(end_ns).map(|_| ()),
         };
-        self.onlooker.end();
+        self.watchers.end();
         let stopped = self.meanwhile.stop();
         let (last, watched) = self.end_watch(last);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
@@ -88,18 +106,12 @@ impl Session<'_> {
         };
         let (state, failure) = state_of(end);
         let (dir, closed) = match kept {
-            Some((dir, recorder)) => {
-                let finished = recorder.finish(state);
-                (
-                    Some(dir),
-                    finished.map(|_| ()).context("close the recording"),
-                )
-            }
+            Some((dir, recorder)) => (Some(dir), close(recorder, state)),
             None => (None, Ok(())),
         };
         match failure {
-            Some(err) if dir.is_some() => Err(err.context("the recording ended early")),
-            Some(err) => Err(err.context("measuring ended early")),
+            Some(err) if dir.is_some() => Err(SessionError::RecordingEnded(err.into())),
+            Some(err) => Err(SessionError::MeasuringEnded(err.into())),
             None => closed.map(|()| dir),
         }
     }
@@ -115,23 +127,30 @@ impl Session<'_> {
                 return End::Interrupted;
             }
             if self.probe.has_given_up() {
-                self.onlooker
+                self.watchers
                     .say("measuring took the machine from its own collector, and ended itself");
                 return End::GivenUp;
             }
             match self.meanwhile.has_ended() {
                 Ok(false) => {}
                 Ok(true) => return End::Complete,
-                Err(err) => return End::Failed(err),
+                Err(err) => return End::Failed(err.into()),
             }
             let left = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
-            if let Err(err) = self.onlooker.wait(self.probe, left.into()) {
-                return End::Failed(err);
-            }
+            self.wait(left.into());
             if let Some(end) = self.listen() {
                 return end;
             }
         }
+    }
+
+    /// Waits for more activations to come, at most for `most`.
+    fn wait(&mut self, most: Duration) {
+        let time = LOOK_EVERY.min(most);
+        if self.pace == Pace::RealTime && self.probe.backend() == Backend::Fake {
+            sleep(time);
+        }
+        self.probe.pause(time);
     }
 
     /// Takes in what has come; how the run ends, if it does.
@@ -140,20 +159,19 @@ impl Session<'_> {
         match self.look(now) {
             Err(err) => Some(End::Failed(err)),
             Ok((false, _)) => Some(End::NotWritten),
-            Ok((true, Wish::GoOn)) => None,
-            Ok((true, Wish::End)) => Some(End::Interrupted),
-            Ok((true, Wish::Record(dir))) => {
+            Ok((true, Next::GoOn)) => None,
+            Ok((true, Next::End)) => Some(End::Interrupted),
+            Ok((true, Next::Record(dir))) => {
                 let begun = self.record(&dir);
-                let begun = begun.map(|()| dir).map_err(|err| format!("{err:#}"));
-                self.onlooker.recording(begun);
+                self.watchers.recording(begun.as_ref().map(|()| &*dir));
                 None
             }
         }
     }
 
     /// Takes in what has come, at `now`: whether the writer still takes what
-    /// is to be kept, and what the onlooker wants.
-    fn look(&mut self, now: Nanos) -> anyhow::Result<(bool, Wish)> {
+    /// is to be kept, and what the watchers want.
+    fn look(&mut self, now: Nanos) -> Result<(bool, Next), SessionError> {
         let mut batch = Batch::default();
         self.probe.drain(&mut batch);
         let late = match &mut self.watch {
@@ -170,19 +188,22 @@ impl Session<'_> {
             }
             None => true,
         };
-        let wish = self.onlooker.observe(&News {
+        let next = self.watchers.observe(&News {
             batch: &batch,
             late: &late,
             start: self.start,
             now,
             losses,
             cost: &|| cost(self.probe, self.watch.as_ref()),
-        })?;
-        Ok((goes_on, wish))
+        });
+        Ok((goes_on, next.map_err(SessionError::Watcher)?))
     }
 
     /// Keeps from now on what comes.
-    fn record(&mut self, dir: &Path) -> anyhow::Result<()> {
+    fn record(&mut self, dir: &Path) -> Result<(), SessionError> {
+        if let Some(keeper) = &self.keeper {
+            return Err(SessionError::Recording(keeper.dir().to_owned()));
+        }
         let now = self.probe.begin_anew();
         let mut manifest = self.manifest.clone();
         beginning::begin_at(&mut manifest, now);
@@ -192,16 +213,17 @@ impl Session<'_> {
         let recorder = Recorder::create(dir, manifest)?;
         self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
         if let Some(watch) = &mut self.watch {
-            watch
-                .record_into(dir)
-                .context("start the thread that writes episodes")?;
+            watch.record_into(dir)?;
         }
         Ok(())
     }
 
     /// Ends the watch for late activations, whatever happened; what its
     /// programs cost.
-    fn end_watch(&mut self, last: anyhow::Result<()>) -> (anyhow::Result<()>, Vec<ProgramCost>) {
+    fn end_watch(
+        &mut self,
+        last: Result<(), SessionError>,
+    ) -> (Result<(), SessionError>, Vec<ProgramCost>) {
         let Some(watch) = self.watch.take() else {
             return (last, Vec::new());
         };
@@ -212,20 +234,25 @@ impl Session<'_> {
 
     fn note_load(
         &mut self,
-        stopped: anyhow::Result<Vec<Caveat>>,
+        stopped: Result<Vec<Caveat>, LoadError>,
         caveats: &mut Vec<Caveat>,
-    ) -> Option<anyhow::Error> {
+    ) -> Option<SessionError> {
         match stopped {
             Ok(about_load) => {
                 for caveat in &about_load {
-                    self.onlooker.say(&caveat.what);
+                    self.watchers.say(&caveat.what);
                 }
                 caveats.extend(about_load);
                 None
             }
-            Err(err) => Some(err),
+            Err(err) => Some(err.into()),
         }
     }
+}
+
+fn close(recorder: Recorder, state: State) -> Result<(), SessionError> {
+    let finished = recorder.finish(state);
+    finished.map(|_| ()).map_err(SessionError::Close)
 }
 
 /// What measuring cost so far.
@@ -237,7 +264,7 @@ fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
     cost
 }
 
-fn state_of(end: End) -> (State, Option<anyhow::Error>) {
+fn state_of(end: End) -> (State, Option<SessionError>) {
     match end {
         End::Complete => (State::Complete, None),
         End::Interrupted | End::GivenUp => (State::Interrupted, None),
@@ -249,7 +276,7 @@ fn state_of(end: End) -> (State, Option<anyhow::Error>) {
         ),
         End::Failed(err) => (
             State::Failed {
-                error: format!("{err:#}"),
+                error: err.in_full(),
             },
             Some(err),
         ),

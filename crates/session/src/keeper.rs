@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use laggard_model::{Account, Batch, Manifest, Nanos, OwnCost};
 use laggard_record::{Recorder, WriteError};
 
-use super::writer::{self, Writer};
+use crate::SessionError;
+use crate::writer::{self, Writer};
 
 /// A recording that is being written.
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     dir: PathBuf,
     writer: Writer,
     start: Nanos,
@@ -19,48 +19,49 @@ pub(super) struct Keeper {
 }
 
 /// What is only known when measuring has ended.
-pub(super) struct Outcome {
-    pub(super) end_ns: Nanos,
-    pub(super) accounts: Vec<Account>,
-    pub(super) cost: OwnCost,
+pub(crate) struct Outcome {
+    pub(crate) end_ns: Nanos,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) cost: OwnCost,
     /// The rest of what the manifest says at last.
-    pub(super) manifest: Manifest,
+    pub(crate) manifest: Manifest,
 }
 
 impl Keeper {
     /// Has `recorder` write what comes from `start` on.
-    pub(super) fn start(
+    pub(crate) fn start(
         dir: &Path,
         mut recorder: Recorder,
         start: Nanos,
         before: OwnCost,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, SessionError> {
         recorder.update(|manifest| manifest.clock.start_ns = start);
         Ok(Self {
             dir: dir.to_owned(),
-            writer: Writer::start(recorder).context("start the thread that writes")?,
+            writer: Writer::start(recorder)
+                .map_err(|source| SessionError::Thread { what: "", source })?,
             start,
             before,
         })
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Has a batch, and what became of each line's plan, written; see
     /// [`Writer::keep`].
-    pub(super) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
+    pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         self.writer.keep(from(batch, self.start), accounts, now)
     }
 
     /// How many activations were dropped so far because the disk is slow.
-    pub(super) const fn dropped(&self) -> u64 {
+    pub(crate) const fn dropped(&self) -> u64 {
         self.writer.dropped()
     }
 
     /// Waits until all is written. The recorder's last manifest is not, yet.
-    pub(super) fn finish(self, outcome: Outcome) -> (Recorder, Result<(), WriteError>) {
+    pub(crate) fn finish(self, outcome: Outcome) -> (Recorder, Result<(), WriteError>) {
         let (mut recorder, result) = self.writer.finish();
         writer::account(&mut recorder, outcome.accounts);
         recorder.update(|manifest| {

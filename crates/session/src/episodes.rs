@@ -4,12 +4,10 @@
 //! the collector. Writing it, and looking at the processes in it, may take as
 //! long as a busy disk or a busy process does, and is for a thread.
 
-use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use anyhow::Context as _;
 use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight, Probe, SymbolBook};
 use laggard_model::{
@@ -18,7 +16,7 @@ use laggard_model::{
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Threshold, WriteError};
 
-use crate::args::{EpisodesArg, RecordArgs};
+use crate::{Episodes, Plan, SessionError};
 
 /// How much of the time before a late activation's expiry is kept: what was
 /// already under way then often is the cause.
@@ -28,7 +26,7 @@ const AFTER: Nanos = Nanos::from_us(200);
 
 /// Watches for late activations.
 #[derive(Debug)]
-pub(super) struct EpisodeWatch {
+pub(crate) struct EpisodeWatch {
     flight: Box<dyn Flight>,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
@@ -64,28 +62,28 @@ type Written = Result<(EpisodeWriter, SymbolBook), WriteError>;
 impl EpisodeWatch {
     /// Starts the flight recorder of the probe's CPUs. `None`: nothing to
     /// watch with, and a caveat says why.
-    pub(super) fn start(
-        args: &RecordArgs,
+    pub(crate) fn start(
+        plan: &Plan,
         probe: &dyn Probe,
-    ) -> anyhow::Result<(Option<Self>, Vec<Caveat>)> {
+    ) -> Result<(Option<Self>, Vec<Caveat>), SessionError> {
         let possible = probe.backend() == Backend::Bpf;
-        match args.episodes {
-            EpisodesArg::Off => return Ok((None, Vec::new())),
-            EpisodesArg::Auto if !possible => return Ok((None, Vec::new())),
-            EpisodesArg::On if !possible => {
-                anyhow::bail!("episodes need eBPF; record as root, or use `--episodes off`")
+        match plan.episodes {
+            Episodes::Off => return Ok((None, Vec::new())),
+            Episodes::Auto if !possible => return Ok((None, Vec::new())),
+            Episodes::On if !possible => {
+                return Err(SessionError::NoEpisodes);
             }
-            EpisodesArg::Auto | EpisodesArg::On => {}
+            Episodes::Auto | Episodes::On => {}
         }
         let cpus: Vec<Cpu> = probe.lines().iter().map(|line: &Line| line.cpu).collect();
         let options = FlightOptions {
-            stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
+            stacks_hz: Some(plan.stack_rate).filter(|&rate| rate > 0),
         };
         let list = cpus.iter().copied().collect();
         let (flight, caveats) = match FlightRecorder::new(&list, options, probe.board().as_ref()) {
             Ok(started) => started,
-            Err(err) if args.episodes == EpisodesArg::On => {
-                return Err(err).context("watch for late activations");
+            Err(err) if plan.episodes == Episodes::On => {
+                return Err(SessionError::Flight(err));
             }
             Err(err) => {
                 let caveat = Caveat::new(
@@ -96,12 +94,12 @@ impl EpisodeWatch {
                 return Ok((None, vec![caveat]));
             }
         };
-        let threshold = args
+        let threshold = plan
             .threshold
             .map_or(Threshold::Automatic, Threshold::Fixed);
         let watch = Self {
             flight: Box::new(flight),
-            selector: EpisodeSelector::new(cpus.len(), threshold, args.max_episodes_per_minute),
+            selector: EpisodeSelector::new(cpus.len(), threshold, plan.max_episodes_per_minute),
             threads: (0..)
                 .take(cpus.len())
                 .map(|line| probe.thread_of(LineId(line)))
@@ -113,15 +111,20 @@ impl EpisodeWatch {
     }
 
     /// Keeps late activations in the recording in `dir` from now on.
-    pub(super) fn record_into(&mut self, dir: &Path) -> io::Result<()> {
+    pub(crate) fn record_into(&mut self, dir: &Path) -> Result<(), SessionError> {
         self.selector.begin();
         let (jobs, taken) = sync_channel(MOST_WAITING);
         let writer = EpisodeWriter::new(dir);
+        let writer = std::thread::Builder::new()
+            .name("laggard/episode".into())
+            .spawn(move || write(writer, &taken))
+            .map_err(|source| SessionError::Thread {
+                what: " episodes",
+                source,
+            })?;
         self.kept = Some(Kept {
             jobs,
-            writer: std::thread::Builder::new()
-                .name("laggard/episode".into())
-                .spawn(move || write(writer, &taken))?,
+            writer,
             overwritten: 0,
             refused: vec![0; self.cpus.len()],
         });
@@ -130,7 +133,7 @@ impl EpisodeWatch {
 
     /// What is late in a batch that was just drained, with the evidence.
     /// Numbers are those of the recording; 0 where there is none.
-    pub(super) fn observe(
+    pub(crate) fn observe(
         &mut self,
         batch: &Batch,
         now: Nanos,
@@ -167,12 +170,12 @@ impl EpisodeWatch {
     }
 
     /// What the flight recorder cost so far.
-    pub(super) fn cost(&self) -> Vec<ProgramCost> {
+    pub(crate) fn cost(&self) -> Vec<ProgramCost> {
         self.flight.cost()
     }
 
     /// Looks up all names and writes what waits.
-    pub(super) fn finish(self) -> Result<(), WriteError> {
+    pub(crate) fn finish(self) -> Result<(), WriteError> {
         let notes = self.selector.notes();
         drop(self.flight);
         let Some(kept) = self.kept else {

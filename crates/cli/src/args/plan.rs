@@ -1,0 +1,77 @@
+//! What `record` and `top` were asked for, as a plan.
+
+use laggard_model::Keep;
+use laggard_session::{Episodes, LoadChoice, Plan};
+
+use super::{EpisodesArg, KeepArg, RecordArgs};
+
+impl From<&RecordArgs> for Plan {
+    fn from(args: &RecordArgs) -> Self {
+        let has_command = !args.command.is_empty();
+        Self {
+            probe: args.backend.0.clone(),
+            cpus: args.cpus.clone(),
+            services: args.services.clone(),
+            period: args.period,
+            dither: !args.no_dither,
+            drive: args.source.0.clone(),
+            stages: args.stages.as_ref().map(|stages| stages.0.clone()),
+            hold_cpu_awake: args.hold_cpu_awake,
+            duration: args.duration.or((!has_command).then_some(Self::DURATION)),
+            load: match &args.load {
+                Some(name) => LoadChoice::Named(name.clone()),
+                None if has_command => LoadChoice::Command(args.command.clone()),
+                None => LoadChoice::None,
+            },
+            load_cpus: args.load_cpus.clone(),
+            recording: args.output.clone(),
+            keep: match args.keep {
+                KeepArg::All => Keep::All,
+                KeepArg::Tail => Keep::Tail,
+            },
+            threshold: args.threshold,
+            episodes: match args.episodes {
+                EpisodesArg::Auto => Episodes::Auto,
+                EpisodesArg::On => Episodes::On,
+                EpisodesArg::Off => Episodes::Off,
+            },
+            max_episodes_per_minute: args.max_episodes_per_minute,
+            stack_rate: args.stack_rate,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use laggard_model::Nanos;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn plan_of(words: &[&str]) -> Plan {
+        let words = ["laggard", "record"].iter().chain(words);
+        match Args::try_parse_from(words).unwrap().command {
+            Command::Record(args) => Plan::from(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_bare_record_is_the_default_plan() {
+        assert_eq!(plan_of(&[]), Plan::default());
+    }
+
+    #[test]
+    fn a_command_is_recorded_for_as_long_as_it_takes_unless_asked_otherwise() {
+        let command = LoadChoice::Command(vec!["make".into(), "-j8".into()]);
+
+        let plan = plan_of(&["--", "make", "-j8"]);
+        let limited = plan_of(&["--duration=5s", "--", "make", "-j8"]);
+
+        assert_eq!((plan.duration, &plan.load), (None, &command));
+        assert_eq!(limited.duration, Some(Nanos::from_secs(5)));
+        assert_eq!(limited.load, command);
+    }
+}

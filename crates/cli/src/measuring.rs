@@ -1,0 +1,67 @@
+//! What the commands that measure have in common.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use laggard_session::{Failure, Plan};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::RecordArgs;
+use crate::exit::Outcome;
+
+/// The plan that the command line gives, as this program carries it out.
+pub(crate) fn plan(args: &RecordArgs) -> Plan {
+    by_this_program(Plan::from(args))
+}
+
+/// The plan as this program carries it out: it runs the loads itself, and its
+/// command line is what the recording tells.
+pub(crate) fn by_this_program(plan: Plan) -> Plan {
+    Plan {
+        helper: std::env::current_exe().unwrap_or_else(|_| plan.helper.clone()),
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
+        ..plan
+    }
+}
+
+/// Passes on that the user's command failed, as `time` and `perf stat` do.
+pub(crate) fn failed(failure: Option<Failure>) -> Option<Outcome> {
+    failure.map(|failure| {
+        eprintln!("laggard: {}; this is its exit code", failure.what);
+        Outcome::Command(failure.code)
+    })
+}
+
+/// A flag that Ctrl-C, termination and the end of the terminal set. A hangup
+/// that was to be ignored (`nohup`) still is.
+pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
+    }
+    Ok(interrupted)
+}
+
+/// Whether this process was started so that it ignores `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// A name that no other run has: the local time, and `what` it is.
+pub(crate) fn default_name(what: &str) -> PathBuf {
+    let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
+    match what {
+        "" => format!("{now}.laggard").into(),
+        what => format!("{now}-{what}.laggard").into(),
+    }
+}

@@ -1,0 +1,49 @@
+//! `laggard record`: measure, and keep what was seen.
+
+use std::path::Path;
+
+use laggard_answer::Trust;
+use laggard_answer::show::{self, By};
+use laggard_record::Recording;
+use laggard_session::Session;
+
+use crate::args::RecordArgs;
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::{measuring, pipe};
+
+pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Outcome> {
+    let interrupted = measuring::interruption()?;
+    let mut plan = measuring::plan(args);
+    let dir = plan
+        .recording
+        .get_or_insert_with(|| measuring::default_name(""))
+        .clone();
+    let session = Session::ready(&plan, &interrupted)?;
+    let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
+    let done = session.run(&mut [&mut progress])?;
+    let outcome = finish(&dir, args.quiet)?;
+    Ok(measuring::failed(done.failure).unwrap_or(outcome))
+}
+
+/// Shows the result, unless asked not to.
+fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
+    let report = show::report(&Recording::open(dir)?, By::Service)?;
+    let good = report.trust == Trust::Good;
+    if !quiet {
+        pipe::print(&laggard_report::text::show(
+            &report,
+            laggard_report::text::Options::default(),
+        ))?;
+        pipe::print(&format!(
+            "\nRecorded in {}; see it again with `laggard show {}`\n",
+            dir.display(),
+            dir.display()
+        ))?;
+    }
+    Ok(if good {
+        Outcome::Ok
+    } else {
+        Outcome::Untrustworthy
+    })
+}

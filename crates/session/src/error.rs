@@ -1,0 +1,151 @@
+//! What can go wrong with a session: what, where, and what to do.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use laggard_measure::ProbeError;
+use laggard_measure::linux::FlightError;
+use laggard_record::{CreateError, WriteError};
+use laggard_workload::load::{LoadError, RecipeError};
+
+use crate::WatchError;
+
+/// Why a session did not begin, or ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Nothing can be measured as planned.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The script that was to be played cannot be read.
+    #[error("read the script `{}`", path.display())]
+    Script {
+        /// The script's file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// CPUs cannot be kept from idle states.
+    #[error("keep CPUs awake (needs root and /dev/cpu_dma_latency)")]
+    Awake(#[source] io::Error),
+    /// Evidence was asked for where there is no eBPF.
+    #[error("episodes need eBPF; record as root, or use `--episodes off`")]
+    NoEpisodes,
+    /// Evidence was asked for and cannot be had.
+    #[error("watch for late activations")]
+    Flight(#[source] FlightError),
+    /// There is no such load here.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The load could not be started, watched or ended.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The load could not be set up.
+    #[error("set up the load `{name}`")]
+    SetUp {
+        /// The load.
+        name: String,
+        /// What went wrong.
+        source: LoadError,
+    },
+    /// The recording could not be begun.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// A recording was wished for while one is being made.
+    #[error("`{}` is being recorded already", .0.display())]
+    Recording(PathBuf),
+    /// Something could not be recorded.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The system gave no thread.
+    #[error("start the thread that writes{what}")]
+    Thread {
+        /// What it writes.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What was recorded could not be closed.
+    #[error("close the recording")]
+    Close(#[source] WriteError),
+    /// A watcher could not go on.
+    #[error(transparent)]
+    Watcher(WatchError),
+    /// Measuring ended early. A recording was made of the time before.
+    #[error("the recording ended early")]
+    RecordingEnded(#[source] Box<Self>),
+    /// Measuring ended early.
+    #[error("measuring ended early")]
+    MeasuringEnded(#[source] Box<Self>),
+}
+
+impl SessionError {
+    /// Whether this machine cannot do what was asked, rather than that anything
+    /// went wrong: a service or load that cannot be had here, or a plan that
+    /// takes too much of it.
+    #[must_use]
+    pub fn is_unmet(&self) -> bool {
+        match self {
+            Self::Probe(err) => err.is_unmet(),
+            Self::Recipe(err) => err.is_unmet(),
+            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_unmet(),
+            Self::Script { .. }
+            | Self::Awake(_)
+            | Self::NoEpisodes
+            | Self::Flight(_)
+            | Self::Load(_)
+            | Self::SetUp { .. }
+            | Self::Create(_)
+            | Self::Recording(_)
+            | Self::Write(_)
+            | Self::Thread { .. }
+            | Self::Close(_)
+            | Self::Watcher(_) => false,
+        }
+    }
+
+    /// The error with what caused it, in one line.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(err) = cause {
+            text += &format!(": {err}");
+            cause = err.source();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_here_is_told_from_what_went_wrong_however_deep_it_is() {
+        let unmet = || SessionError::Probe(ProbeError::NoService);
+        let wrong = || SessionError::Thread {
+            what: "",
+            source: io::ErrorKind::OutOfMemory.into(),
+        };
+
+        assert!(unmet().is_unmet());
+        assert!(SessionError::MeasuringEnded(Box::new(unmet())).is_unmet());
+        assert!(!wrong().is_unmet());
+        assert!(!SessionError::RecordingEnded(Box::new(wrong())).is_unmet());
+    }
+
+    #[test]
+    fn an_error_in_full_names_every_cause() {
+        let err = SessionError::RecordingEnded(Box::new(SessionError::Script {
+            path: "x.toml".into(),
+            source: io::Error::other("no such thing"),
+        }));
+
+        assert_eq!(
+            err.in_full(),
+            "the recording ended early: read the script `x.toml`: no such thing"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! A measurement, from its plan to its end.
+//!
+//! A [`Plan`] says what is to be measured and what is to be kept of it. A
+//! [`Session`] readies the probe and the load, measures, and records where that
+//! is planned; whoever wants to see what comes is a [`Watcher`]. There may be
+//! several: a progress bar, a live view, an exporter. All of it is on the thread
+//! that calls [`Session::run`], at normal priority, and nothing ever waits for
+//! it; files are written by threads of their own.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use laggard_model::Nanos;
+//! use laggard_session::{News, Next, Plan, Session, WatchError, Watcher};
+//!
+//! /// Counts what comes, and ends when it is enough.
+//! struct Enough(usize);
+//!
+//! impl Watcher for Enough {
+//!     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+//!         self.0 = self.0.saturating_sub(news.batch.len());
+//!         Ok(if self.0 == 0 { Next::End } else { Next::GoOn })
+//!     }
+//! }
+//!
+//! let plan = Plan {
+//!     duration: None,
+//!     ..Plan::default()
+//! };
+//! let interrupted = AtomicBool::new(false);
+//! Session::ready(&plan, &interrupted)?.run(&mut [&mut Enough(10_000)])?;
+//! # Ok::<(), laggard_session::SessionError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod beginning;
+mod episodes;
+mod error;
+mod keeper;
+mod load;
+mod plan;
+mod price;
+mod run;
+mod session;
+mod watcher;
+mod writer;
+
+pub use error::SessionError;
+pub use load::Failure;
+pub use plan::{Episodes, LoadChoice, Plan, ProbeChoice};
+pub use run::{LOOK_EVERY, Pace};
+pub use session::{Done, Session};
+pub use watcher::{News, Next, WatchError, Watcher};

@@ -1,0 +1,142 @@
+//! What is to be measured, and what is to be kept of it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use laggard_measure::Drive;
+use laggard_model::{CpuList, Keep, Nanos, Service, Stage};
+
+/// What is to be measured, and what is to be kept of it: all that a
+/// [`Session`](crate::Session) needs to know.
+///
+/// `Plan::default()` is what `laggard record` does unasked, but for the folder
+/// that it records into: 30 s of this machine as it is.
+///
+/// ```
+/// use laggard_model::{Nanos, Service};
+/// use laggard_session::Plan;
+///
+/// let plan = Plan {
+///     services: Some(vec![Service::Fifo(90)]),
+///     duration: Some(Nanos::from_secs(2)),
+///     ..Plan::default()
+/// };
+/// assert_eq!(plan.period, Nanos::from_ms(1));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What to measure with.
+    pub probe: ProbeChoice,
+    /// CPUs to measure; `None`: all online that this process may use.
+    pub cpus: Option<CpuList>,
+    /// Services to measure, which must all be possible; `None`:
+    /// [`Service::DEFAULTS`], as far as possible.
+    pub services: Option<Vec<Service>>,
+    /// Mean time between two activations of a service on a CPU, 10 us to 10 s.
+    pub period: Nanos,
+    /// Whether expiries are spread over all phases of a hidden tick.
+    pub dither: bool,
+    /// What begins an activation.
+    pub drive: Drive,
+    /// Stages on the way to stamp; `None`: all that can be.
+    pub stages: Option<Vec<Stage>>,
+    /// Whether CPUs are kept from idle states meanwhile. Undone at the end.
+    pub hold_cpu_awake: bool,
+    /// How long to measure; `None`: until a watcher ends it, it is interrupted,
+    /// or the command that is run meanwhile has ended.
+    pub duration: Option<Nanos>,
+    /// What else runs meanwhile.
+    pub load: LoadChoice,
+    /// CPUs that it runs on; `None`: all.
+    pub load_cpus: Option<CpuList>,
+    /// The program that runs loads of ours, as `HELPER load run NAME`: laggard
+    /// itself. It is a process of its own, so that what it takes is not counted
+    /// as the cost of measuring.
+    pub helper: PathBuf,
+    /// Folder to record into from the start, which must not exist; `None`:
+    /// nothing is kept, unless a watcher asks for it.
+    pub recording: Option<PathBuf>,
+    /// Which samples a recording keeps.
+    pub keep: Keep,
+    /// Latency from which on an activation is shown as exceeding, and kept as an
+    /// episode; `None`: 1 ms, and what each line's first seconds tell.
+    pub threshold: Option<Nanos>,
+    /// Whether late activations come with evidence of who caused them.
+    pub episodes: Episodes,
+    /// Late activations to keep in each minute at most, besides each line's new
+    /// largest.
+    pub max_episodes_per_minute: u64,
+    /// Stack samples a second on each CPU, as evidence; 0 takes none.
+    pub stack_rate: u32,
+    /// The command line, as the recording is to tell it.
+    pub command: Vec<String>,
+}
+
+impl Plan {
+    /// How long is recorded unless asked otherwise.
+    pub const DURATION: Nanos = Nanos::from_secs(30);
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            probe: ProbeChoice::Best,
+            cpus: None,
+            services: None,
+            period: Nanos::from_ms(1),
+            dither: true,
+            drive: Drive::Timer,
+            stages: None,
+            hold_cpu_awake: false,
+            duration: Some(Self::DURATION),
+            load: LoadChoice::None,
+            load_cpus: None,
+            helper: "laggard".into(),
+            recording: None,
+            keep: Keep::All,
+            threshold: None,
+            episodes: Episodes::Auto,
+            max_episodes_per_minute: 600,
+            stack_rate: 1_000,
+            command: Vec::new(),
+        }
+    }
+}
+
+/// What to measure with.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum ProbeChoice {
+    /// With eBPF where it can be had, else without.
+    #[default]
+    Best,
+    /// With eBPF, or not at all.
+    Bpf,
+    /// Without eBPF, which needs no root: expiry and user stage only.
+    User,
+    /// Nothing real: plays the script in this file.
+    Script(PathBuf),
+}
+
+/// What else runs while measuring.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum LoadChoice {
+    /// Nothing of ours.
+    #[default]
+    None,
+    /// The load of this name, or in this TOML file.
+    Named(String),
+    /// This command: a program and its arguments. Measuring ends with it.
+    Command(Vec<OsString>),
+}
+
+/// Whether late activations come with evidence of who caused them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Episodes {
+    /// As far as this kernel allows.
+    #[default]
+    Auto,
+    /// Surely, or nothing is measured.
+    On,
+    /// Not at all.
+    Off,
+}

@@ -1,0 +1,223 @@
+//! What a measurement needs before it begins, and how it begins.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use laggard_measure::fake::{FakeProbe, Script};
+use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
+use laggard_measure::{Probe, ProbeError, Request};
+use laggard_model::{Manifest, Nanos, OwnCost, Service};
+use laggard_record::Recorder;
+
+use crate::beginning;
+use crate::episodes::EpisodeWatch;
+use crate::keeper::Keeper;
+use crate::load::{Failure, Meanwhile};
+use crate::price::{Price, Verdict};
+use crate::run::Run;
+use crate::watcher::Watchers;
+use crate::{Pace, Plan, ProbeChoice, SessionError, Watcher};
+
+/// A measurement that is ready to begin: the probe is loaded, and the load, if
+/// there is one, is set up and waits.
+pub struct Session<'a> {
+    interrupted: &'a AtomicBool,
+    duration: Option<Nanos>,
+    recording: Option<PathBuf>,
+    pace: Pace,
+    probe: Box<dyn Probe>,
+    watch: Option<EpisodeWatch>,
+    meanwhile: Meanwhile,
+    manifest: Manifest,
+    /// Held until measuring has ended.
+    _awake: Option<Awake>,
+}
+
+/// What a session leaves.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Done {
+    /// The recording, if one was made.
+    pub recording: Option<PathBuf>,
+    /// How the user's command failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+impl<'a> Session<'a> {
+    /// Loads the probe and sets up the load, which takes seconds. Measuring will
+    /// end as planned, or when `interrupted` is set.
+    ///
+    /// # Errors
+    /// When what was planned cannot be had here; see [`SessionError::is_unmet`].
+    /// Nothing is left running then, and no folder.
+    pub fn ready(plan: &Plan, interrupted: &'a AtomicBool) -> Result<Self, SessionError> {
+        if let Some(dir) = &plan.recording {
+            Recorder::check(dir)?;
+        }
+        let seed = linux::now().ns();
+        let awake = match plan.hold_cpu_awake {
+            true => Some(Awake::hold().map_err(SessionError::Awake)?),
+            false => None,
+        };
+        let probe = probe(plan, seed)?;
+        let (watch, caveats) = EpisodeWatch::start(plan, probe.as_ref())?;
+        let meanwhile = Meanwhile::launch(plan, interrupted)?;
+        let mut manifest = beginning::manifest(plan, probe.as_ref(), meanwhile.run(), seed);
+        for caveat in caveats {
+            if !manifest
+                .caveats
+                .iter()
+                .any(|known| known.kind == caveat.kind)
+            {
+                manifest.caveats.push(caveat);
+            }
+        }
+        Ok(Self {
+            interrupted,
+            duration: plan.duration,
+            recording: plan.recording.clone(),
+            pace: Pace::default(),
+            probe,
+            watch,
+            meanwhile,
+            manifest,
+            _awake: awake,
+        })
+    }
+
+    /// With a script's time passing as `pace` says.
+    #[must_use]
+    pub const fn at_pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// What a recording would say of this measurement.
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether late activations come with evidence of who caused them.
+    pub const fn explains(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Measures while `watchers` watch. Whatever happens, what was to be kept is
+    /// kept, and the probe and the load are ended.
+    ///
+    /// # Errors
+    /// When measuring cannot begin, or something went wrong meanwhile.
+    pub fn run(mut self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
+        let mut watchers = Watchers(watchers);
+        let dir = self.recording.clone();
+        let recorder = dir
+            .as_ref()
+            .map(|dir| Recorder::create(dir, self.manifest.clone()))
+            .transpose()?;
+        if let (Some(watch), Some(dir)) = (&mut self.watch, &dir) {
+            watch.record_into(dir)?;
+        }
+        let start = match self.begin(&mut watchers) {
+            Ok(start) => start,
+            Err(err) => {
+                drop(self.watch);
+                recorder.map(Recorder::discard).transpose()?;
+                return Err(err);
+            }
+        };
+        // The load works when the first activation can be late by it, not before.
+        while self.probe.now() < start {
+            let left = start.saturating_sub(self.probe.now());
+            self.probe.pause(left.into());
+        }
+        self.meanwhile.begin(self.probe.now());
+        watchers.begun(start);
+        self.manifest.clock.start_ns = start;
+        self.manifest.load = self.meanwhile.run();
+        let keeper = match (dir, recorder) {
+            (Some(dir), Some(mut recorder)) => {
+                recorder.update(|manifest| manifest.load.clone_from(&self.manifest.load));
+                Some(Keeper::start(&dir, recorder, start, OwnCost::default())?)
+            }
+            _ => None,
+        };
+        let run = Run {
+            probe: self.probe.as_mut(),
+            manifest: self.manifest,
+            keeper,
+            start,
+            watch: self.watch,
+            meanwhile: &mut self.meanwhile,
+            watchers,
+            pace: self.pace,
+        };
+        let recording = run.run(self.duration, self.interrupted)?;
+        Ok(Done {
+            recording,
+            failure: self.meanwhile.failure(),
+        })
+    }
+
+    /// Begins to measure, unless that cannot be afforded. Returns when.
+    fn begin(&mut self, watchers: &mut Watchers<'_, '_>) -> Result<Nanos, SessionError> {
+        let start = self.probe.start()?;
+        let Some(share) = self.probe.price() else {
+            return Ok(start);
+        };
+        let lines = self.probe.lines();
+        let services: BTreeSet<Service> = lines.iter().map(|line| line.service).collect();
+        let price = Price {
+            share,
+            period: self.manifest.plan.period_ns,
+            cpus: lines.iter().map(|line| line.cpu).collect(),
+            services: services.len(),
+        };
+        match price.verdict() {
+            Verdict::Fits => Ok(start),
+            Verdict::Dear(what) => {
+                watchers.say(&what);
+                Ok(start)
+            }
+            Verdict::Refused(what) => Err(ProbeError::Unaffordable(what).into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("duration", &self.duration)
+            .field("recording", &self.recording)
+            .field("manifest", &self.manifest)
+            .field("meanwhile", &self.meanwhile)
+            .finish_non_exhaustive()
+    }
+}
+
+fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
+    let wanted = match &plan.probe {
+        ProbeChoice::Script(path) => {
+            let text = std::fs::read_to_string(path).map_err(|source| SessionError::Script {
+                path: path.clone(),
+                source,
+            })?;
+            return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
+        }
+        ProbeChoice::Best => Wanted::Best,
+        ProbeChoice::Bpf => Wanted::Bpf,
+        ProbeChoice::User => Wanted::User,
+    };
+    let services = plan.services.clone();
+    let request = Request {
+        cpus: plan.cpus.clone().unwrap_or_else(linux::allowed_cpus),
+        optional: services.is_none(),
+        services: services.unwrap_or_else(|| Service::DEFAULTS.to_vec()),
+        period: plan.period,
+        dither: plan.dither,
+        seed,
+        drive: plan.drive.clone(),
+        stages: plan.stages.clone(),
+    };
+    Ok(Box::new(LinuxProbe::new(request, wanted)?))
+}
