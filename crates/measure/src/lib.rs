@@ -18,6 +18,11 @@ mod names;
 #[cfg(target_os = "linux")]
 mod own;
 mod probe;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "its sources are not built")
+)]
+mod source;
 #[cfg(target_os = "linux")]
 mod symbols;
 

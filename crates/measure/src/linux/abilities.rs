@@ -11,9 +11,9 @@ use super::descriptors;
 use super::flight::{self, FlightError, FlightOptions, FlightRecorder};
 use super::objects;
 use super::policy;
-use super::probe::{may_be_scheduled_as, refusal};
 use super::programs::{Extent, Programs};
 use super::reason_of;
+use super::threads::{may_be_scheduled_as, refusal};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
 
@@ -78,7 +78,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     };
     let loaded = Programs::load(extent, services, Stamps::default()).and_then(|mut programs| {
         programs.attach()?;
-        let board = super::probe::board(extent, Some(&programs)).map_err(|err| Refused {
+        let board = super::threads::board(extent, Some(&programs)).map_err(|err| Refused {
             reason: err.to_string(),
         })?;
         for &cpu in super::allowed_cpus().as_slice().iter().take(1) {

@@ -1,6 +1,7 @@
 //! Activations that begin with a device's interrupt instead of a timer's
 //! expiry: one thread raises it on time, another waits for it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
@@ -10,7 +11,7 @@ use super::clock;
 use super::thread::{Duty, Plan, Shared, publish};
 use super::uio::Uio;
 use crate::board::LineWriter;
-use crate::probe::{Drive, ProbeError, Request};
+use crate::probe::{ProbeError, Request};
 
 /// A device and whether somebody waits for its interrupt.
 #[derive(Debug)]
@@ -20,15 +21,12 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// Opens the device of the request, if it names one, and settles on one
-    /// thread service and one CPU: those that were asked for, or `fifo:90`
-    /// where the interrupt goes. All that may be used count as not asked.
-    pub(crate) fn of_request(request: &mut Request) -> Result<Option<Arc<Self>>, ProbeError> {
-        let Drive::Uio(path) = &request.drive else {
-            return Ok(None);
-        };
+    /// Opens the device, and settles on one thread service and one CPU: those
+    /// that were asked for, or the one where the interrupt goes. All CPUs that
+    /// may be used count as not asked.
+    pub(crate) fn open(path: &Path, request: &mut Request) -> Result<Arc<Self>, ProbeError> {
         let refused = |reason: String| ProbeError::Source {
-            path: path.clone(),
+            path: path.to_owned(),
             reason,
         };
         let uio = Uio::open(path).map_err(|err| refused(err.to_string()))?;
@@ -36,9 +34,6 @@ impl External {
         uio.acknowledge();
         uio.enable()
             .map_err(|err| refused(format!("its interrupt cannot be enabled: {err}")))?;
-        if request.optional {
-            request.services = vec![Service::Fifo(90)];
-        }
         match request.services[..] {
             [only] if only.is_thread() => {}
             _ => {
@@ -60,10 +55,10 @@ impl External {
                 )));
             }
         }
-        Ok(Some(Arc::new(Self {
+        Ok(Arc::new(Self {
             uio,
             is_awaited: AtomicBool::new(false),
-        })))
+        }))
     }
 
     /// The kernel's number of the interrupt.

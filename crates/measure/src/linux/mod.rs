@@ -25,9 +25,11 @@ mod sleeper;
 mod soft;
 mod statistics;
 mod thread;
+mod threads;
 mod timerlat;
 mod tracers;
 mod uio;
+mod usage;
 mod witness;
 
 pub use abilities::{Ability, Absence, abilities};

@@ -111,6 +111,14 @@ impl LineReader {
         }
     }
 
+    /// Counts lines from `first` on.
+    pub(crate) fn number_from(&mut self, first: LineId) {
+        self.id.0 += first.0;
+        if let Some(mirror) = &mut self.mirror {
+            mirror.id.0 += first.0;
+        }
+    }
+
     /// What its activations say of the softirq goes to line `softirq`.
     pub(crate) fn tell_softirq(&mut self, softirq: LineId) {
         self.mirror = Some(Mirror::new(softirq));

@@ -18,9 +18,13 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Account, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Nanos, Route, Service};
+use laggard_model::{
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, CpuList, Line, LineId, Nanos, Route, Service,
+};
 
-use crate::probe::{Drive, ProbeError, Request};
+use super::reason_of;
+use crate::probe::ProbeError;
+use crate::source::{Source, no_tracer};
 use series::{Format, Series};
 use tracefs::Instance;
 
@@ -39,7 +43,10 @@ pub(super) struct Timerlat {
     series: Vec<CpuSeries>,
     instance: Instance,
     format: Format,
+    lines: Vec<Line>,
     period: Nanos,
+    /// Why its settings were not put back.
+    not_put_back: Option<String>,
 }
 
 /// A CPU's thread.
@@ -51,118 +58,119 @@ struct CpuSeries {
 }
 
 impl Timerlat {
-    /// Takes the service out of the request, if it is there, and sets the
-    /// tracer up.
-    pub(super) fn of_request(request: &mut Request) -> Result<Option<Self>, ProbeError> {
-        if !request.services.contains(&Service::Kthread) {
-            return Ok(None);
-        }
-        request
-            .services
-            .retain(|service| *service != Service::Kthread);
-        let refused = |err: io::Error| {
-            ProbeError::Service {
-            service: Service::Kthread,
-            reason: err.to_string(),
-            remedy: "it needs root, tracefs, and the kernel's timerlat tracer (CONFIG_TIMERLAT_TRACER=y) for itself; `laggard doctor` says what is there".into(),
-        }
-        };
-        if request.drive != Drive::Timer {
-            return Err(refused(io::Error::other(
-                "the tracer's threads wait for timers, not for a device",
-            )));
-        }
-        let root = Path::new(tracefs::ROOT);
-        let set_up = || -> io::Result<Self> {
-            Ok(Self {
-                instance: Instance::new(root, &request.cpus, request.period, BUFFER_TIME)?,
-                format: Format::parse(&tracefs::read(
-                    &root.join("events/ftrace/timerlat/format"),
-                )?)?,
-                series: Vec::new(),
-                period: request.period,
-            })
-        };
-        let mut all = set_up().map_err(refused)?;
-        for &cpu in request.cpus.as_slice() {
-            all.series.push(CpuSeries {
-                cpu,
-                pipe: None,
-                series: Series::new(request.period),
-            });
-        }
-        Ok(Some(all))
+    /// Sets the tracer up.
+    pub(super) fn new(cpus: &CpuList, period: Nanos) -> Result<Self, ProbeError> {
+        Self::set_up(cpus, period).map_err(no_tracer)
     }
 
-    /// One line per CPU.
-    pub(super) fn lines(&self) -> impl Iterator<Item = Line> + '_ {
-        self.series.iter().map(|one| Line {
-            cpu: one.cpu,
+    fn set_up(cpus: &CpuList, period: Nanos) -> io::Result<Self> {
+        let root = Path::new(tracefs::ROOT);
+        let format = tracefs::read(&root.join("events/ftrace/timerlat/format"));
+        let of_cpu = |&cpu| CpuSeries {
+            cpu,
+            pipe: None,
+            series: Series::new(period),
+        };
+        let line = |&cpu| Line {
+            cpu,
             service: Service::Kthread,
             route: Route::Direct,
+        };
+        Ok(Self {
+            instance: Instance::new(root, cpus, period, BUFFER_TIME)?,
+            format: Format::parse(&format?)?,
+            series: cpus.as_slice().iter().map(of_cpu).collect(),
+            lines: cpus.as_slice().iter().map(line).collect(),
+            period,
+            not_put_back: None,
+        })
+    }
+}
+
+impl Source for Timerlat {
+    fn backend(&self) -> Backend {
+        Backend::Tracer
+    }
+
+    fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    fn start(&mut self, _: Nanos, first: LineId) -> Result<(), ProbeError> {
+        self.start_tracer(first).map_err(|err| ProbeError::System {
+            action: "start the timerlat tracer".into(),
+            remedy: "`laggard doctor` says what this machine allows".into(),
+            source: Some(io::Error::other(reason_of(&err))),
         })
     }
 
-    /// Starts the tracer. `first` is the first of its lines.
-    pub(super) fn start(&mut self, first: usize) -> io::Result<()> {
-        // Nor does it begin one.
-        self.instance.start()?;
-        for (one, index) in self.series.iter_mut().zip(first..) {
-            one.series.line = LineId(u16::try_from(index).unwrap_or(u16::MAX));
-            one.pipe = Some(open(&pipe_of(&self.instance.directory, one.cpu))?);
-        }
-        Ok(())
-    }
-
-    /// Nothing before `begin` is recorded.
-    pub(super) fn begin(&mut self, begin: Nanos) {
+    fn begin(&mut self, from: Nanos) {
         for one in &mut self.series {
-            one.series.begin(begin);
+            one.series.begin(from);
         }
     }
 
-    /// Nothing from `ended` on is recorded.
-    pub(super) fn end_at(&mut self, ended: Nanos) {
-        for one in &mut self.series {
-            one.series.until = ended;
-        }
-    }
-
-    /// Whether its threads have come to all that expired.
-    pub(super) fn is_at_rest(&mut self) -> bool {
-        self.series.iter_mut().all(|one| {
-            one.take_in(&self.format);
-            one.series.is_at_rest()
-        })
-    }
-
-    /// Ends the tracer and puts its settings back, after what it wrote has been
-    /// taken in. Whatever its threads have not come to by now, `given_up`, is.
-    pub(super) fn stop(&mut self, given_up: Nanos) -> io::Result<()> {
-        for one in &mut self.series {
-            one.take_in(&self.format);
-            one.series.close(given_up);
-            one.pipe = None;
-        }
-        self.instance.end()
-    }
-
-    /// Appends everything new.
-    pub(super) fn drain(&mut self, into: &mut Batch) {
+    fn drain(&mut self, into: &mut Batch) {
         for one in &mut self.series {
             one.take_in(&self.format);
             one.series.drain(into);
         }
     }
 
-    /// What became of each line's plan.
-    pub(super) fn accounts(&self) -> impl Iterator<Item = (LineId, Account)> + '_ {
+    fn end_at(&mut self, until: Nanos) {
+        for one in &mut self.series {
+            one.series.until = until;
+        }
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        self.series.iter_mut().all(|one| {
+            one.take_in(&self.format);
+            one.series.is_at_rest()
+        })
+    }
+
+    /// After what the tracer wrote has been taken in.
+    fn settle(&mut self, given_up: Nanos) {
+        for one in &mut self.series {
+            one.take_in(&self.format);
+            one.series.close(given_up);
+            one.pipe = None;
+        }
+        self.not_put_back = self.instance.end().err().map(|err| err.to_string());
+    }
+
+    fn accounts(&self) -> Vec<Account> {
         let series = self.series.iter().map(|one| &one.series);
-        series.map(|series| (series.line, series.account()))
+        series.map(Series::account).collect()
+    }
+
+    fn caveats(&self) -> Vec<Caveat> {
+        let not_put_back = self.not_put_back.as_ref().map(|err| {
+            Caveat::new(
+                CaveatKind::Tracer,
+                format!("the settings of the timerlat tracer were not put back: {err}"),
+                "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
+            )
+        });
+        std::iter::once(self.caveat()).chain(not_put_back).collect()
+    }
+}
+
+impl Timerlat {
+    /// Starts the tracer. `first` is the first of its lines.
+    fn start_tracer(&mut self, first: LineId) -> io::Result<()> {
+        // Nor does it begin one.
+        self.instance.start()?;
+        for (one, index) in self.series.iter_mut().zip(first.0..) {
+            one.series.line = LineId(index);
+            one.pipe = Some(open(&pipe_of(&self.instance.directory, one.cpu))?);
+        }
+        Ok(())
     }
 
     /// What it changes on this machine.
-    pub(super) fn caveat(&self) -> Caveat {
+    fn caveat(&self) -> Caveat {
         Caveat::new(
             CaveatKind::Tracer,
             format!(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{Caveat, CaveatKind, Nanos, Service};
+use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, Service};
 
 use super::super::lines::CpuLines;
 use super::super::programs::{MAX_FOLLOWERS, Programs};
@@ -14,9 +14,9 @@ use crate::probe::{ProbeError, Request};
 /// Shortest and longest period.
 const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
 
-pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
+pub(crate) fn check(cpus: &CpuList, period: Nanos) -> Result<(), ProbeError> {
     let (online, allowed) = (online_cpus(), allowed_cpus());
-    for &cpu in request.cpus.as_slice() {
+    for &cpu in cpus.as_slice() {
         if !online.contains(cpu) {
             return Err(ProbeError::NoCpu(cpu.0, online));
         }
@@ -24,23 +24,19 @@ pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
             return Err(ProbeError::ForbiddenCpu(cpu.0, allowed));
         }
     }
-    if request.period < PERIODS.0 || request.period > PERIODS.1 {
-        return Err(ProbeError::Period(request.period, PERIODS.0, PERIODS.1));
+    if period < PERIODS.0 || period > PERIODS.1 {
+        return Err(ProbeError::Period(period, PERIODS.0, PERIODS.1));
     }
     Ok(())
 }
 
-/// Whether every CPU has room for its lines, and something is measured at all;
-/// `has_others`: besides the lines.
-pub(super) fn check_lines(plans: &[CpuLines], has_others: bool) -> Result<(), ProbeError> {
+/// Whether every CPU has room for its lines.
+pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
     for plan in plans {
         let most = LINES_PER_CPU.min(MAX_FOLLOWERS + plan.lines.len() - plan.followers.len());
         if plan.lines.len() > most {
             return Err(ProbeError::TooManyLines(plan.lines.len(), most));
         }
-    }
-    if !has_others && plans.iter().all(|plan| plan.lines.is_empty()) {
-        return Err(ProbeError::NoService);
     }
     Ok(())
 }

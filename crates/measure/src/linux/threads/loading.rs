@@ -5,8 +5,9 @@ use std::io;
 use laggard_model::{Caveat, CaveatKind, Service};
 
 use super::super::identity::Identity;
+use super::super::probe::Wanted;
 use super::super::programs::{Extent, Programs};
-use super::{Wanted, system};
+use super::system;
 use crate::board::Stamps;
 use crate::probe::ProbeError;
 
@@ -18,7 +19,7 @@ pub(super) fn load(
     stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
-    // Nothing to stamp where only a tracer measures.
+    // Nothing to stamp where no service is left.
     if wanted == Wanted::User || services.is_empty() {
         return Ok(None);
     }

@@ -1,101 +1,90 @@
 //! The end of measuring, and what is to be said of it then.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, OwnCost};
+use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos};
 
-use super::super::collector::{Asker, LineReader, Standing};
 use super::super::programs::Programs;
-use super::super::thread::unserved;
-use super::super::{clock, online_cpus, policy};
-use super::LinuxProbe;
-use super::beginning::WARM_UP;
-use super::usage::Usage;
+use super::super::thread::MeasuringThread;
+use super::super::{online_cpus, policy};
+use super::ThreadSource;
+use crate::board::{Asker, LineReader, Standing, unserved};
 
-/// How long the end waits for services that do not get to run: what comes
-/// meanwhile has a latency, what does not has at least this one.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(2);
+/// How far the end is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ending {
+    /// The softirq timers run: it has not begun, or they have not come to all
+    /// that was due.
+    Timers,
+    /// The services have not come to all that was asked for.
+    Services,
+    /// The threads are told to end.
+    Threads,
+}
 
-impl LinuxProbe {
-    /// Records no expiry from now on, and waits for what was asked before.
-    /// Returns when that was.
-    pub(super) fn end(&mut self) -> Nanos {
-        if let Some(ended) = &self.ended {
-            return ended.at;
-        }
-        // What was due after the threads gave up nobody asked for.
-        let ended = self.shared.exhaustion.given_up();
-        let ended = ended.unwrap_or_else(clock::now);
-        self.ended = Some(Usage::at(ended, &self.threads));
+impl ThreadSource {
+    /// Records no expiry from `ended` on.
+    pub(super) fn end(&mut self, ended: Nanos) {
+        self.ended = Some(ended);
+        self.schedulings.look(&self.threads, ended);
         self.skipped.1 = Some(self.skipped_so_far());
         for (_, reader) in &mut self.readers {
             reader.until = ended;
         }
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat.end_at(ended);
-        }
         if self.began.is_none() {
             // Nothing has been asked: the threads end when they are told so.
-            self.shared.stop.store(true, Ordering::Relaxed);
+            self.stop_softirq_timers();
+            self.let_threads_end();
             self.threads.clear();
         }
-        let patience = ended + STOP_PATIENCE.into() + self.request.period * 2;
-        self.wait(patience, |probe| probe.are_past(ended));
-        self.stop_softirq_timers();
-        self.wait(patience, |probe| !probe.is_anyone_waiting());
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.wait(patience, |probe| {
-            let mut threads = probe.threads.iter();
-            threads.all(super::MeasuringThread::is_finished) && !probe.is_anyone_waiting()
-        });
-        let given_up = clock::now();
+    }
+
+    /// Takes the next step to the end, where all has come that has to come
+    /// before it. Returns whether it was the last.
+    pub(super) fn come_to_rest(&mut self) -> bool {
+        if self.ending == Ending::Timers && self.are_past() {
+            self.stop_softirq_timers();
+        }
+        if self.ending == Ending::Services && !self.is_anyone_waiting() {
+            self.let_threads_end();
+        }
+        let mut threads = self.threads.iter();
+        self.ending == Ending::Threads
+            && threads.all(MeasuringThread::is_finished)
+            && !self.is_anyone_waiting()
+    }
+
+    /// Gives up whatever has not come by now.
+    pub(super) fn give_up(&mut self, given_up: Nanos) {
+        if self.ending == Ending::Timers {
+            self.stop_softirq_timers();
+        }
+        self.let_threads_end();
         self.standings = self
             .readers
             .iter()
             .map(|(cpu, reader)| self.standing(*cpu, reader, given_up))
             .collect();
-        self.stop_timerlat(given_up);
-        // What follows (symbols, the last segment) need not stay in memory.
-        policy::unlock_memory();
-        ended
     }
 
-    fn wait(&mut self, patience: Nanos, is_done: impl Fn(&mut Self) -> bool) {
-        while !is_done(self) && clock::now() < patience {
-            std::thread::sleep(LOOK);
-        }
+    fn let_threads_end(&mut self) {
+        self.ending = Ending::Threads;
+        self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the softirq timers, and the tracer's threads, have come to all
-    /// that was due before `ended`.
-    fn are_past(&mut self, ended: Nanos) -> bool {
+    /// Whether the softirq timers have come to all that was due before the end.
+    fn are_past(&self) -> bool {
+        let ended = self.ended.unwrap_or(Nanos::ZERO);
         let is_past = |cpu| {
             let armed = self.programs.as_ref().and_then(|all| all.armed_for(cpu));
             armed.is_none_or(|armed| armed >= ended)
         };
         let mut timed = self.plans.iter().filter(|plan| plan.has_callback());
         timed.all(|plan| is_past(plan.cpu))
-            && self
-                .timerlat
-                .as_mut()
-                .is_none_or(super::Timerlat::is_at_rest)
-    }
-
-    fn stop_timerlat(&mut self, given_up: Nanos) {
-        let stopped = self.timerlat.as_mut().map(|all| all.stop(given_up));
-        if let Some(Err(err)) = stopped {
-            self.caveats.push(Caveat::new(
-                CaveatKind::Tracer,
-                format!("the settings of the timerlat tracer were not put back: {err}"),
-                "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
-            ));
-        }
     }
 
     fn stop_softirq_timers(&mut self) {
+        self.ending = Ending::Services;
         let Some(programs) = &self.programs else {
             return;
         };
@@ -126,19 +115,27 @@ impl LinuxProbe {
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let board = self.shared.board.cpu(cpu);
         let line = (laggard_model::Cpu(cpu), reader.index);
-        let has_left = || {
-            let mut threads = self.threads.iter();
-            threads.all(|thread| thread.line != line || thread.is_finished())
+        let stays = || {
+            let threads = self.threads.iter();
+            let own = threads.filter(|thread| thread.line == line && !thread.is_finished());
+            // Who raises a device's interrupt does not serve it.
+            own.filter(|thread| thread.is_service || reader.asker != Asker::Device)
         };
+        let has_left = || stays().next().is_none();
+        let is_elsewhere = stays()
+            .filter_map(|thread| policy::cpu_of(thread.tid))
+            .any(|now| now != line.0);
         let is_unserved = |is| Standing {
             unserved_from: Some(0).filter(|_| is),
             given_up,
+            is_elsewhere,
         };
         match reader.asker {
             Asker::Thread if has_left() => Standing {
                 // It came after the end, and left before it waited again.
                 unserved_from: Some(0),
                 given_up: reader.until,
+                is_elsewhere,
             },
             Asker::Thread => is_unserved(true),
             Asker::Callback => {
@@ -156,6 +153,7 @@ impl LinuxProbe {
                 Standing {
                     unserved_from,
                     given_up,
+                    is_elsewhere,
                 }
             }
             Asker::Follower | Asker::Device | Asker::Mirrored => is_unserved(false),
@@ -172,7 +170,7 @@ impl LinuxProbe {
         let all = self.readers.iter();
         all.filter_map(|(cpu, reader)| {
             let (longest, count) = reader.given_up()?;
-            let line = self.lines[usize::from(reader.id.0)];
+            let line = self.lines[self.place_of(reader.id)];
             Some(Caveat::new(
                 CaveatKind::Losses,
                 format!(
@@ -190,7 +188,7 @@ impl LinuxProbe {
     pub(super) fn accounts_of_lines(&self) -> Vec<Account> {
         let mut accounts = vec![Account::default(); self.lines.len()];
         let mut set = |id: laggard_model::LineId, account: Account| {
-            accounts[usize::from(id.0)] = account;
+            accounts[self.place_of(id)] = account;
         };
         for (cpu, reader) in &self.readers {
             if reader.asker != Asker::Mirrored {
@@ -199,9 +197,6 @@ impl LinuxProbe {
             if let Some(mirror) = &reader.mirror {
                 set(mirror.id, mirror.account());
             }
-        }
-        for (id, account) in self.timerlat.iter().flat_map(super::Timerlat::accounts) {
-            set(id, account);
         }
         // Programs serve all lines: what they skipped is counted with the first.
         let (before, ended) = self.skipped;
@@ -228,17 +223,12 @@ impl LinuxProbe {
         account
     }
 
-    /// All losses since measuring began, also those not yet settled.
-    pub(super) fn counted_losses(&self) -> Losses {
-        let mut losses = self.earlier;
-        for account in self.accounts_of_lines() {
-            losses.merge(&account.losses);
-        }
-        if self.ended.is_none() {
-            for (cpu, reader) in &self.readers {
-                let lost = reader.lost_since(self.shared.board.cpu(*cpu));
-                losses.add(LossReason::RingFull, lost);
-            }
+    /// What was lost since the last that found room.
+    pub(super) fn unsettled_losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        for (cpu, reader) in &self.readers {
+            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
+            losses.add(LossReason::RingFull, lost);
         }
         losses
     }
@@ -264,7 +254,7 @@ impl LinuxProbe {
         Some(Caveat::new(
             CaveatKind::Moved,
             format!(
-                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, and are lost: {why}",
+                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, or waited there to the end, and are lost: {why}",
                 moved().count(),
                 first.service,
                 first.route,
@@ -274,9 +264,20 @@ impl LinuxProbe {
         ))
     }
 
+    /// Lines whose threads were not scheduled as their service is.
+    pub(super) fn rescheduled_caveat(&self) -> Option<Caveat> {
+        let began = self.began.unwrap_or(Nanos::ZERO);
+        let line_of = |thread: &MeasuringThread| {
+            let (cpu, place) = thread.line;
+            let plan = self.plans.iter().find(|plan| plan.cpu == cpu.0)?;
+            plan.lines.get(place).copied()
+        };
+        self.schedulings.caveat(&self.threads, began, line_of)
+    }
+
     /// When laggard itself was stopped.
     pub(super) fn stopped_caveat(&self) -> Option<Caveat> {
-        let began = self.began?.at;
+        let began = self.began?;
         let (first, times, all) = self.stops.since(began)?;
         let times = match times {
             1 => String::new(),
@@ -291,28 +292,5 @@ impl LinuxProbe {
             ),
             "do not stop it (a signal, Ctrl-Z, a debugger, a frozen control group, suspend) while it measures",
         ))
-    }
-
-    /// What measuring has cost: until its end, without what was done before
-    /// and afterwards.
-    pub(super) fn own_cost(&self) -> OwnCost {
-        let now = || Usage::at(clock::now(), &self.threads);
-        let ended = self.ended.unwrap_or_else(now);
-        let began = self.began.unwrap_or(ended);
-        let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
-        let all = ended.cpu.saturating_sub(began.cpu);
-        let wall = ended.at.saturating_sub(began.at);
-        OwnCost {
-            wall_ns: wall,
-            measuring_cpu_ns: measuring,
-            other_cpu_ns: all.saturating_sub(measuring),
-            programs: self
-                .programs
-                .as_ref()
-                .map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP)),
-            written_bytes: 0,
-            resident_bytes: ended.resident_bytes,
-            measuring_faults: self.shared.faults.load(Ordering::Relaxed),
-        }
     }
 }

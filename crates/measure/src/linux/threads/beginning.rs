@@ -6,47 +6,46 @@ use std::sync::atomic::Ordering;
 use laggard_model::Nanos;
 
 use super::super::lines::CpuLines;
+use super::super::usage::Usage;
 use super::super::{clock, policy, reason_of};
-use super::usage::Usage;
-use super::{LinuxProbe, system};
+use super::{ThreadSource, system};
 use crate::board::Timeline;
 use crate::probe::{ProbeError, Request};
+use crate::source::Source as _;
 
 /// From the first expiry to the first that is recorded, at least. Programs
 /// are timed meanwhile.
 pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
-/// From the end of the warm-up, whatever it disturbed, to the recording.
-const REST: Nanos = Nanos::from_ms(5);
 
 /// What collecting and writing takes for each line and period, about: 1.01 % of
 /// a CPU were seen for 16 lines every ms (the example of README.md).
 const COLLECTING: Nanos = Nanos::from_ns(630);
 
-impl LinuxProbe {
-    /// Waits until everything has run for a while, and forgets that. Returns
-    /// when the recording begins.
-    pub(super) fn warm_up(&mut self, start: Nanos) -> Nanos {
+impl ThreadSource {
+    /// Lets everything run for a while, from `start` on.
+    pub(super) fn run_in(&mut self, start: Nanos) {
         self.shared.exhaustion.note(clock::now());
-        let before = Usage::at(clock::now(), &self.threads);
+        self.warm_up = Some((Usage::at(clock::now(), self.measuring_cpu()), start));
         if let Some(programs) = &mut self.programs {
             programs.begin_timing(start);
             std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
             programs.end_timing(clock::now());
         }
-        let begin = clock::now().max(start) + REST;
+    }
+
+    /// Records what is due from `from` on, and forgets what came before.
+    pub(super) fn record_from(&mut self, from: Nanos) {
         for (_, reader) in &mut self.readers {
-            reader.begin = begin;
+            reader.begin_at(from);
         }
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat.begin(begin);
+        if let Some((before, start)) = self.warm_up.take() {
+            self.note_stop(clock::now());
+            let now = Usage::at(from, self.measuring_cpu());
+            self.price = self.price_since(before, &now, start);
+            self.began = Some(from);
+            self.shared.exhaustion.note(clock::now());
         }
-        self.note_stop(clock::now());
-        let began = Usage::at(begin, &self.threads);
-        self.price = self.price_since(before, &began, start);
         self.skipped.0 = self.skipped_so_far();
-        self.began = Some(began);
-        self.shared.exhaustion.note(clock::now());
-        begin
     }
 
     /// What measuring would take to serve every expiry, by what it has taken

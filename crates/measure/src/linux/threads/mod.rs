@@ -1,69 +1,55 @@
-//! The probe of a real machine.
+//! Threads of ours, and the softirqs and work items that they are asked through:
+//! woken by timers, or one by a device.
 
 mod beginning;
 mod ending;
 mod loading;
 mod memory;
 mod readers;
+mod ready;
 mod request;
 mod rescheduled;
 mod strays;
-mod threads;
-mod usage;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, OwnCost,
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, ProgramCost,
     Service, Tid,
 };
 
 use super::carrier::Passed;
 use super::exhaustion::Exhaustion;
 use super::external::External;
-use super::hurry::Hurry;
 use super::lines::{CpuLines, Deferral};
 use super::mapping::BoardMaps;
+use super::probe::Wanted;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, Shared};
-use super::timerlat::Timerlat;
+use super::usage::{self, Usage};
 use super::witness::Witness;
-use super::{clock, descriptors, other_tracers, policy, possible_cpus, reason_of};
+use super::{clock, possible_cpus};
 use crate::board::{LineReader, Look, Skips, Stamps, Standing, Stops};
-use crate::probe::{Probe, ProbeError, Request};
-use beginning::timeline;
+use crate::probe::{ProbeError, Request};
+use crate::source::Source;
+use beginning::{WARM_UP, timeline};
+use ending::Ending;
 use loading::load;
 pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;
-use request::{check, check_descriptors, check_lines, keep_possible};
-pub(super) use request::{may_be_scheduled_as, refusal};
+use ready::{ready_external, ready_threads};
+pub(super) use request::{check, may_be_scheduled_as, refusal};
+use request::{check_descriptors, check_lines, keep_possible};
 use rescheduled::Schedulings;
-use threads::{ready_external, ready_threads};
-use usage::Usage;
 
-/// From the call of `start` to the first expiry.
-const LEAD: Nanos = Nanos::from_ms(50);
-/// What to measure with.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Wanted {
-    /// eBPF, or without it where it cannot be had.
-    #[default]
-    Best,
-    /// eBPF, or not at all.
-    Bpf,
-    /// Without eBPF: expiry and user stage.
-    User,
-}
-
-/// Measures a Linux machine.
+/// Measures with threads of ours, on timers or a device.
 #[derive(Debug)]
-pub struct LinuxProbe {
+pub(super) struct ThreadSource {
     request: Request,
     plans: Vec<CpuLines>,
     lines: Vec<Line>,
@@ -74,67 +60,52 @@ pub struct LinuxProbe {
     threads: Vec<MeasuringThread>,
     schedulings: Schedulings,
     programs: Option<Programs>,
-    timerlat: Option<Timerlat>,
     caveats: Vec<Caveat>,
     /// Calls of programs that the kernel had skipped before the beginning, and
     /// at the end.
     skipped: (u64, Option<u64>),
-    hurry: Hurry,
+    /// The number of the first of its lines.
+    first: LineId,
+    /// What had been used before the warm-up, and when the first expiry was.
+    warm_up: Option<(Usage, Nanos)>,
     /// What measuring took while it warmed up, of its CPUs' time.
     price: Option<f64>,
     /// Until when was looked at the board.
     looked: Nanos,
     witness: Option<Witness>,
     stops: Stops,
-    /// What was lost before the lines were last begun anew.
-    earlier: Losses,
     /// How each of `readers` stood at the end.
     standings: Vec<Standing>,
-    began: Option<Usage>,
-    /// What is done afterwards (looking up names, say) takes more.
-    ended: Option<Usage>,
+    /// When recording first began.
+    began: Option<Nanos>,
+    ended: Option<Nanos>,
+    ending: Ending,
 }
 
-impl LinuxProbe {
-    /// Loads what is needed and readies the threads; nothing is measured yet.
-    ///
-    /// # Errors
-    /// When the request is out of range, or a service that is not optional
-    /// cannot be measured.
-    pub fn new(mut request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
-        let external = External::of_request(&mut request)?;
-        check(&request)?;
-        // Before there is anything of ours.
-        let tracers = other_tracers();
-        descriptors::allow_all();
+impl ThreadSource {
+    /// Loads what is needed and readies the threads, for timers or for `device`.
+    pub(super) fn new(
+        mut request: Request,
+        device: Option<&Arc<External>>,
+        wanted: Wanted,
+    ) -> Result<Self, ProbeError> {
+        check(&request.cpus, request.period)?;
         let stamps = Stamps::of_request(&mut request)?;
-        let timerlat = Timerlat::of_request(&mut request)?;
         let mut caveats = Vec::from_iter(stamps.caveat());
-        caveats.extend(tracers);
-        if let Err(err) = policy::lock_memory() {
-            caveats.push(Caveat::new(
-                CaveatKind::MemoryLock,
-                format!(
-                    "memory cannot be locked ({}), so page faults may be measured as latency",
-                    reason_of(&err)
-                ),
-                "run as root, or raise the limit with `ulimit -l unlimited`",
-            ));
-        }
         if request.services == [Service::Irq] {
             request.services.push(Service::Softirq);
         }
         let ring_bits = ring_bits(&request);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            // Where only a tracer measures there is no line on the board.
+            // There is no line where no service is left.
             nr_slots: most_lines(&request).max(1) << ring_bits,
         };
         let mut programs = load(wanted, extent, &request.services, stamps, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
-            if let Some(external) = &external {
-                programs.load_external(extent, external, cpu);
+            if let Some(device) = device {
+                programs.load_external(extent, device, cpu);
             }
             programs
                 .attach()
@@ -151,7 +122,7 @@ impl LinuxProbe {
             .iter()
             .map(|&cpu| CpuLines::new(cpu, &request.services, deferral))
             .collect();
-        check_lines(&plans, timerlat.is_some())?;
+        check_lines(&plans)?;
         check_descriptors(&plans)?;
         if strays::may_leave(&request.cpus) {
             strays::expect(&board, extent.nr_cpus);
@@ -179,23 +150,18 @@ impl LinuxProbe {
             .map(|all| all.learn_timers(extent))
             .transpose()
             .map_err(|refused| system("learn the timers", refused.reason))?;
-        let threads = match &external {
-            Some(external) => ready_external(&shared, &plans, ring_bits, external)?,
+        let threads = match device {
+            Some(device) => ready_external(&shared, &plans, ring_bits, device)?,
             None => ready_threads(&shared, &plans, ring_bits, programs.as_ref())?,
         };
         // What it saw stays on the board.
         drop(learning);
-        if let (Some(external), Some(plan)) = (&external, plans.first()) {
-            caveats.push(external.caveat(Cpu(plan.cpu)));
+        if let (Some(device), Some(plan)) = (device, plans.first()) {
+            caveats.push(device.caveat(Cpu(plan.cpu)));
         }
-        caveats.extend(timerlat.as_ref().map(Timerlat::caveat));
-        let lines: Vec<Line> = plans
-            .iter()
-            .flat_map(|plan| plan.lines.clone())
-            .chain(timerlat.iter().flat_map(Timerlat::lines))
-            .collect();
+        let lines = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
         Ok(Self {
-            readers: readers(&plans, programs.as_ref(), external.is_none()),
+            readers: readers(&plans, programs.as_ref(), device.is_none()),
             skips: BTreeMap::new(),
             softirq_threads: BTreeMap::new(),
             request,
@@ -205,19 +171,19 @@ impl LinuxProbe {
             schedulings: Schedulings::of(&threads),
             threads,
             programs,
-            timerlat,
             caveats,
             skipped: (0, None),
-            hurry: Hurry::new(),
+            first: LineId(0),
+            warm_up: None,
             price: None,
             looked: Nanos::ZERO,
             // Without it a stop cannot be told from a starved machine.
             witness: Witness::new().ok(),
             stops: Stops::default(),
-            earlier: Losses::default(),
             standings: Vec::new(),
             began: None,
             ended: None,
+            ending: Ending::Timers,
         })
     }
 
@@ -232,7 +198,7 @@ impl LinuxProbe {
         for (cpu, reader) in &self.readers {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);
-            if self.lines[usize::from(reader.id.0)].service.is_thread() {
+            if self.lines[self.place_of(reader.id)].service.is_thread() {
                 readings.extend(reader.readings(board, ring));
             }
         }
@@ -274,14 +240,11 @@ impl LinuxProbe {
     }
 }
 
-impl Probe for LinuxProbe {
+impl Source for ThreadSource {
     fn backend(&self) -> Backend {
-        if self.programs.is_some() {
-            Backend::Bpf
-        } else if self.timerlat.is_some() && self.threads.is_empty() {
-            Backend::Tracer
-        } else {
-            Backend::User
+        match self.programs {
+            Some(_) => Backend::Bpf,
+            None => Backend::User,
         }
     }
 
@@ -289,60 +252,8 @@ impl Probe for LinuxProbe {
         &self.lines
     }
 
-    fn thread_of(&self, line: LineId) -> Option<Tid> {
-        let mut place = usize::from(line.0);
-        for plan in &self.plans {
-            if place < plan.lines.len() {
-                let wanted = (Cpu(plan.cpu), place);
-                let own = |one: &&MeasuringThread| one.is_service && one.line == wanted;
-                return self.threads.iter().find(own).map(|thread| thread.tid);
-            }
-            place -= plan.lines.len();
-        }
-        None
-    }
-
-    fn board(&self) -> Option<BoardMaps> {
-        let chain = &self.programs.as_ref()?.chain;
-        let map = |name| chain.map(name).ok()?.as_fd().try_clone_to_owned().ok();
-        Some(BoardMaps {
-            cpus: map("cpus")?,
-            slots: map("slots")?,
-        })
-    }
-
-    fn caveats(&self) -> Vec<Caveat> {
-        let mut caveats = self.caveats.clone();
-        caveats.extend(self.stopped_caveat());
-        caveats.extend(self.moved_caveat());
-        caveats.extend(self.rescheduled_caveat());
-        caveats.extend(self.unserved_caveats());
-        caveats.extend(self.softirq_threads_caveat());
-        if self.has_given_up() {
-            caveats.push(Caveat::new(
-                CaveatKind::Overload,
-                "measuring took most of its CPUs' time and left its own collector none for 3 s, so it ended itself",
-                "record with a longer --period, fewer services or fewer CPUs",
-            ));
-        }
-        caveats.extend(strays::caveats(&self.readers, &self.shared.board));
-        let faults = self.shared.faults.load(Ordering::Relaxed);
-        if faults > 0
-            && !caveats
-                .iter()
-                .any(|caveat| caveat.kind == CaveatKind::MemoryLock)
-        {
-            caveats.push(Caveat::new(
-                CaveatKind::PageFaults,
-                format!("measuring threads had {faults} page faults, which count as latency"),
-                "check that memory can be locked and that the machine does not swap",
-            ));
-        }
-        caveats
-    }
-
-    fn start(&mut self) -> Result<Nanos, ProbeError> {
-        let start = clock::now() + LEAD;
+    fn start(&mut self, start: Nanos, first: LineId) -> Result<(), ProbeError> {
+        self.first = first;
         let mut threads = self.threads.iter();
         for plan in &self.plans {
             let own = |place| Some((self.timeline(plan, place, start), plan.turn_of(place)));
@@ -363,25 +274,21 @@ impl Probe for LinuxProbe {
             reader.planned = plan.map(|plan| timeline(&self.request, plan, reader.index, start));
         }
         self.start_deferrals(start)?;
-        let own = self.lines.len() - self.timerlat.iter().flat_map(Timerlat::lines).count();
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat
-                .start(own)
-                .map_err(|err| system("start the timerlat tracer", reason_of(&err)))?;
+        for (_, reader) in &mut self.readers {
+            reader.number_from(first);
         }
-        Ok(self.warm_up(start))
+        Ok(())
     }
 
-    fn now(&self) -> Nanos {
-        clock::now()
+    fn warm_up(&mut self, start: Nanos) {
+        self.run_in(start);
     }
 
-    fn pause(&mut self, time: Duration) {
-        std::thread::sleep(time);
+    fn begin(&mut self, from: Nanos) {
+        self.record_from(from);
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        self.hurry.note();
         // Before it is asked whether laggard was stopped: what comes later is
         // read when that is known of it.
         let now = clock::now();
@@ -402,9 +309,6 @@ impl Probe for LinuxProbe {
                 reader.close(*standing, &mut look, into);
             }
         }
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat.drain(into);
-        }
         self.note_softirq_threads();
         if self.ended.is_none() {
             self.schedulings.look_at_times(&self.threads, now);
@@ -412,53 +316,90 @@ impl Probe for LinuxProbe {
         self.shared.exhaustion.note(clock::now());
     }
 
-    fn price(&self) -> Option<f64> {
-        self.price
+    fn end_at(&mut self, until: Nanos) {
+        self.end(until);
     }
 
-    fn has_given_up(&self) -> bool {
-        self.shared.exhaustion.given_up().is_some()
+    fn is_at_rest(&mut self) -> bool {
+        self.come_to_rest()
     }
 
-    fn begin_anew(&mut self) -> Nanos {
-        let start = clock::now();
-        self.earlier = self.counted_losses();
-        self.skipped.0 = self.skipped_so_far();
-        for (_, reader) in &mut self.readers {
-            reader.begin_at(start);
-        }
-        if let Some(timerlat) = &mut self.timerlat {
-            timerlat.begin(start);
-        }
-        start
-    }
-
-    fn stop(&mut self) -> Nanos {
-        self.end()
+    fn settle(&mut self, given_up: Nanos) {
+        self.give_up(given_up);
     }
 
     fn accounts(&self) -> Vec<Account> {
         self.accounts_of_lines()
     }
 
-    fn losses(&self) -> Losses {
-        self.counted_losses()
+    fn caveats(&self) -> Vec<Caveat> {
+        let mut caveats = self.caveats.clone();
+        caveats.extend(self.stopped_caveat());
+        caveats.extend(self.moved_caveat());
+        caveats.extend(self.rescheduled_caveat());
+        caveats.extend(self.unserved_caveats());
+        caveats.extend(self.softirq_threads_caveat());
+        caveats.extend(strays::caveats(&self.readers, &self.shared.board));
+        caveats
     }
 
-    fn cost(&self) -> OwnCost {
-        self.own_cost()
+    fn unsettled(&self) -> Losses {
+        self.unsettled_losses()
+    }
+
+    fn given_up(&self) -> Option<Nanos> {
+        self.shared.exhaustion.given_up()
+    }
+
+    fn thread_of(&self, line: usize) -> Option<Tid> {
+        let mut place = line;
+        for plan in &self.plans {
+            if place < plan.lines.len() {
+                let wanted = (Cpu(plan.cpu), place);
+                let own = |one: &&MeasuringThread| one.is_service && one.line == wanted;
+                return self.threads.iter().find(own).map(|thread| thread.tid);
+            }
+            place -= plan.lines.len();
+        }
+        None
+    }
+
+    fn board(&self) -> Option<BoardMaps> {
+        let chain = &self.programs.as_ref()?.chain;
+        let map = |name| chain.map(name).ok()?.as_fd().try_clone_to_owned().ok();
+        Some(BoardMaps {
+            cpus: map("cpus")?,
+            slots: map("slots")?,
+        })
+    }
+
+    fn price(&self) -> Option<f64> {
+        self.price
+    }
+
+    fn measuring_cpu(&self) -> Nanos {
+        let threads = self.threads.iter().map(usage::cpu_of);
+        threads.fold(Nanos::ZERO, |sum, cpu| sum + cpu)
+    }
+
+    fn faults(&self) -> u64 {
+        self.shared.faults.load(Ordering::Relaxed)
+    }
+
+    fn programs(&self, wall: Nanos) -> Vec<ProgramCost> {
+        let programs = self.programs.as_ref();
+        programs.map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP))
     }
 }
 
-impl LinuxProbe {
+impl ThreadSource {
     fn cpus(&self) -> Vec<u32> {
         self.plans.iter().map(|plan| plan.cpu).collect()
     }
-}
 
-impl Drop for LinuxProbe {
-    fn drop(&mut self) {
-        self.stop();
+    /// The place of a line among its own.
+    fn place_of(&self, line: LineId) -> usize {
+        usize::from(line.0 - self.first.0)
     }
 }
 

@@ -5,7 +5,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeSpec, TimeVal};
 use nix::time::ClockId;
 
-use super::MeasuringThread;
+use super::thread::MeasuringThread;
 
 /// What the threads of this process had used at a time.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +20,9 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What has been used by now, as of `at`; `measuring` have not ended.
-    pub(super) fn at(at: Nanos, measuring: &[MeasuringThread]) -> Self {
+    /// What has been used by now, as of `at`; by those that measure:
+    /// `measuring_cpu`.
+    pub(super) fn at(at: Nanos, measuring_cpu: Nanos) -> Self {
         let (cpu, resident_bytes) = getrusage(UsageWho::RUSAGE_SELF).map_or((0, 0), |usage| {
             (
                 ns(usage.user_time()) + ns(usage.system_time()),
@@ -31,7 +32,7 @@ impl Usage {
         Self {
             at,
             cpu: Nanos::from_ns(cpu),
-            measuring_cpu: Nanos::from_ns(measuring.iter().map(cpu_of).sum()),
+            measuring_cpu,
             resident_bytes,
         }
     }
@@ -41,12 +42,12 @@ fn ns(time: TimeVal) -> u64 {
     time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_usec().cast_unsigned() * 1_000
 }
 
-/// CPU time of a thread, ns; 0 once it has ended.
-fn cpu_of(thread: &MeasuringThread) -> u64 {
+/// CPU time of a thread; none once it has ended.
+pub(super) fn cpu_of(thread: &MeasuringThread) -> Nanos {
     /// Of a clock's number: a thread's, counted by the scheduler. The other
     /// bits are those of its number, inverted (`clock_getres(2)`).
     const THREAD_CPU: libc::clockid_t = 6;
     let clock = ClockId::from_raw((!thread.tid.0.cast_signed() << 3) | THREAD_CPU);
     let time = clock.now().unwrap_or(TimeSpec::new(0, 0));
-    time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned()
+    Nanos::from_ns(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
