@@ -3,7 +3,7 @@
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
 use laggard_answer::{Load, loads};
 use laggard_model::UsagePattern;
-use laggard_report::text;
+use laggard_view::text;
 
 use crate::args::{ForecastArgs, HorizonArg};
 use crate::exit::Outcome;

@@ -9,8 +9,8 @@ use laggard_answer::show::RecordingReport;
 use laggard_answer::{Trust, loads, open};
 use laggard_model::name::line_name;
 use laggard_model::{Service, printable};
-use laggard_report::page::Charts;
-use laggard_report::picture::{Picture, Style, png, svg};
+use laggard_view::page::Charts;
+use laggard_view::picture::{Picture, Style, png, svg};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Outcome;

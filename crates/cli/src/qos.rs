@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laggard_answer::loads;
 use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, assess, by_name, catalogue};
-use laggard_report::text;
+use laggard_view::text;
 
 use crate::args::QosArgs;
 use crate::exit::Outcome;

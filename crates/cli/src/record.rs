@@ -31,9 +31,9 @@ fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
     let report = show::report(&Recording::open(dir)?, By::Service)?;
     let good = report.trust == Trust::Good;
     if !quiet {
-        pipe::print(&laggard_report::text::show(
+        pipe::print(&laggard_view::text::show(
             &report,
-            laggard_report::text::Options::default(),
+            laggard_view::text::Options::default(),
         ))?;
         pipe::print(&format!(
             "\nRecorded in {}; see it again with `laggard show {}`\n",

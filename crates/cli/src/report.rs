@@ -10,7 +10,7 @@ use laggard_answer::why::{self, Explained, Late};
 use laggard_answer::{Load, Run, Trust, loads, open, show};
 use laggard_model::{Caveat, UsagePattern, printable};
 use laggard_record::Recording;
-use laggard_report::page::{Charts, PageData};
+use laggard_view::page::{Charts, PageData};
 
 use crate::args::ReportArgs;
 use crate::exit::Outcome;
@@ -18,7 +18,7 @@ use crate::{file, forecast, pipe, sched};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     if !args.markdown {
-        laggard_report::page::check()?;
+        laggard_view::page::check()?;
     }
     let mut reports = Vec::new();
     let mut charts = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     }
     let is_good = reports.iter().all(|report| report.trust == Trust::Good);
     if args.markdown {
-        let text = laggard_report::markdown(&reports);
+        let text = laggard_view::markdown(&reports);
         match &args.output {
             None => pipe::print(&text)?,
             Some(file) => file::write(file, "report", text.as_bytes())?,
@@ -52,7 +52,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
             &Load::of(runs),
         )?;
         let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
-        let page = laggard_report::page::html(&data)?;
+        let page = laggard_view::page::html(&data)?;
         file::write(file, "report", page.as_bytes())?;
         pipe::print(&format!(
             "Wrote {}; open it in a browser\n",
@@ -149,6 +149,6 @@ pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let blamed = explained.as_ref().map(Explained::blamed);
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default())?;
-    let charts = laggard_report::page::charts(&report, by_cpu, courses, explained.as_ref());
+    let charts = laggard_view::page::charts(&report, by_cpu, courses, explained.as_ref());
     Ok((report, charts, run))
 }

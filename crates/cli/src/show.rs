@@ -6,7 +6,7 @@ use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, report};
 use laggard_answer::{LoadError, Trust, open};
 use laggard_model::text::Unit;
 use laggard_model::{LoadLabel, printable};
-use laggard_report::text;
+use laggard_view::text;
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Outcome;

@@ -4,7 +4,7 @@ use laggard_answer::why::{self, Explained, ExplainedEpisode, Late, WhyReport};
 use laggard_answer::{Load, loads};
 use laggard_model::{Caveat, Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::{Recording, Shortfall};
-use laggard_report::{flame, perfetto, text};
+use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
 use crate::exit::Outcome;

@@ -12,7 +12,7 @@ use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compa
 use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_record::Recorder;
-use laggard_report::text;
+use laggard_view::text;
 use laggard_workload::load::Load as Workload;
 use laggard_workload::task::TaskSet;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use laggard_answer::sched::{Asked, SchedReport, Verdict, analyse};
 use laggard_answer::{Load, loads};
-use laggard_report::text;
+use laggard_view::text;
 
 use crate::args::SchedArgs;
 use crate::exit::Outcome;

@@ -9,8 +9,8 @@ use laggard_model::{Nanos, printable, printable_lines};
 use laggard_session::{News, Next, WatchError, Watcher};
 
 use super::late::{Late, LateFinder};
+use super::panel::{backend, load};
 use super::state::{Figures, Row, State};
-use super::view::{backend, load};
 use crate::pipe;
 
 /// Prints what comes.

@@ -3,10 +3,10 @@
 mod batch;
 mod late;
 mod look;
+mod panel;
 mod screen;
 mod series;
 mod state;
-mod view;
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;

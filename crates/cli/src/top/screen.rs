@@ -21,8 +21,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::late::LateFinder;
 use super::look::{Ask, Kept, Look};
+use super::panel::{Palette, Shown, clock, draw};
 use super::state::{Row, State};
-use super::view::{Palette, Shown, clock, draw};
 use crate::measuring::default_name;
 
 /// How often the picture is drawn anew, if what came shows.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use laggard_report::page::PageData;
+use laggard_view::page::PageData;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn the_types_of_the_page_are_those_of_its_data() {
 
     assert!(
         published == types,
-        "web/src/types.ts is stale; run `{REWRITE}=1 cargo test -p laggard-report --test page_types`"
+        "web/src/types.ts is stale; run `{REWRITE}=1 cargo test -p laggard-view --test page_types`"
     );
 }
 

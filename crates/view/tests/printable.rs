@@ -9,8 +9,8 @@ use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
     LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
 };
-use laggard_report::picture::{Picture, Style, svg};
-use laggard_report::{flame, markdown, perfetto, text};
+use laggard_view::picture::{Picture, Style, svg};
+use laggard_view::{flame, markdown, perfetto, text};
 use proptest::prelude::*;
 
 #[path = "../../answer/tests/made/mod.rs"]

@@ -8,7 +8,7 @@ use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
-use laggard_report::{markdown, text};
+use laggard_view::{markdown, text};
 
 #[path = "../../answer/tests/made/mod.rs"]
 mod made;
