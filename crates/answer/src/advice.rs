@@ -117,10 +117,9 @@ fn record_longer(report: &RecordingReport) -> Option<Advice> {
 
 /// How long to record for so many samples of the service that has `fewest`, at
 /// this recording's pace, and how much that writes.
-#[allow(clippy::cast_precision_loss)]
 fn how_long(report: &RecordingReport, needs: u64, fewest: u64) -> String {
     let times = needs as f64 / fewest as f64;
-    let ns = report.duration_ns.ns() as f64 * times;
+    let ns = report.duration_ns.as_f64() * times;
     let disk = match report.cost.written_bytes {
         0 => String::new(),
         bytes => format!(", which writes about {:.1} MB", bytes as f64 / 1e6 * times),

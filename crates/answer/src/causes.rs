@@ -241,11 +241,10 @@ impl KnownCauses {
     }
 
     /// From which latency on a service's activations were kept, ns.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn threshold(&self, service: Service, route: Route) -> f64 {
         self.thresholds
             .get(&(service, route))
-            .map_or(0.0, |threshold| threshold.ns() as f64)
+            .map_or(0.0, |threshold| threshold.as_f64())
     }
 
     /// What the pieces of a service's latencies could make together.

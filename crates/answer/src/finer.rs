@@ -10,21 +10,16 @@ const DEAR: f64 = 0.5;
 
 /// To record with a period `factor` times as long, 0 to 1, and the price of
 /// that: measuring costs as much more as it happens more often.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
 pub(crate) fn finer<'a>(seen: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> String {
     let longest = seen.clone().map(|one| one.plan.period_ns).max();
     let now = longest.unwrap_or_default();
-    let period = two_digits(Nanos::from_ns((now.ns() as f64 * factor).max(1.0) as u64));
+    let period = two_digits(Nanos::from_f64((now.as_f64() * factor).max(1.0)));
     let advice = format!("record with `--period {period}`");
     let cost = seen.map(|one| one.own_cpus).fold(0.0, f64::max);
     if cost <= 0.0 {
         return advice;
     }
-    let price = cost * now.ns() as f64 / period.ns() as f64;
+    let price = cost * now.as_f64() / period.as_f64();
     let dear = if price > DEAR {
         ", which would disturb what it measures; fewer services (`--services`) cost less"
     } else {

@@ -1,11 +1,7 @@
 //! Known stalls, probed: what is said of them holds, however coarse the probe
 //! is and however little of what it saw was kept.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
@@ -288,10 +284,7 @@ fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
             assert!(largest.starts_with("its own work, "), "{what}");
             assert!(bound.contains("a bound, not a measurement"), "{what}");
             let least = found.least_ns.unwrap();
-            assert!(
-                (work.ns() as f64 + ORDINARY - least).abs() < 500.0,
-                "{what}"
-            );
+            assert!((work.as_f64() + ORDINARY - least).abs() < 500.0, "{what}");
             // Two dithered activations are up to two periods apart.
             let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
             assert!(more >= 2.0 * period * 0.99, "{what}: {more}");

@@ -6,7 +6,7 @@ use laggard_analyze::{InputError, distribution::Group};
 use laggard_model::text::count;
 use laggard_model::{Cpu, Nanos, Route, Service};
 
-use super::told::Told;
+use super::told::{ORDINARY_PART, Told};
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
 use crate::finer::two_digits;
 use crate::load::{Load, Run};
@@ -32,9 +32,6 @@ const GOALS: [(&str, f64); 3] = [
 ];
 /// -ln 0.05: so many times a goal must be recorded without a miss to show it.
 const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
-/// Latencies that exceed the ordinary one by less than this part of the slack
-/// show no blackout.
-pub(super) const ORDINARY_PART: u64 = 10;
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -298,18 +295,14 @@ impl<'a> Selection<'a> {
 
     /// Refuses buffers that are too short to be replayed. Fewest buffers have
     /// the least slack, and so the most blackouts.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss
-    )]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn check_effort(&self, application: &Application, service: Service) -> Result<(), QosError> {
         let observed = self.observed(slack(application, 2));
         let jobs = qos::jobs_to_play(&observed, buffering(application, 2)?);
         if jobs <= MOST_JOBS as f64 {
             return Ok(());
         }
-        let least = application.buffer_ns.ns() as f64 * jobs / MOST_JOBS as f64;
+        let least = application.buffer_ns.as_f64() * jobs / MOST_JOBS as f64;
         Err(QosError::TooShort {
             buffer: application.buffer_ns,
             service,
@@ -320,7 +313,6 @@ impl<'a> Selection<'a> {
     }
 
     /// The blackouts that matter to a stream with this slack.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn observed(&self, slack: Nanos) -> Vec<Observed> {
         let floor = Nanos::from_ns(slack.ns() / ORDINARY_PART);
         self.streams
@@ -329,7 +321,7 @@ impl<'a> Selection<'a> {
                 recording: self.index_of(seen),
                 blackouts: stream.blackouts(seen.start, self.base, floor),
                 exposure: exposure(seen, stream),
-                base: self.base.ns() as f64,
+                base: self.base.as_f64(),
             })
             .collect()
     }
@@ -341,20 +333,17 @@ impl<'a> Selection<'a> {
     }
 
     /// The share of activations that were later than `slack`.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
         self.later_than(slack) / self.samples().max(1.0)
     }
 
     /// How many activations were later than this.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn later_than(&self, limit: Nanos) -> f64 {
         let histograms = self.groups.iter().map(|one| one.latency.histogram());
         histograms.map(|one| one.count_above(limit)).sum::<u64>() as f64
     }
 
     /// Activations.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn samples(&self) -> f64 {
         let histograms = self.groups.iter().map(|one| one.latency.histogram());
         histograms.map(|one| one.count()).sum::<u64>() as f64
@@ -364,9 +353,8 @@ impl<'a> Selection<'a> {
 /// For how long a stream was observed, ns: all the time but where interrupts
 /// were seen in too few of a CPU's activations, as beside a thread that kept
 /// others from arming their timers. Then as large a part of the time.
-#[allow(clippy::cast_precision_loss)]
 fn exposure(seen: &Run, stream: &Stream) -> f64 {
-    let whole = seen.duration.ns() as f64;
+    let whole = seen.duration.as_f64();
     if stream.service.has_lines() {
         return whole;
     }
@@ -384,17 +372,15 @@ fn exposure(seen: &Run, stream: &Stream) -> f64 {
 }
 
 /// The mean time between two activations on a CPU, ns.
-#[allow(clippy::cast_precision_loss)]
 pub(crate) fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
-    let time = streams.iter().map(|(seen, _)| seen.duration.ns() as f64);
+    let time = streams.iter().map(|(seen, _)| seen.duration.as_f64());
     let histograms = groups.iter().map(|one| one.latency.histogram());
     let samples = histograms.map(|one| one.count()).sum::<u64>() as f64;
     time.sum::<f64>() / samples.max(1.0)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {
-    let ns = |time: Nanos| time.ns() as f64;
+    let ns = |time: Nanos| time.as_f64();
     Buffering::new(
         buffers,
         ns(application.buffer_ns),

@@ -6,9 +6,11 @@ use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
 
 use super::Selection;
-use super::build::ORDINARY_PART;
 use crate::finer::finer;
 
+/// Latencies that exceed the ordinary one by less than this part of the slack
+/// show no blackout.
+pub(super) const ORDINARY_PART: u64 = 10;
 /// With fewer than so many activations within the slack, stalls come unseen
 /// between two that decide by themselves.
 pub(crate) const LEAST_PART: f64 = 2.0;
@@ -38,9 +40,8 @@ impl Told {
     }
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
+    time.as_f64()
 }
 
 impl Selection<'_> {
@@ -155,7 +156,6 @@ fn stalls(stream: &Stream, limit: Nanos) -> Vec<Nanos> {
     all
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn span_or_unit(ns: f64) -> String {
     // A mean: three digits, so that 999.99 us is a millisecond.
     let digit = 10_f64.powf(ns.max(1.0).log10().floor() - 2.0);
@@ -163,6 +163,6 @@ fn span_or_unit(ns: f64) -> String {
     if ns < 1e9 {
         Unit::Auto.write(ns)
     } else {
-        span(Nanos::from_ns(ns as u64))
+        span(Nanos::from_f64(ns))
     }
 }

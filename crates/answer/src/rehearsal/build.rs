@@ -90,7 +90,6 @@ fn way_of(seen: &Load, service: Service) -> (Service, Route) {
         .map_or((service, Route::Direct), |(.., way)| way)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn task(
     seen: &Load,
     count: &TaskCount,
@@ -98,7 +97,7 @@ fn task(
     analysis: crate::sched::TaskVerdict,
 ) -> Result<TaskRehearsal, InputError> {
     let task = &count.task;
-    let ns = |time: Nanos| time.ns() as f64;
+    let ns = |time: Nanos| time.as_f64();
     let buffering = Buffering::with_deadline(
         ns(task.period_ns),
         ns(task.compute_ns),
@@ -145,16 +144,14 @@ fn task(
     })
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn failures(count: &TaskCount) -> f64 {
     failures_of_counts(count.underruns as f64, count.late as f64)
 }
 
 /// The mean time between a task's failures, ns; `None` without any.
-#[allow(clippy::cast_precision_loss)]
 pub fn mttf(count: &TaskCount) -> Option<f64> {
     let failures = failures(count);
-    (failures > 0.0).then(|| count.elapsed_ns.ns() as f64 / failures)
+    (failures > 0.0).then(|| count.elapsed_ns.as_f64() / failures)
 }
 
 /// Why the task that ran is not the one that was predicted.
@@ -203,7 +200,6 @@ fn ratio(counted: f64, predicted: f64) -> Option<f64> {
 
 impl Predicted {
     /// Of `jobs` jobs no more than all can miss.
-    #[allow(clippy::cast_precision_loss)]
     fn of(expected: Expected, jobs: u64) -> Self {
         let most = jobs as f64;
         Self {

@@ -64,9 +64,8 @@ pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
     })
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
+    time.as_f64()
 }
 
 fn plain(task: &TaskAsked, asked: &Asked) -> Task {
@@ -207,13 +206,11 @@ impl<'a> Way<'a> {
             ..Supply::default()
         };
         let found = response_time(&released_late(plain, jitter), index, supply)?;
-        #[allow(clippy::cast_precision_loss)]
         let before = found.job as f64 * plain[index].period;
         Ok((found.time, found.time + before))
     }
 
     /// The share of activations that were later than `slack`.
-    #[allow(clippy::cast_precision_loss)]
     fn later_than(&self, slack: Nanos) -> f64 {
         let histograms = || self.groups.iter().map(|one| one.latency.histogram());
         let late: u64 = histograms().map(|one| one.count_above(slack)).sum();
@@ -240,13 +237,12 @@ impl<'a> Way<'a> {
 /// How far above the `median` latencies are ordinary, activations being
 /// `apart`: so far that however many meet before a deadline, they take a small
 /// part of the slack; as far again as the median, if one of these is as little.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
     let slacks = tasks.iter().map(|task| task.deadline - task.cost);
     let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;
     let longest = tasks.iter().map(|task| task.deadline).fold(apart, f64::max);
     let each = part * apart / longest;
-    Nanos::from_ns(part.min(each.max(median)) as u64)
+    Nanos::from_f64(part.min(each.max(median)))
 }
 
 /// The largest latency of those up to `limit`, to the bucket.

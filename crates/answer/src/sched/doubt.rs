@@ -89,11 +89,6 @@ fn coarse(found: &Found<'_>) -> String {
 }
 
 /// Too little was recorded for the permitted rate.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
 fn short(found: &Found<'_>) -> String {
     let permitted = found.permitted.as_secs_f64() * 1e9;
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
@@ -105,13 +100,12 @@ fn short(found: &Found<'_>) -> String {
          (`permitted = \"{}\"` in the task set)",
         time(found.permitted),
         mean_time(needed),
-        two_digits(Nanos::from_ns(told as u64))
+        two_digits(Nanos::from_f64(told))
     )
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn time(time: Nanos) -> String {
-    mean_time(time.ns() as f64)
+    mean_time(time.as_f64())
 }
 
 fn bound(ns: f64) -> String {

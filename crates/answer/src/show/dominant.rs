@@ -84,7 +84,6 @@ fn sum(all: &[Timed<'_>]) -> f64 {
 }
 
 /// A part's time in all activations, ns.
-#[allow(clippy::cast_precision_loss)]
 fn together(part: &StageRow) -> Option<f64> {
     Some(part.time.mean_ns? * part.time.samples as f64)
 }
@@ -213,7 +212,6 @@ fn longest(parts: &[&StageRow]) -> String {
     )
 }
 
-#[allow(clippy::cast_precision_loss)]
 const fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
+    time.as_f64()
 }

@@ -182,7 +182,6 @@ fn lighter(case: &Case<'_>) -> String {
 }
 
 /// The share of the measured CPUs' time that measuring took, in words too.
-#[allow(clippy::cast_precision_loss)]
 fn own_cost(case: &Case<'_>) -> Option<(f64, String)> {
     let cost = case.cost;
     let mut cpus: Vec<_> = case.lines.iter().map(|line| line.cpu).collect();
@@ -192,7 +191,7 @@ fn own_cost(case: &Case<'_>) -> Option<(f64, String)> {
     if cost.wall_ns < LEAST_WALL || cpus.is_empty() {
         return None;
     }
-    let of_one = cost.total().ns() as f64 / cost.wall_ns.ns() as f64;
+    let of_one = cost.total().as_f64() / cost.wall_ns.as_f64();
     let share = of_one / cpus.len() as f64;
     let words = match cpus.len() {
         1 => format!("measuring took {:.0} % of the measured CPU", 100.0 * of_one),

@@ -63,7 +63,6 @@ pub(super) fn judge(case: &Case<'_>) -> Unseen {
     unseen
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, String)> {
     let has = |line: &laggard_model::Line| {
         case.lines
@@ -91,7 +90,6 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, String)> {
 }
 
 /// Where no line has the stage, so that only the losses tell that one should.
-#[allow(clippy::cast_precision_loss)]
 fn in_all(case: &Case<'_>, reason: LossReason) -> Option<(f64, String)> {
     let (_, unseen) = case.losses.iter().find(|(one, _)| *one == reason)?;
     let served: u64 = case.sums.iter().map(|sum| sum.served).sum();

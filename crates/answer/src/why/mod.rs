@@ -263,7 +263,6 @@ fn own_share(rows: &[CauseRow]) -> Option<String> {
     })
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
     let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };

@@ -9,7 +9,7 @@ use laggard_model::{ModelledTask, Nanos};
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
-use crate::sched::tasks;
+use crate::sched;
 
 /// Tasks as they are analysed and as they are run, in the same order.
 pub(super) struct Wanted {
@@ -19,7 +19,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
-        let mut asked = tasks::read(&args.tasks)?;
+        let mut asked = sched::read(&args.tasks)?;
         // What runs them decides first, whatever their rates.
         asked
             .tasks

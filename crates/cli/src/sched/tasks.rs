@@ -1,13 +1,9 @@
 //! A task set as a user writes it.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use laggard_answer::sched::{Asked, TaskAsked};
 use laggard_model::{Cpu, Nanos, Service};
 use serde::Deserialize;
-
-use super::rtapp;
 
 /// The service that runs a task unless its file says another.
 pub(super) const SERVICE: Service = Service::Fifo(90);
@@ -36,26 +32,7 @@ struct Entry {
     buffers: Option<u32>,
 }
 
-/// Reads a task set: TOML, or rt-app's JSON where the name ends so.
-pub(crate) fn read(file: &Path) -> anyhow::Result<Asked> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("read the tasks `{}`", file.display()))?;
-    let asked = if file.extension().is_some_and(|end| end == "json") {
-        rtapp::parse(&text)
-    } else {
-        parse(&text)
-    };
-    let asked = asked.with_context(|| format!("tasks of `{}`", file.display()))?;
-    for task in &asked.tasks {
-        check(task)?;
-    }
-    if asked.tasks.is_empty() {
-        anyhow::bail!("`{}` has no task; write at least one", file.display());
-    }
-    Ok(asked)
-}
-
-fn parse(text: &str) -> anyhow::Result<Asked> {
+pub(super) fn parse(text: &str) -> anyhow::Result<Asked> {
     let file: File = toml::from_str(text)?;
     let time = |text: &Option<String>, default: Nanos| -> anyhow::Result<Nanos> {
         match text {
@@ -112,7 +89,7 @@ pub(super) fn by_priority(
     Ok(tasks.into_iter().map(|(_, task)| task).collect())
 }
 
-fn check(task: &TaskAsked) -> anyhow::Result<()> {
+pub(super) fn check(task: &TaskAsked) -> anyhow::Result<()> {
     let name = &task.name;
     if task.period_ns == Nanos::ZERO || task.compute_ns == Nanos::ZERO {
         anyhow::bail!("task `{name}` needs a period and a compute time above 0");

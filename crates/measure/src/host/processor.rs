@@ -84,5 +84,5 @@ pub(super) fn mitigations(files: &Files) -> Vec<String> {
 }
 
 fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+    u32::try_from(length).expect("a machine has fewer CPUs than a u32 counts")
 }

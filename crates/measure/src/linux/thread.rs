@@ -167,7 +167,7 @@ fn run(
 fn let_be_learnt(timer: &SoftTimer, cpu: &BoardCpu, line: usize) {
     let far = clock::now() + FAR;
     cpu.learnt_ns.store(far.ns(), Ordering::Relaxed);
-    let learner = u32::try_from(line + 1).unwrap_or(0);
+    let learner = u32::try_from(line + 1).expect("a CPU has 16 places");
     cpu.learner.store(learner, Ordering::Relaxed);
     // The program runs on this CPU, in the call.
     compiler_fence(Ordering::SeqCst);

@@ -38,7 +38,8 @@ impl Programs {
             &options,
         )
         .map_err(refuse)?;
-        let key = u32::try_from(cpu as usize * LINES_PER_CPU + place).unwrap_or(u32::MAX);
+        let key = u32::try_from(cpu as usize * LINES_PER_CPU + place)
+            .expect("a board has fewer places than a u32 can number");
         let fd = ring.as_fd().as_raw_fd();
         deferred
             .map("rings")?
@@ -111,7 +112,7 @@ impl Deferral {
     }
 
     fn new(cpu: u32, timeline: Timeline, lines: Option<&CpuLines>) -> Self {
-        let place = |place: usize| u32::try_from(place).unwrap_or(NO_LINE);
+        let place = |place: usize| u32::try_from(place).expect("a CPU has 16 places");
         let of = |service| {
             lines
                 .and_then(|lines| lines.place_of(service))
@@ -176,7 +177,7 @@ pub(super) fn prepare_work(
 ) -> Result<(), Refused> {
     let args = PrepareArgs {
         cpu,
-        line: u32::try_from(place).unwrap_or(NO_LINE),
+        line: u32::try_from(place).expect("a CPU has 16 places"),
         is_carried: is_carried.into(),
     };
     worker.call_with("prepare_work", &args).map(|_| ())

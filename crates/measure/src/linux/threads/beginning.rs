@@ -87,7 +87,7 @@ impl ThreadSource {
                 self.request.period,
                 self.request.dither,
                 place,
-                u32::try_from(plan.timelines()).unwrap_or(1),
+                u32::try_from(plan.timelines()).expect("a CPU has 16 places at most"),
                 start,
             );
             // A thread of its own, so that nobody's affinity has to be restored.
@@ -121,7 +121,7 @@ pub(super) fn timeline(request: &Request, plan: &CpuLines, place: usize, start: 
         request.seed ^ u64::from(plan.cpu),
         request.period,
         request.dither,
-        u32::try_from(place).unwrap_or(0),
+        u32::try_from(place).expect("a CPU has 16 places"),
         u32::try_from(plan.timelines()).unwrap_or(1),
         start,
     )

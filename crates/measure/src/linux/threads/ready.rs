@@ -15,7 +15,6 @@ use super::super::sleeper::{DescriptorWaiter, Sleeper};
 use super::super::soft::SoftTimer;
 use super::super::thread::{Duty, MeasuringThread, Shared};
 use super::system;
-use crate::board::NO_LINE;
 use crate::probe::ProbeError;
 
 /// A thread for each line that one serves, asleep.
@@ -45,7 +44,7 @@ pub(super) fn ready_threads(
             threads.push(thread);
         }
         if let Some(place) = plan.carried() {
-            let carried = u32::try_from(place).unwrap_or(NO_LINE);
+            let carried = u32::try_from(place).expect("a CPU has 16 places");
             board.carried.store(carried, Ordering::Relaxed);
             let cpu = plan.lines[place].cpu;
             let carrier = SoftTimer::unwaited()

@@ -27,7 +27,7 @@ pub(super) fn may_leave(cpus: &CpuList) -> bool {
 /// Lets the programs look for such timers on every CPU; that costs each timer a
 /// search.
 pub(super) fn expect(board: &Board, nr_cpus: usize) {
-    for cpu in 0..u32::try_from(nr_cpus).unwrap_or(0) {
+    for cpu in 0..u32::try_from(nr_cpus).expect("a CPU's number is a u32") {
         board.cpu(cpu).has_strays.store(1, Ordering::Relaxed);
     }
 }
