@@ -1,0 +1,155 @@
+//! Sessions of a script, which need no rights, and those who watch them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use laggard_model::{Nanos, State};
+use laggard_record::Recording;
+use laggard_session::{
+    Done, News, Next, Plan, ProbeChoice, Session, SessionError, WatchError, Watcher,
+};
+use tempfile::TempDir;
+
+/// One `fifo:90` a millisecond, for as long as it is played.
+const SCRIPT: &str = r#"
+period_ns = 1_000_000
+[[line]]
+service = "fifo:90"
+route = "direct"
+steps = [[["irq", 14_000], ["waking", 1_000], ["user", 3_000]]]
+"#;
+
+/// Counts what it is shown, and wants `next` from the first look on.
+struct Counts {
+    next: Result<Next, &'static str>,
+    seen: usize,
+    begun: Option<Nanos>,
+    has_ended: bool,
+    heard: Vec<Result<PathBuf, String>>,
+}
+
+impl Counts {
+    const fn who_wants(next: Result<Next, &'static str>) -> Self {
+        Self {
+            next,
+            seen: 0,
+            begun: None,
+            has_ended: false,
+            heard: Vec::new(),
+        }
+    }
+}
+
+impl Watcher for Counts {
+    fn begun(&mut self, start: Nanos) {
+        self.begun = Some(start);
+    }
+
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+        assert_eq!(Some(news.start), self.begun);
+        self.seen += news.batch.len();
+        self.next.clone().map_err(Into::into)
+    }
+
+    fn recording(&mut self, begun: Result<&Path, &SessionError>) {
+        let heard = begun.map(Path::to_owned).map_err(SessionError::in_full);
+        self.heard.push(heard);
+    }
+
+    fn end(&mut self) {
+        self.has_ended = true;
+    }
+}
+
+/// Plays 2 s of the script.
+fn play(
+    dir: &TempDir,
+    recording: Option<PathBuf>,
+    watchers: &mut [&mut dyn Watcher],
+) -> Result<Done, SessionError> {
+    let script = dir.path().join("script.toml");
+    std::fs::write(&script, SCRIPT).unwrap();
+    let plan = Plan {
+        probe: ProbeChoice::Script(script),
+        duration: Some(Nanos::from_secs(2)),
+        recording,
+        ..Plan::default()
+    };
+    Session::ready(&plan, &AtomicBool::new(false))?.run(watchers)
+}
+
+fn rows(recording: &Path) -> u64 {
+    let manifest = Recording::open(recording).unwrap().manifest().clone();
+    assert_eq!(manifest.state, State::Complete);
+    manifest.counts.iter().map(|one| one.served).sum()
+}
+
+#[test]
+fn every_watcher_is_shown_what_is_recorded() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("r.laggard");
+    let (mut one, mut other) = (
+        Counts::who_wants(Ok(Next::GoOn)),
+        Counts::who_wants(Ok(Next::GoOn)),
+    );
+
+    let done = play(&dir, Some(to.clone()), &mut [&mut one, &mut other]).unwrap();
+
+    assert_eq!(done.recording, Some(to.clone()));
+    assert!(one.seen > 1_900, "{}", one.seen);
+    assert_eq!((one.seen, other.seen as u64), (other.seen, rows(&to)));
+    assert!(one.has_ended && other.has_ended);
+}
+
+#[test]
+fn a_recording_can_be_wished_for_later_and_only_once() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("r.laggard");
+    let mut watcher = Counts::who_wants(Ok(Next::Record(to.clone())));
+
+    let done = play(&dir, None, &mut [&mut watcher]).unwrap();
+
+    assert_eq!(done.recording, Some(to.clone()));
+    assert_eq!(watcher.heard[0], Ok(to.clone()));
+    let refused = watcher.heard[1].as_ref().unwrap_err();
+    assert!(refused.ends_with("is being recorded already"), "{refused}");
+    assert!(
+        rows(&to) < watcher.seen as u64,
+        "what came before is not in it"
+    );
+}
+
+#[test]
+fn a_watcher_that_cannot_go_on_ends_it_and_what_was_seen_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("r.laggard");
+    let mut watcher = Counts::who_wants(Err("the line is dead"));
+
+    let err = play(&dir, Some(to.clone()), &mut [&mut watcher]).unwrap_err();
+
+    assert_eq!(err.in_full(), "the recording ended early: the line is dead");
+    assert!(!err.is_unmet());
+    let recording = Recording::open(&to).unwrap();
+    assert_eq!(
+        recording.manifest().state,
+        State::Failed {
+            error: "the line is dead".into()
+        }
+    );
+}
+
+#[test]
+fn a_plan_that_cannot_begin_leaves_no_folder() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("r.laggard");
+    let plan = Plan {
+        probe: ProbeChoice::Script(dir.path().join("none.toml")),
+        recording: Some(to.clone()),
+        ..Plan::default()
+    };
+
+    let err = Session::ready(&plan, &AtomicBool::new(false)).unwrap_err();
+
+    assert!(err.in_full().starts_with("read the script `"), "{err}");
+    assert!(!to.exists());
+}
