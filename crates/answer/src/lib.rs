@@ -20,6 +20,7 @@ pub mod course;
 mod finer;
 mod floors;
 pub mod forecast;
+pub mod live;
 mod load;
 pub mod qos;
 pub mod rehearsal;

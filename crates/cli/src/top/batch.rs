@@ -2,20 +2,19 @@
 
 use std::fmt::Write as _;
 
+use laggard_answer::live::{Late, LateFinder, Live, Row, WindowFigures};
 use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable, printable_lines};
 use laggard_session::{News, Next, WatchError, Watcher};
 
-use super::late::{Late, LateFinder};
 use super::panel::{backend, load};
-use super::state::{Figures, Row, State};
 use crate::pipe;
 
 /// Prints what comes.
 pub(super) struct Lines {
-    state: State,
+    state: Live,
     finder: LateFinder,
     begun: bool,
     /// Whether the reader has gone.
@@ -23,7 +22,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) const fn new(state: State, finder: LateFinder) -> Self {
+    pub(super) const fn new(state: Live, finder: LateFinder) -> Self {
         Self {
             state,
             finder,
@@ -32,7 +31,7 @@ impl Lines {
         }
     }
 
-    pub(super) fn into_seen(self) -> State {
+    pub(super) fn into_seen(self) -> Live {
         self.state
     }
 
@@ -79,7 +78,7 @@ impl Watcher for Lines {
 }
 
 /// What is measured, and the names of the columns.
-fn head(state: &State) -> String {
+fn head(state: &Live) -> String {
     let manifest = &state.manifest;
     let host = &manifest.host;
     let dither = if manifest.plan.dither {
@@ -119,7 +118,7 @@ fn columns() -> String {
     )
 }
 
-fn line(at: Nanos, row: &Row, figures: &Figures) -> String {
+fn line(at: Nanos, row: &Row, figures: &WindowFigures) -> String {
     let time =
         |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
     let missed = match row.way.0.has_lines() {
@@ -159,7 +158,7 @@ fn late_line(late: &Late) -> String {
 
 /// What was seen in all, when the run has ended.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn summary(state: &State) -> String {
+pub(super) fn summary(state: &Live) -> String {
     let begin = match state.since {
         Nanos::ZERO => String::new(),
         since => format!(

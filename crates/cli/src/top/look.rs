@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
+use laggard_answer::live::Window;
 use laggard_model::{Cpu, Nanos};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use super::series::Window;
 
 /// What is shown below the table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

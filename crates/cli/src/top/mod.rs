@@ -1,26 +1,23 @@
 //! `laggard top`: measure, and show what comes as it comes.
 
 mod batch;
-mod late;
 mod look;
 mod panel;
 mod screen;
-mod series;
-mod state;
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use laggard_answer::Trust;
-use laggard_model::{Nanos, printable, printable_lines};
+use laggard_answer::live::{LateFinder, Live};
+use laggard_measure::LiveNames;
+use laggard_model::{Names, Nanos, printable, printable_lines};
 use laggard_session::{LOOK_EVERY, Pace, Plan, Session};
 
 use crate::args::TopArgs;
 use crate::exit::Outcome;
 use crate::{measuring, pipe};
-use late::LateFinder;
 use look::Kept;
-use state::State;
 
 /// What the figures `now` are of, on the screen.
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -41,9 +38,13 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
     };
     let session = Session::ready(&plan, &interrupted)?;
     let manifest = session.manifest();
-    let finder = LateFinder::new(&manifest.lines, session.explains(), plan.threshold);
+    // Read before measuring: looking them up takes its time.
+    let names = session
+        .explains()
+        .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
+    let finder = LateFinder::new(&manifest.lines, names, plan.threshold);
     let (state, told, done) = if is_batch {
-        let mut lines = batch::Lines::new(State::new(manifest, args.every), finder);
+        let mut lines = batch::Lines::new(Live::new(manifest, args.every), finder);
         let done = session.run(&mut [&mut lines])?;
         (lines.into_seen(), Vec::new(), done)
     } else {
@@ -51,7 +52,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
             dir,
             from: Nanos::ZERO,
         });
-        let state = State::new(manifest, SECOND);
+        let state = Live::new(manifest, SECOND);
         let mut screen = screen::Screen::open(state, finder, from_start)?;
         let done = session.at_pace(Pace::RealTime).run(&mut [&mut screen]);
         let (state, told) = screen.into_seen();
@@ -63,7 +64,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
 
 /// Says what was seen, and where it is kept.
 fn finish(
-    state: &State,
+    state: &Live,
     told: &[String],
     kept: Option<PathBuf>,
     quiet: bool,

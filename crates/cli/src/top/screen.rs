@@ -13,16 +13,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use laggard_answer::live::{LateFinder, Live, Row};
 use laggard_measure::linux;
 use laggard_model::Cpu;
 use laggard_session::{News, Next, SessionError, WatchError, Watcher};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use super::late::LateFinder;
 use super::look::{Ask, Kept, Look};
 use super::panel::{Palette, Shown, clock, draw};
-use super::state::{Row, State};
 use crate::measuring::default_name;
 
 /// How often the picture is drawn anew, if what came shows.
@@ -55,9 +54,9 @@ struct Shared {
 
 /// What is on the screen, and what the person wants.
 struct Picture {
-    state: State,
+    state: Live,
     /// What is shown while the picture is held still.
-    held: Option<Box<State>>,
+    held: Option<Box<Live>>,
     rows: Rows,
     look: Look,
     palette: Palette,
@@ -68,7 +67,7 @@ struct Picture {
 impl Screen {
     /// Takes the terminal.
     pub(super) fn open(
-        state: State,
+        state: Live,
         finder: LateFinder,
         kept: Option<Kept>,
     ) -> anyhow::Result<Self> {
@@ -109,7 +108,7 @@ impl Screen {
     }
 
     /// What was seen, and what is to be told, when the run has ended.
-    pub(super) fn into_seen(mut self) -> (State, Vec<String>) {
+    pub(super) fn into_seen(mut self) -> (Live, Vec<String>) {
         // Why it ended was told when the run was ended by it.
         let _ = self.close();
         let told = std::mem::take(&mut self.told);
@@ -269,7 +268,7 @@ impl Picture {
 }
 
 impl Rows {
-    fn refresh(&mut self, state: &State, cpu: Option<Cpu>) {
+    fn refresh(&mut self, state: &Live, cpu: Option<Cpu>) {
         let of = Some((state.version, cpu));
         if self.of != of {
             self.rows = state.rows(cpu);

@@ -1,10 +1,10 @@
 //! CPU x time: the largest latency of each second.
 
+use laggard_answer::live::Way;
 use laggard_model::Cpu;
 use ratatui::text::{Line, Span};
 
 use super::Shown;
-use crate::top::state::Way;
 
 const MARGIN: usize = 8;
 

@@ -1,12 +1,11 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4).
 
+use laggard_answer::live::{Way, Window};
 use laggard_model::text::brief_count;
 use laggard_model::{Histogram, Nanos};
 use ratatui::text::{Line, Span};
 
 use super::Shown;
-use crate::top::series::Window;
-use crate::top::state::Way;
 
 /// Buckets in a doubling of the time.
 const PER_OCTAVE: usize = 64;

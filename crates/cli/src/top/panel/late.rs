@@ -1,10 +1,10 @@
 //! Late activations, scrolling by.
 
+use laggard_answer::live::Late;
 use laggard_model::text::brief;
 use ratatui::text::{Line, Span};
 
 use super::{Shown, cut};
-use crate::top::late::Late;
 
 pub(super) fn title(shown: &Shown<'_>, height: usize) -> String {
     let count = shown.state.late.count;

@@ -8,6 +8,7 @@ mod late;
 mod palette;
 mod table;
 
+use laggard_answer::live::{Live, Row, Way};
 use laggard_model::name::line_name;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -15,7 +16,6 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
 
 use super::look::{KEYS, Look, Panel};
-use super::state::{Row, State, Way};
 
 pub(super) use head::{backend, clock, load};
 pub(super) use palette::Palette;
@@ -29,7 +29,7 @@ const TWO: u16 = 18;
 
 /// All that a picture is made of.
 pub(super) struct Shown<'a> {
-    pub(super) state: &'a State,
+    pub(super) state: &'a Live,
     pub(super) look: &'a Look,
     /// The state's rows, for the chosen CPU.
     pub(super) rows: &'a [Row],

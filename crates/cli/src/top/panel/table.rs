@@ -1,5 +1,6 @@
 //! Services x windows.
 
+use laggard_answer::live::{Row, Window, WindowFigures};
 use laggard_model::Nanos;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, brief_count, count};
@@ -7,8 +8,6 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Shown;
-use crate::top::series::Window;
-use crate::top::state::{Figures, Row};
 
 /// From this width on times have three digits, and misses are shown.
 const WIDE: usize = 118;
@@ -102,7 +101,7 @@ fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'
     };
     let name = format!("{mark}{:<1$}", line_name(service, route), NAME - 1);
     let mut spans = vec![Span::styled(name, style)];
-    for Figures { p50, p99, max, .. } in &row.windows[layout.first..] {
+    for WindowFigures { p50, p99, max, .. } in &row.windows[layout.first..] {
         let is_at_least = row.still_waiting > 0;
         for (time, is_at_least) in [(p50, false), (p99, false), (max, is_at_least)] {
             let style = shown.palette.latency(*time).patch(style);

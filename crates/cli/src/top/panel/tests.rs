@@ -1,3 +1,4 @@
+use laggard_answer::live::Late;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, LineId, Losses, Manifest,
     Nanos, OwnCost, Plan, Processor, Route, STAGES, Service, Stage,
@@ -6,7 +7,6 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::top::late::Late;
 use crate::top::look::Kept;
 
 const START: Nanos = Nanos::from_secs(1_000);
@@ -54,8 +54,8 @@ fn latency(line: u16, second: u64, number: u64) -> Nanos {
 }
 
 /// A run of `seconds`, 100 activations a second and line.
-fn state(seconds: u64) -> State {
-    let mut state = State::new(&manifest(), Nanos::from_secs(1));
+fn state(seconds: u64) -> Live {
+    let mut state = Live::new(&manifest(), Nanos::from_secs(1));
     for second in 0..seconds {
         let mut batch = Batch::default();
         for line in 0..4_u16 {
@@ -99,7 +99,7 @@ fn state(seconds: u64) -> State {
     state
 }
 
-fn screen((width, height): (u16, u16), state: &State, look: &Look) -> String {
+fn screen((width, height): (u16, u16), state: &Live, look: &Look) -> String {
     let rows = state.rows(look.cpu);
     let shown = Shown {
         state,
@@ -199,7 +199,7 @@ fn too_small_a_terminal_says_how_large_it_must_be() {
 
 #[test]
 fn nothing_seen_yet_is_no_error_at_any_size() {
-    let state = State::new(&manifest(), Nanos::from_secs(1));
+    let state = Live::new(&manifest(), Nanos::from_secs(1));
     for size in [(1, 1), (60, 18), (80, 24), (110, 30), (300, 100)] {
         for panel in [Panel::Late, Panel::Histogram, Panel::Heat, Panel::Info] {
             let mut look = Look::new(None);

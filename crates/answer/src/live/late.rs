@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use laggard_analyze::causes::explain_named;
-use laggard_measure::LiveNames;
 use laggard_model::name::{cause_words, line_name};
 use laggard_model::{Batch, Cpu, Episode, Happening, Line, Names, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
@@ -20,22 +19,24 @@ const SMALL_PART: u64 = 20;
 
 /// One late activation.
 #[derive(Clone, Debug)]
-pub(super) struct Late {
+pub struct Late {
     /// The programmed time, since measuring began.
-    pub(super) at: Nanos,
+    pub at: Nanos,
     /// The service, with its route.
-    pub(super) name: String,
-    pub(super) cpu: Cpu,
-    pub(super) latency: Nanos,
+    pub name: String,
+    /// Where.
+    pub cpu: Cpu,
+    /// How late.
+    pub latency: Nanos,
     /// Its number in the recording, where it is in one.
-    pub(super) number: Option<u64>,
+    pub number: Option<u64>,
     /// Who took how much of it, most first; empty: nobody watched.
-    pub(super) causes: Vec<(Nanos, String)>,
+    pub causes: Vec<(Nanos, String)>,
 }
 
 impl Late {
     /// The causes in words, those that took more first; small ones together.
-    pub(super) fn why(&self, write: impl Fn(Nanos) -> String) -> String {
+    pub fn why(&self, write: impl Fn(Nanos) -> String) -> String {
         if self.causes.is_empty() {
             return "not explained".into();
         }
@@ -61,7 +62,7 @@ impl Late {
 
 /// Finds late activations in what comes.
 #[derive(Debug)]
-pub(super) struct LateFinder {
+pub struct LateFinder {
     lines: Vec<Line>,
     by: By,
 }
@@ -75,14 +76,17 @@ enum By {
 }
 
 impl LateFinder {
-    /// `explains`: whether episodes will come with evidence. Reads the names
-    /// that it will need, so call it before measuring.
-    pub(super) fn new(lines: &[Line], explains: bool, threshold: Option<Nanos>) -> Self {
-        let by = if explains {
-            By::Episodes(Box::new(LiveNames::read()))
-        } else {
-            let threshold = threshold.map_or(Threshold::Automatic, Threshold::Fixed);
-            By::Latency(EpisodeSelector::new(lines.len(), threshold, PER_MINUTE))
+    /// In a measurement of `lines`. With `names`, episodes will come with
+    /// evidence and are explained; without, what is later than `threshold` (or
+    /// than a line's first seconds tell) is listed.
+    #[must_use]
+    pub fn new(lines: &[Line], names: Option<Box<dyn Names>>, threshold: Option<Nanos>) -> Self {
+        let by = match names {
+            Some(names) => By::Episodes(names),
+            None => {
+                let threshold = threshold.map_or(Threshold::Automatic, Threshold::Fixed);
+                By::Latency(EpisodeSelector::new(lines.len(), threshold, PER_MINUTE))
+            }
         };
         Self {
             lines: lines.to_vec(),
@@ -92,7 +96,7 @@ impl LateFinder {
 
     /// What is late of `batch`, or of the `episodes` found in it, in the order
     /// of time.
-    pub(super) fn find(&mut self, batch: &Batch, episodes: &[Episode], start: Nanos) -> Vec<Late> {
+    pub fn find(&mut self, batch: &Batch, episodes: &[Episode], start: Nanos) -> Vec<Late> {
         let lines = &self.lines;
         let late = |line: Line, at: Nanos, latency: Nanos| Late {
             at: at.saturating_sub(start),
@@ -153,14 +157,15 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<(Nanos, S
 
 /// The newest late activations.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LateList {
+pub struct LateList {
     newest: VecDeque<Late>,
     /// How many came, those that are no longer listed included.
-    pub(super) count: u64,
+    pub count: u64,
 }
 
 impl LateList {
-    pub(super) fn push(&mut self, late: Late) {
+    /// Adds one; the oldest goes where the list is full.
+    pub fn push(&mut self, late: Late) {
         self.newest.push_back(late);
         self.count += 1;
         if self.newest.len() > MOST {
@@ -169,7 +174,7 @@ impl LateList {
     }
 
     /// Oldest first.
-    pub(super) const fn listed(&self) -> &VecDeque<Late> {
+    pub const fn listed(&self) -> &VecDeque<Late> {
         &self.newest
     }
 }
@@ -203,7 +208,7 @@ mod tests {
 
     #[test]
     fn without_evidence_a_late_activation_is_listed_as_not_explained() {
-        let mut finder = LateFinder::new(&[LINE], false, Some(Nanos::from_us(100)));
+        let mut finder = LateFinder::new(&[LINE], None, Some(Nanos::from_us(100)));
         let start = Nanos::from_secs(10);
 
         assert!(
@@ -245,7 +250,7 @@ mod tests {
     #[test]
     fn the_list_keeps_the_newest_and_counts_all() {
         let mut list = LateList::default();
-        let mut finder = LateFinder::new(&[LINE], false, Some(Nanos::ZERO));
+        let mut finder = LateFinder::new(&[LINE], None, Some(Nanos::ZERO));
         let one = finder.find(&batch(Nanos::from_us(5)), &[], Nanos::ZERO);
         for _ in 0..MOST + 7 {
             list.push(one[0].clone());

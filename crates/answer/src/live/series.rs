@@ -12,7 +12,7 @@ const STEPS: usize = 1_000;
 
 /// Which part of the time figures are of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Window {
+pub enum Window {
     /// The last whole step, a second unless asked otherwise.
     Now,
     /// The last 50 to 60 seconds.
@@ -22,9 +22,12 @@ pub(super) enum Window {
 }
 
 impl Window {
-    pub(super) const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
+    /// Every window, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
 
-    pub(super) const fn words(self) -> &'static str {
+    /// The window in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
         match self {
             Self::Now => "now",
             Self::Minute => "last minute",

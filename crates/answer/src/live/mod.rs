@@ -1,41 +1,56 @@
-//! What the live view shows: figures by service, CPU and window.
+//! What is seen of a measurement while it goes on: figures by service, CPU and
+//! window, and late activations with their causes.
+//!
+//! [`Live`] is fed by batches as they come, and so is [`LateFinder`]. Whoever
+//! watches shows them: a terminal, a page, an exporter.
+
+mod late;
+mod series;
 
 use std::collections::BTreeMap;
 
+use crate::trust::{Case, Judgement, judge};
 use laggard_analyze::distribution::{Key, LineSum, Quantile, bounded};
-use laggard_answer::trust::{Case, Judgement, judge};
 use laggard_model::{
     Batch, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route, STAGES,
     Service,
 };
 
-use super::late::{Late, LateList};
-use super::series::{Series, Window};
+pub use late::{Late, LateFinder, LateList};
+use series::Series;
+pub use series::Window;
 
 /// How often what measuring costs is read.
 const COST_EVERY: Nanos = Nanos::from_secs(2);
 
 /// A service and how it is reached.
-pub(super) type Way = (Service, Route);
+pub type Way = (Service, Route);
 
 /// What is shown of one service in one window.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Figures {
-    pub(super) count: u64,
+pub struct WindowFigures {
+    /// How many latencies.
+    pub count: u64,
+    /// Median, at most 1.09 % high.
     /// `None`: the sample does not support it, or too much was lost or still
     /// waiting at the end.
-    pub(super) p50: Option<Nanos>,
-    pub(super) p99: Option<Nanos>,
-    pub(super) max: Option<Nanos>,
+    pub p50: Option<Nanos>,
+    /// 99 of 100 are no later; likewise.
+    pub p99: Option<Nanos>,
+    /// The largest seen: a measurement, not a bound.
+    pub max: Option<Nanos>,
 }
 
-impl Figures {
+impl WindowFigures {
     /// Of all of a window, with those of them that were still waiting at the
     /// end, and what the window lost.
-    pub(super) fn of(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
+    fn of(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
         let known = |q| match bounded(all, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
-            _ => None,
+            Quantile::Between(..)
+            | Quantile::AtLeast(_)
+            | Quantile::Unknown
+            | Quantile::Needs(_) => None,
         };
         Self {
             count: all.count(),
@@ -48,23 +63,25 @@ impl Figures {
 
 /// One service, on one CPU or all.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Row {
-    pub(super) way: Way,
+pub struct Row {
+    /// What ran, and how it was reached.
+    pub way: Way,
     /// By [`Window::ALL`].
-    pub(super) windows: [Figures; 3],
-    pub(super) missed: u64,
+    pub windows: [WindowFigures; 3],
+    /// How many were missed.
+    pub missed: u64,
     /// How many of the missed were still waiting when the run ended: the
     /// largest is at least what it says.
-    pub(super) still_waiting: u64,
+    pub still_waiting: u64,
     /// Gaps in its numbers; the interrupts' are their lines'.
-    pub(super) lost: Option<u64>,
+    pub lost: Option<u64>,
 }
 
-/// All that was seen.
+/// All that was seen of a measurement so far.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub struct Live {
     /// What a recording would say of the run.
-    pub(super) manifest: Manifest,
+    pub manifest: Manifest,
     /// How long `now` is.
     step: Nanos,
     /// By line.
@@ -72,24 +89,26 @@ pub(super) struct State {
     /// Of the interrupts, by CPU.
     irqs: BTreeMap<Cpu, Series>,
     start: Option<Nanos>,
-    pub(super) now: Nanos,
+    /// The time of the last look, since the start.
+    pub now: Nanos,
     /// When the figures begin, since the start; after a reset not zero.
-    pub(super) since: Nanos,
+    pub since: Nanos,
     step_ends: Nanos,
     losses: Losses,
     losses_before: Losses,
     /// Unknown until it was first read.
-    pub(super) cost: Option<OwnCost>,
+    pub cost: Option<OwnCost>,
     cost_due: Nanos,
-    pub(super) late: LateList,
+    /// Late activations.
+    pub late: LateList,
     /// Grows with every change of the figures.
-    pub(super) version: u64,
+    pub version: u64,
 }
 
-impl State {
+impl Live {
     /// Nothing seen yet of a run that `manifest` describes; `now` is `step`
     /// long.
-    pub(super) fn new(manifest: &Manifest, step: Nanos) -> Self {
+    pub fn new(manifest: &Manifest, step: Nanos) -> Self {
         let cpus = manifest.lines.iter().map(|line| line.cpu);
         Self {
             manifest: manifest.clone(),
@@ -110,7 +129,7 @@ impl State {
     }
 
     /// Takes in what has come. Returns whether a step has ended.
-    pub(super) fn observe(
+    pub fn observe(
         &mut self,
         batch: &Batch,
         late: Vec<Late>,
@@ -165,7 +184,7 @@ impl State {
     }
 
     /// Ends the step that is under way, as at the end of a run.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         let now = self.now;
         self.lines
             .iter_mut()
@@ -175,7 +194,7 @@ impl State {
     }
 
     /// Whether it is time to read what measuring costs.
-    pub(super) fn wants_cost(&mut self) -> bool {
+    pub fn wants_cost(&mut self) -> bool {
         let is_due = self.now >= self.cost_due;
         if is_due {
             self.cost_due = self.now + COST_EVERY;
@@ -184,7 +203,7 @@ impl State {
     }
 
     /// Forgets the figures; the run goes on.
-    pub(super) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.lines
             .iter_mut()
             .chain(self.irqs.values_mut())
@@ -196,12 +215,12 @@ impl State {
     }
 
     /// What was lost since the start or the reset.
-    pub(super) fn losses(&self) -> Losses {
+    pub fn losses(&self) -> Losses {
         self.losses.since(&self.losses_before)
     }
 
     /// Whether the figures can be trusted.
-    pub(super) fn judge(&self) -> Judgement {
+    pub fn judge(&self) -> Judgement {
         let (sums, counts): (Vec<LineSum>, Vec<LineCount>) = self
             .lines
             .iter()
@@ -233,12 +252,12 @@ impl State {
     }
 
     /// CPUs that are measured, ascending.
-    pub(super) fn cpus(&self) -> Vec<Cpu> {
+    pub fn cpus(&self) -> Vec<Cpu> {
         self.irqs.keys().copied().collect()
     }
 
     /// The services, most direct first, on `cpu` or all.
-    pub(super) fn rows(&self, cpu: Option<Cpu>) -> Vec<Row> {
+    pub fn rows(&self, cpu: Option<Cpu>) -> Vec<Row> {
         self.ways()
             .into_iter()
             .map(|way| {
@@ -249,7 +268,7 @@ impl State {
                 let all = |window| {
                     // When something was lost is not known.
                     let lost = if window == Window::Start { lost } else { 0 };
-                    Figures::of(&self.histogram(way, cpu, window), &waiting, lost)
+                    WindowFigures::of(&self.histogram(way, cpu, window), &waiting, lost)
                 };
                 Row {
                     way,
@@ -263,7 +282,7 @@ impl State {
     }
 
     /// How often each latency of a service was seen in a window.
-    pub(super) fn histogram(&self, way: Way, cpu: Option<Cpu>, window: Window) -> Histogram {
+    pub fn histogram(&self, way: Way, cpu: Option<Cpu>, window: Window) -> Histogram {
         let mut all = Histogram::default();
         self.of(way, cpu)
             .for_each(|series| series.add_to(&mut all, window));
@@ -271,7 +290,7 @@ impl State {
     }
 
     /// The largest latency of each step on a CPU, newest first.
-    pub(super) fn largest(&self, way: Way, cpu: Cpu) -> Vec<Option<Nanos>> {
+    pub fn largest(&self, way: Way, cpu: Cpu) -> Vec<Option<Nanos>> {
         let mut all: Vec<Option<Nanos>> = Vec::new();
         for series in self.of(way, Some(cpu)) {
             for (index, largest) in series.largest().enumerate() {
