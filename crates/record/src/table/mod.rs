@@ -6,6 +6,7 @@
 //! computed with these digits as zeros. It is checked before anything is
 //! decoded.
 
+mod page;
 mod read;
 
 use std::sync::Arc;
@@ -86,6 +87,11 @@ pub(crate) fn encode(schema: &str, columns: impl IntoIterator<Item = Column>) ->
         out.close()?;
     }
     group.close()?;
+    seal(writer)
+}
+
+/// A whole file, with its checksum.
+fn seal(mut writer: SerializedFileWriter<Vec<u8>>) -> Result<Vec<u8>> {
     writer.append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.into(), NO_CHECKSUM.to_owned()));
     let mut file = writer.into_inner()?;
     let at = checksum_place(&file)

@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
-use super::{NO_CHECKSUM, checksum_place};
+use super::{NO_CHECKSUM, checksum_place, page};
 
 /// Why a file's content cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub(crate) enum Damage {
     Io(#[from] std::io::Error),
 }
 
-/// Checks a file's checksum and opens it.
+/// Checks a file's checksum, and what its pages claim, and opens it.
 pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage> {
     let at = checksum_place(&file).ok_or(Damage::NoChecksum)?;
     let mut crc = crc32fast::Hasher::new();
@@ -45,7 +45,12 @@ pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage>
     if format!("{:08x}", crc.finalize()).as_bytes() != &file[at..at + NO_CHECKSUM.len()] {
         return Err(Damage::WrongChecksum);
     }
-    guarded(|| Ok(SerializedFileReader::new(Bytes::from(file))?))
+    let file = Bytes::from(file);
+    guarded(|| {
+        let reader = SerializedFileReader::new(file.clone())?;
+        page::check(&file, reader.metadata())?;
+        Ok(reader)
+    })
 }
 
 /// Runs a step of the Parquet reader and turns a panic into damage.

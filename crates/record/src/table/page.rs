@@ -1,0 +1,338 @@
+//! What the pages of a file say they unpack to, before any is unpacked.
+//!
+//! A page's header names a size, and the Parquet reader makes room for it and
+//! unpacks: 64 KB can become 2 GB. So the headers of all pages are walked first,
+//! and none may claim more than the values of its column take.
+//!
+//! A header is a struct in Thrift's compact protocol (parquet-format,
+//! `parquet.thrift`, `PageHeader`; Thrift, `thrift-compact-protocol.md`).
+
+use parquet::basic::Type;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use super::Damage;
+
+/// More than any page of ours: one holds [`super::PAGE_ROWS`] values at most.
+const LARGEST_PAGE: u64 = 8 << 20;
+/// What a page may take besides its values: lengths, levels and dictionaries
+/// of short columns.
+const BESIDES: u64 = 1 << 16;
+/// Names are short: services, routes and stages.
+const LARGEST_NAME: u64 = 64;
+
+/// Refuses a file of which a page claims more than its column can take.
+pub(super) fn check(file: &[u8], metadata: &ParquetMetaData) -> Result<(), Damage> {
+    for group in metadata.row_groups() {
+        let rows = u64::try_from(group.num_rows()).unwrap_or_default();
+        for column in group.columns() {
+            check_column(file, column, rows)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_column(file: &[u8], column: &ColumnChunkMetaData, rows: u64) -> Result<(), Damage> {
+    let name = column.column_path().string();
+    let limit = largest(column, rows);
+    let (from, length) = column.byte_range();
+    let pages = usize::try_from(from).ok().zip(usize::try_from(length).ok());
+    let pages = pages.and_then(|(from, length)| file.get(from..from.checked_add(length)?));
+    let mut left = pages.ok_or_else(|| Damage::ColumnShort(name.clone()))?;
+    while !left.is_empty() {
+        let header = Header::read(&mut left).ok_or_else(|| {
+            Damage::BadValue(format!("a page of column `{name}` without a header"))
+        })?;
+        let counts = [
+            ("bytes", header.unpacked, limit),
+            ("values", header.values, rows),
+        ];
+        for (of, claim, limit) in counts {
+            if u64::try_from(claim).is_ok_and(|claim| claim <= limit) {
+                continue;
+            }
+            return Err(Damage::BadValue(format!(
+                "a page of column `{name}` that would unpack to {claim} {of}, more than the {limit} that {rows} rows can take"
+            )));
+        }
+        let packed = usize::try_from(header.packed).ok();
+        left = packed
+            .and_then(|packed| left.get(packed..))
+            .ok_or_else(|| Damage::ColumnShort(name.clone()))?;
+    }
+    Ok(())
+}
+
+/// The most that a page of a column may unpack to, bytes.
+fn largest(column: &ColumnChunkMetaData, rows: u64) -> u64 {
+    let value = match column.column_type() {
+        Type::BOOLEAN => 1,
+        Type::INT32 | Type::FLOAT => 4,
+        Type::INT64 | Type::DOUBLE => 8,
+        Type::INT96 => 12,
+        Type::BYTE_ARRAY => LARGEST_NAME,
+        Type::FIXED_LEN_BYTE_ARRAY => {
+            u64::try_from(column.column_descr().type_length()).unwrap_or_default()
+        }
+    };
+    // Twice: packing what cannot be packed takes a little more than it saves.
+    let values = rows.saturating_mul(2 * value + 1);
+    values.saturating_add(BESIDES).min(LARGEST_PAGE)
+}
+
+/// What is to be known of a page before it is unpacked.
+struct Header {
+    /// Bytes, here and there.
+    unpacked: i64,
+    packed: i64,
+    /// How many values it holds.
+    values: i64,
+}
+
+/// Types of the compact protocol.
+const STOP: u8 = 0;
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const I32: u8 = 5;
+const STRUCT: u8 = 12;
+
+impl Header {
+    /// Takes a header off the front of `bytes`: of a data page of version 1, or
+    /// of a dictionary, as they are written, and no other. `None`: that is none.
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let (mut unpacked, mut packed, mut values) = (None, None, None);
+        each_field(bytes, |bytes, field, kind| match (field, kind) {
+            (2, I32) => zigzag(bytes).map(|bytes| unpacked = Some(bytes)),
+            (3, I32) => zigzag(bytes).map(|bytes| packed = Some(bytes)),
+            // The type, and a checksum.
+            (1 | 4, I32) => zigzag(bytes).map(|_| ()),
+            // A data page, or a dictionary.
+            (5 | 7, STRUCT) => each_field(bytes, |bytes, inner, kind| match (inner, kind) {
+                (1, I32) => zigzag(bytes).map(|count| values = Some(count)),
+                (2, I32) => zigzag(bytes).map(|_| ()),
+                (3 | 4, I32) if field == 5 => zigzag(bytes).map(|_| ()),
+                // Whether it is sorted: a bool is in its type.
+                (3, TRUE | FALSE) if field == 7 => Some(()),
+                _ => None,
+            }),
+            _ => None,
+        })?;
+        Some(Self {
+            unpacked: unpacked?,
+            packed: packed?,
+            values: values?,
+        })
+    }
+}
+
+/// Reads a struct; `take` takes each field's value, by number and type. Fields
+/// come in order, each once: readers differ over which one counts otherwise.
+fn each_field(
+    bytes: &mut &[u8],
+    mut take: impl FnMut(&mut &[u8], i64, u8) -> Option<()>,
+) -> Option<()> {
+    let mut field = 0;
+    loop {
+        let head = byte(bytes)?;
+        if head == STOP {
+            return Some(());
+        }
+        let next = match head >> 4 {
+            0 => zigzag(bytes)?,
+            ahead => field + i64::from(ahead),
+        };
+        if next <= field || next > i64::from(i16::MAX) {
+            return None;
+        }
+        field = next;
+        take(bytes, field, head & 0x0f)?;
+    }
+}
+
+fn byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (&first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(first)
+}
+
+/// A whole number of up to 64 bits, seven in each byte, the lowest first.
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let next = byte(bytes)?;
+        number |= u64::from(next & 0x7f) << shift;
+        if next & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// A number with its sign in the lowest bit.
+fn zigzag(bytes: &mut &[u8]) -> Option<i64> {
+    let number = varint(bytes)?;
+    Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use laggard_model::{Backend, Clock, Cpu, Line, Manifest, Nanos, Plan, Route, Service};
+    use parquet::basic::{Compression, Encoding, ZstdLevel};
+    use parquet::column::writer::ColumnCloseResult;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::super::seal;
+    use super::*;
+    use crate::{Recorder, Recording, Wanted};
+
+    const ROWS: i64 = 10;
+
+    /// A field of type i32, `ahead` numbers after the one before.
+    fn number(out: &mut Vec<u8>, ahead: u8, value: i32) {
+        out.push(ahead << 4 | I32);
+        let mut left = ((value << 1) ^ (value >> 31)).cast_unsigned();
+        while left >= 0x80 {
+            out.push((left & 0x7f) as u8 | 0x80);
+            left >>= 7;
+        }
+        out.push(u8::try_from(left).unwrap());
+    }
+
+    /// A page of type 0 (data) or 2 (dictionary) that claims so much.
+    fn page(kind: i32, unpacked: i32, values: i32, packed: &[u8]) -> Vec<u8> {
+        let mut page = Vec::new();
+        for value in [kind, unpacked, i32::try_from(packed.len()).unwrap()] {
+            number(&mut page, 1, value);
+        }
+        // From field 3 to 5 or 7; plain values, levels as runs.
+        let (ahead, inner): (u8, &[i32]) = match kind {
+            0 => (2, &[values, 0, 3, 3]),
+            _ => (4, &[values, 0]),
+        };
+        page.push(ahead << 4 | STRUCT);
+        inner.iter().for_each(|&value| number(&mut page, 1, value));
+        page.extend([STOP, STOP]);
+        page.extend(packed);
+        page
+    }
+
+    /// Zeros in a frame of zstd (RFC 8878, section 3.1.1): blocks of 128 KiB,
+    /// each one byte that is repeated.
+    fn zeros(blocks: usize) -> Vec<u8> {
+        // No checksum, no size, a window of 128 KiB.
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+        for block in 1..=blocks {
+            let head = u32::from(block == blocks) | 1 << 1 | (128 << 10) << 3;
+            frame.extend(&head.to_le_bytes()[..3]);
+            frame.push(0);
+        }
+        frame
+    }
+
+    /// A segment of nothing but `line`, in one chunk of these pages.
+    fn segment(pages: Vec<u8>) -> Vec<u8> {
+        let schema = parse_message_type("message samples { required int32 line; }").unwrap();
+        let zstd = Compression::ZSTD(ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(zstd).build();
+        let mut writer =
+            SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties)).unwrap();
+        let column = writer.schema_descr().column(0);
+        let length = i64::try_from(pages.len()).unwrap();
+        let metadata = ColumnChunkMetaData::builder(column)
+            .set_compression(zstd)
+            .set_encodings(vec![Encoding::PLAIN])
+            .set_num_values(ROWS)
+            .set_total_compressed_size(length)
+            .set_total_uncompressed_size(length)
+            .set_data_page_offset(0)
+            .build()
+            .unwrap();
+        let closed = ColumnCloseResult {
+            bytes_written: pages.len() as u64,
+            rows_written: ROWS.cast_unsigned(),
+            metadata,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        let mut group = writer.next_row_group().unwrap();
+        group.append_column(&Bytes::from(pages), closed).unwrap();
+        group.close().unwrap();
+        seal(writer).unwrap()
+    }
+
+    /// How many rows a recording with this segment gives, and what it says.
+    fn read(segment: &[u8]) -> (usize, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let line = Line {
+            cpu: Cpu(0),
+            service: Service::Other,
+            route: Route::Direct,
+        };
+        let clock = Clock::monotonic(Nanos::from_secs(1), String::new());
+        let manifest = Manifest::new(Backend::Fake, Plan::default(), clock, vec![line]);
+        drop(Recorder::create(dir.path(), manifest).unwrap());
+        std::fs::write(dir.path().join("samples-000001.parquet"), segment).unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        let mut rows = 0;
+        let said = recording.scan(Wanted::default(), |batch| rows += batch.len());
+        (rows, said.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_page_that_claims_what_its_rows_can_take_is_read() {
+        let packed = zstd::stream::encode_all(&[0_u8; 40][..], 1).unwrap();
+
+        let (rows, said) = read(&segment(page(0, 40, 10, &packed)));
+
+        assert_eq!((rows, &said[..]), (10, &[][..]));
+    }
+
+    #[test]
+    fn a_page_that_would_unpack_to_gigabytes_is_refused_by_its_header() {
+        let bomb = segment(page(0, i32::MAX, 10, &zeros(1 << 14)));
+        assert!(bomb.len() < 1 << 17, "{}", bomb.len());
+
+        let (rows, said) = read(&bomb);
+
+        assert_eq!(rows, 0);
+        assert_eq!(
+            said,
+            [
+                "`samples-000001.parquet` is damaged: it holds a page of column `line` that would unpack to 2147483647 bytes, more than the 65626 that 10 rows can take"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dictionary_of_more_values_than_there_are_rows_is_refused_by_its_header() {
+        let packed = zstd::stream::encode_all(&[0_u8; 40][..], 1).unwrap();
+        let data = page(0, 40, 10, &packed);
+
+        let (rows, said) = read(&segment([page(2, 40, i32::MAX, &packed), data].concat()));
+
+        assert_eq!(rows, 0);
+        assert!(
+            said[0].contains("would unpack to 2147483647 values, more than the 10 that 10 rows"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_header_that_readers_could_take_for_another_is_none() {
+        let whole = page(0, 40, 10, &[]);
+        assert!(Header::read(&mut &whole[..]).is_some());
+        // The size twice; a field back to 2 after 3; a size of another type; cut.
+        let mut twice = vec![0x15, 0, 0x15, 2, 0x05, 4, 9];
+        twice.extend(&whole[4..]);
+        let mut other = whole.clone();
+        other[2] = 0x16;
+        for header in [twice, other, whole[..whole.len() - 1].to_vec(), Vec::new()] {
+            assert!(Header::read(&mut &header[..]).is_none(), "{header:?}");
+        }
+    }
+}
