@@ -15,6 +15,19 @@ pub struct Blackout {
     pub end: f64,
 }
 
+/// Blackouts of these lengths, each so long after the end of the one before, and
+/// when the last ends: for tests.
+#[cfg(test)]
+pub(crate) fn in_a_row(gaps: Vec<(f64, f64)>) -> (Vec<Blackout>, f64) {
+    let mut now = 0.0;
+    let after = |(gap, length)| {
+        let start = now + gap;
+        now = start + length;
+        Blackout { start, end: now }
+    };
+    (gaps.into_iter().map(after).collect(), now)
+}
+
 /// That blackouts ascend and do not overlap.
 pub(crate) fn check_blackouts(blackouts: &[Blackout]) -> Result<(), InputError> {
     let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();

@@ -4,35 +4,13 @@ use std::collections::BTreeMap;
 
 use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, Service};
 
-use super::{Exceedance, Stream};
+use super::Stream;
+use super::kept::{Kept, One};
 
 /// Exceedances kept in all streams together: 24 bytes each.
 const MOST_KEPT: usize = 1 << 20;
 /// No stream keeps fewer, however many streams there are.
 const LEAST_KEPT: usize = 4_096;
-
-/// The activations of one line, or its interrupts.
-#[derive(Clone, Debug, Default)]
-struct Kept {
-    samples: u64,
-    floor: Nanos,
-    /// Without the first.
-    late: Vec<Exceedance>,
-    /// The first activation, which waits here: only a join, or the end, tells
-    /// whether the one before it is known.
-    first: Option<One>,
-    /// The last activation.
-    last: Option<One>,
-}
-
-/// An activation, as far as its neighbours are concerned.
-#[derive(Clone, Copy, Debug)]
-struct One {
-    seq: u64,
-    expiry: Nanos,
-    latency: Nanos,
-    missed: bool,
-}
 
 /// Collects the latest activations of a recording.
 #[derive(Clone, Debug)]
@@ -156,91 +134,6 @@ impl Gather for Collector {
                 mine.join(their, self.gap, self.most);
             }
         }
-    }
-}
-
-impl One {
-    fn served(self) -> Nanos {
-        self.expiry + self.latency
-    }
-
-    /// Whether it waited in the same stall as the one before it, which waited
-    /// longer.
-    fn shares_the_stall_of(self, before: Self) -> bool {
-        self.missed && self.served() == before.served() && self.expiry >= before.expiry
-    }
-}
-
-impl Kept {
-    fn add(&mut self, one: One, gap: Nanos, most: usize) {
-        self.samples += 1;
-        match self.last.replace(one) {
-            None => self.first = Some(one),
-            before => self.keep(one, before, gap, most),
-        }
-    }
-
-    /// Keeps `one`, which came after `before`, if it is late enough.
-    fn keep(&mut self, one: One, before: Option<One>, gap: Nanos, most: usize) {
-        if one.latency <= self.floor || before.is_some_and(|it| one.shares_the_stall_of(it)) {
-            return;
-        }
-        let free_until = match before {
-            Some(before) if before.seq.checked_add(1) == Some(one.seq) => before.served(),
-            _ => one.expiry.saturating_sub(gap),
-        };
-        self.late.push(Exceedance {
-            expiry: one.expiry,
-            latency: one.latency,
-            free_until: free_until.min(one.expiry),
-        });
-        if self.late.len() >= 2 * most {
-            self.prune(most);
-        }
-    }
-
-    /// Adds what came right after.
-    fn join(&mut self, mut later: Self, gap: Nanos, most: usize) {
-        let Some(first) = later.first.take() else {
-            return;
-        };
-        match self.last {
-            None => self.first = Some(first),
-            before => self.keep(first, before, gap, most),
-        }
-        self.last = later.last;
-        self.absorb(later, most);
-    }
-
-    /// Nothing came before the first.
-    fn end(&mut self, gap: Nanos, most: usize) {
-        if let Some(first) = self.first.take() {
-            self.keep(first, None, gap, most);
-        }
-    }
-
-    /// Keeps the `most` latest; what is as late as the first that goes, goes
-    /// too, so that the floor tells exactly what is kept.
-    fn prune(&mut self, most: usize) {
-        if self.late.len() <= most {
-            return;
-        }
-        let (_, first_out, _) = self
-            .late
-            .select_nth_unstable_by_key(most, |late| std::cmp::Reverse(late.latency));
-        self.floor = self.floor.max(first_out.latency);
-        self.late.retain(|late| late.latency > self.floor);
-    }
-
-    /// Adds all that `other` counted and kept. Which floor comes out does not
-    /// depend on the order: with more than `most` in all it is the latency of
-    /// the first that is not among the `most` latest.
-    fn absorb(&mut self, other: Self, most: usize) {
-        self.samples += other.samples;
-        self.floor = self.floor.max(other.floor);
-        self.late.extend(other.late);
-        self.late.retain(|late| late.latency > self.floor);
-        self.prune(most);
     }
 }
 

@@ -6,10 +6,13 @@
 
 mod blackouts;
 mod collector;
+mod kept;
 
 use laggard_model::{Cpu, Nanos, Route, Service};
 
 pub(crate) use blackouts::check_blackouts;
+#[cfg(test)]
+pub(crate) use blackouts::in_a_row;
 pub use blackouts::{Blackout, StreamBlackouts};
 pub use collector::Collector;
 

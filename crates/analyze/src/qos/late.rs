@@ -85,6 +85,7 @@ pub fn late_jobs(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::in_a_row;
     use crate::qos::episodes_of;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
 
@@ -113,15 +114,7 @@ mod tests {
             // A deadline shorter than the period lets a late job be followed by an unhindered one.
             slack in 0.0..24.0_f64, compute in 0.0..5.9_f64, base in 0.0..2.0_f64, phase in 0.0..6.0_f64,
         ) {
-            let mut now = 0.0;
-            let blackouts: Vec<Blackout> = gaps
-                .into_iter()
-                .map(|(gap, length)| {
-                    let start = now + gap;
-                    now = start + length;
-                    Blackout { start, end: now }
-                })
-                .collect();
+            let (blackouts, now) = in_a_row(gaps);
             let buffering = Buffering::with_deadline(6.0, compute, compute + slack).unwrap();
             let missed = every_job(&blackouts, now + 100.0, buffering, (phase, base));
 

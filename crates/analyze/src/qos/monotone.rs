@@ -50,8 +50,7 @@ pub fn monotone(outlooks: &mut [Outlook]) {
 mod tests {
     use super::*;
     use crate::Interval;
-    use crate::exceedance::Blackout;
-    use crate::exceedance::StreamBlackouts;
+    use crate::exceedance::{StreamBlackouts, in_a_row};
     use crate::qos::{Buffering, Observed, outlook};
     use proptest::prelude::{prop, prop_assert, proptest};
 
@@ -89,15 +88,7 @@ mod tests {
         fn more_buffers_never_fail_more_often(
             gaps in prop::collection::vec((0.5..60.0_f64, 0.1..90.0_f64), 1..60),
         ) {
-            let mut now = 0.0;
-            let blackouts: Vec<Blackout> = gaps
-                .into_iter()
-                .map(|(gap, length)| {
-                    let start = now + gap;
-                    now = start + length;
-                    Blackout { start, end: now }
-                })
-                .collect();
+            let (blackouts, now) = in_a_row(gaps);
             let observed = [Observed {
                 recording: 0,
                 blackouts: StreamBlackouts {

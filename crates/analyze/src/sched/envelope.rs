@@ -50,6 +50,7 @@ fn longest(blackouts: &[Blackout], before: &[f64], window: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::in_a_row;
     use proptest::prelude::{prop_assert, proptest};
 
     proptest! {
@@ -58,15 +59,7 @@ mod tests {
             gaps in proptest::collection::vec((0.0..10.0_f64, 0.0..5.0_f64), 1..20),
             start in 0.0..50.0_f64, window in 0.0..30.0_f64,
         ) {
-            let mut now = 0.0;
-            let blackouts: Vec<Blackout> = gaps
-                .into_iter()
-                .map(|(gap, length)| {
-                    let start = now + gap;
-                    now = start + length;
-                    Blackout { start, end: now }
-                })
-                .collect();
+            let (blackouts, _) = in_a_row(gaps);
             let envelope = blackout_envelope(&blackouts, &[window]).unwrap()[0];
             let within: f64 = blackouts
                 .iter()
