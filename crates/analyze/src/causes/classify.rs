@@ -1,8 +1,8 @@
 //! From a slice of time to the class and culprit that it is counted to.
 
 use laggard_model::{
-    Activity, Address, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler, Service,
-    StackSample, Stage, Tid, Vector,
+    Activity, Address, CauseClass, Culprit, Episode, FlightEvent, Happening, Nanos, Route, Sampler,
+    Service, StackSample, Stage, Tid, Vector,
 };
 
 use super::context::{Context, SAME_INSTANT, Slice, Thread};
@@ -21,6 +21,9 @@ const JUST_AFTER: Nanos = Nanos::from_us(100);
 const SWITCHING: Nanos = Nanos::from_us(10);
 /// A CPU that idles for longer though a thread could run does so on purpose.
 const LEAVING_IDLE: Nanos = Nanos::from_us(100);
+/// A thread of which so many samples were due and none was taken is not one that
+/// the sampler missed.
+const SAMPLES_DUE: u64 = 3;
 /// The most urgent priority of normal threads, as the kernel counts.
 const NORMAL: i16 = 100;
 /// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
@@ -180,8 +183,11 @@ impl<'a> Judge<'a> {
             CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => {
                 (class, Culprit::default())
             }
-            CauseClass::Unexplained => {
+            CauseClass::Unexplained if slice.from < self.interrupted => {
                 unexplained("the timer's interrupt came late, and nothing says why")
+            }
+            CauseClass::Unexplained => {
+                unexplained("a less urgent thread ran, and no sample tells what it did")
             }
             CauseClass::IdleExit
             | CauseClass::Stolen
@@ -418,11 +424,27 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a slice in which no sample was taken is one in which several
-    /// were due.
+    /// Whether the thread of a slice ran around it, since the expiry, for so long
+    /// that several samples of it were due, and there is none. Interrupts cut
+    /// its stay into slices that are too short to tell.
     fn is_long_without_a_sample(&self, slice: &Slice) -> bool {
-        let sampler = self.episode.evidence.sampler;
-        sampler.is_some_and(|(_, period)| length(slice) > period * 3)
+        let evidence = &self.episode.evidence;
+        let (Some((_, period)), Some(thread)) = (evidence.sampler, &slice.context.thread) else {
+            return false;
+        };
+        let long = period * SAMPLES_DUE;
+        let is_switch = |event: &&FlightEvent| matches!(event.what, Happening::Switch { .. });
+        let mut switches = evidence.events.iter().filter(is_switch);
+        let mut from = slice.from.saturating_sub(long).max(self.episode.expiry_ns);
+        let mut to = (slice.to + long).min(self.episode.end());
+        let before = switches.clone().rfind(|event| event.at_ns <= slice.from);
+        from = before.map_or(from, |event| from.max(event.at_ns));
+        let after = switches.find(|event| event.at_ns >= slice.to);
+        to = after.map_or(to, |event| to.min(event.at_ns));
+        let is_of_it = |one: &StackSample| {
+            one.tid == thread.tid && (from..=to + SAME_INSTANT).contains(&one.at_ns)
+        };
+        to.saturating_sub(from) > long && !evidence.samples.iter().any(is_of_it)
     }
 }
 

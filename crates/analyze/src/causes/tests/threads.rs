@@ -82,6 +82,48 @@ fn a_less_urgent_thread_in_the_kernel_has_preemption_disabled() {
 }
 
 #[test]
+fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_seen() {
+    // A sample is due every millisecond, in an interrupt that is recorded.
+    let causes = |by: i64, sampled_from: i64| {
+        let mut scene = late_thread(by.unsigned_abs())
+            .switch(-500, 7, "cat", 120)
+            .during(10, 15, TIMER);
+        for at in (1_000..by).step_by(1_000) {
+            scene = scene.during(at, at + 5, TIMER);
+            if at >= sampled_from {
+                scene = scene.sample(at, 7, &[0xabc]);
+            }
+        }
+        let all = explain(&scene.ours(by).episode, Service::Fifo(90), Route::Direct);
+        let told = all
+            .causes
+            .into_iter()
+            .filter(|one| one.class != CauseClass::Interrupt && one.time_ns > Nanos::from_us(20));
+        told.map(|one| (one.class, one.culprit.because, one.time_ns.ns() / 1_000))
+            .collect::<Vec<_>>()
+    };
+    let lost = named("a less urgent thread ran, and no sample tells what it did");
+
+    // Of two and a half none may be seen.
+    assert_eq!(
+        causes(2_500, 9_999),
+        [(CauseClass::PreemptionOff, None, 2_475)]
+    );
+    assert_eq!(
+        causes(9_000, 99_999),
+        [(CauseClass::Unexplained, lost.clone(), 8_945)]
+    );
+    // What is further than that from the first sample that is left.
+    assert_eq!(
+        causes(20_000, 12_000),
+        [
+            (CauseClass::PreemptionOff, None, 11_940),
+            (CauseClass::Unexplained, lost, 7_950)
+        ]
+    );
+}
+
+#[test]
 fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
