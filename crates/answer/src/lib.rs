@@ -27,6 +27,7 @@ pub mod rehearsal;
 mod remedy;
 mod scan;
 pub mod sched;
+mod selection;
 pub mod show;
 pub mod trust;
 pub mod why;

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
-    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, Plan, Severity, UsagePattern,
+    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, Plan, Route, Service, Severity,
+    UsagePattern,
 };
 use laggard_record::{OpenError, Recording, Wanted};
 
@@ -175,6 +176,32 @@ impl Load {
     pub fn usage(&self) -> Option<UsagePattern> {
         let loads = self.runs.iter().filter_map(|run| run.load.as_ref());
         loads.into_iter().find_map(|load| load.usage)
+    }
+
+    /// What was recorded: services by route, in the order of the recordings.
+    pub fn lines(&self) -> Vec<(Service, Route)> {
+        let mut lines = Vec::new();
+        for group in self.runs.iter().flat_map(|run| &run.groups) {
+            let line = (group.key.service, group.key.route);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    /// Where its recordings are.
+    pub fn paths(&self) -> Vec<String> {
+        self.runs.iter().map(|run| run.path.clone()).collect()
+    }
+
+    /// What is missing from its recordings or spoils them, each with where.
+    pub fn notes(&self) -> Vec<String> {
+        let told = |run: &Run| -> Vec<String> {
+            let notes = run.notes.iter();
+            notes.map(|note| format!("{}: {note}", run.path)).collect()
+        };
+        self.runs.iter().flat_map(told).collect()
     }
 
     /// Whether no recording lost too much to be trusted.

@@ -33,18 +33,14 @@ pub fn predict(
     usage_from: String,
     horizons: &[Horizon],
 ) -> Result<LoadForecast, InputError> {
-    let services: Vec<ServiceForecast> = lines(seen)
+    let services: Vec<ServiceForecast> = seen
+        .lines()
         .into_iter()
         .map(|line| of_service(seen, known, usage, horizons, line))
         .collect::<Result<_, _>>()?;
-    let notes = seen
-        .runs
-        .iter()
-        .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
-        .collect();
     Ok(LoadForecast {
         load: seen.label.clone(),
-        recordings: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        recordings: seen.paths(),
         observed_ns: seen
             .runs
             .iter()
@@ -53,20 +49,8 @@ pub fn predict(
         usage,
         usage_from,
         services,
-        notes,
+        notes: seen.notes(),
     })
-}
-
-/// The services that were recorded.
-fn lines(seen: &Load) -> Vec<(Service, Route)> {
-    let mut lines: Vec<(Service, Route)> = Vec::new();
-    for group in seen.runs.iter().flat_map(|one| &one.groups) {
-        let line = (group.key.service, group.key.route);
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
 }
 
 fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_> {
@@ -120,7 +104,7 @@ impl<'a> Tails<'a> {
             .map(|&horizon| measured(horizon, usage))
             .fold(HOUR_NS, f64::min);
         let observed = observe(&observations, shortest)?;
-        let searched = lines(seen).len();
+        let searched = seen.lines().len();
         let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks, searched)?;
         let unended = waits(seen, line)
             .filter(|&waited| waited > observed.peaks.threshold())

@@ -1,16 +1,16 @@
 //! From the late activations of recordings to how often an application misses.
 
+use laggard_analyze::InputError;
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
-use laggard_analyze::{InputError, distribution::Group};
 use laggard_model::text::count;
-use laggard_model::{Cpu, Nanos, Route, Service};
+use laggard_model::{Nanos, Route, Service};
 
 use super::told::{ORDINARY_PART, Told};
 use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
 use crate::finer::two_digits;
 use crate::load::{Load, Run};
-use crate::show::Waiting;
+use crate::selection::Selection;
 
 /// From this share of activations on in which the interrupt was seen, it was
 /// observed all the time: a few join one that runs already.
@@ -68,27 +68,16 @@ pub fn assess(
     application: &Application,
     only: Option<Service>,
 ) -> Result<LoadOutlook, QosError> {
-    let mut lines: Vec<(Service, Route)> = Vec::new();
-    for group in seen.runs.iter().flat_map(|one| &one.groups) {
-        let line = (group.key.service, group.key.route);
-        if !lines.contains(&line) && only.is_none_or(|only| only == line.0) {
-            lines.push(line);
-        }
-    }
+    let lines = seen.lines().into_iter();
     let services = lines
-        .into_iter()
+        .filter(|line| only.is_none_or(|only| only == line.0))
         .map(|line| of_service(seen, application, line))
         .collect::<Result<_, _>>()?;
-    let notes = seen
-        .runs
-        .iter()
-        .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
-        .collect();
     Ok(LoadOutlook {
         load: seen.label.clone(),
-        recordings: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        recordings: seen.paths(),
         services,
-        notes,
+        notes: seen.notes(),
     })
 }
 
@@ -97,7 +86,7 @@ fn of_service(
     application: &Application,
     (service, route): (Service, Route),
 ) -> Result<ServiceOutlook, QosError> {
-    let way = Selection::new(seen, service, route, None);
+    let way = Selection::new(seen, (service, route), None);
     let waited = way.waited();
     way.check_effort(application, service)?;
     let tried = tried(application.buffers);
@@ -202,66 +191,7 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>
     }
 }
 
-/// One service by one route, in all recordings of a load.
-pub(crate) struct Selection<'a> {
-    pub(super) streams: Vec<(&'a Run, &'a Stream)>,
-    pub(super) groups: Vec<&'a Group>,
-    pub(super) waiting: Vec<&'a Waiting>,
-    cpus: usize,
-    /// The ordinary latency, which every job pays: the median.
-    pub(super) base: Nanos,
-    /// The mean time between two activations on a CPU, ns.
-    pub(super) apart: f64,
-}
-
-impl<'a> Selection<'a> {
-    /// What `seen` tells of this service and route, on `cpu` alone or all.
-    pub(crate) fn new(seen: &'a Load, service: Service, route: Route, cpu: Option<Cpu>) -> Self {
-        let streams: Vec<(&Run, &Stream)> = seen
-            .runs
-            .iter()
-            .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
-            .filter(|(_, stream)| (stream.service, stream.route) == (service, route))
-            .collect();
-        let groups: Vec<&Group> = seen
-            .runs
-            .iter()
-            .flat_map(|one| &one.groups)
-            .filter(|group| (group.key.service, group.key.route) == (service, route))
-            .collect();
-        let waiting: Vec<&Waiting> = seen
-            .runs
-            .iter()
-            .flat_map(|one| &one.waiting)
-            .filter(|one| (one.service, one.route) == (service, route))
-            .filter(|one| cpu.is_none_or(|cpu| cpu == one.cpu))
-            .collect();
-        let apart = apart(&streams, &groups);
-        let is_of = |stream: &Stream| cpu.is_none_or(|cpu| cpu == stream.cpu);
-        let streams: Vec<(&Run, &Stream)> = streams
-            .into_iter()
-            .filter(|(_, stream)| is_of(stream))
-            .collect();
-        let mut cpus: Vec<_> = streams.iter().map(|(_, stream)| stream.cpu).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        let medians = groups.iter().filter_map(|one| one.ordinary());
-        Self {
-            base: medians.max().unwrap_or_default(),
-            cpus: cpus.len(),
-            streams,
-            groups,
-            waiting,
-            apart,
-        }
-    }
-
-    /// How long the service had waited when measuring ended, where it was still
-    /// waiting then.
-    pub(crate) fn waited(&self) -> Option<Nanos> {
-        self.waiting.iter().map(|one| one.at_least_ns).max()
-    }
-
+impl Selection<'_> {
     fn found(&self, application: &Application, buffers: u32) -> Result<Found, InputError> {
         let slack = slack(application, buffers);
         let (observed, told) = (self.observed(slack), self.told(slack));
@@ -331,23 +261,6 @@ impl<'a> Selection<'a> {
         let is_it = |(seen, _): &(&Run, &Stream)| std::ptr::eq(*seen, recording);
         self.streams.iter().position(is_it).unwrap_or_default()
     }
-
-    /// The share of activations that were later than `slack`.
-    pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
-        self.later_than(slack) / self.samples().max(1.0)
-    }
-
-    /// How many activations were later than this.
-    pub(super) fn later_than(&self, limit: Nanos) -> f64 {
-        let histograms = self.groups.iter().map(|one| one.latency.histogram());
-        histograms.map(|one| one.count_above(limit)).sum::<u64>() as f64
-    }
-
-    /// Activations.
-    pub(super) fn samples(&self) -> f64 {
-        let histograms = self.groups.iter().map(|one| one.latency.histogram());
-        histograms.map(|one| one.count()).sum::<u64>() as f64
-    }
 }
 
 /// For how long a stream was observed, ns: all the time but where interrupts
@@ -369,14 +282,6 @@ fn exposure(seen: &Run, stream: &Stream) -> f64 {
     } else {
         whole
     }
-}
-
-/// The mean time between two activations on a CPU, ns.
-pub(crate) fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
-    let time = streams.iter().map(|(seen, _)| seen.duration.as_f64());
-    let histograms = groups.iter().map(|one| one.latency.histogram());
-    let samples = histograms.map(|one| one.count()).sum::<u64>() as f64;
-    time.sum::<f64>() / samples.max(1.0)
 }
 
 fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {

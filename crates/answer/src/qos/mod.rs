@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use application::{ApplicationError, CatalogueEntry, by_name, catalogue, choices};
-pub(crate) use build::{CONFIDENCE, Selection, apart};
+pub(crate) use build::CONFIDENCE;
 pub use build::{QosError, assess};
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
 

@@ -1,15 +1,15 @@
 //! What the page needs to replay an application's buffers by itself, as
 //! `laggard qos` does: the blackouts that were seen.
 
-use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::{Exceedance, Stream};
 use laggard_model::name::line_name;
-use laggard_model::{Keep, LoadLabel, Nanos, Route, Service};
+use laggard_model::{Histogram, Keep, LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Application, apart};
+use super::Application;
 use crate::load::{Load, Run};
+use crate::selection::Selection;
 
 /// Late activations in a page, of all services and recordings together: about
 /// 20 bytes each.
@@ -109,94 +109,60 @@ pub fn buffers(seen: &[Load], applications: Vec<Application>) -> BuffersView {
 }
 
 fn of_load(seen: &Load, most: usize) -> LoadBuffers {
-    let mut lines: Vec<(Service, Route)> = Vec::new();
-    for group in seen.runs.iter().flat_map(|one| &one.groups) {
-        let line = (group.key.service, group.key.route);
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
     LoadBuffers {
         load: seen.label.clone(),
-        recordings: seen.runs.iter().map(|one| one.path.clone()).collect(),
-        services: lines
+        recordings: seen.paths(),
+        services: seen
+            .lines()
             .into_iter()
             .map(|line| of_service(seen, line, most))
             .collect(),
-        notes: seen
-            .runs
-            .iter()
-            .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
-            .collect(),
+        notes: seen.notes(),
     }
 }
 
 fn of_service(seen: &Load, (service, route): (Service, Route), most: usize) -> ServiceBuffers {
-    let streams: Vec<(usize, &Run, &Stream)> = (0..)
-        .zip(&seen.runs)
-        .flat_map(|(index, one)| one.streams.iter().map(move |stream| (index, one, stream)))
-        .filter(|(.., stream)| (stream.service, stream.route) == (service, route))
-        .collect();
-    let mut cpus: Vec<_> = streams.iter().map(|(.., stream)| stream.cpu).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
+    let selection = Selection::new(seen, (service, route), None);
+    let streams = &selection.streams;
     let cut = streams
         .iter()
-        .filter_map(|(.., stream)| cut(stream, most))
+        .filter_map(|(_, stream)| cut(stream, most))
         .max();
-    let groups = || {
-        let all = seen.runs.iter().flat_map(|one| &one.groups);
-        all.filter(|group| (group.key.service, group.key.route) == (service, route))
-    };
-    let mut histogram = laggard_model::Histogram::default();
-    groups().for_each(|group| histogram.merge(group.latency.histogram()));
-    let all: Vec<&Group> = groups().collect();
-    let plain: Vec<(&Run, &Stream)> = streams.iter().map(|&(_, seen, one)| (seen, one)).collect();
+    let mut histogram = Histogram::default();
+    selection.histograms().for_each(|one| histogram.merge(one));
+    let plans = || streams.iter().map(|(run, _)| &run.plan);
     ServiceBuffers {
         service,
         route,
         name: line_name(service, route),
-        cpus: cpus.len(),
-        waited_ns: seen
-            .runs
-            .iter()
-            .flat_map(|one| &one.waiting)
-            .filter(|one| (one.service, one.route) == (service, route))
-            .map(|one| one.at_least_ns)
-            .max(),
-        apart_ns: apart(&plain, &all),
+        cpus: selection.cpus,
+        waited_ns: selection.waited(),
+        apart_ns: selection.apart,
         largest_ns: histogram.max().unwrap_or_default(),
-        is_tail: streams
-            .iter()
-            .any(|(_, seen, _)| seen.plan.keep == Keep::Tail),
+        is_tail: plans().any(|plan| plan.keep == Keep::Tail),
         own_cpus: streams
             .iter()
-            .map(|(_, seen, _)| seen.own_cpus)
+            .map(|(run, _)| run.own_cpus)
             .fold(0.0, f64::max),
-        base_ns: groups()
-            .filter_map(|group| group.ordinary())
-            .max()
-            .unwrap_or_default(),
-        period_ns: streams
-            .iter()
-            .map(|(_, one, _)| one.plan.period_ns)
-            .max()
-            .unwrap_or_default(),
-        floor_ns: streams
-            .iter()
-            .map(|(.., stream)| stream.floor)
-            .max()
-            .unwrap_or_default(),
+        base_ns: selection.base,
+        period_ns: plans().map(|plan| plan.period_ns).max().unwrap_or_default(),
+        floor_ns: selection.floor().unwrap_or_default(),
         cut_ns: cut,
         buckets: histogram.buckets().collect(),
         streams: streams
             .iter()
-            .map(|&(recording, one, stream)| StreamView {
-                recording,
-                ..columns(one, stream, cut.unwrap_or_default())
+            .map(|&(run, stream)| StreamView {
+                recording: place(seen, run),
+                ..columns(run, stream, cut.unwrap_or_default())
             })
             .collect(),
     }
+}
+
+/// Which of the load's recordings this is.
+fn place(seen: &Load, run: &Run) -> usize {
+    let is_it = |one: &Run| std::ptr::eq(one, run);
+    seen.runs.iter().position(is_it).unwrap_or_default()
 }
 
 /// Up to which latency a stream's activations are left out, so that no more

@@ -5,8 +5,8 @@ use laggard_analyze::qos::Sampled;
 use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
 
-use super::Selection;
 use crate::finer::finer;
+use crate::selection::Selection;
 
 /// Latencies that exceed the ordinary one by less than this part of the slack
 /// show no blackout.

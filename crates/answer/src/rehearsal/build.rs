@@ -7,8 +7,9 @@ use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
 
 use super::{Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Summary, TaskRehearsal};
 use crate::load::Load;
-use crate::qos::{CONFIDENCE, Selection};
+use crate::qos::CONFIDENCE;
 use crate::sched::{Asked, analyse};
+use crate::selection::Selection;
 
 /// What a rehearsal brought.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
         schema: REHEARSAL_SCHEMA,
         file: rehearsed.file.clone(),
         load: seen.label.clone(),
-        predicted_from: seen.runs.iter().map(|one| one.path.clone()).collect(),
+        predicted_from: seen.paths(),
         observed_ns: seen
             .runs
             .iter()
@@ -104,7 +105,7 @@ fn task(
         ns(task.deadline_ns),
     )?;
     let slack = task.deadline_ns.saturating_sub(task.compute_ns);
-    let way = Selection::new(seen, by, route, Some(task.cpu));
+    let way = Selection::new(seen, (by, route), Some(task.cpu));
     let horizon = ns(count.elapsed_ns);
     let expected = expectation(&way.observed(slack), buffering, horizon, CONFIDENCE)?;
     let failures = failures(count);

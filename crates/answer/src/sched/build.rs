@@ -3,7 +3,6 @@
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::Blackout;
-use laggard_analyze::exceedance::Stream;
 use laggard_analyze::forecast::{Observation, Settings, peaks_of, return_level};
 use laggard_analyze::sched::{
     CpuBlackouts, Envelope, LatencyBudget, RatedEnvelope, Supply, Task, amortized_test,
@@ -18,8 +17,8 @@ use super::waiting::{held, longest};
 use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
-use crate::load::{Load, Run};
-use crate::qos::apart;
+use crate::load::Load;
+use crate::selection::Selection;
 
 /// Windows reach this many times beyond the longest deadline or period.
 const BEYOND: f64 = 50.0;
@@ -34,10 +33,10 @@ const ORDINARY_PART: f64 = 20.0;
 /// When a task is not valid.
 pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
     let plain: Vec<Task> = asked.tasks.iter().map(|task| plain(task, asked)).collect();
-    let mut ways: Vec<Way<'_>> = Vec::new();
+    let mut ways: Vec<Runner<'_>> = Vec::new();
     for task in &asked.tasks {
         if !ways.iter().any(|way| way.service == task.service) {
-            ways.push(Way::new(seen, task.service, &plain, asked.permitted)?);
+            ways.push(Runner::new(seen, task.service, &plain, asked.permitted)?);
         }
     }
     let mut verdicts = Vec::new();
@@ -79,10 +78,9 @@ fn plain(task: &TaskAsked, asked: &Asked) -> Task {
 }
 
 /// What was measured of one service that runs tasks.
-pub(super) struct Way<'a> {
+pub(super) struct Runner<'a> {
     service: Service,
-    pub(super) streams: Vec<(&'a Run, &'a Stream)>,
-    pub(super) groups: Vec<&'a Group>,
+    pub(super) seen: Selection<'a>,
     /// The largest latency that is release jitter; those above are blackouts.
     ordinary: f64,
     /// The median latency: release jitter at least.
@@ -102,7 +100,7 @@ pub(super) struct Way<'a> {
     parts: (f64, f64),
 }
 
-impl<'a> Way<'a> {
+impl<'a> Runner<'a> {
     fn new(
         seen: &'a Load,
         service: Service,
@@ -118,29 +116,15 @@ impl<'a> Way<'a> {
             .map(|one| one.route)
             .min()
             .unwrap_or(Route::Direct);
-        let is_of = |of: (Service, Route)| of == (service, route);
-        let streams: Vec<(&Run, &Stream)> = seen
-            .runs
-            .iter()
-            .flat_map(|one| one.streams.iter().map(move |stream| (one, stream)))
-            .filter(|(_, one)| is_of((one.service, one.route)))
-            .collect();
-        let groups: Vec<&Group> = seen
-            .runs
-            .iter()
-            .flat_map(|one| &one.groups)
-            .filter(|one| is_of((one.key.service, one.key.route)))
-            .collect();
-        let histograms = || groups.iter().map(|one| one.latency.histogram());
-        let median = groups.iter().filter_map(|one| one.ordinary()).max();
-        let median = median.unwrap_or_default();
-        let unseen = unseen(&streams, &groups);
+        let selection = Selection::new(seen, (service, route), None);
+        let (streams, median) = (&selection.streams, selection.base);
+        let unseen = unseen(&selection);
         let part = ordinary_part(tasks, ns(median), unseen);
-        let ordinary = histograms()
+        let ordinary = selection
+            .histograms()
             .filter_map(|one| largest_up_to(one, median + part))
             .max()
             .unwrap_or(median);
-        let floor = streams.iter().map(|(_, one)| one.floor).max();
         let blackouts: Vec<_> = streams
             .iter()
             .map(|(seen, one)| one.blackouts(seen.start, median, part))
@@ -148,7 +132,7 @@ impl<'a> Way<'a> {
         let mut inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
         let outer: Vec<Vec<Blackout>> = blackouts.into_iter().map(|one| one.outer).collect();
         // The largest latency is known also where its sample was not kept.
-        let largest = histograms().filter_map(|one| one.max()).max();
+        let largest = selection.histograms().filter_map(|one| one.max()).max();
         if let Some(largest) = largest.filter(|&one| one > median + part) {
             let end = ns(largest.saturating_sub(median));
             inner.push(vec![Blackout { start: 0.0, end }]);
@@ -166,7 +150,7 @@ impl<'a> Way<'a> {
                 .chain(longest_task.map(|length| length * BEYOND))
                 .fold(0.0, f64::max),
         );
-        let parts = parts(&groups, seen);
+        let parts = parts(&selection.groups, seen);
         let cpus: Vec<CpuBlackouts<'_>> = streams
             .iter()
             .zip(&outer)
@@ -184,10 +168,9 @@ impl<'a> Way<'a> {
             median: ns(median),
             longest,
             unseen,
-            not_kept: floor.filter(|&floor| floor > median + part),
+            not_kept: selection.floor().filter(|&floor| floor > median + part),
             parts,
-            streams,
-            groups,
+            seen: selection,
         })
     }
 
@@ -210,17 +193,9 @@ impl<'a> Way<'a> {
         Ok((found.time, found.time + before))
     }
 
-    /// The share of activations that were later than `slack`.
-    fn later_than(&self, slack: Nanos) -> f64 {
-        let histograms = || self.groups.iter().map(|one| one.latency.histogram());
-        let late: u64 = histograms().map(|one| one.count_above(slack)).sum();
-        let all: u64 = histograms().map(|one| one.count()).sum();
-        late as f64 / (all as f64).max(1.0)
-    }
-
     fn observations(&self) -> Vec<Observation<'a>> {
         let mut all: Vec<Observation<'a>> = Vec::new();
-        for (seen, stream) in &self.streams {
+        for (seen, stream) in &self.seen.streams {
             match all.iter_mut().find(|one| one.start == seen.start) {
                 Some(one) => one.streams.push(stream),
                 None => all.push(Observation {
@@ -257,9 +232,9 @@ fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
 
 /// The longest time between two activations of a stream, ns: the mean, and
 /// twice that where expiries are dithered.
-fn unseen(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
-    let is_dithered = streams.iter().any(|(seen, _)| seen.plan.dither);
-    apart(streams, groups) * if is_dithered { 2.0 } else { 1.0 }
+fn unseen(seen: &Selection<'_>) -> f64 {
+    let is_dithered = seen.streams.iter().any(|(run, _)| run.plan.dither);
+    seen.apart * if is_dithered { 2.0 } else { 1.0 }
 }
 
 /// The largest interrupt latency, and the sum of the largest of later stages.
@@ -286,7 +261,7 @@ fn verdict(
     plain: &[Task],
     index: usize,
     task: &TaskAsked,
-    way: &Way<'_>,
+    way: &Runner<'_>,
     asked: &Asked,
 ) -> Result<TaskVerdict, InputError> {
     let deadline = plain[index].deadline;
@@ -315,7 +290,9 @@ fn verdict(
         most,
         rated,
         is_rated: until < way.rated.told_below,
-        late: way.later_than(task.deadline_ns.saturating_sub(task.compute_ns)),
+        late: way
+            .seen
+            .share_above(task.deadline_ns.saturating_sub(task.compute_ns)),
     });
     let verdict = match (least > deadline, doubts.is_empty()) {
         (true, _) => Verdict::Misses,
@@ -351,7 +328,7 @@ fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
 /// The largest part of the worst response that was measured (`least`), in
 /// words, and beside it what is no measurement: how much more the recording
 /// cannot rule out, up to `most`.
-fn limit(task: &Task, ideal: f64, (least, most): (f64, f64), way: &Way<'_>) -> String {
+fn limit(task: &Task, ideal: f64, (least, most): (f64, f64), way: &Runner<'_>) -> String {
     if !ideal.is_finite() {
         return "an overload of the processor".into();
     }
@@ -391,14 +368,14 @@ fn pseudo(
     plain: &[Task],
     index: usize,
     task: &TaskAsked,
-    way: &Way<'_>,
+    way: &Runner<'_>,
     permitted: Nanos,
 ) -> Result<Option<Pseudo>, InputError> {
     let Some(buffers) = task.buffers else {
         return Ok(None);
     };
     let horizon = ns(permitted);
-    let histograms = || way.groups.iter().map(|one| one.latency.histogram());
+    let histograms = || way.seen.histograms();
     let largest = histograms()
         .filter_map(|one| one.max())
         .max()
@@ -439,7 +416,7 @@ fn pseudo(
     }))
 }
 
-fn set(plain: &[Task], ways: &[Way<'_>]) -> Result<SetVerdict, InputError> {
+fn set(plain: &[Task], ways: &[Runner<'_>]) -> Result<SetVerdict, InputError> {
     let longest = ways.iter().map(|way| way.longest).fold(0.0, f64::max);
     let ordinary = ways.iter().map(|way| way.ordinary).fold(0.0, f64::max);
     let blocking = plain.iter().map(|task| task.blocking).fold(0.0, f64::max);

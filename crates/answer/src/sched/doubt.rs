@@ -4,7 +4,7 @@ use laggard_analyze::forecast::exposure_without_model;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos};
 
-use super::build::Way;
+use super::build::Runner;
 use crate::finer::{finer, two_digits};
 use crate::qos::CONFIDENCE;
 
@@ -14,7 +14,7 @@ const FINE_PART: f64 = 4.0;
 
 /// What was found of one task; times in ns.
 pub(super) struct Found<'a> {
-    pub(super) way: &'a Way<'a>,
+    pub(super) way: &'a Runner<'a>,
     /// One failure is permitted per so long.
     pub(super) permitted: Nanos,
     pub(super) deadline: f64,
@@ -57,7 +57,7 @@ fn not_kept(found: &Found<'_>, floor: Nanos) -> String {
     } else {
         "no activation was".into()
     };
-    let mut recordings = found.way.streams.iter().map(|(seen, _)| seen);
+    let mut recordings = found.way.seen.streams.iter().map(|(seen, _)| seen);
     let (why, advice) = if recordings.any(|seen| seen.plan.keep == Keep::Tail) {
         ("`--keep tail`", "record with `--keep all`")
     } else {
@@ -75,7 +75,7 @@ fn not_kept(found: &Found<'_>, floor: Nanos) -> String {
 
 /// What comes between two activations is not seen.
 fn coarse(found: &Found<'_>) -> String {
-    let streams = &found.way.streams;
+    let streams = &found.way.seen.streams;
     let factor = (found.deadline - found.least) / FINE_PART / found.way.unseen;
     let recordings = streams.iter().map(|(seen, _)| *seen);
     format!(
@@ -92,7 +92,7 @@ fn coarse(found: &Found<'_>) -> String {
 fn short(found: &Found<'_>) -> String {
     let permitted = found.permitted.as_secs_f64() * 1e9;
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
-    let streams = &found.way.streams;
+    let streams = &found.way.seen.streams;
     let observed = streams.iter().map(|(seen, _)| seen.duration.ns()).min();
     let told = observed.unwrap_or_default() as f64 * permitted / needed;
     format!(

@@ -1,0 +1,101 @@
+//! One service by one route, in all recordings of a load: what every answer
+//! about it is made of.
+
+use laggard_analyze::distribution::Group;
+use laggard_analyze::exceedance::Stream;
+use laggard_model::{Cpu, Histogram, Nanos, Route, Service};
+
+use crate::load::{Load, Run};
+use crate::show::Waiting;
+
+/// What a load's recordings hold of one service and route.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection<'a> {
+    /// Late activations, one entry per CPU and recording.
+    pub(crate) streams: Vec<(&'a Run, &'a Stream)>,
+    /// Distributions over all CPUs, one per recording.
+    pub(crate) groups: Vec<&'a Group>,
+    /// Lines that were still waiting when measuring ended.
+    pub(crate) waiting: Vec<&'a Waiting>,
+    /// How many CPUs the streams are of.
+    pub(crate) cpus: usize,
+    /// The ordinary latency, which every job pays: the median.
+    pub(crate) base: Nanos,
+    /// The mean time between two activations on a CPU, ns.
+    pub(crate) apart: f64,
+}
+
+impl<'a> Selection<'a> {
+    /// What `load` tells of this service and route, with streams and waits of
+    /// `cpu` alone or all.
+    pub(crate) fn new(load: &'a Load, line: (Service, Route), cpu: Option<Cpu>) -> Self {
+        let runs = || load.runs.iter();
+        let groups: Vec<&Group> = runs()
+            .flat_map(|run| &run.groups)
+            .filter(|group| (group.key.service, group.key.route) == line)
+            .collect();
+        let is_on = |of: Cpu| cpu.is_none_or(|cpu| cpu == of);
+        let waiting = runs()
+            .flat_map(|run| &run.waiting)
+            .filter(|one| (one.service, one.route) == line && is_on(one.cpu));
+        let mut streams: Vec<(&Run, &Stream)> = runs()
+            .flat_map(|run| run.streams.iter().map(move |stream| (run, stream)))
+            .filter(|(_, stream)| (stream.service, stream.route) == line)
+            .collect();
+        // Groups are of all CPUs, so this is too.
+        let apart = apart(&streams, &groups);
+        streams.retain(|(_, stream)| is_on(stream.cpu));
+        let mut cpus: Vec<Cpu> = streams.iter().map(|(_, stream)| stream.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let medians = groups.iter().filter_map(|one| one.ordinary());
+        Self {
+            base: medians.max().unwrap_or_default(),
+            cpus: cpus.len(),
+            waiting: waiting.collect(),
+            streams,
+            groups,
+            apart,
+        }
+    }
+
+    /// How long the service had waited when measuring ended, where it was still
+    /// waiting then.
+    pub(crate) fn waited(&self) -> Option<Nanos> {
+        self.waiting.iter().map(|one| one.at_least_ns).max()
+    }
+
+    /// Up to which latency some recording does not have all of them.
+    pub(crate) fn floor(&self) -> Option<Nanos> {
+        self.streams.iter().map(|(_, stream)| stream.floor).max()
+    }
+
+    /// Latencies, one histogram per recording.
+    pub(crate) fn histograms(&self) -> impl Iterator<Item = &'a Histogram> {
+        self.groups.iter().map(|group| group.latency.histogram())
+    }
+
+    /// Activations.
+    pub(crate) fn samples(&self) -> f64 {
+        self.histograms().map(Histogram::count).sum::<u64>() as f64
+    }
+
+    /// How many activations were later than this.
+    pub(crate) fn later_than(&self, limit: Nanos) -> f64 {
+        let late = self.histograms().map(|one| one.count_above(limit));
+        late.sum::<u64>() as f64
+    }
+
+    /// The share of activations that were later than `slack`.
+    pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
+        self.later_than(slack) / self.samples().max(1.0)
+    }
+}
+
+/// The mean time between two activations on a CPU, ns.
+fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
+    let time = streams.iter().map(|(run, _)| run.duration.as_f64());
+    let histograms = groups.iter().map(|one| one.latency.histogram());
+    let samples = histograms.map(Histogram::count).sum::<u64>() as f64;
+    time.sum::<f64>() / samples.max(1.0)
+}
