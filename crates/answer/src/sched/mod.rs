@@ -2,6 +2,9 @@
 
 mod build;
 mod doubt;
+mod file;
+mod rtapp;
+mod tasks;
 mod waiting;
 
 use laggard_model::{Cpu, LoadLabel, Nanos, Service};
@@ -9,6 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use build::analyse;
+pub use file::read_tasks;
+pub use tasks::TasksError;
 
 /// The version of the JSON's layout.
 pub const SCHED_SCHEMA: u32 = 1;

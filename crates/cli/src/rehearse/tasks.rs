@@ -3,13 +3,12 @@
 use anyhow::Context as _;
 use laggard_analyze::exceedance::Stream;
 use laggard_answer::Load;
-use laggard_answer::sched::{Asked, TaskAsked};
+use laggard_answer::sched::{Asked, TaskAsked, read_tasks};
 use laggard_measure::linux;
 use laggard_model::{ModelledTask, Nanos};
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
-use crate::sched;
 
 /// Tasks as they are analysed and as they are run, in the same order.
 pub(super) struct Wanted {
@@ -19,7 +18,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
-        let mut asked = sched::read(&args.tasks)?;
+        let mut asked = read_tasks(&args.tasks)?;
         // What runs them decides first, whatever their rates.
         asked
             .tasks

@@ -4,20 +4,18 @@
 //! `priority`, `policy`, and `dl-runtime`, `dl-period`, `dl-deadline`. Times
 //! are whole microseconds. Tasks with several phases have no single period.
 
-use anyhow::Context as _;
-use laggard_answer::sched::{Asked, TaskAsked};
 use laggard_model::{Nanos, Service};
 use serde_json::{Map, Value};
 
-use super::tasks::{SERVICE, by_priority};
+use super::tasks::{SERVICE, TasksError, by_priority};
+use super::{Asked, TaskAsked};
 
-pub(super) fn parse(text: &str) -> anyhow::Result<Asked> {
-    let json: Value = serde_json::from_str(text)
-        .context("not strict JSON; remove comments and doubled keys, which rt-app allows")?;
+pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
+    let json: Value = serde_json::from_str(text).map_err(TasksError::Json)?;
     let tasks = json
         .get("tasks")
         .and_then(Value::as_object)
-        .context("no `tasks`; is this an rt-app file?")?;
+        .ok_or(TasksError::NoTasks)?;
     let policy = json
         .pointer("/global/default_policy")
         .and_then(Value::as_str);
@@ -25,8 +23,8 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Asked> {
     for (name, task) in tasks {
         let task = task
             .as_object()
-            .with_context(|| format!("task `{name}` is not an object"))?;
-        found.push(one(name, task, policy).with_context(|| format!("task `{name}`"))?);
+            .ok_or_else(|| TasksError::TaskNoObject(name.clone()))?;
+        found.push(one(name, task, policy).map_err(|error| error.of_task(name))?);
     }
     Ok(Asked {
         tasks: by_priority(found)?,
@@ -39,18 +37,15 @@ fn one(
     name: &str,
     task: &Map<String, Value>,
     default_policy: Option<&str>,
-) -> anyhow::Result<(Option<u8>, TaskAsked)> {
+) -> Result<(Option<u8>, TaskAsked), TasksError> {
     let body = match task.get("phases").and_then(Value::as_object) {
         None => task,
         Some(phases) if phases.len() == 1 => phases
             .values()
             .next()
             .and_then(Value::as_object)
-            .context("its phase is not an object")?,
-        Some(phases) => anyhow::bail!(
-            "it has {} phases and so no single period; write each as a task of its own",
-            phases.len()
-        ),
+            .ok_or(TasksError::PhaseNoObject)?,
+        Some(phases) => return Err(TasksError::Phases(phases.len())),
     };
     let number = |key: &str| task.get(key).and_then(Value::as_u64).map(Nanos::from_us);
     let runs = body.iter().filter(|(key, _)| key.starts_with("run"));
@@ -61,13 +56,11 @@ fn one(
         .and_then(|(_, value)| value.get("period"))
         .and_then(Value::as_u64)
         .map(Nanos::from_us);
-    let period = timer
-        .or(number("dl-period"))
-        .context("it has no timer with a period; only periodic tasks can be analysed")?;
+    let period = timer.or(number("dl-period")).ok_or(TasksError::NoPeriod)?;
     let compute = if run > 0 {
         Nanos::from_us(run)
     } else {
-        number("dl-runtime").context("it has no `run` time")?
+        number("dl-runtime").ok_or(TasksError::NoRun)?
     };
     let priority = task.get("priority").and_then(Value::as_u64);
     let priority = priority.and_then(|number| u8::try_from(number).ok());
@@ -118,7 +111,7 @@ mod tests {
         let err = parse(r#"{ "tasks": { "a": { "run": 5, "sleep": 9 } } }"#).unwrap_err();
 
         assert_eq!(
-            format!("{err:#}"),
+            super::super::tasks::tests::told(&err),
             "task `a`: it has no timer with a period; only periodic tasks can be analysed"
         );
     }

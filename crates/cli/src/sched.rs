@@ -1,12 +1,8 @@
 //! `laggard sched`: whether a task set can be scheduled here.
 
-mod rtapp;
-mod tasks;
-
 use std::path::Path;
 
-use anyhow::Context as _;
-use laggard_answer::sched::{Asked, SchedReport, Verdict, analyse};
+use laggard_answer::sched::{Asked, SchedReport, Verdict, analyse, read_tasks};
 use laggard_answer::{Load, loads};
 use laggard_view::text;
 
@@ -15,7 +11,7 @@ use crate::exit::Outcome;
 use crate::pipe;
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Outcome> {
-    let asked = read(&args.tasks)?;
+    let asked = read_tasks(&args.tasks)?;
     let seen = loads(std::slice::from_ref(&args.recording))?;
     let Some(load) = seen.first() else {
         anyhow::bail!("`{}` holds no activation", args.recording.display());
@@ -55,25 +51,6 @@ fn analysed(load: &Load, asked: &Asked) -> anyhow::Result<SchedReport> {
 
 /// The answers for the task set in a file, one per load.
 pub(crate) fn answers(file: &Path, seen: &[Load]) -> anyhow::Result<Vec<SchedReport>> {
-    let asked = read(file)?;
+    let asked = read_tasks(file)?;
     seen.iter().map(|one| analysed(one, &asked)).collect()
-}
-
-/// Reads a task set: TOML, or rt-app's JSON where the name ends so.
-pub(crate) fn read(file: &Path) -> anyhow::Result<Asked> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("read the tasks `{}`", file.display()))?;
-    let asked = if file.extension().is_some_and(|end| end == "json") {
-        rtapp::parse(&text)
-    } else {
-        tasks::parse(&text)
-    };
-    let asked = asked.with_context(|| format!("tasks of `{}`", file.display()))?;
-    for task in &asked.tasks {
-        tasks::check(task)?;
-    }
-    if asked.tasks.is_empty() {
-        anyhow::bail!("`{}` has no task; write at least one", file.display());
-    }
-    Ok(asked)
 }

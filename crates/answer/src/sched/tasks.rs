@@ -1,0 +1,259 @@
+//! A task set as a user writes it.
+
+use std::path::PathBuf;
+
+use laggard_model::{Cpu, Nanos, ParseNanosError, Service};
+use serde::Deserialize;
+
+use super::{Asked, TaskAsked};
+
+/// The service that runs a task unless its file says another.
+pub(super) const SERVICE: Service = Service::Fifo(90);
+
+/// Why a file holds no task set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TasksError {
+    /// It cannot be read.
+    #[error("read the tasks `{}`", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What it says is none.
+    #[error("tasks of `{}`", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// One of its tasks is none.
+    #[error("task `{name}`")]
+    Task {
+        /// The task.
+        name: String,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// It names none.
+    #[error("`{}` has no task; write at least one", .0.display())]
+    Empty(PathBuf),
+    /// It is not the TOML that is asked for.
+    #[error(transparent)]
+    Toml(#[from] toml::de::Error),
+    /// It is not JSON.
+    #[error("not strict JSON; remove comments and doubled keys, which rt-app allows")]
+    Json(#[source] serde_json::Error),
+    /// A time is none.
+    #[error(transparent)]
+    Time(#[from] ParseNanosError),
+    /// JSON of something else.
+    #[error("no `tasks`; is this an rt-app file?")]
+    NoTasks,
+    /// A task in JSON is a number, or a list.
+    #[error("task `{0}` is not an object")]
+    TaskNoObject(String),
+    /// So is a phase of a task.
+    #[error("its phase is not an object")]
+    PhaseNoObject,
+    /// A task does several things, one after the other.
+    #[error("it has {0} phases and so no single period; write each as a task of its own")]
+    Phases(usize),
+    /// A task waits for something else than time.
+    #[error("it has no timer with a period; only periodic tasks can be analysed")]
+    NoPeriod,
+    /// A task does nothing.
+    #[error("it has no `run` time")]
+    NoRun,
+    /// Some tasks have a priority and some have none.
+    #[error(
+        "only {given} of {all} tasks have a priority; give it to all, or to none for rate-monotonic ones"
+    )]
+    SomePriorities {
+        /// So many have one.
+        given: usize,
+        /// Of so many.
+        all: usize,
+    },
+    /// A time is 0.
+    #[error("task `{0}` needs a period and a compute time above 0")]
+    Zero(String),
+    /// The deadline is over before the work can be.
+    #[error(
+        "task `{name}` computes for {compute} and has a deadline of {deadline}; no system can meet it"
+    )]
+    Impossible {
+        /// The task.
+        name: String,
+        /// Its work.
+        compute: Nanos,
+        /// Its deadline.
+        deadline: Nanos,
+    },
+    /// One buffer tolerates nothing.
+    #[error("task `{0}` has one buffer; write 2 or more, or none")]
+    OneBuffer(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    overhead: Option<String>,
+    permitted: Option<String>,
+    service: Option<Service>,
+    cpu: Option<Cpu>,
+    task: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    period: String,
+    compute: String,
+    deadline: Option<String>,
+    blocking: Option<String>,
+    priority: Option<u8>,
+    service: Option<Service>,
+    cpu: Option<Cpu>,
+    buffers: Option<u32>,
+}
+
+impl TasksError {
+    /// As what is wrong with the task `name`.
+    pub(super) fn of_task(self, name: &str) -> Self {
+        Self::Task {
+            name: name.into(),
+            source: self.into(),
+        }
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
+    let file: File = toml::from_str(text)?;
+    let time = |text: &Option<String>, default: Nanos| -> Result<Nanos, TasksError> {
+        match text {
+            Some(text) => Ok(text.parse()?),
+            None => Ok(default),
+        }
+    };
+    let default = file.service.unwrap_or(SERVICE);
+    let mut tasks = Vec::new();
+    for entry in file.task {
+        let read = || -> Result<TaskAsked, TasksError> {
+            let period: Nanos = entry.period.parse()?;
+            let tolerance = period * u64::from(entry.buffers.unwrap_or(2).saturating_sub(1));
+            Ok(TaskAsked {
+                compute_ns: entry.compute.parse()?,
+                period_ns: period,
+                deadline_ns: time(&entry.deadline, tolerance)?,
+                blocking_ns: time(&entry.blocking, Nanos::ZERO)?,
+                service: entry.service.unwrap_or(default),
+                cpu: entry.cpu.or(file.cpu),
+                buffers: entry.buffers,
+                name: entry.name.clone(),
+            })
+        };
+        let task = read().map_err(|error| error.of_task(&entry.name))?;
+        tasks.push((entry.priority, task));
+    }
+    Ok(Asked {
+        tasks: by_priority(tasks)?,
+        overhead: time(&file.overhead, Nanos::ZERO)?,
+        permitted: time(&file.permitted, Nanos::from_secs(3_600))?,
+    })
+}
+
+/// The highest priority first: as given for all tasks, or else the shortest
+/// period.
+pub(super) fn by_priority(
+    mut tasks: Vec<(Option<u8>, TaskAsked)>,
+) -> Result<Vec<TaskAsked>, TasksError> {
+    let given = tasks
+        .iter()
+        .filter(|(priority, _)| priority.is_some())
+        .count();
+    if given == 0 {
+        tasks.sort_by_key(|(_, task)| task.period_ns);
+    } else if given == tasks.len() {
+        tasks.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+    } else {
+        return Err(TasksError::SomePriorities {
+            given,
+            all: tasks.len(),
+        });
+    }
+    Ok(tasks.into_iter().map(|(_, task)| task).collect())
+}
+
+pub(super) fn check(task: &TaskAsked) -> Result<(), TasksError> {
+    let name = || task.name.clone();
+    if task.period_ns == Nanos::ZERO || task.compute_ns == Nanos::ZERO {
+        return Err(TasksError::Zero(name()));
+    }
+    if task.deadline_ns <= task.compute_ns {
+        return Err(TasksError::Impossible {
+            name: name(),
+            compute: task.compute_ns,
+            deadline: task.deadline_ns,
+        });
+    }
+    if task.buffers.is_some_and(|buffers| buffers < 2) {
+        return Err(TasksError::OneBuffer(name()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    /// What is wrong, and why, as a person reads it.
+    pub(in crate::sched) fn told(error: &TasksError) -> String {
+        let mut all = vec![error.to_string()];
+        let mut below = error.source();
+        while let Some(one) = below {
+            all.push(one.to_string());
+            below = one.source();
+        }
+        all.join(": ")
+    }
+
+    #[test]
+    fn tasks_without_priorities_are_ordered_by_their_rate() {
+        let asked = parse(
+            "service = \"fifo:50\"\n\
+             [[task]]\nname = \"slow\"\nperiod = \"10ms\"\ncompute = \"2ms\"\n\
+             [[task]]\nname = \"fast\"\nperiod = \"1ms\"\ncompute = \"200us\"\nbuffers = 3\n",
+        )
+        .unwrap();
+
+        assert_eq!(asked.tasks[0].name, "fast");
+        assert_eq!(asked.tasks[0].deadline_ns, Nanos::from_ms(2));
+        assert_eq!(asked.tasks[1].deadline_ns, Nanos::from_ms(10));
+        assert_eq!(asked.tasks[1].service, Service::Fifo(50));
+    }
+
+    #[test]
+    fn errors_name_the_task_and_what_is_wrong_with_it() {
+        for (text, said) in [
+            (
+                "[[task]]\nname = \"a\"\nperiod = \"1\"\ncompute = \"1ms\"",
+                "`1` has no unit",
+            ),
+            (
+                "[[task]]\nname = \"a\"\nperiod = \"1ms\"\ncompute = \"1us\"\npriority = 3\n\
+                 [[task]]\nname = \"b\"\nperiod = \"1ms\"\ncompute = \"1us\"",
+                "only 1 of 2 tasks have a priority",
+            ),
+        ] {
+            let err = told(&parse(text).unwrap_err());
+            assert!(err.contains(said), "{err}");
+        }
+    }
+}
