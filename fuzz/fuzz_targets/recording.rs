@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, State};
-use laggard_record::{Recorder, Recording, Wanted};
+use laggard_record::{Recorder, Recording, Columns};
 use libfuzzer_sys::fuzz_target;
 
 const FILES: [&str; 6] = [
@@ -86,7 +86,7 @@ fn read(dir: &Path) {
         return;
     };
     let lines = recording.manifest().lines.len();
-    recording.scan(Wanted::all(), |batch| {
+    recording.scan(Columns::all(), |batch| {
         for row in batch.iter() {
             assert!(usize::from(row.line.0) < lines);
             std::hint::black_box(row.latency());

@@ -2,7 +2,8 @@
 //! that are independent, and those that are not.
 
 use laggard_analyze::forecast::{
-    Bootstrap, ByCause, Mixture, Observation, Pareto, Peaks, Settings, Source, Tail, level_by_cause,
+    Bootstrap, ByCause, Component, Mixture, Observation, Pareto, Peaks, Settings, Tail,
+    level_by_cause,
 };
 use laggard_model::Nanos;
 use rand::{RngExt, SeedableRng};
@@ -70,8 +71,8 @@ fn periodic(number: usize, length: f64, random: &mut Pcg64Mcg) -> Vec<Visit> {
     all
 }
 
-fn random_source(cause: (f64, Pareto)) -> Source {
-    Source::Random {
+fn random_component(cause: (f64, Pareto)) -> Component {
+    Component::Random {
         tail: Tail {
             threshold: THRESHOLD,
             rate: cause.0 / HOUR,
@@ -82,40 +83,40 @@ fn random_source(cause: (f64, Pareto)) -> Source {
 }
 
 /// The truth about each cause.
-fn sources() -> Vec<Source> {
+fn components() -> Vec<Component> {
     let (least, most) = PERIODIC;
     let sizes = (0..600).map(|k| least + (most - least) * (f64::from(k) + 0.5) / 600.0);
-    let periodic = Source::Periodic {
+    let periodic = Component::Periodic {
         period: PERIOD,
         sizes: sizes.collect(),
     };
-    vec![random_source(RARE), random_source(OFTEN), periodic]
+    vec![random_component(RARE), random_component(OFTEN), periodic]
 }
 
 /// The formula, told the truth.
 fn truth() -> Mixture {
-    Mixture::new(sources(), 1.0).unwrap()
+    Mixture::new(components(), 1.0).unwrap()
 }
 
 /// The chance that nothing exceeds `level` in `horizon`, of independent causes:
 /// the product of each one's.
-fn never_above(sources: &[Source], level: f64, horizon: f64) -> f64 {
-    let log = |source: &Source| match source {
-        Source::Periodic { period, sizes } => {
+fn never_above(components: &[Component], level: f64, horizon: f64) -> f64 {
+    let log = |component: &Component| match component {
+        Component::Periodic { period, sizes } => {
             let above = sizes.iter().filter(|&&size| size > level).count();
             horizon / period * (-(above as f64 / sizes.len() as f64)).ln_1p()
         }
-        Source::Random { tail, .. } => -tail.expected_above(level, horizon),
+        Component::Random { tail, .. } => -tail.expected_above(level, horizon),
     };
-    sources.iter().map(log).sum::<f64>().exp()
+    components.iter().map(log).sum::<f64>().exp()
 }
 
 /// The median of the largest latency in `horizon`, by bisection.
-fn median_of_largest(sources: &[Source], horizon: f64) -> f64 {
+fn median_of_largest(components: &[Component], horizon: f64) -> f64 {
     let (mut low, mut high) = (THRESHOLD, 1e6);
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        match never_above(sources, middle, horizon) < 0.5 {
+        match never_above(components, middle, horizon) < 0.5 {
             true => low = middle,
             false => high = middle,
         }
@@ -156,7 +157,7 @@ fn the_formula_is_exact_for_independent_causes() {
     let mixture = truth();
     for horizon in [10.0 * 60.0 * S, HOUR, 10.0 * HOUR] {
         let level = mixture.return_level(horizon).unwrap();
-        let median = median_of_largest(&sources(), horizon);
+        let median = median_of_largest(&components(), horizon);
         let runs = if horizon < HOUR { 6_000 } else { 1_000 };
         let (mut above, mut within) = (0.0, 0);
         for _ in 0..runs {
@@ -186,7 +187,7 @@ fn dependent(
     mut come: impl FnMut(&mut Pcg64Mcg) -> Vec<Visit>,
 ) -> (f64, f64) {
     let mut random = Pcg64Mcg::seed_from_u64(57);
-    let mixture = Mixture::new(vec![random_source(RARE), random_source(OFTEN)], 1.0).unwrap();
+    let mixture = Mixture::new(vec![random_component(RARE), random_component(OFTEN)], 1.0).unwrap();
     let level = mixture.return_level(HOUR).unwrap();
     let hours = 2_000_usize;
     let mut all: Vec<f64> = (0..hours)
@@ -228,7 +229,7 @@ fn causes_that_come_together_are_forecast_too_high_or_too_low() {
 
 #[test]
 fn a_load_that_comes_and_goes_keeps_the_level_but_not_the_odds() {
-    let median = median_of_largest(&[random_source(RARE), random_source(OFTEN)], HOUR);
+    let median = median_of_largest(&[random_component(RARE), random_component(OFTEN)], HOUR);
     let mut random = Pcg64Mcg::seed_from_u64(3);
     let hours = 2_000;
     let mut within = 0;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
 use laggard_model::name::{line_name, part_name};
 use laggard_model::{Activation, CauseClass, Cpu, Keep, Line, Manifest, Nanos, STAGES, Stage};
-use laggard_record::{Recording, Wanted};
+use laggard_record::{Columns, Recording};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ pub fn courses(
     };
     let mut again = Vec::new();
     let (mut all, (late, kept)) =
-        scan::gather(recording, scan::FEW, Wanted::all(), &mut again, make);
+        scan::gather(recording, scan::FEW, Columns::all(), &mut again, make);
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::of(&manifest.lines, &kept, &measured.fold);

@@ -9,7 +9,7 @@ use laggard_model::{
     Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, Plan, Route, Service, Severity,
     UsagePattern,
 };
-use laggard_record::{OpenError, Recording, Wanted};
+use laggard_record::{Columns, OpenError, Recording};
 
 use crate::causes::KnownCauses;
 use crate::floors::Floors;
@@ -318,11 +318,16 @@ fn search(recording: &Recording) -> Searched {
     let manifest = recording.manifest();
     let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
     let lines = manifest.lines.len();
-    let (mut fold, (late, last)) =
-        scan::gather(recording, scan::FEW, Wanted::all(), &mut shortfalls, || {
+    let (mut fold, (late, last)) = scan::gather(
+        recording,
+        scan::FEW,
+        Columns::all(),
+        &mut shortfalls,
+        || {
             let late = (collector(manifest), Latest::default());
             (Fold::new(lines, Split::Whole), late)
-        });
+        },
+    );
     let mut floors = Floors::default();
     if manifest.plan.keep == Keep::Tail {
         let counted = scan::stored(recording, &mut shortfalls).0;

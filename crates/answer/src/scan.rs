@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
 use laggard_model::{Caveat, Gather, Nanos};
-use laggard_record::{Figure, Recording, Wanted};
+use laggard_record::{Columns, Figure, Recording};
 
 /// How many threads read, instead of one on each CPU. What a command says
 /// does not depend on it: that is what it is for, in tests.
@@ -19,7 +19,7 @@ pub(crate) const FEW: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero"
 pub(crate) fn gather<G: Gather>(
     recording: &Recording,
     most: NonZeroUsize,
-    wanted: Wanted,
+    wanted: Columns,
     shortfalls: &mut Vec<Caveat>,
     new: impl Fn() -> G + Sync,
 ) -> G {

@@ -6,7 +6,7 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
-use laggard_answer::qos::{Application, Figures, assess};
+use laggard_answer::qos::{Application, MissFigures, assess};
 use laggard_answer::sched::{Asked, TaskAsked, TaskVerdict, Verdict, analyse};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
@@ -133,7 +133,7 @@ fn application(buffering: (u32, f64, f64)) -> Application {
     }
 }
 
-fn figures(seen: Run, buffering: (u32, f64, f64)) -> Figures {
+fn figures(seen: Run, buffering: (u32, f64, f64)) -> MissFigures {
     let found = assess(&load(seen), &application(buffering), None).unwrap();
     found.services[0].outlook.clone()
 }
@@ -152,7 +152,7 @@ fn failures(truth: &[Blackout], (buffers, buffer, compute): (u32, f64, f64)) -> 
 }
 
 /// Failures in what was observed, at least and at most.
-fn interval(figures: &Figures) -> (f64, f64) {
+fn interval(figures: &MissFigures) -> (f64, f64) {
     let least = figures.mttf_high_ns.map_or(0.0, |most| EXPOSURE / most);
     (least, EXPOSURE / figures.mttf_low_ns)
 }

@@ -21,7 +21,7 @@ use crate::value::Value;
 
 /// A BPF object that is part of this program.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct ObjectFile {
     /// Its name, the file's without `.bpf.c`.
     pub name: &'static str,
     /// The object file.
@@ -35,7 +35,7 @@ macro_rules! sources {
     ($($constant:ident = $name:literal;)*) => {
         $(
             /// See the `.bpf.c` file of this name.
-            pub(crate) const $constant: $crate::object::Source = $crate::object::Source {
+            pub(crate) const $constant: $crate::object::ObjectFile = $crate::object::ObjectFile {
                 name: $name,
                 bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")),
             };
@@ -46,7 +46,7 @@ macro_rules! sources {
 /// Why the kernel did not take an object.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refused {
+pub struct ObjectRefused {
     /// In one line.
     pub reason: String,
 }
@@ -62,7 +62,7 @@ fn listen() {
     })));
 }
 
-impl Refused {
+impl ObjectRefused {
     /// A refusal that is not libbpf's.
     pub fn because(reason: impl Into<String>) -> Self {
         Self {
@@ -114,7 +114,7 @@ pub struct Loaded {
     links: Vec<Link>,
 }
 
-impl Source {
+impl ObjectFile {
     /// Loads the object. Maps named in `shared` are those of an object loaded
     /// before; `sizes` gives the number of entries of others; `prepare` may
     /// set what is read-only later.
@@ -126,7 +126,7 @@ impl Source {
         shared: &[(&str, BorrowedFd<'_>)],
         sizes: Sizes<'_>,
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
-    ) -> Result<Loaded, Refused> {
+    ) -> Result<Loaded, ObjectRefused> {
         listen();
         let open = || -> libbpf_rs::Result<Object> {
             let mut open = ObjectBuilder::default().open_memory(self.bytes)?;
@@ -149,7 +149,7 @@ impl Source {
                 object,
                 links: Vec::new(),
             }),
-            Err(err) => Err(Refused::new(&err)),
+            Err(err) => Err(ObjectRefused::new(&err)),
         }
     }
 
@@ -208,7 +208,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the kernel refuses one.
-    pub fn attach(&mut self) -> Result<(), Refused> {
+    pub fn attach(&mut self) -> Result<(), ObjectRefused> {
         self.attach_those(|_| true)
     }
 
@@ -216,18 +216,18 @@ impl Loaded {
     ///
     /// # Errors
     /// When the kernel refuses one.
-    pub fn attach_some(&mut self, names: &[&str]) -> Result<(), Refused> {
+    pub fn attach_some(&mut self, names: &[&str]) -> Result<(), ObjectRefused> {
         self.attach_those(|name| names.iter().any(|one| name == OsStr::new(one)))
     }
 
-    fn attach_those(&mut self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<(), Refused> {
+    fn attach_those(&mut self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<(), ObjectRefused> {
         for program in self.object.progs_mut() {
             if program.section().to_string_lossy().starts_with("tp_btf/")
                 && program.autoload()
                 && is_wanted(program.name())
             {
                 self.links
-                    .push(program.attach().map_err(|err| Refused::new(&err))?);
+                    .push(program.attach().map_err(|err| ObjectRefused::new(&err))?);
             }
         }
         Ok(())
@@ -237,45 +237,45 @@ impl Loaded {
     ///
     /// # Errors
     /// When there is none.
-    pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, Refused> {
+    pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, ObjectRefused> {
         self.object
             .maps()
             .find(|map| map.name() == OsStr::new(name))
-            .ok_or_else(|| Refused::because(format!("the object has no map `{name}`")))
+            .ok_or_else(|| ObjectRefused::because(format!("the object has no map `{name}`")))
     }
 
     /// The program of this name.
     ///
     /// # Errors
     /// When there is none.
-    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Refused> {
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, ObjectRefused> {
         self.object
             .progs_mut()
             .find(|program| program.name() == OsStr::new(name))
-            .ok_or_else(|| Refused::because(format!("the object has no program `{name}`")))
+            .ok_or_else(|| ObjectRefused::because(format!("the object has no program `{name}`")))
     }
 
     /// Entry `key` of an array whose values are `T`.
     ///
     /// # Errors
     /// When there is no such map or entry, or its values are another type's.
-    pub fn value<T: Value>(&self, map: &str, key: u32) -> Result<T, Refused> {
+    pub fn value<T: Value>(&self, map: &str, key: u32) -> Result<T, ObjectRefused> {
         let found = self.map(map)?.lookup(&key.to_ne_bytes(), MapFlags::ANY);
-        let bytes = found.map_err(|err| Refused::because(err.to_string()))?;
+        let bytes = found.map_err(|err| ObjectRefused::because(err.to_string()))?;
         bytes
             .filter(|bytes| bytes.len() == T::BYTES)
             .and_then(|bytes| T::from_bytes(&bytes))
-            .ok_or_else(|| Refused::because(format!("map `{map}` has no such entry {key}")))
+            .ok_or_else(|| ObjectRefused::because(format!("map `{map}` has no such entry {key}")))
     }
 
     /// Sets entry `key` of an array whose values are `T`.
     ///
     /// # Errors
     /// When there is no such map or entry, or its values are another type's.
-    pub fn set_value<T: Value>(&self, map: &str, key: u32, value: &T) -> Result<(), Refused> {
+    pub fn set_value<T: Value>(&self, map: &str, key: u32, value: &T) -> Result<(), ObjectRefused> {
         self.map(map)?
             .update(&key.to_ne_bytes(), &value.to_bytes(), MapFlags::ANY)
-            .map_err(|err| Refused::because(err.to_string()))
+            .map_err(|err| ObjectRefused::because(err.to_string()))
     }
 
     /// Runs a program of section `syscall` with `args`, on this CPU; what it
@@ -283,17 +283,17 @@ impl Loaded {
     ///
     /// # Errors
     /// When it cannot be run, or gives an error number.
-    pub fn call(&self, name: &str, args: &mut [u8]) -> Result<(), Refused> {
+    pub fn call(&self, name: &str, args: &mut [u8]) -> Result<(), ObjectRefused> {
         let output = self
             .program(name)?
             .test_run(ProgramInput {
                 context_in: (!args.is_empty()).then_some(args),
                 ..ProgramInput::default()
             })
-            .map_err(|err| Refused::new(&err))?;
+            .map_err(|err| ObjectRefused::new(&err))?;
         match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
             0 => Ok(()),
-            code => Err(Refused::because(format!(
+            code => Err(ObjectRefused::because(format!(
                 "{name}: {}",
                 io::Error::from_raw_os_error(code)
             ))),
@@ -304,10 +304,10 @@ impl Loaded {
     ///
     /// # Errors
     /// When it cannot be run, or gives an error number.
-    pub fn call_with<T: Value>(&self, name: &str, args: &T) -> Result<T, Refused> {
+    pub fn call_with<T: Value>(&self, name: &str, args: &T) -> Result<T, ObjectRefused> {
         let mut bytes = args.to_bytes();
         self.call(name, &mut bytes)?;
-        T::from_bytes(&bytes).ok_or_else(|| Refused::because(format!("{name}: no arguments")))
+        T::from_bytes(&bytes).ok_or_else(|| ObjectRefused::because(format!("{name}: no arguments")))
     }
 }
 

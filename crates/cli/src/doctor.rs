@@ -7,10 +7,10 @@ use laggard_measure::linux::{self, Ability};
 use laggard_model::{Caveat, Service};
 
 use crate::args::DoctorArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
     let tracers = linux::other_tracers();
     let abilities = linux::abilities(&Service::DEFAULTS);
@@ -38,11 +38,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     };
     writeln!(text, "\n{verdict}")?;
     pipe::print(&text)?;
-    Ok(if missing == 0 {
-        Outcome::Ok
-    } else {
-        Outcome::Unmet
-    })
+    Ok(if missing == 0 { Exit::Ok } else { Exit::Unmet })
 }
 
 fn write_ability(text: &mut String, ability: &Ability) -> std::fmt::Result {

@@ -12,23 +12,23 @@ use laggard_model::Manifest;
 use schemars::schema_for;
 
 use crate::args::{Args, SchemaOf};
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
 /// A shell's completion script.
-pub(crate) fn completions(shell: Shell) -> anyhow::Result<Outcome> {
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "laggard", &mut script);
     pipe::print(&String::from_utf8(script)?)?;
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }
 
 /// One man page per command.
-pub(crate) fn man(dir: &Path) -> anyhow::Result<Outcome> {
+pub(crate) fn man(dir: &Path) -> anyhow::Result<Exit> {
     clap_mangen::generate_to(Args::command(), dir)
         .map_err(|err| missing_folder(err, dir))
         .with_context(|| format!("write man pages to `{}`", dir.display()))?;
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }
 
 fn missing_folder(err: io::Error, dir: &Path) -> anyhow::Error {
@@ -42,7 +42,7 @@ fn missing_folder(err: io::Error, dir: &Path) -> anyhow::Error {
 }
 
 /// A JSON schema.
-pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
+pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
     let schema = match of {
         SchemaOf::Show => schema_for!(Report),
         SchemaOf::Why => schema_for!(WhyReport),
@@ -53,5 +53,5 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Outcome> {
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }

@@ -13,7 +13,7 @@ use signal_hook::consts::SIGXFSZ;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum Exit {
     /// All is well.
     Ok,
     /// A requirement is not met, or not shown to be met, or nothing of what
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
     Command(u8),
 }
 
-impl Outcome {
+impl Exit {
     /// Of a command that answered from `loads`.
     pub(crate) fn of(loads: &[Load]) -> Self {
         if loads.iter().all(Load::is_trusted) {
@@ -67,12 +67,12 @@ fn in_words(text: &str) -> String {
 }
 
 /// Turns a command's result into the exit code; says what went wrong.
-pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
+pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
-        Ok(Outcome::Ok) => ExitCode::SUCCESS,
-        Ok(Outcome::Unmet) => ExitCode::from(1),
-        Ok(Outcome::Untrustworthy) => ExitCode::from(3),
-        Ok(Outcome::Command(code)) => ExitCode::from(code),
+        Ok(Exit::Ok) => ExitCode::SUCCESS,
+        Ok(Exit::Unmet) => ExitCode::from(1),
+        Ok(Exit::Untrustworthy) => ExitCode::from(3),
+        Ok(Exit::Command(code)) => ExitCode::from(code),
         Err(err) => {
             eprintln!(
                 "laggard: {}",

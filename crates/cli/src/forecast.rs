@@ -6,10 +6,10 @@ use laggard_model::UsagePattern;
 use laggard_view::text;
 
 use crate::args::{ForecastArgs, HorizonArg};
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     let horizons: Vec<Horizon> = args
         .horizon
         .iter()
@@ -26,8 +26,8 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Outcome> {
     } else {
         text::forecast(&report)
     })?;
-    Ok(match Outcome::of(&seen) {
-        Outcome::Ok if !report.tells_anything() => Outcome::Unmet,
+    Ok(match Exit::of(&seen) {
+        Exit::Ok if !report.tells_anything() => Exit::Unmet,
         outcome => outcome,
     })
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_workload::load::{self, Builtin, Load, Recipe, RecipeError};
+use laggard_workload::load::{self, Builtin, NamedLoad, Recipe, RecipeError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
     match args.command {
         LoadCommand::List => pipe::print(&list()?)?,
         LoadCommand::Show { name } => pipe::print(&text_of(&name)?)?,
         LoadCommand::Run { name, hold } => {
-            let load = Load::find(&name)?;
+            let load = NamedLoad::find(&name)?;
             let stop = Arc::new(AtomicBool::new(false));
             for signal in [SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, stop.clone())
@@ -33,7 +33,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Outcome> {
             pipe::print(&format!("{}\n", serde_json::to_string(&throughput)?))?;
         }
     }
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }
 
 /// Says that all is set up, and returns once somebody says to begin, or is gone.

@@ -9,7 +9,7 @@ use laggard_session::{Failure, Plan};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::RecordArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> Plan {
@@ -29,10 +29,10 @@ pub(crate) fn by_this_program(plan: Plan) -> Plan {
 }
 
 /// Passes on that the user's command failed, as `time` and `perf stat` do.
-pub(crate) fn failed(failure: Option<Failure>) -> Option<Outcome> {
+pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
     failure.map(|failure| {
         eprintln!("laggard: {}; this is its exit code", failure.what);
-        Outcome::Command(failure.code)
+        Exit::Command(failure.code)
     })
 }
 

@@ -13,10 +13,10 @@ use laggard_view::page::Charts;
 use laggard_view::picture::{Picture, Style, png, svg};
 
 use crate::args::{FigureArg, PlotArgs};
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::{file, pipe, report};
 
-pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     let format = Format::of(&args.output)?;
     let style = Style {
         width: args.size.width,
@@ -63,9 +63,9 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Outcome> {
         ),
     }
     Ok(if is_good {
-        Outcome::Ok
+        Exit::Ok
     } else {
-        Outcome::Untrustworthy
+        Exit::Untrustworthy
     })
 }
 
@@ -104,7 +104,7 @@ fn course<'a>(
         .with_context(|| format!("`{}` holds no activation; record again", report.path))
 }
 
-fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Outcome> {
+fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Exit> {
     let application = by_name(&args.app)?;
     let seen = loads(&args.recordings)?;
     let loads = seen
@@ -118,7 +118,7 @@ fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Outcome
     };
     let picture = Picture::Mttf { report: &report };
     write(picture, style, format, &args.output)?;
-    Ok(Outcome::of(&seen))
+    Ok(Exit::of(&seen))
 }
 
 /// How a picture is written.

@@ -16,13 +16,13 @@ use laggard_workload::disturb::{self, Disturbance, Hit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProvokeArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
 /// Hits that come more often than this are not shown one by one.
 const READABLE: Nanos = Nanos::from_ms(100);
 
-pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -51,7 +51,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Outcome> {
     })?;
     view.sum_up(&hits)?;
     let is_done = !hits.is_empty() || stop.load(Ordering::Relaxed);
-    Ok(if is_done { Outcome::Ok } else { Outcome::Unmet })
+    Ok(if is_done { Exit::Ok } else { Exit::Unmet })
 }
 
 fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {

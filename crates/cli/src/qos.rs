@@ -7,13 +7,13 @@ use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, assess, by_name, c
 use laggard_view::text;
 
 use crate::args::QosArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     if args.list {
         pipe::print(&list()?)?;
-        return Ok(Outcome::Ok);
+        return Ok(Exit::Ok);
     }
     let application = chosen(args)?;
     let seen = loads(&args.recordings)?;
@@ -39,7 +39,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Outcome> {
     } else {
         text::qos(&report)
     })?;
-    Ok(Outcome::of(&seen))
+    Ok(Exit::of(&seen))
 }
 
 /// The application that the user asks about.

@@ -8,11 +8,11 @@ use laggard_record::Recording;
 use laggard_session::Session;
 
 use crate::args::RecordArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{measuring, pipe};
 
-pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
     let mut plan = measuring::plan(args);
     let dir = plan
@@ -27,7 +27,7 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Shows the result, unless asked not to.
-fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
+fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let report = show::report(&Recording::open(dir)?, By::Service)?;
     let good = report.trust == Trust::Good;
     if !quiet {
@@ -41,9 +41,5 @@ fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Outcome> {
             dir.display()
         ))?;
     }
-    Ok(if good {
-        Outcome::Ok
-    } else {
-        Outcome::Untrustworthy
-    })
+    Ok(if good { Exit::Ok } else { Exit::Untrustworthy })
 }

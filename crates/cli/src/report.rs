@@ -6,17 +6,17 @@ use laggard_answer::course::courses;
 use laggard_answer::forecast::Horizon;
 use laggard_answer::qos::{buffers, choices};
 use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, measured, recording};
-use laggard_answer::why::{self, Explained, Late};
+use laggard_answer::why::{self, Explained, RecordedEpisodes};
 use laggard_answer::{Load, Run, Trust, loads, open, show};
 use laggard_model::{Caveat, UsagePattern, printable};
 use laggard_record::Recording;
 use laggard_view::page::{Charts, PageData};
 
 use crate::args::ReportArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::{file, forecast, pipe, sched};
 
-pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.markdown {
         laggard_view::page::check()?;
     }
@@ -60,9 +60,9 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         ))?;
     }
     Ok(if is_good {
-        Outcome::Ok
+        Exit::Ok
     } else {
-        Outcome::Untrustworthy
+        Exit::Untrustworthy
     })
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts
     let by_cpu = recording(measured.clone(), true);
     let report = recording(measured.clone(), false);
     let shortfalls = from.shortfalls().iter().chain(&episodes.shortfalls);
-    let late = episodes.notes.as_ref().map(|notes| Late {
+    let late = episodes.notes.as_ref().map(|notes| RecordedEpisodes {
         path: from.dir().display().to_string(),
         manifest: from.manifest(),
         episodes: &episodes.episodes,

@@ -7,10 +7,10 @@ use laggard_answer::{Load, loads};
 use laggard_view::text;
 
 use crate::args::SchedArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let asked = read_tasks(&args.tasks)?;
     let seen = loads(std::slice::from_ref(&args.recording))?;
     let Some(load) = seen.first() else {
@@ -23,8 +23,8 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Outcome> {
         text::sched(&report)
     })?;
     let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
-    Ok(match Outcome::of(&seen) {
-        Outcome::Ok if !all_meet => Outcome::Unmet,
+    Ok(match Exit::of(&seen) {
+        Exit::Ok if !all_meet => Exit::Unmet,
         outcome => outcome,
     })
 }

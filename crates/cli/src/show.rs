@@ -9,10 +9,10 @@ use laggard_model::{LoadLabel, printable};
 use laggard_view::text;
 
 use crate::args::{ByArg, ShowArgs};
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::pipe;
 
-pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let reports = open(&args.recordings)?
         .iter()
         .map(|recording| report(recording, rows(args.by)))
@@ -29,9 +29,9 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
         pipe::print(&as_text(&reports, args.by, args.unit))?;
     }
     Ok(if untrustworthy {
-        Outcome::Untrustworthy
+        Exit::Untrustworthy
     } else {
-        Outcome::Ok
+        Exit::Ok
     })
 }
 

@@ -1,16 +1,16 @@
 //! `laggard why`: who made activations late.
 
-use laggard_answer::why::{self, Explained, ExplainedEpisode, Late, WhyReport};
+use laggard_answer::why::{self, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
 use laggard_answer::{Load, loads};
 use laggard_model::{Caveat, Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::{Recording, Shortfall};
 use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::{file, pipe};
 
-pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     let dir = args.recording.display().to_string();
     let recording = Recording::open(&args.recording)?;
     let read = recording.episodes()?;
@@ -37,7 +37,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
         episodes = std::slice::from_ref(episode);
     }
     let shortfalls = recording.shortfalls().iter().chain(&read.shortfalls);
-    let late = Late {
+    let late = RecordedEpisodes {
         path: dir,
         manifest: recording.manifest(),
         episodes,
@@ -49,11 +49,11 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Outcome> {
         return draw(args, &late);
     }
     pipe::print(&said(args, late)?)?;
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }
 
 /// What is printed.
-fn said(args: &WhyArgs, mut late: Late<'_>) -> anyhow::Result<String> {
+fn said(args: &WhyArgs, mut late: RecordedEpisodes<'_>) -> anyhow::Result<String> {
     let symbols = &late.notes.symbols;
     if args.table4 {
         return Ok(text::table4(late.episodes, symbols));
@@ -109,7 +109,7 @@ fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Load]) -> anyhow::Result<
 }
 
 /// Writes the files that were asked for.
-fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
+fn draw(args: &WhyArgs, late: &RecordedEpisodes<'_>) -> anyhow::Result<Exit> {
     let explained = Explained::new(late, args.service);
     if let Some(path) = &args.flame {
         let svg = flame(&explained)?;
@@ -126,5 +126,5 @@ fn draw(args: &WhyArgs, late: &Late<'_>) -> anyhow::Result<Outcome> {
             path.display()
         ))?;
     }
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }

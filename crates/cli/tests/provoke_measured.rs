@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use laggard_analyze::period::{TickSearch, find_tick};
-use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Probe, Request};
 use laggard_model::{Activation, Batch, Cpu, Nanos, Service, Stage};
 use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run};
@@ -24,7 +24,7 @@ const LENGTH: Nanos = Nanos::from_ms(7);
 const LATE: Nanos = Nanos::from_ms(5);
 const PERIOD: Nanos = Nanos::from_ms(1);
 
-struct Seen {
+struct Measured {
     hits: Vec<Hit>,
     activations: Vec<Activation>,
 }
@@ -41,7 +41,7 @@ fn plan(kind: Kind) -> Disturbance {
 }
 
 /// Measures fifo:90 under `kind`, or says why that is not possible.
-fn measure_under(kind: Kind) -> Option<Seen> {
+fn measure_under(kind: Kind) -> Option<Measured> {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
@@ -60,7 +60,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
         drive: laggard_measure::Drive::Timer,
         stages: None,
     };
-    let mut probe = LinuxProbe::new(request, Wanted::Bpf)
+    let mut probe = LinuxProbe::new(request, BackendChoice::Bpf)
         .map_err(|err| skip(&err))
         .ok()?;
     let mut batch = Batch::default();
@@ -77,7 +77,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
     probe.stop();
     probe.drain(&mut batch);
     match hits {
-        Ok(hits) => Some(Seen {
+        Ok(hits) => Some(Measured {
             hits,
             activations: batch.iter().collect(),
         }),
@@ -89,7 +89,7 @@ fn measure_under(kind: Kind) -> Option<Seen> {
     }
 }
 
-impl Seen {
+impl Measured {
     /// Hits with an activation asked for up to `before` them, or in them, for
     /// which `holds`.
     fn found(&self, before: Nanos, holds: impl Fn(&Activation) -> bool) -> usize {

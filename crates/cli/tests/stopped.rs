@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use laggard_model::{Activation, CaveatKind, Manifest, Nanos};
-use laggard_record::{Recording, Wanted};
+use laggard_record::{Columns, Recording};
 use tempfile::TempDir;
 
 /// A limit against hanging, not an expectation.
@@ -48,7 +48,7 @@ fn what_was_due_while_it_was_stopped_is_lost_and_said_and_no_latency() {
     let recording = Recording::open(&recording).unwrap();
     let manifest: &Manifest = recording.manifest();
     let mut rows: Vec<Activation> = Vec::new();
-    recording.scan(Wanted::all(), |batch| rows.extend(batch.iter()));
+    recording.scan(Columns::all(), |batch| rows.extend(batch.iter()));
     assert!(rows.len() > 100, "{}", rows.len());
     for row in &rows {
         let waited = (row.expiry, row.expiry + row.latency());

@@ -14,7 +14,7 @@ const PATIENCE: Nanos = Nanos::from_secs(3);
 
 /// A run: what is played, and how it is watched.
 #[derive(Clone, Debug)]
-struct Run {
+struct Scenario {
     script: Script,
     /// From one look to the next, ms. Rings overflow in long ones.
     pauses_ms: Vec<u64>,
@@ -41,7 +41,7 @@ fn span(most_ns: u64) -> impl Strategy<Value = Span> {
     (0_u64..3_000_000_000, 1..most_ns).prop_map(|(at_ns, length_ns)| Span { at_ns, length_ns })
 }
 
-fn run() -> impl Strategy<Value = Run> {
+fn run() -> impl Strategy<Value = Scenario> {
     let script = (
         150_000_u64..2_000_000,
         any::<bool>(),
@@ -61,22 +61,24 @@ fn run() -> impl Strategy<Value = Run> {
         },
     );
     let pauses = prop::collection::vec(1_u64..400, 1..7);
-    (script, pauses, prop::option::of(0_usize..8)).prop_map(|(script, pauses_ms, anew_at)| Run {
-        script,
-        pauses_ms,
-        anew_at,
+    (script, pauses, prop::option::of(0_usize..8)).prop_map(|(script, pauses_ms, anew_at)| {
+        Scenario {
+            script,
+            pauses_ms,
+            anew_at,
+        }
     })
 }
 
 /// What came of a run: from and until when, the rows and the accounts.
-struct Outcome {
+struct Played {
     begin: Nanos,
     end: Nanos,
     rows: Vec<Activation>,
     accounts: Vec<Account>,
 }
 
-fn play(run: &Run) -> (Nanos, Outcome) {
+fn play(run: &Scenario) -> (Nanos, Played) {
     let mut probe = FakeProbe::new(run.script.clone()).unwrap();
     let start = probe.start().unwrap();
     let (mut begin, mut rows) = (start, Batch::default());
@@ -90,7 +92,7 @@ fn play(run: &Run) -> (Nanos, Outcome) {
     }
     let end = probe.stop();
     probe.drain(&mut rows);
-    let outcome = Outcome {
+    let outcome = Played {
         begin,
         end,
         rows: rows.iter().collect(),

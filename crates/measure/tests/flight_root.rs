@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use laggard_measure::linux::{
-    self, FlightError, FlightOptions, FlightRecorder, LinuxProbe, Wanted, online_cpus,
+    self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe, online_cpus,
 };
 use laggard_measure::{Drive, Flight as _, Probe as _, Request};
 use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Service, Tid};
@@ -118,7 +118,7 @@ fn its_programs_cost_something_and_say_so() {
         return;
     };
     // The kernel times programs while a probe warms up, and only then.
-    let mut probe = LinuxProbe::new(request(), Wanted::Bpf).unwrap();
+    let mut probe = LinuxProbe::new(request(), BackendChoice::Bpf).unwrap();
     probe.start().unwrap();
     probe.pause(Duration::from_millis(100));
     probe.stop();
@@ -136,7 +136,7 @@ fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
     if recorder().is_none() {
         return;
     }
-    let mut probe = LinuxProbe::new(request(), Wanted::Bpf).unwrap();
+    let mut probe = LinuxProbe::new(request(), BackendChoice::Bpf).unwrap();
     let board = probe.board();
     let options = FlightOptions::default();
     let (recorder, _) = FlightRecorder::new(&online_cpus(), options, board.as_ref()).unwrap();

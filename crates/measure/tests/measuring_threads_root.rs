@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
 use laggard_model::{Batch, Nanos};
 
@@ -87,11 +87,11 @@ fn probe() -> LinuxProbe {
     };
     LinuxProbe::new(
         request("irq,softirq,worker,fifo:90,fifo:50,other"),
-        Wanted::Bpf,
+        BackendChoice::Bpf,
     )
     .or_else(|err| {
         println!("without BPF: {err}");
-        LinuxProbe::new(request("other"), Wanted::User)
+        LinuxProbe::new(request("other"), BackendChoice::User)
     })
     .unwrap()
 }

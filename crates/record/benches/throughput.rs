@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use fixture::{Rows, manifest};
 use laggard_model::{Batch, Gather, Histogram, Keep, Nanos, State};
-use laggard_record::{Recorder, Recording, Wanted};
+use laggard_record::{Columns, Recorder, Recording};
 
 fn main() {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
@@ -72,7 +72,7 @@ fn read(dir: &Path, threads: usize) {
     let start = Instant::now();
     let (counted, shortfalls) = recording.gather(
         NonZeroUsize::new(threads).expect("not zero"),
-        Wanted::latencies(),
+        Columns::latencies(),
         Latencies::default,
     );
     let seconds = start.elapsed().as_secs_f64();

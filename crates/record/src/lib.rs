@@ -20,11 +20,11 @@ mod shortfall;
 mod summary;
 mod table;
 
-pub use episodes::{EpisodeSelector, EpisodeWriter, Episodes, Late, Threshold};
+pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
 pub use recorder::Recorder;
 pub use recording::Recording;
-pub use segment::Wanted;
+pub use segment::Columns;
 pub use shortfall::Shortfall;
 pub use summary::{FigureHour, Largest, Summaries};

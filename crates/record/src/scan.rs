@@ -8,7 +8,7 @@ use crate::Shortfall;
 use crate::gate::{self, Limits};
 use crate::numbers::Numbers;
 use crate::recording::Recording;
-use crate::segment::{SegmentReader, Wanted, in_batches};
+use crate::segment::{Columns, SegmentReader, in_batches};
 use crate::table::Damage;
 
 /// A segment larger than this is not ours: the rows of one take a megabyte.
@@ -20,7 +20,7 @@ impl Recording {
     /// an unfinished recording come as they were recorded.
     ///
     /// With `keep: tail` these are the samples of the tail only.
-    pub fn scan(&self, wanted: Wanted, mut each: impl FnMut(&Batch)) -> Vec<Shortfall> {
+    pub fn scan(&self, wanted: Columns, mut each: impl FnMut(&Batch)) -> Vec<Shortfall> {
         let mut shortfalls = Vec::new();
         let mut batch = Batch::default();
         for file in &self.segments {
@@ -44,12 +44,12 @@ impl Recording {
     pub fn gather<G: Gather>(
         &self,
         threads: NonZeroUsize,
-        wanted: Wanted,
+        wanted: Columns,
         new: impl Fn() -> G + Sync,
     ) -> (G, Vec<Shortfall>) {
         let lines = self.manifest.lines.len();
         // The numbers are wanted for the gaps.
-        let wanted = Wanted {
+        let wanted = Columns {
             seq: true,
             ..wanted
         };
@@ -101,7 +101,7 @@ impl Recording {
     fn scan_segment(
         &self,
         file: &str,
-        wanted: Wanted,
+        wanted: Columns,
         batch: &mut Batch,
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Damage> {

@@ -31,7 +31,7 @@ const FIXED_COLUMNS: &str = "
 /// The line is always read. The other columns of the batches are empty unless
 /// they are wanted here, so that nothing is decoded for nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct Columns {
     /// Sequence numbers.
     pub seq: bool,
     /// Programmed times.
@@ -42,7 +42,7 @@ pub struct Wanted {
     pub steps: [bool; STAGES.len()],
 }
 
-impl Wanted {
+impl Columns {
     /// Every column: the only choice with which [`Batch::get`] works.
     pub const fn all() -> Self {
         Self {
@@ -141,15 +141,15 @@ fn step_column(steps: &[u64], order: &[usize]) -> Column {
 /// Reads one segment batch by batch.
 pub(crate) struct SegmentReader {
     file: SerializedFileReader<Bytes>,
-    wanted: Wanted,
+    wanted: Columns,
     lines: usize,
     group: usize,
-    open: Option<Columns>,
+    open: Option<ColumnReaders>,
     scratch: Scratch,
 }
 
 /// The column readers of a row group, by what they give.
-struct Columns {
+struct ColumnReaders {
     left: usize,
     line: ColumnReaderImpl<Int32Type>,
     seq: Option<ColumnReaderImpl<Int64Type>>,
@@ -171,7 +171,7 @@ impl SegmentReader {
     /// Opens a segment's content. Rows of lines from `lines` on are damage.
     pub(crate) fn open(
         content: Vec<u8>,
-        wanted: Wanted,
+        wanted: Columns,
         lines: usize,
     ) -> std::result::Result<Self, Damage> {
         Ok(Self {
@@ -196,7 +196,7 @@ impl SegmentReader {
                 return Ok(false);
             }
             let group = self.file.get_row_group(self.group)?;
-            self.open = Some(Columns::open(group.as_ref(), self.wanted)?);
+            self.open = Some(ColumnReaders::open(group.as_ref(), self.wanted)?);
             self.group += 1;
         }
         let Some(columns) = &mut self.open else {
@@ -212,8 +212,8 @@ impl SegmentReader {
     }
 }
 
-impl Columns {
-    fn open(group: &dyn RowGroupReader, wanted: Wanted) -> std::result::Result<Self, Damage> {
+impl ColumnReaders {
+    fn open(group: &dyn RowGroupReader, wanted: Columns) -> std::result::Result<Self, Damage> {
         let long = |name: &str| match table::column(group, name)? {
             ColumnReader::Int64ColumnReader(reader) => Ok(reader),
             _ => Err(Damage::OtherType(name.into())),

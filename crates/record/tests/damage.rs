@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fixture::{Rows, all_rows, manifest};
 use laggard_model::{Activation, Batch, Caveat, Keep, Nanos, State};
-use laggard_record::{OpenError, Recorder, Recording, Shortfall, Wanted};
+use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
 /// Rows that are each slower than all before, so that each is of the tail.
@@ -50,7 +50,7 @@ fn read_all(dir: &Path) -> Result<(Vec<Activation>, Vec<Shortfall>), OpenError> 
     let recording = Recording::open(dir)?;
     let mut rows = Vec::new();
     let mut shortfalls = recording.shortfalls().to_vec();
-    shortfalls.extend(recording.scan(Wanted::all(), |batch| rows.extend(batch.iter())));
+    shortfalls.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
     shortfalls.extend(recording.summaries().shortfalls);
     Ok((rows, shortfalls))
 }

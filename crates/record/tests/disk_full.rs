@@ -9,7 +9,7 @@ use std::process::Command;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, State};
-use laggard_record::{CreateError, Recorder, Recording, Wanted, WriteError};
+use laggard_record::{Columns, CreateError, Recorder, Recording, WriteError};
 
 /// A file system of its own, unmounted at the end.
 struct SmallDisk {
@@ -152,6 +152,6 @@ fn root_a_disk_that_fills_up_behind_our_back_fails_a_complete_recording() {
     );
     let recording = Recording::open(disk.dir()).unwrap();
     let mut rows = 0;
-    recording.scan(Wanted::default(), |batch| rows += batch.len());
+    recording.scan(Columns::default(), |batch| rows += batch.len());
     assert_eq!(rows, 60_000);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use laggard_model::{Activation, Batch, Keep, LineId, Nanos, STAGES, Stage, State};
-use laggard_record::{OpenError, Recorder, Recording, Shortfall, Wanted};
+use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 
 mod fixture;
 
@@ -48,7 +48,7 @@ fn read(dir: &Path) -> (Vec<Activation>, Vec<String>) {
     let recording = Recording::open(dir).unwrap();
     let mut rows = Vec::new();
     let mut said = recording.shortfalls().to_vec();
-    said.extend(recording.scan(Wanted::all(), |batch| rows.extend(batch.iter())));
+    said.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
     said.retain(|one| *one != Shortfall::NoEnd);
     (rows, said.iter().map(ToString::to_string).collect())
 }

@@ -8,7 +8,7 @@ use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{
     Activation, Batch, Gather, Keep, LineId, LossReason, Nanos, STAGES, SegmentEntry, Stage, State,
 };
-use laggard_record::{CreateError, Recorder, Recording, Shortfall, Wanted, WriteError};
+use laggard_record::{Columns, CreateError, Recorder, Recording, Shortfall, WriteError};
 use proptest::prelude::{any, prop, proptest};
 
 /// Rows that fill two segments and begin a third.
@@ -100,12 +100,12 @@ fn any_number_of_threads_sees_every_row_once_in_the_same_order() {
     recorder.append(&Rows::new(5).batch(ROWS)).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
     let mut scanned = Vec::new();
-    recording.scan(Wanted::all(), |batch| scanned.extend(batch.iter()));
+    recording.scan(Columns::all(), |batch| scanned.extend(batch.iter()));
 
     for threads in [1, 2, 3, 8] {
         let (seen, shortfalls) = recording.gather(
             NonZeroUsize::new(threads).unwrap(),
-            Wanted::all(),
+            Columns::all(),
             Everything::default,
         );
 
@@ -139,7 +139,7 @@ fn a_gap_that_no_loss_explains_is_said() {
         recorder.lose(&[0, lost]);
         recorder.finish(State::Complete).unwrap();
         let recording = Recording::open(dir.path()).unwrap();
-        let wanted = Wanted::default();
+        let wanted = Columns::default();
         recording.gather(NonZeroUsize::MIN, wanted, || Nothing).1
     };
 
@@ -157,7 +157,7 @@ fn only_the_wanted_columns_are_read() {
     let recording = Recording::open(dir.path()).unwrap();
 
     let mut seen = 0;
-    let shortfalls = recording.scan(Wanted::default().step(Stage::User), |batch| {
+    let shortfalls = recording.scan(Columns::default().step(Stage::User), |batch| {
         seen += batch.len();
         assert_eq!(batch.step_ns[Stage::User.index()].len(), batch.len());
         assert!(batch.seq.is_empty() && batch.step_ns[Stage::Irq.index()].is_empty());

@@ -19,7 +19,7 @@ pub(crate) struct Keeper {
 }
 
 /// What is only known when measuring has ended.
-pub(crate) struct Outcome {
+pub(crate) struct Completion {
     pub(crate) end_ns: Nanos,
     pub(crate) accounts: Vec<Account>,
     pub(crate) cost: OwnCost,
@@ -61,7 +61,7 @@ impl Keeper {
     }
 
     /// Waits until all is written. The recorder's last manifest is not, yet.
-    pub(crate) fn finish(self, outcome: Outcome) -> (Recorder, Result<(), WriteError>) {
+    pub(crate) fn finish(self, outcome: Completion) -> (Recorder, Result<(), WriteError>) {
         let (mut recorder, result) = self.writer.finish();
         writer::account(&mut recorder, outcome.accounts);
         recorder.update(|manifest| {

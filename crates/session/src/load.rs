@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use laggard_measure::linux;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Launch, Load, LoadError, LoadProcess, Output};
+use laggard_workload::load::{Launch, LoadError, LoadProcess, NamedLoad, Output};
 
 use crate::{LoadChoice, Plan, SessionError};
 
@@ -43,7 +43,7 @@ impl Meanwhile {
         let (run, launch) = match &plan.load {
             LoadChoice::None => return Ok(Self::default()),
             LoadChoice::Named(name) => {
-                let load = Load::find(name)?;
+                let load = NamedLoad::find(name)?;
                 let run = LoadRun {
                     usage: load.usage(),
                     ..run(load.name().to_owned())

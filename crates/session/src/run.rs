@@ -15,7 +15,7 @@ use laggard_workload::load::LoadError;
 
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
-use crate::keeper::{Keeper, Outcome};
+use crate::keeper::{Completion, Keeper};
 use crate::load::Meanwhile;
 use crate::watcher::Watchers;
 use crate::{News, Next, SessionError};
@@ -35,7 +35,7 @@ pub enum Pace {
 }
 
 /// All that takes part in a run.
-pub(crate) struct Run<'a, 'b, 'c> {
+pub(crate) struct Measurement<'a, 'b, 'c> {
     pub(crate) probe: &'a mut dyn Probe,
     /// What a recording that begins now would say of itself.
     pub(crate) manifest: Manifest,
@@ -60,7 +60,7 @@ enum End {
     NotWritten,
 }
 
-impl Run<'_, '_, '_> {
+impl Measurement<'_, '_, '_> {
     /// Measures until `duration` is over, the user's command has ended, or
     /// `interrupted` is set. Whatever happens, what was to be kept is kept and
     /// the probe and load are ended. Returns the recording, if there is one.
@@ -86,7 +86,7 @@ impl Run<'_, '_, '_> {
         add_news(&mut self.manifest.caveats, caveats);
         let written = self.keeper.take().map(|keeper| {
             let dir = keeper.dir().to_owned();
-            let outcome = Outcome {
+            let outcome = Completion {
                 end_ns,
                 accounts,
                 cost,

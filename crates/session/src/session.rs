@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use laggard_measure::fake::{FakeProbe, Script};
-use laggard_measure::linux::{self, Awake, LinuxProbe, Wanted};
+use laggard_measure::linux::{self, Awake, BackendChoice, LinuxProbe};
 use laggard_measure::{Probe, ProbeError, Request};
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::Recorder;
@@ -15,7 +15,7 @@ use crate::episodes::EpisodeWatch;
 use crate::keeper::Keeper;
 use crate::load::{Failure, Meanwhile};
 use crate::price::{Price, Verdict};
-use crate::run::Run;
+use crate::run::Measurement;
 use crate::watcher::Watchers;
 use crate::{Pace, Plan, ProbeChoice, SessionError, Watcher};
 
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        let run = Run {
+        let run = Measurement {
             probe: self.probe.as_mut(),
             manifest: self.manifest,
             keeper,
@@ -204,9 +204,9 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
             })?;
             return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
         }
-        ProbeChoice::Best => Wanted::Best,
-        ProbeChoice::Bpf => Wanted::Bpf,
-        ProbeChoice::User => Wanted::User,
+        ProbeChoice::Best => BackendChoice::Best,
+        ProbeChoice::Bpf => BackendChoice::Bpf,
+        ProbeChoice::User => BackendChoice::User,
     };
     let services = plan.services.clone();
     let request = Request {

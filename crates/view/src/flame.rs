@@ -114,7 +114,7 @@ fn clean(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::why::Late;
+    use laggard_answer::why::RecordedEpisodes;
     use laggard_model::Service;
 
     use super::*;
@@ -123,7 +123,7 @@ mod tests {
     fn drawn(service: Option<Service>) -> Result<String, FlameError> {
         let (manifest, notes) = (manifest(), notes());
         let episodes = [episode(1), episode(2)];
-        let late = Late {
+        let late = RecordedEpisodes {
             path: "<r>.laggard".into(),
             manifest: &manifest,
             episodes: &episodes,

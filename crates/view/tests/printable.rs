@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_answer::why::{Explained, Late};
+use laggard_answer::why::{Explained, RecordedEpisodes};
 use laggard_model::text::Unit;
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
@@ -181,7 +181,7 @@ proptest! {
     fn no_view_of_late_activations_passes_a_name_on_as_it_is(name in name()) {
         let made = recording(&name);
         let (notes, episodes) = (notes(&name), [episode(&name)]);
-        let late = Late {
+        let late = RecordedEpisodes {
             path: name.clone(),
             manifest: &made.manifest,
             episodes: &episodes,

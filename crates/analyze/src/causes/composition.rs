@@ -23,7 +23,7 @@ const LONGEST: f64 = 10e9;
 const SETTLED: f64 = 1.0;
 
 /// Who keeps a service waiting without being stopped by it.
-type Source = (CauseClass, Culprit);
+type CauseKey = (CauseClass, Culprit);
 
 /// The pieces of which the latencies of one service were made.
 #[derive(Clone, Debug, Default)]
@@ -32,11 +32,11 @@ pub struct Pieces {
     /// Most time in one activation for which nothing could be preempted.
     blocking: Nanos,
     /// The largest part of that.
-    blocked_by: Option<Source>,
+    blocked_by: Option<CauseKey>,
     own: Nanos,
     unexplained: Nanos,
     /// By source: the most time in any window of [`windows`].
-    above: BTreeMap<Source, Vec<f64>>,
+    above: BTreeMap<CauseKey, Vec<f64>>,
     /// Whether the service waited for its turn, which no piece bounds.
     took_turns: bool,
 }
@@ -49,13 +49,13 @@ pub struct Composition {
     /// Waiting for code that cannot be preempted, ns.
     pub blocking: Nanos,
     /// The largest part of that.
-    pub blocked_by: Option<Source>,
+    pub blocked_by: Option<CauseKey>,
     /// The activation's own interrupt, wakeup, switch and return.
     pub own: Nanos,
     /// Most time in one activation that nothing explains; left out.
     pub unexplained: Nanos,
     /// What is above the service, the longest first, ns.
-    pub above: Vec<(Source, f64)>,
+    pub above: Vec<(CauseKey, f64)>,
     /// From so many late activations.
     pub episodes: usize,
 }
@@ -68,7 +68,7 @@ impl Pieces {
         let mut blocking = Nanos::ZERO;
         let mut own = Nanos::ZERO;
         let mut unexplained = Nanos::ZERO;
-        let mut most: Option<(Nanos, Source)> = None;
+        let mut most: Option<(Nanos, CauseKey)> = None;
         for cause in &explanation.causes {
             match kind(cause.class) {
                 Kind::Blocking => {
@@ -128,7 +128,7 @@ impl Pieces {
             latency = next;
         }
         let window = latency.unwrap_or(LONGEST);
-        let mut above: Vec<(Source, f64)> = self
+        let mut above: Vec<(CauseKey, f64)> = self
             .above
             .iter()
             .filter_map(|(source, known)| Some((source.clone(), within(known, window)?)))
@@ -174,8 +174,8 @@ const fn kind(class: CauseClass) -> Kind {
 }
 
 /// When each source above the service ran.
-fn above(parts: &[Part]) -> BTreeMap<Source, Vec<Blackout>> {
-    let mut all: BTreeMap<Source, Vec<Blackout>> = BTreeMap::new();
+fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
+    let mut all: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
     for part in parts {
         if !matches!(kind(part.class), Kind::Above) {
             continue;

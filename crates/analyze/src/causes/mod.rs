@@ -30,7 +30,7 @@ pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
 pub use rhythm::{Rhythm, rhythms};
 pub use samples::samples_by_part;
-pub use timeline::{Timeline, timelines};
+pub use timeline::{CpuTimeline, timelines};
 
 /// A slice of an episode and to whom it was counted.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@ use super::context::slices;
 
 /// A span in which a CPU's flight recorder was kept, without a gap.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Timeline {
+pub struct CpuTimeline {
     /// Where.
     pub cpu: Cpu,
     /// What the CPU was in the midst of, in order of time.
@@ -20,7 +20,7 @@ pub struct Timeline {
 
 /// The timelines of every CPU, by CPU and time. A stall makes several services
 /// late, and each episode has a copy of what it saw: here it stands once.
-pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<Timeline> {
+pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<CpuTimeline> {
     let mut by_cpu: BTreeMap<Cpu, Vec<&Evidence>> = BTreeMap::new();
     for episode in episodes {
         let known = by_cpu.entry(episode.cpu).or_default();
@@ -36,7 +36,7 @@ pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<Tim
                 _ => spans.push(one.clone()),
             }
         }
-        all.extend(spans.into_iter().map(|span| Timeline {
+        all.extend(spans.into_iter().map(|span| CpuTimeline {
             cpu,
             slices: slices(&span, span.from_ns, span.to_ns, &[]),
             samples: within(&span),

@@ -36,7 +36,7 @@ impl PartialOrd for Key {
 /// All that was counted of a service reached by a route.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What it is of.
+    /// The service and route that were counted.
     pub key: Key,
     /// Expiry to the service's first instruction. Missed activations are in
     /// it with the time until the service next ran, so that a long stall

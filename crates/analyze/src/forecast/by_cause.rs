@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::level::{doubts, limits, tail_of, useful};
-use super::{Estimate, Method, Mixture, Observation, Peaks, Reason, Settings, Source};
+use super::{Component, Estimate, Method, Mixture, Observation, Peaks, Reason, Settings};
 use crate::period::{SourceSearch, held_together, periodic_sources};
 
 /// An upper limit so many times the estimate is of no use.
@@ -108,7 +108,7 @@ pub fn level_by_cause(
     }
     let periodic = sources
         .iter()
-        .filter(|one| matches!(one, Source::Periodic { .. }))
+        .filter(|one| matches!(one, Component::Periodic { .. }))
         .count();
     let found = level(sources, known.compression, horizon, settings).map_err(of_all)?;
     let method = Method::ByCause {
@@ -119,7 +119,7 @@ pub fn level_by_cause(
 }
 
 fn level(
-    sources: Vec<Source>,
+    sources: Vec<Component>,
     compression: f64,
     horizon: f64,
     settings: &Settings,
@@ -237,7 +237,7 @@ fn source(
     (peaks, share): (&Peaks, f64),
     horizon: f64,
     settings: &Settings,
-) -> Result<Source, Reason> {
+) -> Result<Component, Reason> {
     if share >= PERIODIC {
         let (factor, most) = (
             horizon * known.compression / peaks.exposure(),
@@ -247,7 +247,7 @@ fn source(
             return Err(Reason::TooFar { factor, most });
         }
         // Where it did not come when it was due, its period is longer.
-        return Ok(Source::Periodic {
+        return Ok(Component::Periodic {
             period: peaks.exposure() / peaks.sizes().len() as f64,
             sizes: peaks.sizes().to_vec(),
         });
@@ -261,7 +261,7 @@ fn source(
         return Err(reason);
     }
     let (tail, _) = tail_of(peaks, settings)?;
-    Ok(Source::Random {
+    Ok(Component::Random {
         tail,
         exposure: peaks.exposure(),
     })

@@ -12,7 +12,7 @@ use crate::{InputError, Interval};
 
 /// One cause of late activations.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum Component {
     /// It comes by the clock on the wall, not by the load: its times are never
     /// compressed. Its sizes are taken as they were seen, so it never exceeds
     /// the largest of them.
@@ -38,28 +38,28 @@ pub enum Source {
 /// as often where the rarer never comes alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
-    sources: Vec<Source>,
+    components: Vec<Component>,
     compression: f64,
 }
 
 impl Mixture {
-    /// These `sources`, recorded under a load that drives the machine
+    /// These `components`, recorded under a load that drives the machine
     /// `compression` times as fast as its use does.
     ///
     /// # Errors
-    /// When there is no source, a periodic one has no size, or a number is not
+    /// When there is no component, a periodic one has no size, or a number is not
     /// positive.
-    pub fn new(sources: Vec<Source>, compression: f64) -> Result<Self, InputError> {
-        at_least("sources", &sources, 1)?;
+    pub fn new(components: Vec<Component>, compression: f64) -> Result<Self, InputError> {
+        at_least("components", &components, 1)?;
         positive("compression", compression)?;
-        for source in &sources {
-            match source {
-                Source::Periodic { period, sizes } => {
+        for component in &components {
+            match component {
+                Component::Periodic { period, sizes } => {
                     positive("period", *period)?;
-                    at_least("sizes of a periodic source", sizes, 1)?;
-                    all_positive("size of a periodic source", sizes)?;
+                    at_least("sizes of a periodic component", sizes, 1)?;
+                    all_positive("size of a periodic component", sizes)?;
                 }
-                Source::Random { tail, exposure } => {
+                Component::Random { tail, exposure } => {
                     positive("exposure", *exposure)?;
                     positive("rate of a tail", tail.rate)?;
                     positive("scale of a tail", tail.excess.scale)?;
@@ -67,7 +67,7 @@ impl Mixture {
             }
         }
         Ok(Self {
-            sources,
+            components,
             compression,
         })
     }
@@ -92,7 +92,7 @@ impl Mixture {
         Ok(root_between(excess, floor, high))
     }
 
-    /// The percentile interval of [`Mixture::return_level`]: random sources are
+    /// The percentile interval of [`Mixture::return_level`]: random components are
     /// drawn and fitted again; periodic ones stay as seen.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Mixture {
         let mut levels = Vec::with_capacity(bootstrap.rounds);
         for _ in 0..bootstrap.rounds {
             let mut drawn = self.clone();
-            for source in &mut drawn.sources {
-                if let Source::Random { tail, exposure } = source {
+            for component in &mut drawn.components {
+                if let Component::Random { tail, exposure } = component {
                     *tail = redrawn(*tail, *exposure, &mut random)?;
                 }
             }
@@ -132,20 +132,20 @@ impl Mixture {
     /// How many latencies above `level` are expected in `horizon` of use.
     pub fn expected_above(&self, level: f64, horizon: f64) -> f64 {
         let compressed = horizon / self.compression;
-        let expected = |source: &Source| match source {
-            Source::Periodic { period, sizes } => horizon / period * share_above(sizes, level),
-            Source::Random { tail, .. } => tail.expected_above(level, compressed),
+        let expected = |component: &Component| match component {
+            Component::Periodic { period, sizes } => horizon / period * share_above(sizes, level),
+            Component::Random { tail, .. } => tail.expected_above(level, compressed),
         };
-        self.sources.iter().map(expected).sum()
+        self.components.iter().map(expected).sum()
     }
 
-    /// The level from which on every random source is known.
+    /// The level from which on every random component is known.
     pub(super) fn floor(&self) -> f64 {
-        self.sources
+        self.components
             .iter()
-            .fold(0.0, |floor: f64, source| match source {
-                Source::Periodic { .. } => floor,
-                Source::Random { tail, .. } => floor.max(tail.threshold),
+            .fold(0.0, |floor: f64, component| match component {
+                Component::Periodic { .. } => floor,
+                Component::Random { tail, .. } => floor.max(tail.threshold),
             })
     }
 }
@@ -171,22 +171,22 @@ mod tests {
         }
     }
 
-    fn random() -> Source {
-        Source::Random {
+    fn random() -> Component {
+        Component::Random {
             tail: tail(),
             exposure: 10.0,
         }
     }
 
-    fn periodic(size: f64) -> Source {
-        Source::Periodic {
+    fn periodic(size: f64) -> Component {
+        Component::Periodic {
             period: 0.5,
             sizes: vec![size; 20],
         }
     }
 
     #[test]
-    fn one_random_source_is_its_own_forecast() {
+    fn one_random_component_is_its_own_forecast() {
         let mixture = Mixture::new(vec![random()], 1.0).unwrap();
 
         for horizon in [1.0, 10.0, 100.0] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_source_sets_the_level_until_random_ones_pass_it() {
+    fn a_periodic_component_sets_the_level_until_random_ones_pass_it() {
         let mixture = Mixture::new(vec![random(), periodic(9.0)], 1.0).unwrap();
 
         let short = mixture.return_level(1.0).unwrap();
@@ -210,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn compression_thins_random_sources_but_not_periodic_ones() {
-        let level = |source, compression| {
-            let mixture = Mixture::new(vec![source], compression).unwrap();
+    fn compression_thins_random_components_but_not_periodic_ones() {
+        let level = |component, compression| {
+            let mixture = Mixture::new(vec![component], compression).unwrap();
             mixture.return_level(10.0).unwrap()
         };
 

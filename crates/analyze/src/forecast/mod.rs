@@ -30,7 +30,7 @@ pub use extremal::extremal_index;
 pub use fit::{FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile};
 pub use labels::{Explained, Labels};
 pub use level::{Estimate, Method, Settings, return_level};
-pub use mixture::{Mixture, Source};
+pub use mixture::{Component, Mixture};
 pub use observed::{Observation, Observed, PeakSpan, observe, peaks_of, periodic_share};
 pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;

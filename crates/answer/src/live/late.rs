@@ -19,7 +19,7 @@ const SMALL_PART: u64 = 20;
 
 /// One late activation.
 #[derive(Clone, Debug)]
-pub struct Late {
+pub struct LateActivation {
     /// The programmed time, since measuring began.
     pub at: Nanos,
     /// The service, with its route.
@@ -34,7 +34,7 @@ pub struct Late {
     pub causes: Vec<(Nanos, String)>,
 }
 
-impl Late {
+impl LateActivation {
     /// The causes in words, those that took more first; small ones together.
     pub fn why(&self, write: impl Fn(Nanos) -> String) -> String {
         if self.causes.is_empty() {
@@ -96,9 +96,14 @@ impl LateFinder {
 
     /// What is late of `batch`, or of the `episodes` found in it, in the order
     /// of time.
-    pub fn find(&mut self, batch: &Batch, episodes: &[Episode], start: Nanos) -> Vec<Late> {
+    pub fn find(
+        &mut self,
+        batch: &Batch,
+        episodes: &[Episode],
+        start: Nanos,
+    ) -> Vec<LateActivation> {
         let lines = &self.lines;
-        let late = |line: Line, at: Nanos, latency: Nanos| Late {
+        let late = |line: Line, at: Nanos, latency: Nanos| LateActivation {
             at: at.saturating_sub(start),
             name: line_name(line.service, line.route),
             cpu: line.cpu,
@@ -106,12 +111,12 @@ impl LateFinder {
             number: None,
             causes: Vec::new(),
         };
-        let mut found: Vec<Late> = match &mut self.by {
+        let mut found: Vec<LateActivation> = match &mut self.by {
             By::Episodes(names) => episodes
                 .iter()
                 .filter_map(|episode| {
                     let line = *lines.get(usize::from(episode.line.0))?;
-                    Some(Late {
+                    Some(LateActivation {
                         number: (episode.number > 0).then_some(episode.number),
                         causes: causes(episode, line, &mut **names),
                         ..late(line, episode.expiry_ns, episode.latency())
@@ -158,14 +163,14 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<(Nanos, S
 /// The newest late activations.
 #[derive(Clone, Debug, Default)]
 pub struct LateList {
-    newest: VecDeque<Late>,
+    newest: VecDeque<LateActivation>,
     /// How many came, those that are no longer listed included.
     pub count: u64,
 }
 
 impl LateList {
     /// Adds one; the oldest goes where the list is full.
-    pub fn push(&mut self, late: Late) {
+    pub fn push(&mut self, late: LateActivation) {
         self.newest.push_back(late);
         self.count += 1;
         if self.newest.len() > MOST {
@@ -174,7 +179,7 @@ impl LateList {
     }
 
     /// Oldest first.
-    pub const fn listed(&self) -> &VecDeque<Late> {
+    pub const fn listed(&self) -> &VecDeque<LateActivation> {
         &self.newest
     }
 }
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn small_causes_are_told_together_and_no_time_is_left_out() {
         let cause = |us, words: &str| (Nanos::from_us(us), words.to_owned());
-        let late = Late {
+        let late = LateActivation {
             at: Nanos::ZERO,
             name: "fifo:90".into(),
             cpu: Cpu(0),

@@ -16,7 +16,7 @@ use laggard_model::{
     Service,
 };
 
-pub use late::{Late, LateFinder, LateList};
+pub use late::{LateActivation, LateFinder, LateList};
 use series::Series;
 pub use series::Window;
 
@@ -24,7 +24,7 @@ pub use series::Window;
 const COST_EVERY: Nanos = Nanos::from_secs(2);
 
 /// A service and how it is reached.
-pub type Way = (Service, Route);
+pub type ServiceRoute = (Service, Route);
 
 /// What is shown of one service in one window.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -65,7 +65,7 @@ impl WindowFigures {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
     /// What ran, and how it was reached.
-    pub way: Way,
+    pub way: ServiceRoute,
     /// By [`Window::ALL`].
     pub windows: [WindowFigures; 3],
     /// How many were missed.
@@ -132,7 +132,7 @@ impl Live {
     pub fn observe(
         &mut self,
         batch: &Batch,
-        late: Vec<Late>,
+        late: Vec<LateActivation>,
         losses: Losses,
         (start, now): (Nanos, Nanos),
     ) -> bool {
@@ -282,7 +282,7 @@ impl Live {
     }
 
     /// How often each latency of a service was seen in a window.
-    pub fn histogram(&self, way: Way, cpu: Option<Cpu>, window: Window) -> Histogram {
+    pub fn histogram(&self, way: ServiceRoute, cpu: Option<Cpu>, window: Window) -> Histogram {
         let mut all = Histogram::default();
         self.of(way, cpu)
             .for_each(|series| series.add_to(&mut all, window));
@@ -290,7 +290,7 @@ impl Live {
     }
 
     /// The largest latency of each step on a CPU, newest first.
-    pub fn largest(&self, way: Way, cpu: Cpu) -> Vec<Option<Nanos>> {
+    pub fn largest(&self, way: ServiceRoute, cpu: Cpu) -> Vec<Option<Nanos>> {
         let mut all: Vec<Option<Nanos>> = Vec::new();
         for series in self.of(way, Some(cpu)) {
             for (index, largest) in series.largest().enumerate() {
@@ -304,7 +304,7 @@ impl Live {
     }
 
     /// In the order in which every view shows them.
-    fn ways(&self) -> Vec<Way> {
+    fn ways(&self) -> Vec<ServiceRoute> {
         let key = |of: Line| Key {
             part: None,
             cpu: None,
@@ -321,7 +321,7 @@ impl Live {
         keys.iter().map(|key| (key.service, key.route)).collect()
     }
 
-    fn of(&self, way: Way, cpu: Option<Cpu>) -> impl Iterator<Item = &Series> {
+    fn of(&self, way: ServiceRoute, cpu: Option<Cpu>) -> impl Iterator<Item = &Series> {
         let is_wanted = move |other: Cpu| cpu.is_none_or(|cpu| cpu == other);
         let irqs = self
             .irqs

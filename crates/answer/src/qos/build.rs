@@ -7,7 +7,7 @@ use laggard_model::text::count;
 use laggard_model::{Nanos, Route, Service};
 
 use super::told::{ORDINARY_PART, Told};
-use super::{Application, CurvePoint, Figures, HOUR_NS, LoadOutlook, Needed, ServiceOutlook};
+use super::{Application, CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
 use crate::finer::two_digits;
 use crate::load::{Load, Run};
 use crate::selection::Selection;
@@ -172,7 +172,7 @@ fn tried(own: u32) -> Vec<u32> {
 }
 
 fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>) -> Needed {
-    let first = |meets: &dyn Fn(&Figures) -> bool| {
+    let first = |meets: &dyn Fn(&MissFigures) -> bool| {
         let point = curve.iter().find(|point| meets(&point.figures));
         point.map(|point| point.buffers)
     };
@@ -209,17 +209,17 @@ impl Selection<'_> {
         application: &Application,
         buffers: u32,
         found: &Found,
-    ) -> Result<Figures, InputError> {
+    ) -> Result<MissFigures, InputError> {
         let share = self.share_above(slack(application, buffers));
         let buffering = buffering(application, buffers)?;
         let paper = qos::paper_mean_time(buffering, share)?;
         Ok(match found {
             Found::Replayed(Told::Loosely, found) => {
                 let late = HOUR_NS / buffering.period() * share;
-                Figures::of(found, paper).without_estimate(late)
+                MissFigures::of(found, paper).without_estimate(late)
             }
-            Found::Replayed(_, found) => Figures::of(found, paper),
-            Found::Bounded(found) => Figures::bounded(found, paper),
+            Found::Replayed(_, found) => MissFigures::of(found, paper),
+            Found::Bounded(found) => MissFigures::bounded(found, paper),
         })
     }
 

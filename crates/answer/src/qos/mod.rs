@@ -77,7 +77,7 @@ pub struct ServiceOutlook {
     /// are at least what is counted, mean times at most what is told.
     pub waited_ns: Option<Nanos>,
     /// With the application's own buffers.
-    pub outlook: Figures,
+    pub outlook: MissFigures,
     /// With 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
     pub curve: Vec<CurvePoint>,
     /// The fewest buffers for one miss in an hour, a day, a week.
@@ -88,7 +88,7 @@ pub struct ServiceOutlook {
 
 /// How often jobs miss.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Figures {
+pub struct MissFigures {
     /// How long was observed, all CPUs together, ns.
     pub exposure_ns: f64,
     /// Failures in it: runs of late buffers (a run of more than 100 counts
@@ -126,7 +126,7 @@ pub struct CurvePoint {
     /// Their length together.
     pub total_ns: Nanos,
     /// How often jobs miss then.
-    pub figures: Figures,
+    pub figures: MissFigures,
 }
 
 /// How many buffers a goal takes.
@@ -146,7 +146,7 @@ pub struct Needed {
     pub is_coarse: bool,
 }
 
-impl Figures {
+impl MissFigures {
     fn of(found: &qos::Outlook, paper_mttf: f64) -> Self {
         let Interval { low, high } = found.mean_time_interval;
         Self {

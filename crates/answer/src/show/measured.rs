@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
 use laggard_model::{Caveat, Keep, Manifest, Nanos};
-use laggard_record::{Recording, Wanted};
+use laggard_record::{Columns, Recording};
 
 use super::{RecordingReport, recording};
 use crate::load::LoadError;
@@ -79,9 +79,9 @@ fn count_samples(from: &Recording, by: By, shortfalls: &mut Vec<Caveat>) -> (Fol
         },
         By::Service | By::Cpu => Split::Whole,
     };
-    let wanted = Wanted {
+    let wanted = Columns {
         seq: false,
-        ..Wanted::all()
+        ..Columns::all()
     };
     let new = || (Fold::new(lines, split), Latest::default());
     let (fold, last) = scan::gather(from, NonZeroUsize::MAX, wanted, shortfalls, new);

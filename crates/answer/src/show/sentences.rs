@@ -15,7 +15,7 @@ const NAMED: usize = 4;
 /// What the figures say, in plain words.
 pub(super) fn sentences(report: &RecordingReport) -> Vec<String> {
     let mut sentences: Vec<String> = still_waiting(report).into_iter().collect();
-    if let Some(row) = spokesman(report) {
+    if let Some(row) = representative_row(report) {
         sentences.push(how_late(report, row));
         sentences.extend(what_dominates(report, row));
     }
@@ -49,7 +49,7 @@ pub fn still_waiting(report: &RecordingReport) -> Option<String> {
 
 /// The service to speak of: the most urgent thread that ran, or else the first
 /// row that did.
-fn spokesman(report: &RecordingReport) -> Option<&ServiceRow> {
+fn representative_row(report: &RecordingReport) -> Option<&ServiceRow> {
     let ran = |row: &&ServiceRow| row.latency.samples > row.still_waiting;
     let threads = report
         .services

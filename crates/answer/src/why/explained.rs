@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use laggard_analyze::causes::{Explanation, Part, Timeline, explain_named, timelines};
+use laggard_analyze::causes::{CpuTimeline, Explanation, Part, explain_named, timelines};
 use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
     Symbols,
@@ -11,7 +11,7 @@ use laggard_model::{
 
 /// All that `why` needs to know of a recording.
 #[derive(Debug)]
-pub struct Late<'a> {
+pub struct RecordedEpisodes<'a> {
     /// Where it is.
     pub path: String,
     /// Its manifest.
@@ -27,7 +27,7 @@ pub struct Late<'a> {
     pub shortfalls: Vec<Caveat>,
 }
 
-impl Late<'_> {
+impl RecordedEpisodes<'_> {
     /// How long was recorded; of a recording without an end, nothing is known.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
@@ -56,7 +56,7 @@ pub struct ExplainedEpisode<'a> {
 #[derive(Clone, Debug)]
 pub struct Explained<'a> {
     /// The recording.
-    pub late: &'a Late<'a>,
+    pub late: &'a RecordedEpisodes<'a>,
     /// Only this service's.
     pub service: Option<Service>,
     /// By number.
@@ -101,7 +101,7 @@ impl<'a> ExplainedEpisode<'a> {
 impl<'a> Explained<'a> {
     /// Explains every episode, of `service` only if one is given. One of a
     /// line that the manifest lacks is left out.
-    pub fn new(late: &'a Late<'a>, service: Option<Service>) -> Self {
+    pub fn new(late: &'a RecordedEpisodes<'a>, service: Option<Service>) -> Self {
         let symbols = &late.notes.symbols;
         let episodes = late.episodes.iter().filter_map(|episode| {
             let line = *late.manifest.lines.get(usize::from(episode.line.0))?;
@@ -131,7 +131,7 @@ impl<'a> Explained<'a> {
     }
 
     /// Who ran when on every CPU, as far as the episodes tell.
-    pub fn timelines(&self) -> Vec<Timeline> {
+    pub fn timelines(&self) -> Vec<CpuTimeline> {
         timelines(self.episodes.iter().map(|one| one.episode))
     }
 }

@@ -22,8 +22,8 @@ use serde::Serialize;
 
 pub use context::{frames, layers};
 use explained::explanations;
-pub use explained::{Blamed, Explained, ExplainedEpisode, Late};
-pub use laggard_analyze::causes::{Context, Explanation, Part, Slice, Thread, Timeline};
+pub use explained::{Blamed, Explained, ExplainedEpisode, RecordedEpisodes};
+pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
 pub use stacks::{Frame, Level, stacks};
 pub use worth::{Worth, weigh};
@@ -170,7 +170,7 @@ pub struct EpisodeRow {
 
 /// Explains every episode, of `service` only if one is given, and ranks the
 /// causes; the first `top` are listed.
-pub fn why(late: &Late<'_>, service: Option<Service>, top: usize) -> WhyReport {
+pub fn why(late: &RecordedEpisodes<'_>, service: Option<Service>, top: usize) -> WhyReport {
     Explained::new(late, service).report(top)
 }
 

@@ -9,7 +9,7 @@ use laggard_analyze::causes::{Part, samples_by_part};
 use laggard_model::name;
 use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
 
-/// What a name in a stack is of.
+/// What a name in a stack stands for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Level {
     /// The class of a cause.
@@ -25,9 +25,9 @@ pub enum Level {
 /// One name in a stack.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Frame {
-    /// What it says.
+    /// The text.
     pub name: String,
-    /// What it is of.
+    /// What the name stands for.
     pub level: Level,
 }
 

@@ -5,7 +5,7 @@ use super::*;
 
 fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
     let (manifest, notes) = (manifest(), notes());
-    let late = Late {
+    let late = RecordedEpisodes {
         path: "r.laggard".into(),
         manifest: &manifest,
         episodes,
@@ -55,7 +55,7 @@ fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
     }
     let said = |one: &Episode, notes: &EpisodeNotes| {
         why(
-            &Late {
+            &RecordedEpisodes {
                 path: "r.laggard".into(),
                 manifest: &manifest,
                 episodes: std::slice::from_ref(one),

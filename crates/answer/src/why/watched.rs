@@ -5,7 +5,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count};
 use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, Service};
 
-use super::{Late, LineThreshold, place};
+use super::{LineThreshold, RecordedEpisodes, place};
 
 /// An automatic threshold from here on decides what `why` can see.
 const HIGH: Nanos = Nanos::from_ms(1);
@@ -13,7 +13,7 @@ const HIGH: Nanos = Nanos::from_ms(1);
 const UNDECIDED: Nanos = Nanos::from_us(50);
 
 /// How each line was watched.
-pub(super) fn lines(late: &Late<'_>) -> Vec<LineThreshold> {
+pub(super) fn lines(late: &RecordedEpisodes<'_>) -> Vec<LineThreshold> {
     let start = late.manifest.clock.start_ns;
     let thresholds = late.manifest.lines.iter().zip(&late.notes.thresholds_ns);
     thresholds
@@ -35,7 +35,7 @@ pub(super) fn lines(late: &Late<'_>) -> Vec<LineThreshold> {
 /// What no episode tells of the recording, of `service` only if one is given:
 /// whether nothing was late, and where the watch was blind.
 pub(super) fn sentences(
-    late: &Late<'_>,
+    late: &RecordedEpisodes<'_>,
     service: Option<Service>,
     episodes: usize,
     largest: Nanos,
@@ -105,7 +105,7 @@ impl Watched {
     }
 }
 
-fn watched(late: &Late<'_>) -> Vec<Watched> {
+fn watched(late: &RecordedEpisodes<'_>) -> Vec<Watched> {
     let thresholds = late.manifest.lines.iter().zip(&late.notes.thresholds_ns);
     thresholds
         .enumerate()
@@ -140,7 +140,7 @@ impl Latest {
 
 /// Nothing was late; or something was that is in no episode.
 fn missing(
-    late: &Late<'_>,
+    late: &RecordedEpisodes<'_>,
     watched: &[Watched],
     episodes: usize,
     largest: Nanos,
@@ -288,7 +288,7 @@ mod tests {
             ..manifest()
         };
         let latest = latest.map(|most| (Service::Fifo(90), Route::Direct, most));
-        let late = Late {
+        let late = RecordedEpisodes {
             path: "r.laggard".into(),
             manifest: &manifest,
             episodes: &[],
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn the_largest_is_missed_where_it_is_in_no_episode() {
         let (manifest, notes) = (manifest(), notes());
-        let late = Late {
+        let late = RecordedEpisodes {
             path: "r.laggard".into(),
             manifest: &manifest,
             episodes: &[episode(1)],

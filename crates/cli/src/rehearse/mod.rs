@@ -13,19 +13,19 @@ use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_record::Recorder;
 use laggard_view::text;
-use laggard_workload::load::Load as Workload;
+use laggard_workload::load::NamedLoad;
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::{load, measuring, pipe};
-use tasks::Wanted;
+use tasks::RehearsedTasks;
 
 /// The result's name in the folder of the recording that is made meanwhile.
 const RESULT: &str = "rehearsal.json";
 
-pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
-    let wanted = Wanted::read(args)?;
+pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
+    let wanted = RehearsedTasks::read(args)?;
     wanted.set.check()?;
     let interrupted = measuring::interruption()?;
     if args.count_only {
@@ -60,9 +60,9 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Outcome> {
     show(args, &report)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
     Ok(match is_trusted {
-        false => Outcome::Untrustworthy,
-        true if all_inside => Outcome::Ok,
-        true => Outcome::Unmet,
+        false => Exit::Untrustworthy,
+        true if all_inside => Exit::Ok,
+        true => Exit::Unmet,
     })
 }
 
@@ -71,7 +71,7 @@ fn count_only(
     args: &RehearseArgs,
     set: &TaskSet,
     interrupted: &AtomicBool,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Exit> {
     let ready = set.ready()?;
     if args.hold {
         load::wait_for_word();
@@ -82,14 +82,14 @@ fn count_only(
     } else {
         text::counted(&counts)
     })?;
-    Ok(Outcome::Ok)
+    Ok(Exit::Ok)
 }
 
 /// What the recordings in `dirs` saw, if they were made under the load that is
 /// asked for.
 fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load> {
     let label = match &args.load {
-        Some(name) => LoadLabel::named(Workload::find(name)?.name()),
+        Some(name) => LoadLabel::named(NamedLoad::find(name)?.name()),
         None => LoadLabel::none(),
     };
     let mut seen = loads(dirs)?;

@@ -11,7 +11,7 @@ use laggard_model::{Nanos, TaskCount};
 use laggard_session::{Episodes, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
 use laggard_workload::load::{Launch, LoadProcess};
 
-use super::tasks::Wanted;
+use super::tasks::RehearsedTasks;
 use super::unless_interrupted;
 use crate::args::RehearseArgs;
 use crate::measuring;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Records under the load, before any task runs.
 pub(super) fn before(
     args: &RehearseArgs,
-    wanted: &Wanted,
+    wanted: &RehearsedTasks,
     dir: &Path,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<PathBuf>> {
@@ -49,7 +49,7 @@ pub(super) fn before(
 /// Records while the tasks run; what they counted.
 pub(super) fn meanwhile(
     args: &RehearseArgs,
-    wanted: &Wanted,
+    wanted: &RehearsedTasks,
     dir: &Path,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<TaskCount>> {

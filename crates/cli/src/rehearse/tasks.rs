@@ -11,12 +11,12 @@ use laggard_workload::task::TaskSet;
 use crate::args::RehearseArgs;
 
 /// Tasks as they are analysed and as they are run, in the same order.
-pub(super) struct Wanted {
+pub(super) struct RehearsedTasks {
     pub(super) asked: Asked,
     pub(super) set: TaskSet,
 }
 
-impl Wanted {
+impl RehearsedTasks {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
         let mut asked = read_tasks(&args.tasks)?;
         // What runs them decides first, whatever their rates.

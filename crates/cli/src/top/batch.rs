@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::live::{Late, LateFinder, Live, Row, WindowFigures};
+use laggard_answer::live::{LateActivation, LateFinder, Live, Row, WindowFigures};
 use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
@@ -142,7 +142,7 @@ fn line(at: Nanos, row: &Row, figures: &WindowFigures) -> String {
     )
 }
 
-fn late_line(late: &Late) -> String {
+fn late_line(late: &LateActivation) -> String {
     let number = late
         .number
         .map_or_else(String::new, |number| format!(" #{number}"));

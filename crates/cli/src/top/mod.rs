@@ -15,14 +15,14 @@ use laggard_model::{Names, Nanos, printable, printable_lines};
 use laggard_session::{LOOK_EVERY, Pace, Plan, Session};
 
 use crate::args::TopArgs;
-use crate::exit::Outcome;
+use crate::exit::Exit;
 use crate::{measuring, pipe};
 use look::Kept;
 
 /// What the figures `now` are of, on the screen.
 const SECOND: Nanos = Nanos::from_secs(1);
 
-pub(crate) fn top(args: TopArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let shortest = Nanos::from(LOOK_EVERY);
     if args.every < shortest {
         anyhow::bail!(
@@ -68,7 +68,7 @@ fn finish(
     told: &[String],
     kept: Option<PathBuf>,
     quiet: bool,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Exit> {
     let judged = state.judge();
     let trust = judged.trust;
     let mut text = String::new();
@@ -88,7 +88,7 @@ fn finish(
     }
     pipe::print(&printable_lines(&text).to_string())?;
     Ok(match trust {
-        Trust::Good => Outcome::Ok,
-        Trust::None(_) => Outcome::Untrustworthy,
+        Trust::Good => Exit::Ok,
+        Trust::None(_) => Exit::Untrustworthy,
     })
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use laggard_bpf::object::Refused;
+use laggard_bpf::object::ObjectRefused;
 use laggard_model::Service;
 
 use super::descriptors;
@@ -78,9 +78,10 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     };
     let loaded = Programs::load(extent, services, Stamps::default()).and_then(|mut programs| {
         programs.attach()?;
-        let board = super::threads::board(extent, Some(&programs)).map_err(|err| Refused {
-            reason: err.to_string(),
-        })?;
+        let board =
+            super::threads::board(extent, Some(&programs)).map_err(|err| ObjectRefused {
+                reason: err.to_string(),
+            })?;
         for &cpu in super::allowed_cpus().as_slice().iter().take(1) {
             programs.try_soft_timers(cpu, &board);
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use laggard_bpf::object::Refused;
+use laggard_bpf::object::ObjectRefused;
 use laggard_model::Nanos;
 
 use super::programs::values;
@@ -26,7 +26,7 @@ impl Identity {
     ///
     /// # Errors
     /// When it takes no BPF programs.
-    pub fn own() -> Result<Self, Refused> {
+    pub fn own() -> Result<Self, ObjectRefused> {
         let loaded = objects::IDENTITY.load(&[], &[], |_| Ok(()))?;
         let nobody = values::Identity::default();
         let before = clock::now();

@@ -3,6 +3,7 @@
 
 mod abilities;
 mod awake;
+mod boost;
 mod carrier;
 mod clock;
 mod descriptors;
@@ -10,7 +11,6 @@ mod doorbell;
 mod exhaustion;
 mod external;
 mod flight;
-mod hurry;
 mod identity;
 mod inherited;
 mod lines;
@@ -34,14 +34,14 @@ mod witness;
 
 pub use abilities::{Ability, Absence, abilities};
 pub use awake::Awake;
+pub use boost::take_usual_share;
 pub use clock::now;
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
-pub use hurry::take_usual_share;
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use mapping::BoardMaps;
-pub use probe::{LinuxProbe, Wanted};
+pub use probe::{BackendChoice, LinuxProbe};
 
 use std::fs;
 use std::io;

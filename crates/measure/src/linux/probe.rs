@@ -6,8 +6,8 @@ use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Tid,
 };
 
+use super::boost::ReaderBoost;
 use super::external::External;
-use super::hurry::Hurry;
 use super::mapping::BoardMaps;
 use super::threads::{self, ThreadSource};
 use super::timerlat::Timerlat;
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// What to measure with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Wanted {
+pub enum BackendChoice {
     /// eBPF, or without it where it cannot be had.
     #[default]
     Best,
@@ -46,7 +46,7 @@ pub struct LinuxProbe {
     lines: Vec<Line>,
     period: Nanos,
     caveats: Vec<Caveat>,
-    hurry: Hurry,
+    boost: ReaderBoost,
     /// What was lost before the lines were last begun anew.
     earlier: Losses,
     began: Option<Usage>,
@@ -60,7 +60,7 @@ impl LinuxProbe {
     /// # Errors
     /// When the request is out of range, or a service that is not optional
     /// cannot be measured.
-    pub fn new(request: Request, wanted: Wanted) -> Result<Self, ProbeError> {
+    pub fn new(request: Request, wanted: BackendChoice) -> Result<Self, ProbeError> {
         let period = request.period;
         let plans = plan(request)?;
         // Before there is anything of ours.
@@ -92,7 +92,7 @@ impl LinuxProbe {
             lines,
             period,
             caveats,
-            hurry: Hurry::new(),
+            boost: ReaderBoost::new(),
             earlier: Losses::default(),
             began: None,
             ended: None,
@@ -121,7 +121,7 @@ impl LinuxProbe {
 }
 
 /// Opens what is planned.
-fn open(plan: SourcePlan, wanted: Wanted) -> Result<Box<dyn Source>, ProbeError> {
+fn open(plan: SourcePlan, wanted: BackendChoice) -> Result<Box<dyn Source>, ProbeError> {
     Ok(match plan {
         SourcePlan::Timer(request) => Box::new(ThreadSource::new(request, None, wanted)?),
         SourcePlan::Uio(mut request, device) => {
@@ -213,7 +213,7 @@ impl Probe for LinuxProbe {
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        self.hurry.note();
+        self.boost.note();
         for source in &mut self.sources {
             source.drain(into);
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use laggard_measure::Probe as _;
-use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_model::{Activation, Batch, Line, LineId, Route, Service};
 
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -123,7 +123,7 @@ fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_the
     };
     let runtime = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
     let is_throttled = runtime.is_ok_and(|text| text.trim() != "-1");
-    let mut probe = match LinuxProbe::new(request("softirq,fifo:90,other"), Wanted::Bpf) {
+    let mut probe = match LinuxProbe::new(request("softirq,fifo:90,other"), BackendChoice::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");
@@ -177,7 +177,7 @@ fn who_starves_a_thread_on_another_cpu_at_the_end_does_not_make_its_own_cpu_late
         println!("skipped: there is one CPU only");
         return;
     }
-    let mut probe = match LinuxProbe::new(request("fifo:90"), Wanted::Bpf) {
+    let mut probe = match LinuxProbe::new(request("fifo:90"), BackendChoice::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");

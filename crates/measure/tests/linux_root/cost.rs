@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use laggard_measure::Probe as _;
-use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
 use laggard_model::{Nanos, Service};
 use nix::time::ClockId;
 
@@ -43,7 +43,7 @@ fn use_cpu(time: Duration) {
 
 #[test]
 fn own_cost_is_what_was_used_from_begin_to_end() {
-    let mut probe = match LinuxProbe::new(request(EVERY_SERVICE), Wanted::Bpf) {
+    let mut probe = match LinuxProbe::new(request(EVERY_SERVICE), BackendChoice::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");

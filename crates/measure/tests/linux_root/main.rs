@@ -13,7 +13,7 @@ mod stages;
 
 use std::time::Duration;
 
-use laggard_measure::linux::{LinuxProbe, Wanted, online_cpus};
+use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
 use laggard_model::{Account, Activation, Backend, Batch, Line, Losses, Nanos, OwnCost};
 
@@ -61,7 +61,7 @@ fn measure(services: &str) -> Option<Measured> {
 }
 
 fn measure_request(request: Request) -> Option<Measured> {
-    let mut probe = match LinuxProbe::new(request, Wanted::Bpf) {
+    let mut probe = match LinuxProbe::new(request, BackendChoice::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");

@@ -1,6 +1,6 @@
 //! What cannot be measured here, and what can without BPF.
 
-use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
 use laggard_measure::{Probe as _, ProbeError, Request};
 use laggard_model::{Batch, Nanos, Service, Stage};
 
@@ -14,7 +14,7 @@ fn the_irq_service_is_refused_without_its_stage() {
             optional: false,
             ..request("irq,fifo:90")
         },
-        Wanted::Best,
+        BackendChoice::Best,
     );
 
     assert_eq!(
@@ -25,7 +25,7 @@ fn the_irq_service_is_refused_without_its_stage() {
 
 #[test]
 fn without_bpf_only_thread_services_and_their_user_stage_remain() {
-    let mut probe = LinuxProbe::new(request("irq,softirq,other"), Wanted::User).unwrap();
+    let mut probe = LinuxProbe::new(request("irq,softirq,other"), BackendChoice::User).unwrap();
     let mut batch = Batch::default();
 
     probe.start().unwrap();
@@ -57,7 +57,7 @@ fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
     let mut request = request("softirq");
     request.optional = false;
 
-    let err = LinuxProbe::new(request, Wanted::User).unwrap_err();
+    let err = LinuxProbe::new(request, BackendChoice::User).unwrap_err();
 
     assert!(matches!(err, ProbeError::Service { .. }));
     assert_eq!(
@@ -74,11 +74,11 @@ fn an_offline_cpu_and_an_impossible_period_are_refused() {
     short.period = Nanos::from_us(1);
 
     assert!(matches!(
-        LinuxProbe::new(offline, Wanted::User),
+        LinuxProbe::new(offline, BackendChoice::User),
         Err(ProbeError::NoCpu(4095, _))
     ));
     assert!(matches!(
-        LinuxProbe::new(short, Wanted::User),
+        LinuxProbe::new(short, BackendChoice::User),
         Err(ProbeError::Period(..))
     ));
 }

@@ -1,7 +1,7 @@
 //! What somebody else does to measuring threads meanwhile.
 
 use laggard_measure::Probe as _;
-use laggard_measure::linux::{LinuxProbe, Wanted};
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
 use laggard_model::{CaveatKind, LineId, Tid};
 
 use super::{TIME, request};
@@ -9,7 +9,7 @@ use super::{TIME, request};
 /// What is said of a recording of `service` whose first thread `change` is done
 /// to halfway.
 fn said_of(service: &str, change: impl FnOnce(Tid) -> bool) -> Option<Vec<String>> {
-    let mut probe = match LinuxProbe::new(request(service), Wanted::User) {
+    let mut probe = match LinuxProbe::new(request(service), BackendChoice::User) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");

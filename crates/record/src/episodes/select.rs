@@ -28,7 +28,7 @@ pub enum Threshold {
 
 /// A late activation that is to be kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Late {
+pub struct ChosenActivation {
     /// Which.
     pub activation: Activation,
     /// From which latency on its line was late.
@@ -64,7 +64,7 @@ struct Watched {
 
 /// A late activation, and whether it is kept in any case.
 struct Candidate {
-    late: Late,
+    late: ChosenActivation,
     is_largest: bool,
 }
 
@@ -111,7 +111,7 @@ impl EpisodeSelector {
     /// The late activations of a batch that are to be kept, in order of time.
     /// A missed one is not: what made it late is the episode of the one before.
     /// But the first of those that still wait at the end has none before it.
-    pub fn choose(&mut self, batch: &Batch) -> Vec<Late> {
+    pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
         let mut candidates: Vec<Candidate> = batch
             .iter()
             .filter(|one| !one.missed || one.censored)
@@ -179,7 +179,7 @@ impl Watched {
                 (SMALLEST, is_late)
             }
         };
-        let late = Late {
+        let late = ChosenActivation {
             activation,
             threshold,
         };

@@ -4,7 +4,7 @@ use laggard_model::{
     Activation, Batch, Cpu, Episode, LineId, Nanos, STAGES, Stage, Symbol, Symbols,
 };
 
-use super::{EpisodeSelector, EpisodeWriter, Episodes, Late, Threshold};
+use super::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 use crate::disk;
 
 fn activation(seq: u64, latency: Nanos) -> Activation {
@@ -36,7 +36,7 @@ fn batch(latencies: impl IntoIterator<Item = (u64, Nanos)>) -> Batch {
     batch
 }
 
-fn numbers(chosen: &[Late]) -> Vec<u64> {
+fn numbers(chosen: &[ChosenActivation]) -> Vec<u64> {
     chosen.iter().map(|late| late.activation.seq).collect()
 }
 

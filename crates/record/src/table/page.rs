@@ -187,7 +187,7 @@ mod tests {
 
     use super::super::seal;
     use super::*;
-    use crate::{Recorder, Recording, Wanted};
+    use crate::{Columns, Recorder, Recording};
 
     const ROWS: i64 = 10;
 
@@ -279,7 +279,7 @@ mod tests {
         std::fs::write(dir.path().join("samples-000001.parquet"), segment).unwrap();
         let recording = Recording::open(dir.path()).unwrap();
         let mut rows = 0;
-        let said = recording.scan(Wanted::default(), |batch| rows += batch.len());
+        let said = recording.scan(Columns::default(), |batch| rows += batch.len());
         (rows, said.iter().map(ToString::to_string).collect())
     }
 

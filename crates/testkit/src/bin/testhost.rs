@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use laggard_model::Nanos;
-use laggard_testkit::host::{Host, InstructionTime, Kernel, KernelName, Mode, Outcome, Stall};
+use laggard_testkit::host::{Host, HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall};
 use laggard_workload::disturb::{Hit, write_hits};
 
 /// Boot a Debian kernel in QEMU, run a command, bring back what it left.
@@ -29,11 +29,11 @@ enum Verb {
         kernels: Vec<String>,
     },
     /// Boot a kernel, run a command, show what it wrote and exit as it did.
-    Run(Box<Run>),
+    Run(Box<RunArguments>),
 }
 
 #[derive(Debug, clap::Args)]
-struct Run {
+struct RunArguments {
     /// Such as 6.1 or 6.12-rt.
     #[arg(long)]
     kernel: String,
@@ -113,7 +113,7 @@ fn fetch(kernels: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn boot(run: Run) -> Result<ExitCode> {
+fn boot(run: RunArguments) -> Result<ExitCode> {
     let Some(instruction) = InstructionTime::new(run.instruction) else {
         bail!(
             "an instruction cannot take {}; use 1ns, 2ns, 4ns or 8ns",
@@ -171,7 +171,7 @@ fn stall(pair: &str) -> Result<(Duration, Duration)> {
     Ok((at.into(), length.into()))
 }
 
-fn show(outcome: &Outcome, console: bool) {
+fn show(outcome: &HostOutcome, console: bool) {
     if console {
         eprint!("{}", outcome.console);
     }

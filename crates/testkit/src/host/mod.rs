@@ -262,7 +262,7 @@ impl Host {
     }
 
     /// Keeps the results in this directory; else they last as long as the
-    /// [`Outcome`].
+    /// [`HostOutcome`].
     #[must_use]
     pub fn results(mut self, directory: impl Into<PathBuf>) -> Self {
         self.results = Some(directory.into());
@@ -274,8 +274,8 @@ impl Host {
     /// # Errors
     /// When the host cannot be built or booted, does not end within the
     /// deadline, or ends without results. A command that fails is not an
-    /// error: see [`Outcome::status`].
-    pub fn run(self) -> Result<Outcome, RunError> {
+    /// error: see [`HostOutcome::status`].
+    pub fn run(self) -> Result<HostOutcome, RunError> {
         if self.mode == Mode::Icount && !self.stalls.is_empty() {
             return Err(RunError::StallUnseen);
         }
@@ -327,7 +327,7 @@ impl Host {
                 output: Some(output),
             });
         }
-        Ok(Outcome {
+        Ok(HostOutcome {
             status: finished.header.status,
             output,
             console: finished.console,
@@ -417,7 +417,7 @@ impl Host {
 
 /// What a host did.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct HostOutcome {
     /// The exit status of the command; 128 and more: the signal that ended it.
     pub status: i32,
     /// What the command wrote to its standard output and error.

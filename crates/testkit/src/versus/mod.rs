@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Nanos, Route, Service};
-use laggard_record::{OpenError, Recording, Wanted};
+use laggard_record::{Columns, OpenError, Recording};
 
 use crate::host::{Host, Kernel, RunError};
-pub use cell::{Cell, Late, Side};
+pub use cell::{Cell, Lateness, Side};
 pub use page::page;
 
 /// The loads, in the order in which a host runs them. `kernel` is
@@ -160,7 +160,7 @@ fn read(directory: &Path, plan: &Plan) -> Result<Repetition, VersusError> {
     let lines = &recording.manifest().lines;
     let mut collector = Collector::new(lines.len(), plan.period * 2);
     let mut all: BTreeMap<(Route, Service), Vec<(Nanos, Nanos)>> = BTreeMap::new();
-    let shortfalls = recording.scan(Wanted::all(), |batch| {
+    let shortfalls = recording.scan(Columns::all(), |batch| {
         collector.add(batch);
         for one in batch.iter() {
             let line = lines[usize::from(one.line.0)];

@@ -6,7 +6,7 @@ use laggard_analyze::compare::holm;
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route};
 
-use super::cell::{Cell, Late};
+use super::cell::{Cell, Lateness};
 use super::{LOADS, VersusError};
 
 /// Tables of the second kernel against the first, one per load.
@@ -14,7 +14,7 @@ use super::{LOADS, VersusError};
 /// # Errors
 /// When a p-value is not a number.
 pub fn page(names: [&str; 2], loads: &[Vec<Cell>], lost: [u64; 2]) -> Result<String, VersusError> {
-    let all: Vec<&Late> = loads.iter().flatten().flat_map(|cell| &cell.late).collect();
+    let all: Vec<&Lateness> = loads.iter().flatten().flat_map(|cell| &cell.late).collect();
     let p: Vec<f64> = all.iter().map(|late| late.comparison.ratio.p).collect();
     let mut adjusted = holm(&p)?.into_iter();
     let mut text = format!("### {} against {}\n", names[1], names[0]);
@@ -98,7 +98,7 @@ fn ratio(cell: &Cell) -> String {
     )
 }
 
-fn late_text(late: &Late, is_significant: bool) -> String {
+fn late_text(late: &Lateness, is_significant: bool) -> String {
     let [first, second] = late.clusters;
     if first + second == 0 {
         return "never on either".into();
@@ -114,7 +114,7 @@ fn late_text(late: &Late, is_significant: bool) -> String {
 }
 
 /// In how many comparisons an order of magnitude was seen.
-fn summary(names: [&str; 2], all: &[&Late]) -> String {
+fn summary(names: [&str; 2], all: &[&Lateness]) -> String {
     let count = |words: &str| all.iter().filter(|late| late.words() == words).count();
     let silent = all.iter().filter(|late| late.clusters == [0, 0]).count();
     format!(

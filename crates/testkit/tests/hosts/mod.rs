@@ -14,8 +14,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use laggard_model::{Activation, Manifest};
-use laggard_record::{Recording, Wanted};
-use laggard_testkit::host::{Host, Kernel, KernelName, Outcome, RunError};
+use laggard_record::{Columns, Recording};
+use laggard_testkit::host::{Host, HostOutcome, Kernel, KernelName, RunError};
 
 /// A limit against hanging, not an expectation: generous on purpose.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
@@ -44,7 +44,7 @@ pub(crate) fn fetch(name: &str) -> Option<Kernel> {
 }
 
 /// `None`: QEMU or a guest's program is missing.
-pub(crate) fn run(host: Host) -> Option<Result<Outcome, RunError>> {
+pub(crate) fn run(host: Host) -> Option<Result<HostOutcome, RunError>> {
     match host.run() {
         Err(RunError::Fetch(error)) if error.is_missing() && !is_required() => {
             skip(&error.to_string());
@@ -74,12 +74,12 @@ pub(crate) fn laggard() -> Option<PathBuf> {
 }
 
 /// The manifest of the recording `r.laggard` that came back.
-pub(crate) fn manifest(outcome: &Outcome) -> Manifest {
+pub(crate) fn manifest(outcome: &HostOutcome) -> Manifest {
     manifest_of(outcome, "r.laggard")
 }
 
 /// The manifest of the recording `name` that came back.
-pub(crate) fn manifest_of(outcome: &Outcome, name: &str) -> Manifest {
+pub(crate) fn manifest_of(outcome: &HostOutcome, name: &str) -> Manifest {
     let path = outcome.files.join(name).join("manifest.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
@@ -89,7 +89,7 @@ pub(crate) fn manifest_of(outcome: &Outcome, name: &str) -> Manifest {
 /// Instructions take many times as long in an emulator as on hardware, so what
 /// measuring costs there may be too much, and is said to be. Nothing else may
 /// speak against the recording.
-pub(crate) fn show(laggard: &Path, outcome: &Outcome) -> String {
+pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     let recording = outcome.files.join("r.laggard");
     let json = Command::new(laggard)
         .args(["show", "--json"])
@@ -121,17 +121,17 @@ pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
 }
 
 /// Every activation of the recording `name` that was served.
-pub(crate) fn served(outcome: &Outcome, name: &str) -> Vec<Activation> {
+pub(crate) fn served(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
     let mut all = activations(outcome, name);
     all.retain(|one| !one.missed);
     all
 }
 
 /// Every activation of the recording `name`.
-pub(crate) fn activations(outcome: &Outcome, name: &str) -> Vec<Activation> {
+pub(crate) fn activations(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
     let recording = Recording::open(outcome.files.join(name)).unwrap();
     let mut all = Vec::new();
-    let shortfalls = recording.scan(Wanted::all(), |batch| {
+    let shortfalls = recording.scan(Columns::all(), |batch| {
         all.extend(batch.iter());
     });
     assert!(shortfalls.is_empty(), "{shortfalls:?}");

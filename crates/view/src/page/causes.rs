@@ -215,7 +215,7 @@ fn timeline(
 }
 
 /// A part with what is too short to be seen in it.
-struct Run<'a> {
+struct Stretch<'a> {
     /// `None`: only what is too short.
     part: Option<&'a Part>,
     time: Nanos,
@@ -246,10 +246,10 @@ fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView
 /// At most [`MOST_SLICES`] runs. What is too short grows from one round to the
 /// next, so that a thread that many ticks interrupt is one run before its own
 /// stretches between two ticks are too short.
-fn runs(parts: &[Part]) -> Vec<Run<'_>> {
-    let mut runs: Vec<Run<'_>> = parts
+fn runs(parts: &[Part]) -> Vec<Stretch<'_>> {
+    let mut runs: Vec<Stretch<'_>> = parts
         .iter()
-        .map(|part| Run {
+        .map(|part| Stretch {
             part: Some(part),
             time: part.time(),
             others: Nanos::ZERO,
@@ -265,8 +265,8 @@ fn runs(parts: &[Part]) -> Vec<Run<'_>> {
 
 /// Runs shorter than `shortest` become one with what they interrupt, or with
 /// each other.
-fn collapsed(runs: Vec<Run<'_>>, shortest: Nanos) -> Vec<Run<'_>> {
-    let mut all: Vec<Run<'_>> = Vec::new();
+fn collapsed(runs: Vec<Stretch<'_>>, shortest: Nanos) -> Vec<Stretch<'_>> {
+    let mut all: Vec<Stretch<'_>> = Vec::new();
     for run in runs {
         let is_short = run.time < shortest;
         match all.as_mut_slice() {
@@ -284,7 +284,7 @@ fn collapsed(runs: Vec<Run<'_>>, shortest: Nanos) -> Vec<Run<'_>> {
                 before.others += short.time + run.others;
                 all.pop();
             }
-            _ if is_short => all.push(Run {
+            _ if is_short => all.push(Stretch {
                 part: None,
                 time: run.time,
                 others: run.time,
@@ -295,7 +295,7 @@ fn collapsed(runs: Vec<Run<'_>>, shortest: Nanos) -> Vec<Run<'_>> {
     all
 }
 
-impl Run<'_> {
+impl Stretch<'_> {
     /// Whether this is what ran `before`, too.
     fn goes_on(&self, before: &Self) -> bool {
         let (Some(one), Some(other)) = (self.part, before.part) else {
@@ -343,7 +343,7 @@ mod tests {
             (CauseClass::Stolen, 400),
         ]);
 
-        let alone = |part| Run {
+        let alone = |part| Stretch {
             part: Some(part),
             time: Part::time(part),
             others: Nanos::ZERO,
@@ -390,7 +390,7 @@ mod tests {
 
         let runs = runs(&many);
 
-        let time = |all: &[Run<'_>]| all.iter().map(|run| run.time.ns()).sum::<u64>();
+        let time = |all: &[Stretch<'_>]| all.iter().map(|run| run.time.ns()).sum::<u64>();
         assert!(runs.len() <= MOST_SLICES, "{}", runs.len());
         assert_eq!(
             time(&runs),

@@ -10,7 +10,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use laggard_answer::why::{Explained, ExplainedEpisode, Part, Slice, Timeline};
+use laggard_answer::why::{CpuTimeline, Explained, ExplainedEpisode, Part, Slice};
 use laggard_model::name::{self, line_name, part_name};
 use laggard_model::text::Unit;
 use laggard_model::{Episode, LineId, Manifest, Nanos, Sampler, Stage, Symbols, printable};
@@ -142,7 +142,7 @@ fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbol
 }
 
 /// Who ran when on every CPU, and in which code.
-fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[Timeline], symbols: &Symbols) {
+fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[CpuTimeline], symbols: &Symbols) {
     let mut drawn: BTreeMap<laggard_model::Cpu, (u64, u64)> = BTreeMap::new();
     for span in spans {
         let (runs, samples) = *drawn.entry(span.cpu).or_insert_with(|| {
@@ -160,7 +160,7 @@ fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[Timeline], symbo
 }
 
 /// The last name of each thread that was switched in.
-fn thread_names(spans: &[Timeline]) -> BTreeMap<u32, String> {
+fn thread_names(spans: &[CpuTimeline]) -> BTreeMap<u32, String> {
     spans
         .iter()
         .flat_map(|span| &span.slices)

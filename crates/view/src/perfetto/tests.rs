@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use laggard_answer::why::Late;
+use laggard_answer::why::RecordedEpisodes;
 use prost::Message as _;
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::made::{episode, manifest, notes};
 
 fn trace(episodes: &[Episode]) -> wire::Trace {
     let (manifest, notes) = (manifest(), notes());
-    let late = Late {
+    let late = RecordedEpisodes {
         path: "r.laggard".into(),
         manifest: &manifest,
         episodes,

@@ -76,7 +76,7 @@ impl Scale {
     }
 }
 
-/// An axis: its scale, what it is of, and how its marks are named.
+/// An axis: its scale, its name, and how its marks are labelled.
 pub(super) struct Axis<'a> {
     pub(super) scale: Scale,
     pub(super) name: &'a str,

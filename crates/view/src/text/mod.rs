@@ -1,9 +1,9 @@
 //! The terminal's views.
 
+mod bars;
 mod beside;
 mod episode;
 mod forecast;
-mod plot;
 mod qos;
 mod rehearsal;
 mod sched;

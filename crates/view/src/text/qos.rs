@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::qos::{Application, Figures, LoadOutlook, Needed, QosReport, ServiceOutlook};
+use laggard_answer::qos::{
+    Application, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
+};
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time, rough_time};
@@ -120,8 +122,8 @@ fn curve(services: &[ServiceOutlook]) -> String {
 /// A mean time, as an upper limit where the service was still waiting.
 fn at_most(
     service: &ServiceOutlook,
-    figures: &Figures,
-    write: impl Fn(&Figures) -> String,
+    figures: &MissFigures,
+    write: impl Fn(&MissFigures) -> String,
 ) -> String {
     match (service.waited_ns, figures.mttf_ns) {
         (None, _) => write(figures),
@@ -141,7 +143,7 @@ fn number(count: f64) -> String {
 }
 
 /// Failures in what was observed, or between which numbers they lie.
-fn failures(service: &ServiceOutlook, figures: &Figures) -> String {
+fn failures(service: &ServiceOutlook, figures: &MissFigures) -> String {
     let waited = service.waited_ns.is_some();
     match (figures.failures, figures.interval()) {
         (Some(failures), _) => at_least(waited, &number(failures)),
@@ -150,7 +152,7 @@ fn failures(service: &ServiceOutlook, figures: &Figures) -> String {
     }
 }
 
-fn clusters(service: &ServiceOutlook, figures: &Figures) -> String {
+fn clusters(service: &ServiceOutlook, figures: &MissFigures) -> String {
     let clusters = figures.clusters.map(number);
     clusters.map_or_else(
         || "-".into(),
@@ -159,7 +161,7 @@ fn clusters(service: &ServiceOutlook, figures: &Figures) -> String {
 }
 
 /// Late buffers in an hour; by the share of samples only where no replay is.
-fn late(service: &ServiceOutlook, figures: &Figures) -> String {
+fn late(service: &ServiceOutlook, figures: &MissFigures) -> String {
     let late = rate(figures.late_per_hour);
     if figures.failures.is_none() && figures.late_per_hour > 0.0 {
         return format!("about {late}");
@@ -169,7 +171,7 @@ fn late(service: &ServiceOutlook, figures: &Figures) -> String {
 
 /// The estimate with its interval, with as many digits as so many clusters
 /// carry: from ten the mean is known to a third.
-fn mttf(figures: &Figures) -> String {
+fn mttf(figures: &MissFigures) -> String {
     let digits = match figures.clusters.unwrap_or_default() {
         ..10.0 => 1,
         ..1_000.0 => 2,
@@ -182,7 +184,7 @@ fn mttf(figures: &Figures) -> String {
     format!("{} [{low}, {high}]", rough_time(mttf, digits))
 }
 
-fn limits(figures: &Figures, digits: i32) -> (String, String) {
+fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
     let high = figures.mttf_high_ns;
     (
         rough_time(figures.mttf_low_ns, digits),
@@ -191,7 +193,7 @@ fn limits(figures: &Figures, digits: i32) -> (String, String) {
 }
 
 /// The interval alone, or its lower end where there is no upper.
-fn interval(figures: &Figures) -> String {
+fn interval(figures: &MissFigures) -> String {
     match limits(figures, 2) {
         (low, high) if high == "-" => format!("> {low}"),
         (low, high) => format!("{low} to {high}"),
@@ -199,7 +201,7 @@ fn interval(figures: &Figures) -> String {
 }
 
 /// A point of the curve.
-fn short(service: &ServiceOutlook, figures: &Figures) -> String {
+fn short(service: &ServiceOutlook, figures: &MissFigures) -> String {
     format!(
         "{}, {}",
         at_most(service, figures, interval),

@@ -9,7 +9,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
-use super::plot::Axis;
+use super::bars::BarAxis;
 use super::table;
 
 /// How to write.
@@ -276,7 +276,7 @@ fn plots(report: &RecordingReport) -> String {
         return String::new();
     }
     let all = || report.histograms.iter().map(|view| view.buckets.as_slice());
-    let Some(axis) = Axis::over(all()) else {
+    let Some(axis) = BarAxis::over(all()) else {
         return String::new();
     };
     let mut text = "\nHow often each latency was seen (both scales logarithmic; a level is half a power of ten)\n\n".to_owned();

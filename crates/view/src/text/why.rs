@@ -140,14 +140,14 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::why::{Explained, Late};
+    use laggard_answer::why::{Explained, RecordedEpisodes};
 
     use crate::made::{episode, manifest, notes};
 
     #[test]
     fn the_text_shows_causes_losses_and_thresholds() {
         let (manifest, notes) = (manifest(), notes());
-        let late = Late {
+        let late = RecordedEpisodes {
             path: "r.laggard".into(),
             manifest: &manifest,
             episodes: &[episode(1)],

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::scheduling::{self, Policy};
 
 pub use kind::{Kind, UnknownKind};
-pub use refusal::Refused;
+pub use refusal::DisturbRefused;
 
 /// What is to be made, where and how long.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub type Tell<'a> = dyn Fn(&Hit) + Sync + 'a;
 pub enum DisturbError {
     /// It would be dangerous, or makes no sense.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] DisturbRefused),
     /// The thread could not be placed or given its priority.
     #[error(
         "{kind}: cannot run at {policy} on CPU {cpu}; run as root, on a CPU that is online, in a control group that has time for real-time threads"
@@ -152,7 +152,7 @@ pub fn run_telling(
         Kind::Irq => kernel::run(&site, kernel::Context::Irq),
         Kind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
         Kind::Tick => tick::run(&site),
-        Kind::Steal => Err(Refused::FromOutside.into()),
+        Kind::Steal => Err(DisturbRefused::FromOutside.into()),
     }
 }
 

@@ -36,7 +36,7 @@ const SMALLEST_QUOTA: Nanos = Nanos::from_ms(1);
 /// Why a plan is not carried out.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum DisturbRefused {
     /// The hit is longer than is safe here.
     #[error("{kind}: hits of {length} could hang this machine of {cpus} CPUs; use at most {most}")]
     TooLong {
@@ -124,13 +124,13 @@ impl Disturbance {
     ///
     /// # Errors
     /// When it is not; the text has the limit.
-    pub fn check(&self) -> Result<(), Refused> {
+    pub fn check(&self) -> Result<(), DisturbRefused> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         check_for(self, cpus)
     }
 }
 
-fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
+fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), DisturbRefused> {
     let &Disturbance {
         kind,
         length,
@@ -139,19 +139,19 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
         ..
     } = plan;
     if kind == Kind::Steal {
-        return Err(Refused::FromOutside);
+        return Err(DisturbRefused::FromOutside);
     }
     if kind.has_own_period() {
         return Ok(());
     }
     if kind == Kind::Tick && !(TIMER_PERIODS[0]..=TIMER_PERIODS[1]).contains(&every) {
-        return Err(Refused::Timer { every });
+        return Err(DisturbRefused::Timer { every });
     }
     if !kind.has_own_length() {
         check_length(kind, length, every, cpus)?;
     }
     match duration <= every {
-        true => Err(Refused::TooBrief {
+        true => Err(DisturbRefused::TooBrief {
             kind,
             every,
             duration,
@@ -160,7 +160,12 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), Refused> {
     }
 }
 
-fn check_length(kind: Kind, length: Nanos, every: Nanos, cpus: usize) -> Result<(), Refused> {
+fn check_length(
+    kind: Kind,
+    length: Nanos,
+    every: Nanos,
+    cpus: usize,
+) -> Result<(), DisturbRefused> {
     let (most, share) = if kind.is_in_kernel() {
         (LONGEST_IN_KERNEL, LARGEST_SHARE_IN_KERNEL)
     } else if kind.is_real_time() && cpus == 1 {
@@ -169,7 +174,7 @@ fn check_length(kind: Kind, length: Nanos, every: Nanos, cpus: usize) -> Result<
         (LONGEST, LARGEST_SHARE)
     };
     if length > most {
-        return Err(Refused::TooLong {
+        return Err(DisturbRefused::TooLong {
             kind,
             length,
             cpus,
@@ -177,17 +182,19 @@ fn check_length(kind: Kind, length: Nanos, every: Nanos, cpus: usize) -> Result<
         });
     }
     if length < SHORTEST {
-        return Err(Refused::TooShort { kind, length });
+        return Err(DisturbRefused::TooShort { kind, length });
     }
     if kind == Kind::Throttle {
         let [shortest, longest] = QUOTA_PERIODS;
         let fits =
             (shortest..=longest).contains(&every) && every.saturating_sub(length) >= SMALLEST_QUOTA;
-        return fits.then_some(()).ok_or(Refused::Quota { length, every });
+        return fits
+            .then_some(())
+            .ok_or(DisturbRefused::Quota { length, every });
     }
     let least = Nanos::from_ns(length.ns() * 100 / share);
     match every < least {
-        true => Err(Refused::TooOften {
+        true => Err(DisturbRefused::TooOften {
             kind,
             length,
             every,

@@ -11,7 +11,7 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
-use super::{DisturbError, Hit, Refused, Site, clock};
+use super::{DisturbError, DisturbRefused, Hit, Site, clock};
 use crate::scheduling::Policy;
 
 /// How many mappings the cost of one is learnt from.
@@ -31,7 +31,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             usize::try_from(site.plan.length.ns() / cost.ns().max(1)).unwrap_or(usize::MAX)
         };
         if wanted(cost) > most {
-            return Err(Refused::Unreachable {
+            return Err(DisturbRefused::Unreachable {
                 kind: site.plan.kind,
                 length: site.plan.length,
                 most: Nanos::from_us((cost * most as u64).ns() / 1000),

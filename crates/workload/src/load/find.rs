@@ -8,14 +8,14 @@ use super::{Builtin, Gate, Recipe, RecipeError, RunError, run, run_recipe};
 
 /// A load as a user names it.
 #[derive(Clone, Debug)]
-pub enum Load {
+pub enum NamedLoad {
     /// One that needs nothing but this program.
     Builtin(Builtin),
     /// One of real applications, all of which are there.
     Recipe(Box<Recipe>),
 }
 
-impl Load {
+impl NamedLoad {
     /// The load of this name or in this file, if it can be run here.
     ///
     /// # Errors
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn a_load_is_found_by_its_name_and_no_other() {
-        let found = Load::find("fp").unwrap();
+        let found = NamedLoad::find("fp").unwrap();
 
         assert_eq!((found.name(), found.usage()), ("fp", None));
         assert!(matches!(
-            Load::find("no such load"),
+            NamedLoad::find("no such load"),
             Err(RecipeError::Unknown(_))
         ));
     }

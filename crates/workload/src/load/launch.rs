@@ -87,7 +87,7 @@ impl Launch {
     }
 
     /// The load `name`, run by `program` as `program load run NAME`. It must
-    /// call [`Load::run`](super::Load::run) until SIGTERM, then print the
+    /// call [`NamedLoad::run`](super::NamedLoad::run) until SIGTERM, then print the
     /// throughput as one line of JSON, as laggard itself does.
     pub fn named(program: PathBuf, name: &str) -> Self {
         let words = ["load", "run", name];

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
 
-pub use find::{Load, LoadRunError};
+pub use find::{LoadRunError, NamedLoad};
 pub use launch::{Launch, LoadError, Output};
 pub use process::{Ended, LoadProcess, READY};
 pub use recipe::{Need, Order, Recipe, RecipeError, Step, Told, Work, run_recipe};

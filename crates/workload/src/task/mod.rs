@@ -27,7 +27,7 @@ use crate::watchdog::Watchdog;
 use kernel::KernelTask;
 use thread::ThreadTask;
 
-pub use refusal::Refused;
+pub use refusal::TaskRefused;
 
 /// From the word to begin to the first job, so that every thread sleeps then.
 const LEAD: Nanos = Nanos::from_ms(20);
@@ -51,7 +51,7 @@ pub struct TaskSet {
 pub enum TaskError {
     /// It would be dangerous, or makes no sense.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] TaskRefused),
     /// The thread could not be placed or given its priority.
     #[error(
         "task `{task}`: cannot run as {service} on CPU {cpu}; run as root, on a CPU that is online, in a control group that has time for real-time threads"

@@ -25,7 +25,7 @@ const MOST_JOBS: u64 = 4_000_000;
 /// Why a task set is not run.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum TaskRefused {
     /// There is nothing to run.
     #[error("there is no task; write at least one `[[task]]`")]
     Empty,
@@ -80,9 +80,9 @@ impl TaskSet {
     ///
     /// # Errors
     /// When it is not; the text has the limit.
-    pub fn check(&self) -> Result<(), Refused> {
+    pub fn check(&self) -> Result<(), TaskRefused> {
         if self.tasks.is_empty() {
-            return Err(Refused::Empty);
+            return Err(TaskRefused::Empty);
         }
         for task in &self.tasks {
             check_times(task)?;
@@ -91,22 +91,22 @@ impl TaskSet {
         self.check_shares()
     }
 
-    fn check_jobs(&self, task: &ModelledTask) -> Result<(), Refused> {
+    fn check_jobs(&self, task: &ModelledTask) -> Result<(), TaskRefused> {
         let jobs = self.duration.ns() / task.period_ns.ns();
         if jobs > MOST_JOBS {
-            return Err(Refused::Jobs(
+            return Err(TaskRefused::Jobs(
                 task.name.clone(),
                 jobs,
                 task.period_ns * MOST_JOBS,
             ));
         }
         match self.duration <= task.period_ns + task.deadline_ns {
-            true => Err(Refused::TooBrief(task.name.clone(), self.duration)),
+            true => Err(TaskRefused::TooBrief(task.name.clone(), self.duration)),
             false => Ok(()),
         }
     }
 
-    fn check_shares(&self) -> Result<(), Refused> {
+    fn check_shares(&self) -> Result<(), TaskRefused> {
         let mut shares: BTreeMap<Cpu, [f64; 2]> = BTreeMap::new();
         for task in &self.tasks {
             let share = task.compute_ns.as_secs_f64() / task.period_ns.as_secs_f64();
@@ -124,7 +124,7 @@ impl TaskSet {
                 ("above normal threads", above, LARGEST_SHARE),
             ] {
                 if share > most {
-                    return Err(Refused::Share {
+                    return Err(TaskRefused::Share {
                         level,
                         cpu,
                         share,
@@ -141,14 +141,14 @@ fn is_in_kernel(service: Service) -> bool {
     matches!(service, Service::Softirq | Service::Worker)
 }
 
-fn check_times(task: &ModelledTask) -> Result<(), Refused> {
+fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
     let longest = match task.service {
         Service::Softirq | Service::Worker => LONGEST_IN_KERNEL,
         Service::Fifo(1..=98) => LONGEST,
         Service::Other => task.period_ns,
-        level => return Err(Refused::Level(task.name.clone(), level)),
+        level => return Err(TaskRefused::Level(task.name.clone(), level)),
     };
-    let out_of_range = |what, time, least, most| Refused::Time {
+    let out_of_range = |what, time, least, most| TaskRefused::Time {
         task: task.name.clone(),
         what,
         time,

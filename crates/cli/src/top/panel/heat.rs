@@ -1,6 +1,6 @@
 //! CPU x time: the largest latency of each second.
 
-use laggard_answer::live::Way;
+use laggard_answer::live::ServiceRoute;
 use laggard_model::Cpu;
 use ratatui::text::{Line, Span};
 
@@ -8,7 +8,7 @@ use super::Shown;
 
 const MARGIN: usize = 8;
 
-pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
+pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
     format!(
         "{}: the largest of each second",
         laggard_model::name::line_name(way.0, way.1)
@@ -23,7 +23,7 @@ pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
 /// second at the right, and what the signs mean.
 pub(super) fn lines(
     shown: &Shown<'_>,
-    way: Way,
+    way: ServiceRoute,
     (width, height): (usize, usize),
 ) -> Vec<Line<'static>> {
     let cpus = shown.state.cpus();
@@ -47,7 +47,7 @@ pub(super) fn lines(
     lines
 }
 
-fn row(shown: &Shown<'_>, way: Way, cpu: Cpu, columns: usize) -> Line<'static> {
+fn row(shown: &Shown<'_>, way: ServiceRoute, cpu: Cpu, columns: usize) -> Line<'static> {
     let mark = if shown.look.cpu == Some(cpu) {
         '>'
     } else {

@@ -1,6 +1,6 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4).
 
-use laggard_answer::live::{Way, Window};
+use laggard_answer::live::{ServiceRoute, Window};
 use laggard_model::text::brief_count;
 use laggard_model::{Histogram, Nanos};
 use ratatui::text::{Line, Span};
@@ -13,7 +13,7 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 /// For the numbers at the left.
 const MARGIN: usize = 6;
 
-pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
+pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
     format!(
         "{}, {}: how often each latency was seen",
         shown.place(way),
@@ -24,7 +24,7 @@ pub(super) fn title(shown: &Shown<'_>, way: Way) -> String {
 /// As many lines as `height`, scale included.
 pub(super) fn lines(
     shown: &Shown<'_>,
-    way: Way,
+    way: ServiceRoute,
     (width, height): (usize, usize),
 ) -> Vec<Line<'static>> {
     // The scale is that of all that was seen, so that windows can be compared.
@@ -33,7 +33,7 @@ pub(super) fn lines(
         Window::Start => all.clone(),
         window => shown.state.histogram(way, shown.look.cpu, window),
     };
-    let Some(axis) = Axis::over(&all, width.saturating_sub(MARGIN)) else {
+    let Some(axis) = BucketAxis::over(&all, width.saturating_sub(MARGIN)) else {
         return vec![Line::from(" nothing seen yet")];
     };
     let rows = height.saturating_sub(2).max(1);
@@ -97,14 +97,14 @@ fn label(row: usize, rows: usize, most: u64) -> String {
 }
 
 /// Buckets of a histogram in columns of characters.
-struct Axis {
+struct BucketAxis {
     first: usize,
     /// One more than the last.
     end: usize,
     width: usize,
 }
 
-impl Axis {
+impl BucketAxis {
     /// All buckets that hold something, at least two octaves; `None`: nothing.
     fn over(histogram: &Histogram, width: usize) -> Option<Self> {
         let first = histogram.buckets().next()?.0;
@@ -163,7 +163,7 @@ mod tests {
         for us in [1, 5, 5, 700, 90_000] {
             histogram.add(Nanos::from_us(us));
         }
-        let axis = Axis::over(&histogram, 40).unwrap();
+        let axis = BucketAxis::over(&histogram, 40).unwrap();
 
         let columns = axis.columns(&histogram);
 

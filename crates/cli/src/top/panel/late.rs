@@ -1,6 +1,6 @@
 //! Late activations, scrolling by.
 
-use laggard_answer::live::Late;
+use laggard_answer::live::LateActivation;
 use laggard_model::text::brief;
 use ratatui::text::{Line, Span};
 
@@ -38,7 +38,7 @@ fn scrolled(shown: &Shown<'_>, height: usize) -> usize {
     shown.look.scroll.min(most)
 }
 
-fn line(shown: &Shown<'_>, late: &Late, width: usize) -> Line<'static> {
+fn line(shown: &Shown<'_>, late: &LateActivation, width: usize) -> Line<'static> {
     let number = late
         .number
         .map_or_else(String::new, |number| format!("#{number} "));

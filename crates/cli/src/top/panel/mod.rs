@@ -8,7 +8,7 @@ mod late;
 mod palette;
 mod table;
 
-use laggard_answer::live::{Live, Row, Way};
+use laggard_answer::live::{Live, Row, ServiceRoute};
 use laggard_model::name::line_name;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -38,13 +38,13 @@ pub(super) struct Shown<'a> {
 
 impl Shown<'_> {
     /// The service that panels are about.
-    fn chosen(&self) -> Option<Way> {
+    fn chosen(&self) -> Option<ServiceRoute> {
         let last = self.rows.len().checked_sub(1)?;
         Some(self.rows[self.look.selected.min(last)].way)
     }
 
     /// A service with the CPU that is chosen.
-    fn place(&self, way: Way) -> String {
+    fn place(&self, way: ServiceRoute) -> String {
         let name = line_name(way.0, way.1);
         match self.look.cpu {
             None => format!("{name}, all CPUs"),

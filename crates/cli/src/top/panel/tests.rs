@@ -1,4 +1,4 @@
-use laggard_answer::live::Late;
+use laggard_answer::live::LateActivation;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, LineId, Losses, Manifest,
     Nanos, OwnCost, Plan, Processor, Route, STAGES, Service, Stage,
@@ -73,7 +73,7 @@ fn state(seconds: u64) -> Live {
                 });
             }
         }
-        let late = (second % 12 == 7).then(|| Late {
+        let late = (second % 12 == 7).then(|| LateActivation {
             at: Nanos::from_ms(second * 1_000 + 200),
             name: "fifo:90".into(),
             cpu: Cpu(1),

@@ -13,7 +13,7 @@ mod still;
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused};
+use laggard_bpf::object::{Loaded, ObjectRefused};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
@@ -96,7 +96,7 @@ impl FlightRecorder {
         {
             return Err(FlightError::Rate(rate));
         }
-        let refused = |refused: Refused| FlightError::Refused(refused.reason);
+        let refused = |refused: ObjectRefused| FlightError::Refused(refused.reason);
         let mut caveats = Vec::new();
         let bits = (ALL_RECORDS / cpus.len().max(1))
             .max(1)
@@ -245,7 +245,7 @@ impl Flight for FlightRecorder {
 }
 
 /// Whether time that the hypervisor takes can be told to the nanosecond.
-pub(super) fn try_steal_clock() -> Result<(), Refused> {
+pub(super) fn try_steal_clock() -> Result<(), ObjectRefused> {
     StealClock::new(&super::online_cpus()).map(|_| ())
 }
 

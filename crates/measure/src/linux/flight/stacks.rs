@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use laggard_bpf::object::{Loaded, Refused};
+use laggard_bpf::object::{Loaded, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
@@ -35,7 +35,7 @@ impl StackSampler {
         cpus: &CpuList,
         frequency_hz: u32,
         board: Option<&BoardMaps>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ObjectRefused> {
         let period = Nanos::from_ns(1_000_000_000 / u64::from(frequency_hz.max(1)));
         let bits = (RING_TIME.ns() / period.ns().max(1))
             .next_power_of_two()
@@ -55,7 +55,7 @@ impl StackSampler {
             let (heads, samples) = (loaded.map("heads")?, loaded.map("samples")?);
             Rings::new((heads.as_fd(), nr_heads), samples.as_fd(), bits, cpus)
         }
-        .map_err(|err| Refused::because(format!("cannot map the samples: {err}")))?;
+        .map_err(|err| ObjectRefused::because(format!("cannot map the samples: {err}")))?;
         let (sampler, events) = open_events(cpus, frequency_hz)?;
         let mut links = Vec::new();
         for event in events {
@@ -63,10 +63,10 @@ impl StackSampler {
                 .object
                 .progs_mut()
                 .next()
-                .ok_or_else(|| Refused::because("the object has no program"))?;
+                .ok_or_else(|| ObjectRefused::because("the object has no program"))?;
             let link = program
                 .attach_perf_event(event.as_raw_fd())
-                .map_err(|err| Refused::because(err.to_string()))?;
+                .map_err(|err| ObjectRefused::because(err.to_string()))?;
             // The link closes it.
             let _ = event.into_raw_fd();
             links.push(link);
@@ -100,7 +100,10 @@ impl StackSampler {
 }
 
 /// An event on each CPU: performance counters if all have them, else clocks.
-fn open_events(cpus: &CpuList, frequency_hz: u32) -> Result<(Sampler, Vec<OwnedFd>), Refused> {
+fn open_events(
+    cpus: &CpuList,
+    frequency_hz: u32,
+) -> Result<(Sampler, Vec<OwnedFd>), ObjectRefused> {
     let mut reason = String::new();
     for sampler in [Sampler::Nmi, Sampler::CpuClock] {
         let events: std::io::Result<Vec<OwnedFd>> = cpus
@@ -113,5 +116,5 @@ fn open_events(cpus: &CpuList, frequency_hz: u32) -> Result<(Sampler, Vec<OwnedF
             Err(err) => reason = format!("cannot open a sampling event: {err}"),
         }
     }
-    Err(Refused::because(reason))
+    Err(ObjectRefused::because(reason))
 }

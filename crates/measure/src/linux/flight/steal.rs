@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused};
+use laggard_bpf::object::{Loaded, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
 
 use super::super::statistics::cost_of;
@@ -26,7 +26,7 @@ pub(super) struct StealClock {
 
 impl StealClock {
     /// Reads for `cpus` from now on.
-    pub(super) fn new(cpus: &CpuList) -> Result<Self, Refused> {
+    pub(super) fn new(cpus: &CpuList) -> Result<Self, ObjectRefused> {
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
         let mut loaded = objects::STEAL.load(&[], &sizes, |open| {
@@ -36,7 +36,7 @@ impl StealClock {
             let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
             Rings::new((heads.as_fd(), nr_heads), records.as_fd(), RING_BITS, cpus)
         }
-        .map_err(|err| Refused::because(format!("cannot map the readings: {err}")))?;
+        .map_err(|err| ObjectRefused::because(format!("cannot map the readings: {err}")))?;
         loaded.attach()?;
         Ok(Self { rings, loaded })
     }

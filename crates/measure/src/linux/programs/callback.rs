@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use laggard_bpf::object::{Loaded, Refused};
+use laggard_bpf::object::{Loaded, ObjectRefused};
 use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -19,12 +19,12 @@ pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;
 
 impl Programs {
     /// A ring buffer for the deferred thread at `place` of `cpu`.
-    pub(crate) fn doorbell(&self, cpu: u32, place: usize) -> Result<OwnedFd, Refused> {
+    pub(crate) fn doorbell(&self, cpu: u32, place: usize) -> Result<OwnedFd, ObjectRefused> {
         let deferred = self
             .deferred
             .as_ref()
-            .ok_or_else(|| Refused::because("there is no softirq timer to ring"))?;
-        let refuse = |err: libbpf_rs::Error| Refused::because(err.to_string());
+            .ok_or_else(|| ObjectRefused::because("there is no softirq timer to ring"))?;
+        let refuse = |err: libbpf_rs::Error| ObjectRefused::because(err.to_string());
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
             ..Default::default()
@@ -47,7 +47,7 @@ impl Programs {
             .map_err(refuse)?;
         ring.as_fd()
             .try_clone_to_owned()
-            .map_err(|err| Refused::because(err.to_string()))
+            .map_err(|err| ObjectRefused::because(err.to_string()))
     }
 
     /// Starts the softirq timer of `lines`' CPU; to be called on that CPU.
@@ -55,7 +55,7 @@ impl Programs {
         &self,
         lines: &CpuLines,
         timeline: Timeline,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ObjectRefused> {
         let Some(deferred) = &self.deferred else {
             return Ok(());
         };
@@ -69,7 +69,7 @@ impl Programs {
 
     /// Readies the work item of `lines`' CPU where a timer descriptor leads to
     /// it.
-    pub(crate) fn prepare_carried(&self, lines: &CpuLines) -> Result<(), Refused> {
+    pub(crate) fn prepare_carried(&self, lines: &CpuLines) -> Result<(), ObjectRefused> {
         match (&self.worker, lines.carried()) {
             (Some(worker), Some(place)) => prepare_work(worker, lines.cpu, place, true),
             _ => Ok(()),
@@ -77,7 +77,7 @@ impl Programs {
     }
 
     /// Stops the softirq timer of `cpu`.
-    pub(crate) fn stop_deferral(&self, cpu: u32) -> Result<(), Refused> {
+    pub(crate) fn stop_deferral(&self, cpu: u32) -> Result<(), ObjectRefused> {
         match &self.deferred {
             Some(deferred) => deferred
                 .call_with("stop_deferral", &StartArgs { index: cpu })
@@ -165,7 +165,7 @@ impl From<Timeline> for values::Timeline {
     }
 }
 
-pub(super) fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), Refused> {
+pub(super) fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), ObjectRefused> {
     deferred.set_value("deferrals", value.cpu, value)
 }
 
@@ -174,7 +174,7 @@ pub(super) fn prepare_work(
     cpu: u32,
     place: usize,
     is_carried: bool,
-) -> Result<(), Refused> {
+) -> Result<(), ObjectRefused> {
     let args = PrepareArgs {
         cpu,
         line: u32::try_from(place).expect("a CPU has 16 places"),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use laggard_bpf::object::Refused;
+use laggard_bpf::object::ObjectRefused;
 use laggard_bpf::value::Value as _;
 use laggard_model::Cpu;
 use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
@@ -19,11 +19,11 @@ pub(crate) struct Enlist(OwnedFd);
 
 impl Programs {
     /// See [`Enlist`].
-    pub(crate) fn enlist(&self) -> Result<Enlist, Refused> {
+    pub(crate) fn enlist(&self) -> Result<Enlist, ObjectRefused> {
         let program = self.chain.program("enlist")?;
         let fd = program.as_fd().try_clone_to_owned();
         fd.map(Enlist)
-            .map_err(|err| Refused::because(err.to_string()))
+            .map_err(|err| ObjectRefused::because(err.to_string()))
     }
 }
 

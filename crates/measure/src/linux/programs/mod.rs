@@ -10,7 +10,7 @@ pub(super) mod values {
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, Refused, Source};
+use laggard_bpf::object::{Loaded, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage};
 use libbpf_rs::OpenObject;
@@ -42,7 +42,7 @@ pub(crate) struct Programs {
     pub(crate) has_soft_timers: bool,
     pub(crate) worker: Option<Loaded>,
     external: Option<Loaded>,
-    pub(crate) refused: Vec<(&'static str, Refused)>,
+    pub(crate) refused: Vec<(&'static str, ObjectRefused)>,
     statistics: Statistics,
     pub(crate) stamps: Stamps,
 }
@@ -61,7 +61,7 @@ impl Programs {
         extent: Extent,
         services: &[Service],
         stamps: Stamps,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ObjectRefused> {
         let sizes = [
             ("cpus", extent.nr_cpus),
             ("slots", extent.nr_slots),
@@ -106,7 +106,7 @@ impl Programs {
         Ok(all)
     }
 
-    fn load_optional(&mut self, source: Source, extent: Extent) -> Option<Loaded> {
+    fn load_optional(&mut self, source: ObjectFile, extent: Extent) -> Option<Loaded> {
         match self.load_shared(source, extent, |_| Ok(())) {
             Ok(loaded) => Some(loaded),
             Err(refused) => {
@@ -118,10 +118,10 @@ impl Programs {
 
     fn load_shared(
         &self,
-        source: Source,
+        source: ObjectFile,
         extent: Extent,
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
-    ) -> Result<Loaded, Refused> {
+    ) -> Result<Loaded, ObjectRefused> {
         let (cpus, slots) = (self.chain.map("cpus")?, self.chain.map("slots")?);
         let shared = [("cpus", cpus.as_fd()), ("slots", slots.as_fd())];
         let sizes = [
@@ -134,18 +134,18 @@ impl Programs {
 
     /// The work item, by either of the two ways to name its callback, tried
     /// once without effect. `Err`: why the first way is refused.
-    fn load_worker(&self, extent: Extent) -> Result<Loaded, Refused> {
-        let load = |source: Source| {
+    fn load_worker(&self, extent: Extent) -> Result<Loaded, ObjectRefused> {
+        let load = |source: ObjectFile| {
             let loaded = self.load_shared(source, extent, |_| Ok(()))?;
             prepare_work(&loaded, 0, NO_LINE as usize, false).map(|()| loaded)
         };
         load(objects::WORKER)
-            .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: Refused| refused))
+            .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: ObjectRefused| refused))
     }
 
     /// The softirq timer, absolute and pinned where the kernel can, tried
     /// once without effect.
-    fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), Refused> {
+    fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), ObjectRefused> {
         let load = |plain: bool| {
             let loaded = self.load_shared(objects::DEFERRED, extent, |open| match plain {
                 true => objects::DEFERRED.set_input(open, "timer_flags", &0_u32.to_ne_bytes()),
@@ -157,7 +157,7 @@ impl Programs {
         };
         load(false)
             .map(|loaded| (loaded, None))
-            .or_else(|_: Refused| {
+            .or_else(|_: ObjectRefused| {
                 let arming = self.load_shared(objects::ARMING, extent, |_| Ok(()))?;
                 Ok((load(true)?, Some(arming)))
             })
@@ -194,7 +194,7 @@ impl Programs {
     }
 
     /// Why an object was refused, if it was.
-    pub(crate) fn refusal_of(&self, name: &str) -> Option<&Refused> {
+    pub(crate) fn refusal_of(&self, name: &str) -> Option<&ObjectRefused> {
         self.refused
             .iter()
             .find(|(refused, _)| *refused == name)
@@ -240,14 +240,14 @@ impl Programs {
             Ok(()) => self.has_soft_timers = true,
             Err(err) => {
                 let reason = err.to_string();
-                self.refused.push((SOFT_TIMERS, Refused { reason }));
+                self.refused.push((SOFT_TIMERS, ObjectRefused { reason }));
             }
         }
     }
 
     /// Lets timer descriptors be learnt as long as the result lives, where they
     /// serve.
-    pub(crate) fn learn_timers(&self, extent: Extent) -> Result<Option<Loaded>, Refused> {
+    pub(crate) fn learn_timers(&self, extent: Extent) -> Result<Option<Loaded>, ObjectRefused> {
         if !self.has_soft_timers {
             return Ok(None);
         }
@@ -266,7 +266,7 @@ impl Programs {
     }
 
     /// Hooks the programs to their tracepoints.
-    pub(crate) fn attach(&mut self) -> Result<(), Refused> {
+    pub(crate) fn attach(&mut self) -> Result<(), ObjectRefused> {
         let stamps = self.stamps;
         if let Some(external) = &mut self.external {
             let mut wanted = vec!["on_irq_handler_entry"];

@@ -5,7 +5,7 @@ use std::io;
 use laggard_model::{Caveat, CaveatKind, Service};
 
 use super::super::identity::Identity;
-use super::super::probe::Wanted;
+use super::super::probe::BackendChoice;
 use super::super::programs::{Extent, Programs};
 use super::system;
 use crate::board::Stamps;
@@ -13,14 +13,14 @@ use crate::probe::ProbeError;
 
 /// The programs, if they are `wanted` and can be had.
 pub(super) fn load(
-    wanted: Wanted,
+    wanted: BackendChoice,
     extent: Extent,
     services: &[Service],
     stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
     // Nothing to stamp where no service is left.
-    if wanted == Wanted::User || services.is_empty() {
+    if wanted == BackendChoice::User || services.is_empty() {
         return Ok(None);
     }
     match Programs::load(extent, services, stamps) {
@@ -36,7 +36,7 @@ pub(super) fn load(
                 })?;
             Ok(Some(programs))
         }
-        Err(refused) if wanted == Wanted::Bpf => {
+        Err(refused) if wanted == BackendChoice::Bpf => {
             Err(system("load the BPF programs", refused.reason))
         }
         Err(refused) => {

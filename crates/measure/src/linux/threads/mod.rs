@@ -27,7 +27,7 @@ use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::mapping::BoardMaps;
-use super::probe::Wanted;
+use super::probe::BackendChoice;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, Shared};
 use super::usage::{self, Usage};
@@ -87,7 +87,7 @@ impl ThreadSource {
     pub(super) fn new(
         mut request: Request,
         device: Option<&Arc<External>>,
-        wanted: Wanted,
+        wanted: BackendChoice,
     ) -> Result<Self, ProbeError> {
         check(&request.cpus, request.period)?;
         let stamps = Stamps::of_request(&mut request)?;

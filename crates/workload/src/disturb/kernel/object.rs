@@ -46,7 +46,7 @@ impl Fault {
 
 impl Loaded {
     /// Loads an object, and attaches every program that a tracepoint calls.
-    pub(super) fn new(source: object::Source) -> io::Result<Self> {
+    pub(super) fn new(source: object::ObjectFile) -> io::Result<Self> {
         let mut loaded = source
             .load(&[], &[], |_| Ok(()))
             .map_err(io::Error::other)?;

@@ -36,7 +36,7 @@ pub fn run_recipe(
         .prefix("laggard-load-")
         .tempdir()
         .map_err(|source| RecipeError::Folder(recipe.name.clone(), source))?;
-    let kitchen = Kitchen {
+    let run = RecipeRun {
         recipe,
         folder: folder.path(),
         stop,
@@ -44,35 +44,35 @@ pub fn run_recipe(
         done: AtomicU64::new(0),
     };
     for step in &recipe.prepare {
-        kitchen.once(step)?;
+        run.once(step)?;
     }
-    kitchen.done.store(0, Ordering::Relaxed);
+    run.done.store(0, Ordering::Relaxed);
     gate();
     let start = Instant::now();
     let result = match recipe.order {
-        Order::Sequence => kitchen.sequence(),
-        Order::Together => kitchen.together(),
+        Order::Sequence => run.sequence(),
+        Order::Together => run.together(),
     };
     let elapsed = start.elapsed();
     for step in &recipe.clean {
         let never = AtomicBool::new(false);
-        Kitchen {
+        RecipeRun {
             stop: &never,
             failed: AtomicBool::new(false),
             done: AtomicU64::new(0),
-            ..kitchen
+            ..run
         }
         .once(step)?;
     }
     result?;
     Ok(Throughput {
         unit: recipe.unit.clone(),
-        count: kitchen.done.load(Ordering::Relaxed),
+        count: run.done.load(Ordering::Relaxed),
         elapsed_ns: Nanos::from(elapsed),
     })
 }
 
-struct Kitchen<'a> {
+struct RecipeRun<'a> {
     recipe: &'a Recipe,
     folder: &'a Path,
     stop: &'a AtomicBool,
@@ -80,7 +80,7 @@ struct Kitchen<'a> {
     done: AtomicU64,
 }
 
-impl Kitchen<'_> {
+impl RecipeRun<'_> {
     fn ends(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }

@@ -5,7 +5,7 @@
 
 mod object;
 
-use laggard_bpf::object::Source;
+use laggard_bpf::object::ObjectFile;
 use laggard_model::{ModelledTask, Nanos, Service, TaskCount};
 
 use super::calibration::{TRIAL, TRIALS, per_ms, rounds_in};
@@ -112,7 +112,7 @@ impl KernelTask {
 }
 
 fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
-    let sources: &[Source] = match task.service {
+    let sources: &[ObjectFile] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
         _ => &[object::SOFTIRQ],
     };

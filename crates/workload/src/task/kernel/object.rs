@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_bpf::object::{self, Source};
+use laggard_bpf::object::{self, ObjectFile};
 
 use crate::task::jobs::Job;
 
@@ -28,7 +28,7 @@ const FIRST: u32 = 0;
 
 impl Loaded {
     /// Loads an object, with room for so many jobs.
-    pub(super) fn new(source: Source, jobs: usize) -> io::Result<Self> {
+    pub(super) fn new(source: ObjectFile, jobs: usize) -> io::Result<Self> {
         source
             .load(&[], &[("jobs", jobs)], |_| Ok(()))
             .map(Self)

@@ -1,4 +1,4 @@
-//! More urgency for whoever reads the rings, while it comes too late.
+//! A larger share of the CPU for whoever reads the rings, while it comes too late.
 //!
 //! On a machine with many more threads than CPUs a normal thread can stay
 //! away for longer than a ring lasts. So a thread that stayed away too long
@@ -24,16 +24,16 @@ const URGENT: Share = Share {
     turn: Some(Nanos::from_us(100)),
 };
 
-/// How the calling thread comes to the rings.
+/// Boosts the calling thread while it comes too late to the rings.
 #[derive(Debug)]
-pub(super) struct Hurry {
+pub(super) struct ReaderBoost {
     last: Option<Nanos>,
-    /// Since when it comes in time; `None`: it is not being hurried.
+    /// Since when it comes in time; `None`: it is not boosted.
     calm_since: Option<Nanos>,
 }
 
 /// Gives the calling thread the share of a CPU that this program was started
-/// with. For threads that one in a hurry may have started.
+/// with. For threads that a boosted thread may have started.
 pub fn take_usual_share() {
     // Less is always allowed, and who never had more has nothing to give back.
     let _ = usual().take();
@@ -46,7 +46,7 @@ fn usual() -> Share {
     }
 }
 
-impl Hurry {
+impl ReaderBoost {
     pub(super) const fn new() -> Self {
         Self {
             last: None,
@@ -78,7 +78,7 @@ impl Hurry {
     }
 }
 
-impl Drop for Hurry {
+impl Drop for ReaderBoost {
     /// What the thread starts later would inherit its advantage.
     fn drop(&mut self) {
         if self.calm_since.is_some() {
@@ -93,10 +93,10 @@ mod tests {
 
     /// The shares taken by a thread that comes at these times, ms.
     fn shares(times_ms: impl IntoIterator<Item = u64>) -> Vec<(u64, i32)> {
-        let mut hurry = Hurry::new();
+        let mut boost = ReaderBoost::new();
         times_ms
             .into_iter()
-            .filter_map(|ms| Some((ms, hurry.share_at(Nanos::from_ms(ms))?.nice)))
+            .filter_map(|ms| Some((ms, boost.share_at(Nanos::from_ms(ms))?.nice)))
             .collect()
     }
 

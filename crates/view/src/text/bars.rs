@@ -15,12 +15,12 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 
 /// The columns that several histograms share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Axis {
+pub(crate) struct BarAxis {
     first: usize,
     columns: usize,
 }
 
-impl Axis {
+impl BarAxis {
     /// An axis that holds all buckets of all histograms; `None` when all are
     /// empty.
     pub(crate) fn over<'a>(
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_rare_time_shows_as_well_as_a_frequent_one() {
         let buckets = [(640, 1_000_000), (641, 500), (1_280, 1)];
-        let axis = Axis::over([&buckets[..]]).unwrap();
+        let axis = BarAxis::over([&buckets[..]]).unwrap();
 
         let lines = axis.draw(&buckets);
 
@@ -121,7 +121,7 @@ mod tests {
             Histogram::bucket_of(Nanos::from_us(1)),
             Histogram::bucket_of(Nanos::from_ms(1)),
         );
-        let axis = Axis::over([&[(us, 1), (ms, 1)][..]]).unwrap();
+        let axis = BarAxis::over([&[(us, 1), (ms, 1)][..]]).unwrap();
 
         let [ticks, names] = axis.ticks();
 
