@@ -76,6 +76,7 @@ pub(super) fn value(layout: &Layout) -> String {
         }
     }
     let bytes = layout.bytes;
+    text.push_str(&of_words(layout));
     let _ = writeln!(
         text,
         "}}\nimpl ::laggard_bpf::value::Value for {name} {{\n    const BYTES: usize = {bytes};\n    fn from_bytes(bytes: &[u8]) -> Option<Self> {{\n        let bytes = bytes.get(..{bytes})?;\n        Some(Self {{"
@@ -104,6 +105,62 @@ pub(super) fn value(layout: &Layout) -> String {
     }
     text.push_str("        bytes\n    }\n}\n\n");
     text
+}
+
+/// How a value is read from memory that is shared, a word at a time; nothing
+/// for one that is not whole words of numbers.
+fn of_words(layout: &Layout) -> String {
+    let fields = layout.fields.iter();
+    let reads: Option<Vec<String>> = fields
+        .map(|field| {
+            Some(format!(
+                "{}: {}, ",
+                field.name,
+                of_word(&field.kind, field.offset)?
+            ))
+        })
+        .collect();
+    match reads {
+        Some(reads) if layout.bytes.is_multiple_of(WORD) => format!(
+            "    /// Reads it by its words, each given by its number.\n    pub(crate) fn from_words(word: impl Fn(usize) -> u64) -> Self {{\n        Self {{ {}}}\n    }}\n",
+            reads.concat()
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Bytes of what is read at once.
+const WORD: usize = 8;
+
+fn of_word(kind: &Kind, at: usize) -> Option<String> {
+    let word = at / WORD;
+    match kind {
+        Kind::Int {
+            bytes: WORD,
+            is_signed,
+        } => {
+            let cast = if *is_signed { ".cast_signed()" } else { "" };
+            Some(format!("word({word}){cast}"))
+        }
+        Kind::Int { bytes, is_signed } => Some(format!(
+            "{}::from_ne_bytes(::laggard_bpf::value::part(&word({word}).to_ne_bytes(), {}))",
+            int(*bytes, *is_signed),
+            at % WORD
+        )),
+        Kind::Array(of, _)
+            if **of
+                == (Kind::Int {
+                    bytes: WORD,
+                    is_signed: false,
+                }) =>
+        {
+            Some(match word {
+                0 => "::std::array::from_fn(&word)".into(),
+                _ => format!("::std::array::from_fn(|place| word({word} + place))"),
+            })
+        }
+        Kind::Array(..) | Kind::Struct(..) => None,
+    }
 }
 
 /// The constants of an enumeration, of the type that C keeps them in.

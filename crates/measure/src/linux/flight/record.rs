@@ -24,14 +24,25 @@ mod shared {
 pub(super) trait Entry: Value {
     /// Where the time lies, in bytes.
     const TIME_AT: usize;
+
+    /// Reads it by its words, each given by its number.
+    fn from_words(word: impl Fn(usize) -> u64) -> Self;
 }
 
 impl Entry for FlightRecord {
     const TIME_AT: usize = Self::TIME_NS_AT;
+
+    fn from_words(word: impl Fn(usize) -> u64) -> Self {
+        Self::from_words(word)
+    }
 }
 
 impl Entry for Sample {
     const TIME_AT: usize = Self::TIME_NS_AT;
+
+    fn from_words(word: impl Fn(usize) -> u64) -> Self {
+        Self::from_words(word)
+    }
 }
 
 impl FlightRecord {

@@ -110,7 +110,6 @@ impl<E: Entry> Rings<E> {
         let end = first(oldest + room / 32..count, is_later);
         let newest = count.min(end + DISORDER);
         let mut records = Vec::new();
-        let mut bytes = vec![0; E::BYTES];
         let mut number = newest;
         let mut overwritten = count > room;
         while number > oldest {
@@ -118,10 +117,8 @@ impl<E: Entry> Rings<E> {
             if is_later(number) {
                 continue;
             }
-            for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(words(number)) {
-                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-            }
-            let record = E::from_bytes(&bytes).expect("as many bytes as a record has");
+            let words = words(number);
+            let record = E::from_words(|place| words[place].load(Ordering::Relaxed));
             if !wanted(&record) {
                 overwritten = false;
                 break;
