@@ -191,9 +191,11 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
         if let Some(thread) = &mut context.thread {
             let next = switches.partition_point(|&(at, _)| at <= begin);
             let (until, left) = switches.get(next).copied().unwrap_or((to, None));
+            let since = switches[..next].last().map_or(Nanos::ZERO, |&(at, _)| at);
+            let known = priority_before(evidence, thread.tid, since, begin);
+            let known = known.unwrap_or(thread.priority);
             thread.priority = priority_from(evidence, thread.tid, begin, until)
-                .or_else(|| left.map(|left| left.min(thread.priority)))
-                .unwrap_or(thread.priority);
+                .unwrap_or_else(|| left.map_or(known, |left| left.min(known)));
         }
         slices.push(Slice {
             from: begin,
@@ -208,14 +210,27 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
 /// The priority that a sample of `tid` shows from `from` to `until`, the first
 /// one if several. A thread can be made more or less urgent while it runs, and
 /// switches tell only what it came with and left with. Where no sample does, the
-/// more urgent of the two counts: a thread that is made more urgent goes on
-/// running, one that is made less urgent than another that waits does not.
+/// more urgent of what was known last and what it leaves with counts: a thread that
+/// is made more urgent goes on running, one that is made less urgent than another
+/// that waits does not.
 fn priority_from(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
     let samples = &evidence.samples;
     let first = samples.partition_point(|sample| sample.at_ns < from);
     samples[first..]
         .iter()
         .take_while(|sample| sample.at_ns < until)
+        .find(|sample| sample.tid == tid)?
+        .priority
+}
+
+/// The priority that the last sample of `tid` since `from` showed before `until`.
+fn priority_before(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
+    let samples = &evidence.samples;
+    let after = samples.partition_point(|sample| sample.at_ns < until);
+    samples[..after]
+        .iter()
+        .rev()
+        .take_while(|sample| sample.at_ns >= from)
         .find(|sample| sample.tid == tid)?
         .priority
 }

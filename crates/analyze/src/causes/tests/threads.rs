@@ -396,6 +396,27 @@ fn a_thread_that_leaves_because_it_became_less_urgent_had_the_priority_it_came_w
     );
 }
 
+/// It came at 50 and leaves at 50, and was at 95 between: the samples tell.
+#[test]
+fn a_thread_that_was_made_more_and_then_less_urgent_held_us_up_until_it_left() {
+    let mut scene = late_thread(3_000)
+        .switch(-4_000, 95, "climber", 49)
+        .during(10, 15, TIMER)
+        .during(1_000, 1_005, TIMER)
+        .sample(1_002, 95, &[])
+        .ours(3_000);
+    for sample in &mut scene.episode.evidence.samples {
+        sample.priority = Some(4);
+    }
+
+    let climbed = leaving_with(scene, &[120, 49]);
+
+    assert_eq!(
+        climbed.main_causes(),
+        [(CauseClass::HigherPriority, named("climber"), 2_980)]
+    );
+}
+
 #[test]
 fn a_priority_that_nobody_else_has_is_no_waiters() {
     let scene = late_thread(2_000)
