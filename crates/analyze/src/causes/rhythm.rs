@@ -6,6 +6,7 @@
 use laggard_model::Nanos;
 
 use super::RankedCause;
+use crate::counts::binomial;
 use crate::period::{SourceSearch, held_together, periodic_sources};
 
 /// Only times at which the cause took at least this part of its largest: a
@@ -17,9 +18,11 @@ const ONE_VISIT: Nanos = Nanos::from_ms(25);
 /// The search takes time with the cube of the number of visits.
 const MOST_VISITS: usize = 60;
 /// A comb through each so manieth visit is looked through for the visits between.
-const FINER: std::ops::RangeInclusive<u32> = 2..=4;
+const FINER: std::ops::RangeInclusive<u32> = 2..=8;
 /// The least share of the teeth between that must be hit, as of any comb.
 const FINER_FILL: f64 = 0.6;
+/// How far from a tooth of a finer comb a visit may be, as a share of its step.
+const FINER_NEAR: f64 = 0.125;
 /// Fewer visits cannot tell a rhythm from chance.
 const FEWEST_VISITS: usize = 3;
 /// How far a visit may be from when it is due, ns: what timers of the kernel
@@ -62,50 +65,56 @@ pub fn rhythms(causes: &[&RankedCause]) -> Vec<Option<Rhythm>> {
     found.into_iter().zip(&with_short).map(finer).collect()
 }
 
-/// The rhythm, or that of a half to a quarter of its period if most of the visits
-/// due between its own are among `visits`, ns, ascending: where visits differ in
-/// length, the large ones can happen to be every other.
+/// The rhythm, or that of a half to an eighth of its period if most of the visits
+/// due between its own are among `visits`, ns, ascending, and more than chance would
+/// put there: where visits differ in length, the large ones can happen to be every
+/// other, and periods below [`SHORTEST`] are found by their multiples only.
 fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
     let (Some(&first), Some(&last)) = (visits.first(), visits.last()) else {
         return found;
     };
     let period = found.period.as_f64();
-    let [_, near] = TOLERANCES;
-    let is_hit = |due: f64| visits.iter().any(|at| (at - due).abs() <= near);
+    let off_by = |at: f64, from: f64| {
+        let turns = (at - from) / period;
+        (turns - turns.round()).abs() * period
+    };
+    let [_, widest] = TOLERANCES;
+    let near = widest.min(period * FINER_NEAR);
     // A comb's origin: the visit from which most others are whole periods away.
     let on_comb = |from: f64| {
-        let off = |at: &&f64| ((*at - from) / period).fract().abs() * period;
-        visits
-            .iter()
-            .filter(|at| off(at).min(period - off(at)) <= near)
-            .count()
+        let is_on = |at: &&f64| off_by(**at, from) <= near;
+        visits.iter().filter(is_on).count()
     };
     let Some(origin) = visits.iter().copied().max_by_key(|&from| on_comb(from)) else {
         return found;
     };
+    let others = (visits.len() - on_comb(origin)) as f64;
     let finer = FINER.rev().find_map(|parts| {
         let step = period / f64::from(parts);
-        if step < SHORTEST {
+        if step <= ONE_VISIT.as_f64() {
             return None;
         }
+        let near = widest.min(step * FINER_NEAR);
+        let is_hit = |due: &&f64| visits.iter().any(|at| (at - **due).abs() <= near);
         let start = origin - ((origin - first) / step).floor() * step;
-        let teeth = (0_u32..)
+        let teeth: Vec<f64> = (0_u32..)
             .map(|turn| start + f64::from(turn) * step)
-            .take_while(|&due| due <= last + near);
-        let between = |due: &f64| {
-            let turns = (due - origin) / period;
-            (turns - turns.round()).abs() * period > near
-        };
-        let teeth: Vec<f64> = teeth.collect();
+            .take_while(|&due| due <= last + near)
+            .collect();
+        let between = |due: &f64| off_by(*due, origin) > step / 2.0;
         let new: Vec<f64> = teeth.iter().copied().filter(between).collect();
-        let new_hits = new.iter().filter(|&&due| is_hit(due)).count();
-        let full = new_hits >= FEWEST_VISITS && new_hits as f64 >= FINER_FILL * new.len() as f64;
+        let new_hits = new.iter().filter(is_hit).count();
+        let by_chance = (others * 2.0 * near / (last - first)).min(1.0);
+        let full = new_hits >= FEWEST_VISITS
+            && new_hits as f64 >= FINER_FILL * new.len() as f64
+            && binomial::at_least(new_hits as i64, new.len() as u64, by_chance)
+                <= ALPHA / FINER.count() as f64;
         full.then(|| Rhythm {
             period: Nanos::from_ns(found.period.ns() / u64::from(parts)),
             period_error: found
                 .period_error
                 .map(|error| Nanos::from_ns(error.ns() / u64::from(parts))),
-            hits: teeth.iter().filter(|&&due| is_hit(due)).count(),
+            hits: teeth.iter().filter(is_hit).count(),
             due: teeth.len(),
             p: found.p,
         })
@@ -178,11 +187,15 @@ fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
         .map(|(at, _)| *at)
         .collect();
     times.sort_unstable();
+    // As long as episodes follow each other that near it is one visit: cut at a
+    // fixed length, what is quicker than that would seem to come at its pace.
     let mut visits: Vec<Nanos> = Vec::new();
+    let mut before: Option<Nanos> = None;
     for at in times {
-        if visits.last().is_none_or(|&last| at > last + ONE_VISIT) {
+        if before.is_none_or(|before| at > before + ONE_VISIT) {
             visits.push(at);
         }
+        before = Some(at);
     }
     let times = visits.iter().map(|at| at.as_f64());
     times.take(MOST_VISITS).collect()
@@ -293,6 +306,62 @@ mod tests {
             found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
             "{found:?}"
         );
+    }
+
+    /// Every 350 ms, every fifth as long as the longest or half of it.
+    #[test]
+    fn of_five_lengths_that_take_turns_all_count() {
+        let mut cause = cause(&[]);
+        cause.largest = Nanos::from_ms(25);
+        cause.met = (0..22)
+            .map(|turn: u64| {
+                let took = [2, 12, 3, 25, 2][(turn % 5) as usize];
+                let at = Nanos::from_ms(90_000 + 350 * turn + turn % 2);
+                (at, Nanos::from_ms(took))
+            })
+            .collect();
+
+        let found = rhythms(&[&cause])[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(350_000_000) < 1_000_000,
+            "{found:?}"
+        );
+        assert_eq!((found.hits, found.due), (22, 22));
+    }
+
+    #[test]
+    fn a_period_below_the_shortest_is_not_told_as_its_double() {
+        let met: Vec<u64> = (0..40).map(|turn| turn * 40 + turn % 2).collect();
+
+        let found = rhythms(&[&cause(&met)])[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(40_000_000) < 1_000_000,
+            "{found:?}"
+        );
+        // Nearer to each other than one visit: no pace can be told.
+        let quick: Vec<u64> = (0..120).map(|turn| turn * 13).collect();
+        assert_eq!(rhythms(&[&cause(&quick)]), [None]);
+    }
+
+    /// So many that most instants have one near.
+    #[test]
+    fn many_short_visits_at_random_do_not_make_a_period_finer() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
+        for _ in 0..20 {
+            let mut cause = cause(&[0, 500, 1_001, 1_500, 2_000, 2_500, 3_001, 3_500]);
+            let short = Nanos::from_us(100);
+            let some = (0..70).map(|_| Nanos::from_ms(90_000 + random.random_range(0..3_500)));
+            cause.met.extend(some.map(|at| (at, short)));
+
+            let found = rhythms(&[&cause])[0].unwrap();
+
+            assert!(
+                found.period.ns().abs_diff(500_000_000) < 2_000_000,
+                "{found:?}"
+            );
+        }
     }
 
     #[test]

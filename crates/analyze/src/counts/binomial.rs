@@ -13,7 +13,7 @@ pub(super) fn at_most(k: i64, trials: u64, share: f64) -> f64 {
 }
 
 /// P(X >= k).
-pub(super) fn at_least(k: i64, trials: u64, share: f64) -> f64 {
+pub(crate) fn at_least(k: i64, trials: u64, share: f64) -> f64 {
     match (u64::try_from(k - 1), Binomial::new(share, trials)) {
         (Err(_), _) => 1.0,
         (Ok(below), Ok(binomial)) => binomial.sf(below),

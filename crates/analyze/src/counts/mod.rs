@@ -5,7 +5,7 @@
 //! raw exceedances, which come in bursts and make every interval too narrow.
 //! [`Clusters`] finds what is independent in events that are not.
 
-mod binomial;
+pub(crate) mod binomial;
 mod clusters;
 mod compound;
 mod dispersion;
