@@ -1,7 +1,7 @@
 //! What cannot be trusted, and what is only worth a word.
 
 use laggard_answer::Trust;
-use laggard_model::{CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage};
+use laggard_model::{Caveat, CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage};
 
 mod made;
 
@@ -43,6 +43,18 @@ fn a_whole_recording_is_trusted() {
 
     assert_eq!(reasons(&made), [""; 0]);
     assert_eq!(made.report().caveats, []);
+}
+
+/// A normal thread that was made a real-time one is late as that one would be.
+#[test]
+fn a_service_that_was_given_another_priority_is_not_that_service() {
+    let mut made = whole().planned(0, 6_000, 0).planned(1, 6_000, 0);
+    let other = Caveat::new(CaveatKind::Swap, "memory can be swapped out", "swapoff");
+    let changed = "the thread of fifo:90 on CPU 0 was changed to SCHED_OTHER at nice 0";
+    let caveat = Caveat::new(CaveatKind::Rescheduled, changed, "leave it");
+    made.manifest.caveats = vec![other, caveat];
+
+    assert_eq!(reasons(&made), [format!("{changed}; leave it")]);
 }
 
 #[test]

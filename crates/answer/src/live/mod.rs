@@ -248,6 +248,7 @@ impl Live {
             sums: &sums,
             losses: &self.losses(),
             cost: self.cost.as_ref().unwrap_or(&OwnCost::default()),
+            caveats: &self.manifest.caveats,
         })
     }
 

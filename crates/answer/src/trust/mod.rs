@@ -54,6 +54,8 @@ pub struct Case<'a> {
     pub losses: &'a Losses,
     /// What measuring cost.
     pub cost: &'a OwnCost,
+    /// What was found out before and while it was measured.
+    pub caveats: &'a [Caveat],
 }
 
 impl<'a> Case<'a> {
@@ -65,6 +67,7 @@ impl<'a> Case<'a> {
             sums,
             losses: &manifest.losses,
             cost: &manifest.cost,
+            caveats: &manifest.caveats,
         }
     }
 
@@ -83,8 +86,9 @@ pub struct Judgement {
 }
 
 /// Judges a recording by what it lost, line by line and in all, by the stages
-/// that were not seen, and by what measuring cost. Other caveats leave the
-/// figures true; they say what they are true of.
+/// that were not seen, by what measuring cost, and by whether its threads kept the
+/// scheduling that makes them their service. Other caveats leave the figures true;
+/// they say what they are true of.
 pub fn judge(case: &Case<'_>) -> Judgement {
     let mut reasons = Vec::new();
     let mut caveats = Vec::new();
@@ -115,6 +119,9 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     let unseen = stages::judge(case);
     reasons.extend(unseen.reasons);
     caveats.extend(unseen.caveats);
+    let rescheduled = |caveat: &&Caveat| caveat.kind == CaveatKind::Rescheduled;
+    let rescheduled = case.caveats.iter().filter(rescheduled);
+    reasons.extend(rescheduled.map(|caveat| format!("{}; {}", caveat.what, caveat.advice)));
     if let Some((share, words)) = own_cost(case) {
         let advice = lighter(case);
         if share > OwnCost::TOO_MUCH {
