@@ -300,7 +300,55 @@ fn slack(application: &Application, buffers: u32) -> Nanos {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use laggard_model::{Cpu, Plan};
+
     use super::*;
+    use crate::Trust;
+
+    #[test]
+    fn interrupts_were_observed_for_as_large_a_part_of_the_time_as_they_were_seen() {
+        let stream = |service, cpu: u32, samples| Stream {
+            cpu: Cpu(cpu),
+            service,
+            route: Route::Direct,
+            samples,
+            floor: Nanos::ZERO,
+            exceedances: Vec::new(),
+        };
+        let exposures = |interrupts: u64| {
+            let seen = Run {
+                dir: PathBuf::new(),
+                path: String::new(),
+                load: None,
+                start: Nanos::ZERO,
+                duration: Nanos::from_ns(8_000),
+                plan: Plan::default(),
+                groups: Vec::new(),
+                streams: vec![
+                    stream(Service::Irq, 0, interrupts),
+                    stream(Service::Fifo(90), 0, 600),
+                    stream(Service::Other, 0, 400),
+                    // Not asked for by a timer of ours, or elsewhere.
+                    stream(Service::Kthread, 0, 5_000),
+                    stream(Service::Fifo(90), 1, 9_000),
+                ],
+                own_cpus: 0.0,
+                waiting: Vec::new(),
+                notes: Vec::new(),
+                trust: Trust::Good,
+            };
+            [0, 1].map(|at| exposure(&seen, &seen.streams[at]))
+        };
+
+        // A thread's is all the time, and so is that of interrupts of which a
+        // few came while one ran already.
+        assert_eq!(exposures(1_000), [8_000.0, 8_000.0]);
+        assert_eq!(exposures(900), [8_000.0, 8_000.0]);
+        assert_eq!(exposures(250), [2_000.0, 8_000.0]);
+        assert_eq!(exposures(0), [0.0, 8_000.0]);
+    }
 
     #[test]
     fn the_curve_is_bounded_and_has_the_applications_own_buffers() {

@@ -125,3 +125,83 @@ fn measure(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    use super::super::exhaustion::Exhaustion;
+    use super::super::lines::Turn;
+    use super::super::policy;
+    use super::*;
+    use crate::board::{Board, Timeline};
+
+    const SLOTS: u64 = 4;
+    const HOUR: Nanos = Nanos::from_secs(3_600);
+
+    /// Comes at once, and ends measuring at the last slot.
+    struct AtOnce<'a>(&'a Shared);
+
+    impl Alarm for AtOnce<'_> {
+        fn arm(&self, _: Nanos) -> bool {
+            false
+        }
+
+        fn wait(&self, _: Nanos) {
+            let head = self.0.board.cpu(0).lines[0].head.load(Ordering::Relaxed);
+            self.0.stop.store(head + 1 >= SLOTS, Ordering::Relaxed);
+        }
+    }
+
+    /// What a thread of the line of CPU `of` measures on a timeline from `start`.
+    fn measured(start: Nanos, of: Cpu) -> Shared {
+        let shared = Shared {
+            board: Board::owned(1, 4),
+            enlist: None,
+            stop: AtomicBool::new(false),
+            exhaustion: Exhaustion::new(1),
+            faults: AtomicU64::new(0),
+            passed: BTreeMap::new(),
+        };
+        let bits = &shared.board.cpu(0).ring_bits;
+        bits.store(SLOTS.ilog2(), Ordering::Relaxed);
+        let timeline = Timeline::new(0, Nanos::from_ms(1), false, 0, 1, start);
+        let plan = Some((timeline, Turn::default()));
+        measure(
+            &shared,
+            of,
+            shared.board.writer(0, 0),
+            plan,
+            &AtOnce(&shared),
+        );
+        shared
+    }
+
+    #[test]
+    fn what_a_thread_comes_to_after_it_was_due_is_marked_as_that() {
+        let now = clock::now();
+        let passed = now.saturating_sub(Nanos::from_secs(1));
+        for (start, is_late) in [(now + HOUR, false), (passed, true)] {
+            let shared = measured(start, Cpu(0));
+
+            let slot = &shared.board.ring(shared.board.cpu(0), 0)[0];
+            assert_eq!(slot.is_armed_late(), is_late);
+        }
+    }
+
+    #[test]
+    fn what_a_thread_does_on_another_cpu_than_its_own_is_marked_as_that() {
+        // Nothing else may move this test's thread.
+        if policy::pin(Cpu(0)).is_err() {
+            println!("skipped: CPU 0 is not for this process");
+            return;
+        }
+        for (cpu, is_foreign) in [(Cpu(u32::MAX), true), (Cpu(0), false)] {
+            let shared = measured(clock::now() + HOUR, cpu);
+
+            let slot = &shared.board.ring(shared.board.cpu(0), 0)[0];
+            assert_eq!(slot.is_foreign(), is_foreign, "{cpu}");
+        }
+    }
+}

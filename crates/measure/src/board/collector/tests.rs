@@ -351,6 +351,41 @@ fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
 }
 
 #[test]
+fn work_that_nobody_came_to_ask_for_was_missed_until_somebody_came() {
+    let mut cpu = Cpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Carrier;
+    cpu.readers[SOFTIRQ].last = Stage::User;
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    // Whoever arms its timer is kept away from 1 to 3.5; then it arms 4 too late.
+    let came = expiry(3) + Nanos::from_us(500);
+    (1..4).for_each(|number| cpu.skips.add(number, came));
+    cpu.skips.add(4, expiry(4) + Nanos::from_us(700));
+    cpu.serve(SOFTIRQ, 4, Nanos::from_us(900));
+    let irq = expiry(4) + Nanos::from_us(800);
+    let slot = cpu.slot(SOFTIRQ, 1);
+    slot.irq_ns.store(irq.ns(), Ordering::Relaxed);
+
+    cpu.close(expiry(5), None, expiry(5));
+
+    let rows = cpu.rows(SOFTIRQ);
+    let latencies = rows
+        .iter()
+        .map(|row| (row.missed, row.latency().ns() / 1_000));
+    let expected = [
+        (false, 10),
+        (true, 2_500),
+        (true, 1_500),
+        (true, 500),
+        (false, 900),
+    ];
+    assert!(latencies.eq(expected), "{rows:?}");
+    assert_eq!(rows[4].until(Stage::Irq), None);
+    assert_eq!(cpu.losses(SOFTIRQ).armed_late, 1);
+    assert_eq!(cpu.readers[SOFTIRQ].account().lost, 0);
+    cpu.check_account(SOFTIRQ, expiry(5));
+}
+
+#[test]
 fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
     let mut cpu = Cpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;

@@ -17,9 +17,9 @@ use crate::source::Source as _;
 /// are timed meanwhile.
 pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
 
-/// What collecting and writing takes for each line and period, about: 1.01 % of
-/// a CPU were seen for 16 lines every ms (the example of README.md).
-const COLLECTING: Nanos = Nanos::from_ns(630);
+/// What collecting and writing takes for each row, about: 0.8 to 1.1 us were
+/// seen (docs/method.md 3).
+const COLLECTING: Nanos = Nanos::from_us(1);
 
 impl ThreadSource {
     /// Lets everything run for a while, from `start` on.
@@ -64,10 +64,16 @@ impl ThreadSource {
             }
         }
         let unserved = if served > 0.0 { planned / served } else { 1.0 };
-        let rows = self.lines.len() as f64 / self.request.period.as_secs_f64();
+        let rows = self.rows_of_a_period() / self.request.period.as_secs_f64();
         let all = self.plans.len() as f64;
         let share = cpu.as_secs_f64() / (wall * all) * unserved.max(1.0);
         (wall > 0.0).then(|| share + rows * COLLECTING.as_secs_f64() / all)
+    }
+
+    /// How many rows a period brings: lines that are asked in turn share one.
+    fn rows_of_a_period(&self) -> f64 {
+        let asked = self.readers.iter().map(|(_, one)| 1.0 / one.stride as f64);
+        asked.sum()
     }
 
     /// Arms every CPU's softirq timer on its CPU, then returns to all CPUs.
