@@ -42,6 +42,32 @@ fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
 }
 
 #[test]
+fn the_plan_of_a_scripted_recording_is_the_scripts() {
+    let dir = TempDir::new().unwrap();
+    let script = format!("dither = true\nseed = 77\n{}", script(5_000_000, ""));
+    let recording = dir.path().join("r.laggard");
+
+    scripted::record(
+        &recording,
+        &script,
+        &["--duration=1s", "--period=250us", "--no-dither"],
+    )
+    .assert()
+    .success();
+
+    let text = fs::read_to_string(recording.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let plan = &manifest["plan"];
+    assert_eq!(
+        (&plan["period_ns"], &plan["dither"], &plan["seed"]),
+        (&json!(5_000_000), &json!(true), &json!(77))
+    );
+    // With dither about as many as the period says.
+    let planned = manifest["counts"][0]["planned"].as_u64().unwrap();
+    assert!((150..250).contains(&planned), "{planned}");
+}
+
+#[test]
 fn known_latencies_come_out_exactly() {
     let dir = TempDir::new().unwrap();
 

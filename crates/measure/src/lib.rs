@@ -30,6 +30,6 @@ pub use board::Timeline;
 pub use flight::Flight;
 #[cfg(target_os = "linux")]
 pub use names::LiveNames;
-pub use probe::{Drive, Probe, ProbeError, Request};
+pub use probe::{Drive, Pace, Probe, ProbeError, Request};
 #[cfg(target_os = "linux")]
 pub use symbols::SymbolBook;

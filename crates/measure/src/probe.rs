@@ -122,6 +122,17 @@ impl ProbeError {
     }
 }
 
+/// When a probe's expiries are due.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// The mean time between a line's expiries.
+    pub period: Nanos,
+    /// Whether they are spread within it.
+    pub dither: bool,
+    /// The seed of that spread.
+    pub seed: u64,
+}
+
 /// A source of activations.
 ///
 /// Order of calls: `start`, then `pause` and `drain` as often as wanted,
@@ -129,6 +140,9 @@ impl ProbeError {
 pub trait Probe {
     /// What the stages come from.
     fn backend(&self) -> Backend;
+
+    /// When its expiries are due. A script has a plan of its own.
+    fn pace(&self) -> Pace;
 
     /// The lines that are measured; an activation's `line` is an index here.
     fn lines(&self) -> &[Line];

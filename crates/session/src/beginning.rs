@@ -12,18 +12,14 @@ use crate::Plan;
 /// asked otherwise.
 const EXCEEDING: Nanos = Nanos::from_ms(1);
 
-/// What a recording of `plan` would say, with dither of this `seed`.
-pub(crate) fn manifest(
-    plan: &Plan,
-    probe: &dyn Probe,
-    load: Option<LoadRun>,
-    seed: u64,
-) -> Manifest {
+/// What a recording of `plan` by this `probe` would say.
+pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) -> Manifest {
+    let pace = probe.pace();
     let (host, caveats) = machine(probe);
     let asked = Asked {
-        period_ns: plan.period,
-        dither: plan.dither,
-        seed,
+        period_ns: pace.period,
+        dither: pace.dither,
+        seed: pace.seed,
         duration_ns: plan.duration,
         threshold_ns: plan.threshold.unwrap_or(EXCEEDING),
         keep: plan.keep,

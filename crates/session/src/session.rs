@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         let probe = probe(plan, seed)?;
         let (watch, caveats) = EpisodeWatch::start(plan, probe.as_ref())?;
         let meanwhile = Meanwhile::launch(plan, interrupted)?;
-        let mut manifest = beginning::manifest(plan, probe.as_ref(), meanwhile.run(), seed);
+        let mut manifest = beginning::manifest(plan, probe.as_ref(), meanwhile.run());
         for caveat in caveats {
             if !manifest
                 .caveats

@@ -17,7 +17,7 @@ use laggard_model::{
 pub use script::{Script, ScriptLine, Span};
 
 use crate::board::{Asker, Board, Expected, LineReader, Look, Skips, Standing, Stops, Timeline};
-use crate::probe::{Probe, ProbeError};
+use crate::probe::{Pace, Probe, ProbeError};
 use play::Player;
 
 /// How long the end waits for services that have not come.
@@ -77,6 +77,14 @@ impl FakeProbe {
 impl Probe for FakeProbe {
     fn backend(&self) -> Backend {
         Backend::Fake
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            period: self.script.period(),
+            dither: self.script.dither,
+            seed: self.script.seed,
+        }
     }
 
     fn lines(&self) -> &[Line] {

@@ -13,7 +13,7 @@ use super::threads::{self, ThreadSource};
 use super::timerlat::Timerlat;
 use super::usage::Usage;
 use super::{clock, descriptors, other_tracers, policy, reason_of};
-use crate::probe::{Probe, ProbeError, Request};
+use crate::probe::{Pace, Probe, ProbeError, Request};
 use crate::source::{Source, SourcePlan, plan};
 
 /// From the call of `start` to the first expiry.
@@ -44,7 +44,7 @@ pub struct LinuxProbe {
     /// In the order of their lines.
     sources: Vec<Box<dyn Source>>,
     lines: Vec<Line>,
-    period: Nanos,
+    pace: Pace,
     caveats: Vec<Caveat>,
     boost: ReaderBoost,
     /// What was lost before the lines were last begun anew.
@@ -61,7 +61,11 @@ impl LinuxProbe {
     /// When the request is out of range, or a service that is not optional
     /// cannot be measured.
     pub fn new(request: Request, wanted: BackendChoice) -> Result<Self, ProbeError> {
-        let period = request.period;
+        let pace = Pace {
+            period: request.period,
+            dither: request.dither,
+            seed: request.seed,
+        };
         let plans = plan(request)?;
         // Before there is anything of ours.
         let mut caveats = Vec::from_iter(other_tracers());
@@ -90,7 +94,7 @@ impl LinuxProbe {
         Ok(Self {
             sources,
             lines,
-            period,
+            pace,
             caveats,
             boost: ReaderBoost::new(),
             earlier: Losses::default(),
@@ -107,7 +111,7 @@ impl LinuxProbe {
     /// Waits until every source has served what was due before the end, or for as
     /// long as that is worth it.
     fn wait_for_rest(&mut self, ended: Nanos) {
-        let patience = ended + STOP_PATIENCE.into() + self.period * 2;
+        let patience = ended + STOP_PATIENCE.into() + self.pace.period * 2;
         loop {
             // All are asked, at every look.
             let rests = self.sources.iter_mut().map(|one| one.is_at_rest());
@@ -140,6 +144,10 @@ impl Probe for LinuxProbe {
         let mut sources = self.sources.iter();
         let first = sources.find(|one| !one.lines().is_empty());
         first.map_or(Backend::User, |one| one.backend())
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
     }
 
     fn lines(&self) -> &[Line] {
