@@ -1,5 +1,6 @@
 //! Others who trace are named: here, another recording.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,28 @@ fn laggard() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin("laggard"))
 }
 
+/// How much a recording holds by now, bytes.
+fn measured(recording: &Path) -> u64 {
+    let files = std::fs::read_dir(recording).into_iter().flatten().flatten();
+    let journals = files.filter(|one| one.path().extension().is_some_and(|end| end == "journal"));
+    journals
+        .filter_map(|one| Some(one.metadata().ok()?.len()))
+        .sum()
+}
+
+/// What a recording says of others who trace.
+fn of_tracers(recording: &Path) -> String {
+    let text = std::fs::read_to_string(recording.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let mut caveats = manifest["caveats"].as_array().unwrap().iter();
+    let tracers = caveats.find(|one| one["kind"] == "other_tracers");
+    tracers
+        .map_or("", |one| one["what"].as_str().unwrap())
+        .into()
+}
+
 #[test]
-fn a_recording_beside_another_names_its_programs() {
+fn recordings_beside_each_other_name_each_others_programs() {
     let dir = TempDir::new().unwrap();
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
     let mut other = laggard()
@@ -33,26 +54,35 @@ fn a_recording_beside_another_names_its_programs() {
         std::thread::sleep(Duration::from_millis(50));
     }
 
-    let recorded = laggard()
-        .args(["record", "--quiet", "--duration=500ms", "--services=other"])
-        .args(["--episodes=off", "--cpus=0", "--output"])
+    let mut later = laggard()
+        .args(["record", "--quiet", "--duration=50s", "--services=other"])
+        .args(["--cpus=0", "--output"])
         .arg(&second)
-        .status();
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It has all its programs when it begins to measure.
+    while measured(&second) == 0 && start.elapsed() < DEADLINE {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for one in [&mut other, &mut later] {
+        let id = one.id().to_string();
+        Command::new("kill").args(["-INT", &id]).status().unwrap();
+        one.wait().unwrap();
+    }
 
-    let id = other.id().to_string();
-    Command::new("kill").args(["-INT", &id]).status().unwrap();
-    other.wait().unwrap();
-    recorded.unwrap();
-    let text = std::fs::read_to_string(second.join("manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&text).unwrap();
-    let mut caveats = manifest["caveats"].as_array().unwrap().iter();
-    let tracers = caveats.find(|one| one["kind"] == "other_tracers");
-    let what = tracers.map_or("", |one| one["what"].as_str().unwrap());
-    for part in [
-        "BPF programs on ",
-        "hrtimer_expire_entry (",
-        "perf events of laggard",
+    for (recording, began, who) in [
+        (&second, "trace or sample this machine, which", other.id()),
+        (&first, "began to trace or sample this machine", later.id()),
     ] {
-        assert!(what.contains(part), "{what}");
+        let what = of_tracers(recording);
+        for part in [
+            began,
+            &format!("BPF programs of laggard (process {who}) on "),
+            "hrtimer_expire_entry (",
+            &format!("perf events of laggard (process {who})"),
+        ] {
+            assert!(what.contains(part), "{part} in {what}");
+        }
     }
 }

@@ -57,7 +57,7 @@ pub fn online_cpus() -> CpuList {
 /// Other programs that trace or sample this machine, as a reason to doubt. To
 /// be asked before our own programs are loaded.
 pub fn other_tracers() -> Option<Caveat> {
-    tracers::caveat()
+    tracers::Tracers::look().caveat()
 }
 
 /// What the system said, in words alone.

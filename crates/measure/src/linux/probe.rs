@@ -11,8 +11,9 @@ use super::external::External;
 use super::mapping::BoardMaps;
 use super::threads::{self, ThreadSource};
 use super::timerlat::Timerlat;
+use super::tracers::Tracers;
 use super::usage::Usage;
-use super::{clock, descriptors, other_tracers, policy, reason_of};
+use super::{clock, descriptors, policy, reason_of};
 use crate::probe::{Pace, Probe, ProbeError, Request};
 use crate::source::{Source, SourcePlan, plan};
 
@@ -46,6 +47,8 @@ pub struct LinuxProbe {
     lines: Vec<Line>,
     pace: Pace,
     caveats: Vec<Caveat>,
+    /// Who else traced when measuring was made ready.
+    tracers: Tracers,
     boost: ReaderBoost,
     /// What was lost before the lines were last begun anew.
     earlier: Losses,
@@ -68,7 +71,8 @@ impl LinuxProbe {
         };
         let plans = plan(request)?;
         // Before there is anything of ours.
-        let mut caveats = Vec::from_iter(other_tracers());
+        let tracers = Tracers::look();
+        let mut caveats = Vec::from_iter(tracers.caveat());
         descriptors::allow_all();
         if let Err(err) = policy::lock_memory() {
             caveats.push(Caveat::new(
@@ -96,6 +100,7 @@ impl LinuxProbe {
             lines,
             pace,
             caveats,
+            tracers,
             boost: ReaderBoost::new(),
             earlier: Losses::default(),
             began: None,
@@ -260,6 +265,10 @@ impl Probe for LinuxProbe {
         let given_up = clock::now();
         for source in &mut self.sources {
             source.settle(given_up);
+        }
+        if self.began.is_some() {
+            let later = self.tracers.caveat_of_later(&Tracers::look());
+            self.caveats.extend(later);
         }
         // What follows (symbols, the last segment) need not stay in memory.
         policy::unlock_memory();
