@@ -24,6 +24,15 @@ export interface Advice {
   why: string;
 }
 
+export type Advice2 = { limit: "trust" } | { at_least_ns: number; limit: "waiting" } | { limit: "losses"; lost: number } | { block_ns: number; limit: "changing"; services: number } | { halves: number | null; horizon: Horizon; limit: "length"; more_ns: number };
+
+export interface Ahead {
+  horizon_ns: number;
+  is_at_least: boolean;
+  new_largest: number;
+  stays_below: StaysBelow[];
+}
+
 export interface Application {
   buffer_ns: Nanos;
   buffers: number;
@@ -35,6 +44,11 @@ export interface Application {
 }
 
 export type Backend = "bpf" | "user" | "tracer" | "fake";
+
+export interface Blocks {
+  is_dependent: boolean;
+  least_ns: number;
+}
 
 export interface BuffersView {
   applications: Application[];
@@ -92,7 +106,7 @@ export interface Caveat {
 
 export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload";
 
-export type Cell = { horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
+export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
 
 export interface Charts {
   advice: Advice[];
@@ -293,6 +307,7 @@ export interface LoadBuffers {
 }
 
 export interface LoadForecast {
+  advice: Advice2[];
   load: string;
   notes: string[];
   observed_ns: number;
@@ -478,10 +493,12 @@ export interface ServiceBuffers {
 }
 
 export interface ServiceForecast {
+  blocks: Blocks;
   cells: Cell[];
   composed: Composed | null;
   largest_is_at_least: boolean;
   largest_ns: number | null;
+  lost: number;
   peaks: number;
   periodic: Periodic[];
   route: Route;
@@ -555,6 +572,15 @@ export interface StageRow {
 }
 
 export type State = { state: "running" } | { state: "complete" } | { state: "interrupted" } | { error: string; state: "failed" };
+
+export interface StaysBelow {
+  bound_ns: number | null;
+  carried: number | null;
+  is_at_least: boolean;
+  rank: number | null;
+  record_ns: number;
+  share: number;
+}
 
 export interface StreamView {
   after_ns: Nanos[];

@@ -24,7 +24,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
-        text::forecast(&report)
+        text::forecast(&report, args.all)
     })?;
     Ok(match Exit::of(&seen) {
         Exit::Ok if !report.tells_anything() => Exit::Unmet,

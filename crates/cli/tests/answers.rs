@@ -144,6 +144,51 @@ fn a_short_recording_is_refused_a_forecast_and_told_how_long_to_record() {
     }
     let needed = cells[0]["record_without_model_ns"].as_f64().unwrap();
     assert!((needed / (3.6889 * 3.6e12) - 1.0).abs() < 1e-3, "{needed}");
+    // What needs no model is told: 3,600 s of 3,630 s and 168 h.
+    let ahead = &cells[0]["ahead"];
+    let chance = ahead["new_largest"].as_f64().unwrap();
+    assert!((chance - 3_600.0 / 3_630.0).abs() < 1e-4, "{chance}");
+    for (share, needed) in ahead["stays_below"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([1.0, 9.0])
+    {
+        assert_eq!(share["bound_ns"], Value::Null, "{share}");
+        let record = share["record_ns"].as_f64().unwrap() / 3.6e12;
+        assert!((record - needed).abs() < 1e-9, "{share}");
+    }
+    let advice = &found["loads"][0]["advice"].as_array().unwrap()[..];
+    let length = advice.last().unwrap();
+    assert_eq!(
+        (&length["limit"], &length["horizon"]),
+        (&"length".into(), &"hour".into())
+    );
+    let (more, halved) = (length["more_ns"].as_f64().unwrap() / 1e9, chance / 2.0);
+    assert!(
+        (3_600.0 / (30.0 + more + 3_600.0) - halved).abs() < 1e-3,
+        "{more}"
+    );
+}
+
+#[test]
+fn refusals_are_one_line_of_80_columns_and_their_reasons_are_in_all() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
+    let said = |args: &[&str]| String::from_utf8(ask(&dir, "forecast", args).stdout).unwrap();
+
+    let (short, all) = (said(&[]), said(&["--all"]));
+
+    let refused: Vec<&str> = short
+        .lines()
+        .filter(|one| one.contains("refused"))
+        .collect();
+    assert_eq!(refused.len(), 1, "{short}");
+    let path = dir.path().to_str().unwrap();
+    let wide = |line: &&str| line.chars().count() > 80 && !line.contains(path);
+    assert_eq!(short.lines().find(wide), None);
+    assert!(short.contains("halves the 99.2 % chance"), "{short}");
+    assert!(all.contains("  (a) ") && !short.contains("  (a) "), "{all}");
 }
 
 #[test]
@@ -167,6 +212,14 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
     let cell = &service(&found, "fifo:90")["cells"][0];
     assert_eq!(cell["method"], "order_statistics", "{cell}");
     let level = |key: &str| cell[key].as_f64().unwrap() / 1e6;
+    // 8.3 horizons: nine of ten are not bounded yet, half are.
+    let asked = &cell["ahead"]["stays_below"];
+    assert_eq!(asked[1]["bound_ns"], Value::Null, "{asked}");
+    let half = asked[0]["bound_ns"].as_f64().unwrap() / 1e6;
+    assert!(
+        asked[0]["rank"].as_u64().unwrap() > 1 && (10.0..22.6).contains(&half),
+        "{asked}"
+    );
     // Rank 8.3 of 22, 21, 20 ... ms.
     assert!((13.0..16.0).contains(&level("level_ns")), "{cell}");
     assert!(level("low_ns") < level("level_ns") && level("level_ns") < level("high_ns"));

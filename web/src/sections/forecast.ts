@@ -65,6 +65,8 @@ function ofLoad(load: LoadForecast): HTMLElement {
   return h(
     "div",
     {},
+    ahead(load),
+    load.advice.length > 0 && h("p", {}, load.advice.map(advised).join(" ")),
     tableElement(table, { caption: `${load.load}: ${meanTime(load.observed_ns)} observed; use: ${use}` }),
     remarks.length > 0 && h("ul", { class: "remarks" }, ...remarks.map((text, index) => h("li", {}, `${letter(index)}: `, prose(text)))),
     howLong(load),
@@ -72,6 +74,46 @@ function ofLoad(load: LoadForecast): HTMLElement {
     composed(load),
     load.notes.length > 0 && h("ul", {}, ...load.notes.map((note) => h("li", {}, prose(note)))),
   );
+}
+
+/** What is told without a model: the chance of a new largest, and what half and 9 of 10 horizons stay below. */
+function ahead({ services }: LoadForecast): HTMLElement {
+  const horizons = services[0]?.cells ?? [];
+  const head = ["service", ...horizons.flatMap(({ horizon, ahead }) => [`new largest, ${horizon}`, ...ahead.stays_below.map(({ share }) => `${10 * share} of 10 stay below`)])];
+  const rows = services.map((service) => [
+    lineName(service),
+    ...service.cells.flatMap(({ ahead }) => [
+      atLeast(ahead.is_at_least, percent(ahead.new_largest)),
+      ...ahead.stays_below.map((one) => (one.bound_ns === null ? `record ${meanTime(one.record_ns)}` : atLeast(one.is_at_least, time(one.bound_ns)))),
+    ]),
+  ]);
+  return tableElement({ head, rows }, { caption: "By ranks, no model: if the time to come is like the time recorded" });
+}
+
+/** A chance, with as many digits as tell it from certainty. */
+function percent(chance: number): string {
+  const value = 100 * chance;
+  if (value > 99.9) return "> 99.9 %";
+  if (value < 0.1) return "< 0.1 %";
+  return `${value.toFixed(value >= 99 || value < 1 ? 1 : 0)} %`;
+}
+
+/** What limits these recordings, as `laggard forecast` says it. */
+function advised(advice: LoadForecast["advice"][number]): string {
+  switch (advice.limit) {
+    case "trust":
+      return "The measurement is not trustworthy: record again.";
+    case "waiting":
+      return `A peak of at least ${time(advice.at_least_ns)} had not ended when measuring did; record until it has.`;
+    case "losses":
+      return `${count(advice.lost)} activations were lost and may have been late; record without losses.`;
+    case "changing":
+      return `The load changed: even spans of ${meanTime(advice.block_ns)} depend on the one before; record longer than it takes to change.`;
+    case "length":
+      return advice.halves === null
+        ? `Record ${meanTime(advice.more_ns)} more: bounds 9 of 10 such ${advice.horizon}s.`
+        : `Record ${meanTime(advice.more_ns)} more: halves the ${percent(advice.halves)} chance of a new largest in the next ${advice.horizon}.`;
+  }
 }
 
 type Periodic = ServiceForecast["periodic"][number];

@@ -17,6 +17,7 @@ mod mixture;
 mod observed;
 mod pareto;
 mod peaks;
+mod prediction;
 mod profile;
 mod refusal;
 mod stationarity;
@@ -34,6 +35,10 @@ pub use mixture::{Component, Mixture};
 pub use observed::{Observation, Observed, PeakSpan, observe, peaks_of, periodic_share};
 pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
+pub use prediction::{
+    BlockLength, Blocks, PredictionBound, block_length, chance_of_new_largest, exposure_for_bound,
+    prediction_bound,
+};
 pub use profile::{RateUncertainty, profile_interval};
 pub use refusal::{Reason, Refusal};
 pub use stationarity::{

@@ -10,8 +10,10 @@ use laggard_analyze::period::PeriodicSource;
 use laggard_model::text::Unit;
 use laggard_model::{Route, Service, UsagePattern};
 
+use super::ahead::Past;
 use super::{
-    CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic, Refused, ServiceForecast,
+    Advice, Blocks, CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic, Refused,
+    ServiceForecast,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -38,6 +40,12 @@ pub fn predict(
         .into_iter()
         .map(|line| of_service(seen, known, usage, horizons, line))
         .collect::<Result<_, _>>()?;
+    let waited = seen
+        .lines()
+        .into_iter()
+        .flat_map(|line| waits(seen, line))
+        .reduce(f64::max);
+    let advice = Advice::of(seen.is_trusted(), waited, &services);
     Ok(LoadForecast {
         load: seen.label.clone(),
         recordings: seen.paths(),
@@ -50,6 +58,7 @@ pub fn predict(
         usage_from,
         services,
         notes: seen.notes(),
+        advice,
     })
 }
 
@@ -121,6 +130,12 @@ impl<'a> Tails<'a> {
             known,
             kept_from: known.threshold(line.0, line.1),
         })
+    }
+
+    /// Whether what comes by the clock on the wall comes more often in an hour
+    /// of use than in the shorter time that a faster load makes of it.
+    fn comes_by_the_clock(&self) -> bool {
+        self.usage.compression > 1.0 && self.periodic_share > PERIODIC_SHARE
     }
 
     /// The level of a horizon.
@@ -246,21 +261,34 @@ fn of_service(
     line: (Service, Route),
 ) -> Result<ServiceForecast, InputError> {
     let tails = Tails::new(seen, known, usage, horizons, line)?;
+    let groups = || {
+        let groups = seen.runs.iter().flat_map(|one| &one.groups);
+        groups.filter(|one| (one.key.service, one.key.route) == line)
+    };
+    let past = Past {
+        observed: &tails.observed,
+        blocks: Blocks::of(&tails.observed)?,
+        waited: waits(seen, line).reduce(f64::min),
+        lost: groups().map(|one| one.lost).sum(),
+    };
     let cells = horizons
         .iter()
-        .map(|&horizon| Cell {
-            horizon,
-            measured_ns: measured(horizon, usage),
-            outcome: tails.level(horizon),
+        .map(|&horizon| {
+            let measured_ns = measured(horizon, usage);
+            Ok(Cell {
+                horizon,
+                measured_ns,
+                ahead: past.ahead(if tails.comes_by_the_clock() {
+                    measured_ns * usage.compression
+                } else {
+                    measured_ns
+                })?,
+                outcome: tails.level(horizon),
+            })
         })
-        .collect();
+        .collect::<Result<_, InputError>>()?;
     let peaks = &tails.observed.peaks;
-    let histograms = || {
-        let groups = seen.runs.iter().flat_map(|one| &one.groups);
-        groups
-            .filter(|one| (one.key.service, one.key.route) == line)
-            .map(|one| one.latency.histogram())
-    };
+    let histograms = || groups().map(|one| one.latency.histogram());
     Ok(ServiceForecast {
         service: line.0,
         route: line.1,
@@ -272,6 +300,8 @@ fn of_service(
         largest_is_at_least: waits(seen, line).next().is_some(),
         peaks: peaks.sizes().len(),
         threshold_ns: peaks.threshold(),
+        lost: past.lost,
+        blocks: past.blocks,
         periodic: tails
             .periodic
             .iter()

@@ -1,5 +1,7 @@
 //! How bad it will get, as `laggard forecast` shows it (OSDI'99 Table 3).
 
+mod advice;
+mod ahead;
 mod build;
 
 use laggard_model::{LoadLabel, Route, Service, UsagePattern};
@@ -8,6 +10,8 @@ use serde::Serialize;
 
 use crate::causes::Composed;
 
+pub use advice::{Advice, percent};
+pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::Tails;
 pub use build::predict;
 
@@ -52,6 +56,9 @@ pub struct LoadForecast {
     pub services: Vec<ServiceForecast>,
     /// What is missing from the recordings, or spoils the answer.
     pub notes: Vec<String>,
+    /// What limits the answer without a model and what lifts it, the worst
+    /// first; empty where every bound that was asked is told.
+    pub advice: Vec<Advice>,
 }
 
 /// The forecasts of one service: of the worst of all CPUs measured.
@@ -72,6 +79,10 @@ pub struct ServiceForecast {
     pub peaks: usize,
     /// The threshold of these peaks.
     pub threshold_ns: f64,
+    /// Activations that were lost, and may have been late: as far as is known.
+    pub lost: u64,
+    /// How time is cut for what is told without a model.
+    pub blocks: Blocks,
     /// Sources that come by the clock on the wall.
     pub periodic: Vec<Periodic>,
     /// What the pieces that were seen could make together: an estimate that no
@@ -100,6 +111,8 @@ pub struct Cell {
     pub horizon: Horizon,
     /// The horizon in measured time: its hours of use over the compression, ns.
     pub measured_ns: f64,
+    /// What is told without a model.
+    pub ahead: Ahead,
     /// The level, or why there is none.
     #[serde(flatten)]
     pub outcome: Outcome,

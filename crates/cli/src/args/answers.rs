@@ -47,8 +47,9 @@ pub(crate) struct QosArgs {
     pub(crate) json: bool,
 }
 
-/// A level is exceeded once per horizon of use on average. What the recordings
-/// do not support is refused, with the reason and how long to record.
+/// The chance of a latency larger than any seen, and what half and nine of ten
+/// such horizons stay below, by ranks and no model. A level, exceeded once per
+/// horizon of use on average, is refused where the recordings do not support it.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -76,6 +77,9 @@ pub(crate) struct ForecastArgs {
         default_value = "hour,day,week"
     )]
     pub(crate) horizon: Vec<HorizonArg>,
+    /// Every level or the reasons against it, and the second estimate
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Write JSON; `laggard schema forecast` describes it
     #[arg(long)]
     pub(crate) json: bool,

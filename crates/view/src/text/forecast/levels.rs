@@ -1,4 +1,4 @@
-//! `laggard forecast` for the terminal, in the layout of OSDI'99 Table 3.
+//! Return levels for the terminal, in the layout of OSDI'99 Table 3.
 
 use std::fmt::Write as _;
 
@@ -8,20 +8,22 @@ use laggard_answer::forecast::{
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
-use laggard_model::{Nanos, printable, printable_lines};
+use laggard_model::{Nanos, printable};
 
-use super::{table, warnings};
+use super::super::{table, warnings};
 
-/// The report as text.
-pub fn forecast(report: &ForecastReport) -> String {
+/// Every level or the reasons against it, and the second estimate.
+pub(super) fn in_full(report: &ForecastReport) -> String {
     let mut text = "Latency expected to be exceeded once per horizon of use, on the worst of the CPUs measured\n".to_owned();
     for load in &report.loads {
         text += &of_load(load);
     }
-    text += "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
-             c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
-    printable_lines(&text).to_string()
+    text + LEGEND
 }
+
+/// What stands behind a level.
+const LEGEND: &str = "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
+     c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
 
 fn of_load(load: &LoadForecast) -> String {
     let usage = load.usage;
@@ -177,7 +179,7 @@ fn disagreement(service: &ServiceForecast, composed: f64) -> Option<String> {
     })
 }
 
-fn round(hours: f64) -> String {
+pub(super) fn round(hours: f64) -> String {
     let text = format!("{hours:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
