@@ -11,6 +11,9 @@ use super::{RecordingReport, ServiceRow, Share, Waiting};
 
 /// CPUs that are named; others are counted.
 const NAMED: usize = 4;
+/// What is late seldom, and one time in how many: the first that is known. In a
+/// short recording the largest alone would look like one accident.
+const RARE: [(f64, &str); 2] = [(0.999, "1,000"), (0.99, "100")];
 
 /// What the figures say, in plain words.
 pub(super) fn sentences(report: &RecordingReport) -> Vec<String> {
@@ -84,21 +87,21 @@ fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
     if !never.is_empty() {
         text += &format!(" and never on CPU {}", listed(&never));
     }
-    if let Some((share, ns)) = row
-        .latency
-        .share(0.999)
-        .and_then(|share| Some((share, share.ns?)))
-    {
+    let known = |(of, times)| {
+        let share = row.latency.share(of)?;
+        Some((share, share.ns?, times))
+    };
+    if let Some((share, ns, times)) = RARE.into_iter().find_map(known) {
         // A quantile is the upper edge of its bucket, so fewer may be later.
         text += &match (share.is_at_least, never.is_empty()) {
-            (true, true) => format!(", at least 1 time in 1,000 {} or more", write(ns)),
-            (false, true) => format!(", at most 1 time in 1,000 more than {}", write(ns)),
+            (true, true) => format!(", at least 1 time in {times} {} or more", write(ns)),
+            (false, true) => format!(", at most 1 time in {times} more than {}", write(ns)),
             (true, false) => format!(
-                "; at least 1 activation in 1,000 was {} late or more",
+                "; at least 1 activation in {times} was {} late or more",
                 write(ns)
             ),
             (false, false) => format!(
-                "; at most 1 activation in 1,000 was more than {} late",
+                "; at most 1 activation in {times} was more than {} late",
                 write(ns)
             ),
         };
