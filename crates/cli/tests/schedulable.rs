@@ -105,6 +105,30 @@ fn many_stalls_before_a_deadline_add_up_however_short_each_is() {
     assert!((750e6..780e6).contains(&most), "{found}");
 }
 
+/// A task that may miss each of its activations always meets what is asked.
+#[test]
+fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "r", &script(1_000_000, ""), &["--duration=20s"]);
+    let slow = LONG.replace("1s", "10s");
+
+    let (hourly, _) = sched(&dir, "r", &slow);
+
+    let said = doubts(&hourly["tasks"][0]);
+    assert!(said.contains("once in 1.0 h: record for"), "{said}");
+    assert!(!said.contains("permitted ="), "{said}");
+    let file = dir.path().join("seldom.toml");
+    std::fs::write(&file, format!("permitted = \"5s\"\n{slow}")).unwrap();
+    let refused = laggard()
+        .args(["sched", "--tasks"])
+        .args([&file, &dir.path().join("r")])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("it could miss every time"), "{error}");
+}
+
 #[test]
 fn what_a_short_recording_cannot_tell_is_not_said_to_be_met() {
     let dir = TempDir::new().unwrap();

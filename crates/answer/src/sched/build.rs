@@ -285,6 +285,7 @@ fn verdict(
     let doubts = doubts(&Found {
         way,
         permitted: asked.permitted,
+        period: task.period_ns,
         deadline,
         least,
         most,

@@ -17,6 +17,8 @@ pub(super) struct Found<'a> {
     pub(super) way: &'a Runner<'a>,
     /// One failure is permitted per so long.
     pub(super) permitted: Nanos,
+    /// The task's period: a shorter time cannot be permitted.
+    pub(super) period: Nanos,
     pub(super) deadline: f64,
     /// The worst response, at least and at most.
     pub(super) least: f64,
@@ -94,13 +96,20 @@ fn short(found: &Found<'_>) -> String {
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
     let streams = &found.way.seen.streams;
     let observed = streams.iter().map(|(seen, _)| seen.duration.ns()).min();
-    let told = observed.unwrap_or_default() as f64 * permitted / needed;
+    let told = Nanos::from_f64(observed.unwrap_or_default() as f64 * permitted / needed);
+    // Two digits can be a twentieth less.
+    let or_ask = if told.as_f64() * 0.95 < found.period.as_f64() {
+        String::new()
+    } else {
+        format!(
+            ", or ask what this one can tell (`permitted = \"{}\"` in the task set)",
+            two_digits(told)
+        )
+    };
     format!(
-        "too short a recording to tell whether it misses once in {}: record for {}, or ask what this one can tell \
-         (`permitted = \"{}\"` in the task set)",
+        "too short a recording to tell whether it misses once in {}: record for {}{or_ask}",
         time(found.permitted),
         mean_time(needed),
-        two_digits(Nanos::from_f64(told))
     )
 }
 

@@ -24,7 +24,7 @@ pub fn read_tasks(file: &Path) -> Result<Asked, TasksError> {
         source: error.into(),
     })?;
     for task in &asked.tasks {
-        tasks::check(task)?;
+        tasks::check(task, asked.permitted)?;
     }
     if asked.tasks.is_empty() {
         return Err(TasksError::Empty(file.into()));

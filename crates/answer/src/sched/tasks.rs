@@ -93,6 +93,18 @@ pub enum TasksError {
         /// Its deadline.
         deadline: Nanos,
     },
+    /// A miss at each of its activations is permitted.
+    #[error(
+        "`permitted` is {permitted}, and task `{name}` comes once in {period}: it could miss every time; give {period} or more"
+    )]
+    Permitted {
+        /// The task.
+        name: String,
+        /// One miss per so long.
+        permitted: Nanos,
+        /// The task's period.
+        period: Nanos,
+    },
     /// One buffer tolerates nothing.
     #[error("task `{0}` has one buffer; write 2 or more, or none")]
     OneBuffer(String),
@@ -189,8 +201,15 @@ pub(super) fn by_priority(
     Ok(tasks.into_iter().map(|(_, task)| task).collect())
 }
 
-pub(super) fn check(task: &TaskAsked) -> Result<(), TasksError> {
+pub(super) fn check(task: &TaskAsked, permitted: Nanos) -> Result<(), TasksError> {
     let name = || task.name.clone();
+    if task.period_ns > permitted {
+        return Err(TasksError::Permitted {
+            name: name(),
+            permitted,
+            period: task.period_ns,
+        });
+    }
     if task.period_ns == Nanos::ZERO || task.compute_ns == Nanos::ZERO {
         return Err(TasksError::Zero(name()));
     }
