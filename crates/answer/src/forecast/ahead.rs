@@ -120,3 +120,53 @@ impl Past<'_> {
         self.lost > 0 || self.waited.is_some_and(|waited| waited <= bound)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laggard_analyze::forecast::Peaks;
+
+    /// Ten blocks of 10 s, the largest of each 10 to 100 ms, and a horizon of one.
+    fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
+        let times = (0..10_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
+        let sizes = (1..=10_u32).map(|size| f64::from(size) * 10e6).collect();
+        let observed = Observed {
+            peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
+            spans: Vec::new(),
+        };
+        let past = Past {
+            observed: &observed,
+            blocks: Blocks {
+                least_ns: 10e9,
+                is_dependent: false,
+            },
+            waited,
+            lost,
+        };
+        past.ahead(10e9).unwrap()
+    }
+
+    #[test]
+    fn what_had_not_ended_spoils_the_bounds_that_its_rank_may_pass() {
+        // Ten seen, one to come: rank 5 carries half, rank 1 nine of ten.
+        for (waited, lost, expected) in [
+            (None, 0, [false, false]),
+            (Some(80e6), 0, [false, true]),
+            (Some(50e6), 0, [true, true]),
+            (None, 3, [true, true]),
+        ] {
+            let ahead = ahead(waited, lost);
+            let bounds: Vec<_> = ahead.stays_below.iter().map(|one| one.bound_ns).collect();
+            let found: Vec<_> = ahead
+                .stays_below
+                .iter()
+                .map(|one| one.is_at_least)
+                .collect();
+
+            assert_eq!(bounds, [Some(60e6), Some(100e6)]);
+            assert_eq!(found, expected, "waited {waited:?}, lost {lost}");
+            assert_eq!(ahead.is_at_least, waited.is_some() || lost > 0);
+            assert!((ahead.new_largest - 1.0 / 11.0).abs() < 1e-12);
+        }
+    }
+}
