@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laggard_measure::host::{self, Files, Rights};
 use laggard_measure::linux::{self, Ability};
-use laggard_model::{Caveat, Service};
+use laggard_model::{Caveat, Service, printable};
 
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
@@ -19,7 +19,11 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &Service::DEFAULTS);
     caveats.extend(linux::inherited());
     caveats.extend(tracers);
-    let mut text = format!("Linux {} on {}\n\n", host.kernel, host.processor.model);
+    let mut text = format!(
+        "Linux {} on {}\n\n",
+        printable(&host.kernel),
+        printable(&host.processor.model)
+    );
     text += "What can be measured\n";
     for ability in &abilities {
         write_ability(&mut text, ability)?;
@@ -48,8 +52,8 @@ fn write_ability(text: &mut String, ability: &Ability) -> std::fmt::Result {
         Some(absence) => {
             let mark = if ability.is_needed { "NO " } else { "no " };
             writeln!(text, "  {mark}  {name}: {}", ability.gives)?;
-            writeln!(text, "         because {}", absence.reason)?;
-            writeln!(text, "         remedy: {}", absence.remedy)
+            writeln!(text, "         because {}", printable(&absence.reason))?;
+            writeln!(text, "         remedy: {}", printable(&absence.remedy))
         }
     }
 }
@@ -60,8 +64,39 @@ fn write_caveats(text: &mut String, caveats: &[Caveat]) -> std::fmt::Result {
     }
     writeln!(text, "\nWhat spoils latency here")?;
     for caveat in caveats {
-        writeln!(text, "  - {}", caveat.what)?;
-        writeln!(text, "    remedy: {}", caveat.advice)?;
+        writeln!(text, "  - {}", printable(&caveat.what))?;
+        writeln!(text, "    remedy: {}", printable(&caveat.advice))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_measure::linux::Absence;
+    use laggard_model::CaveatKind;
+
+    use super::*;
+
+    #[test]
+    fn names_in_reasons_and_caveats_have_no_line_of_their_own() {
+        let name = "n\u{1b}[2J\nINJECTED\u{202e}";
+        let ability = Ability {
+            name: "episodes".into(),
+            gives: "evidence",
+            is_needed: false,
+            absence: Some(Absence {
+                reason: name.into(),
+                remedy: name.into(),
+            }),
+        };
+        let mut text = String::new();
+
+        write_ability(&mut text, &ability).unwrap();
+        let caveat = Caveat::new(CaveatKind::OtherTracers, name, name);
+        write_caveats(&mut text, &[caveat]).unwrap();
+
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        assert!(!text.contains("\nINJECTED"), "{text:?}");
+        assert_eq!(text.matches("n\\x1b[2J\\nINJECTED\\u{202e}").count(), 4);
+    }
 }

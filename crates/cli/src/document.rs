@@ -19,7 +19,7 @@ use crate::pipe;
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "laggard", &mut script);
-    pipe::print(&String::from_utf8(script)?)?;
+    pipe::print_document(&String::from_utf8(script)?)?;
     Ok(Exit::Ok)
 }
 
@@ -52,6 +52,6 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Rehearse => schema_for!(laggard_answer::rehearsal::RehearsalReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
-    pipe::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
+    pipe::print(&pipe::json(&schema)?)?;
     Ok(Exit::Ok)
 }

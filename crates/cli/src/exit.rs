@@ -74,10 +74,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
         Ok(Exit::Untrustworthy) => ExitCode::from(3),
         Ok(Exit::Command(code)) => ExitCode::from(code),
         Err(err) => {
-            eprintln!(
-                "laggard: {}",
-                printable_lines(&in_words(&format!("{err:#}")))
-            );
+            let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
+            // A new line in a name begins none of ours.
+            eprintln!("laggard: {}", told.trim_end().replace('\n', "\n  "));
             ExitCode::from(if is_unmet(&err) { 1 } else { 2 })
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     let seen = loads(&args.recordings)?;
     let report = forecasts(&seen, args.usage, &horizons)?;
     pipe::print(&if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
+        pipe::json(&report)?
     } else {
         text::forecast(&report, args.all)
     })?;

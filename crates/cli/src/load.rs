@@ -16,7 +16,7 @@ use crate::pipe;
 pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
     match args.command {
         LoadCommand::List => pipe::print(&list()?)?,
-        LoadCommand::Show { name } => pipe::print(&text_of(&name)?)?,
+        LoadCommand::Show { name } => pipe::print_document(&text_of(&name)?)?,
         LoadCommand::Run { name, hold } => {
             let load = NamedLoad::find(&name)?;
             let stop = Arc::new(AtomicBool::new(false));
@@ -30,7 +30,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
                 }
             };
             let throughput = load.run(&stop, &gate)?;
-            pipe::print(&format!("{}\n", serde_json::to_string(&throughput)?))?;
+            pipe::print(&pipe::json_line(&throughput)?)?;
         }
     }
     Ok(Exit::Ok)

@@ -31,7 +31,7 @@ pub(crate) fn by_this_program(plan: Plan) -> Plan {
 /// Passes on that the user's command failed, as `time` and `perf stat` do.
 pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
     failure.map(|failure| {
-        eprintln!("laggard: {}; this is its exit code", failure.what);
+        crate::pipe::say(&format!("{}; this is its exit code", failure.what));
         Exit::Command(failure.code)
     })
 }

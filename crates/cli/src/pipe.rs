@@ -1,6 +1,13 @@
-//! Writing to standard output, which may be a pipe that closes early.
+//! Writing to the terminal, which may be a pipe that closes early.
+//!
+//! Text from elsewhere (names of threads, loads, hosts, folders) can be in all
+//! that is written, so nothing that a terminal would obey passes here. That a
+//! name has no line of its own is up to who writes it.
 
 use std::io::{self, Write as _};
+
+use laggard_model::{printable, printable_json, printable_lines};
+use serde::Serialize;
 
 /// Prints `text`; a reader that has gone away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -9,6 +16,36 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints `text`. Returns whether there still is a reader.
 pub(crate) fn try_print(text: &str) -> anyhow::Result<bool> {
+    write(&printable_lines(text).to_string())
+}
+
+/// Prints a document of ours, or one that the user asked to see, with its tabs.
+pub(crate) fn print_document(text: &str) -> anyhow::Result<()> {
+    let parts: Vec<String> = text
+        .split('\t')
+        .map(|part| printable_lines(part).to_string())
+        .collect();
+    write(&parts.join("\t")).map(|_| ())
+}
+
+/// A value as JSON that can be printed.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
+    Ok(format!("{}\n", printable_json(&text)))
+}
+
+/// The same in one line.
+pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_json::to_string(value)?;
+    Ok(format!("{}\n", printable_json(&text)))
+}
+
+/// Tells the person something that is no result.
+pub(crate) fn say(text: &str) {
+    eprintln!("laggard: {}", printable(text));
+}
+
+fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),

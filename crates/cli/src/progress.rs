@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use laggard_model::text::Unit;
-use laggard_model::{Line, Nanos, Route};
+use laggard_model::{Line, Nanos, Route, printable};
 
 use laggard_session::{News, Next, WatchError, Watcher};
+
+use crate::pipe;
 
 /// What a person sees while recording. Nothing where output is no terminal.
 #[derive(Debug)]
@@ -75,8 +77,8 @@ impl Watcher for Progress {
     /// Above the bar, if there is one.
     fn say(&mut self, text: &str) {
         match self.bar.is_hidden() {
-            true => eprintln!("laggard: {text}"),
-            false => self.bar.println(text),
+            true => pipe::say(text),
+            false => self.bar.println(printable(text).to_string()),
         }
     }
 

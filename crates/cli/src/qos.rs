@@ -35,7 +35,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         loads,
     };
     pipe::print(&if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
+        pipe::json(&report)?
     } else {
         text::qos(&report)
     })?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use laggard_answer::Trust;
 use laggard_answer::show::{self, By};
+use laggard_model::printable;
 use laggard_record::Recording;
 use laggard_session::Session;
 
@@ -35,10 +36,10 @@ fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
             &report,
             laggard_view::text::Options::default(),
         ))?;
+        let dir = dir.display().to_string();
+        let dir = printable(&dir);
         pipe::print(&format!(
-            "\nRecorded in {}; see it again with `laggard show {}`\n",
-            dir.display(),
-            dir.display()
+            "\nRecorded in {dir}; see it again with `laggard show {dir}`\n"
         ))?;
     }
     Ok(if good { Exit::Ok } else { Exit::Untrustworthy })

@@ -18,7 +18,7 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     };
     let report = analysed(load, &asked)?;
     pipe::print(&if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
+        pipe::json(&report)?
     } else {
         text::sched(&report)
     })?;

@@ -24,7 +24,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
             version: env!("CARGO_PKG_VERSION").into(),
             recordings: reports,
         };
-        pipe::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+        pipe::print(&pipe::json(&report)?)?;
     } else {
         pipe::print(&as_text(&reports, args.by, args.unit))?;
     }

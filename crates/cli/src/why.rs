@@ -75,11 +75,12 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes<'_>) -> anyhow::Result<String
     match weighed {
         Ok(weighed) => report = weighed,
         Err(error) => report.sentences.push(format!(
-            "What the causes are worth cannot be told: {error:#}."
+            "What the causes are worth cannot be told: {}.",
+            printable(&format!("{error:#}"))
         )),
     }
     Ok(if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
+        pipe::json(&report)?
     } else {
         text::why(&report)
     })
@@ -123,7 +124,7 @@ fn draw(args: &WhyArgs, late: &RecordedEpisodes<'_>) -> anyhow::Result<Exit> {
         file::write(path, "trace", &perfetto(&explained))?;
         pipe::print(&format!(
             "Wrote {}; open it in https://ui.perfetto.dev, which reads it without sending it anywhere\n",
-            path.display()
+            printable(&path.display().to_string())
         ))?;
     }
     Ok(Exit::Ok)

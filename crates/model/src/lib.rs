@@ -51,7 +51,7 @@ pub use manifest::{
 };
 pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
-pub use printable::{Printable, printable, printable_lines};
+pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};

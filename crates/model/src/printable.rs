@@ -9,14 +9,22 @@ use std::fmt::{self, Write as _};
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a> {
     text: &'a str,
-    keeps_lines: bool,
+    form: Form,
+}
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    Line,
+    Lines,
+    Json,
 }
 
 /// A string from elsewhere: one line, whatever it holds.
 pub const fn printable(text: &str) -> Printable<'_> {
     Printable {
         text,
-        keeps_lines: false,
+        form: Form::Line,
     }
 }
 
@@ -24,7 +32,16 @@ pub const fn printable(text: &str) -> Printable<'_> {
 pub const fn printable_lines(text: &str) -> Printable<'_> {
     Printable {
         text,
-        keeps_lines: true,
+        form: Form::Lines,
+    }
+}
+
+/// A JSON text, whose values stay what they are: only strings hold such
+/// characters, and there an escape stands for the same.
+pub const fn printable_json(text: &str) -> Printable<'_> {
+    Printable {
+        text,
+        form: Form::Json,
     }
 }
 
@@ -32,7 +49,10 @@ impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in self.text.chars() {
             match one {
-                '\n' if self.keeps_lines => f.write_char(one)?,
+                '\n' if self.form != Form::Line => f.write_char(one)?,
+                one if self.form == Form::Json && (one.is_control() || is_unseen(one)) => {
+                    write!(f, "\\u{:04x}", u32::from(one))?;
+                }
                 '\n' => f.write_str("\\n")?,
                 '\r' => f.write_str("\\r")?,
                 '\t' => f.write_str("\\t")?,
@@ -76,5 +96,9 @@ mod tests {
             assert_eq!(printable(text).to_string(), shown);
         }
         assert_eq!(printable_lines("a\n\u{7}b\n").to_string(), "a\n\\x07b\n");
+        assert_eq!(
+            printable_json("[\n \"\u{9b}2J\u{202e}\"]\n").to_string(),
+            "[\n \"\\u009b2J\\u202e\"]\n"
+        );
     }
 }

@@ -78,7 +78,7 @@ fn count_only(
     }
     let counts = ready.run(interrupted)?;
     pipe::print(&if args.json {
-        format!("{}\n", serde_json::to_string(&counts)?)
+        pipe::json_line(&counts)?
     } else {
         text::counted(&counts)
     })?;
@@ -105,17 +105,13 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
 
 fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
     let file = dir.join(RESULT);
-    std::fs::write(&file, json(report)?)
+    std::fs::write(&file, pipe::json(report)?)
         .with_context(|| format!("write the result to `{}`", file.display()))
-}
-
-fn json(report: &RehearsalReport) -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(report)?))
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
     pipe::print(&match args.json {
-        true => json(report)?,
+        true => pipe::json(report)?,
         false => text::rehearsal(report),
     })
 }

@@ -135,6 +135,6 @@ impl Watcher for Conductor<'_> {
     }
 
     fn say(&mut self, text: &str) {
-        eprintln!("laggard: {text}");
+        crate::pipe::say(text);
     }
 }

@@ -6,7 +6,7 @@ use laggard_answer::live::{LateActivation, LateFinder, Live, Row, WindowFigures}
 use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, printable, printable_lines};
+use laggard_model::{Nanos, printable};
 use laggard_session::{News, Next, WatchError, Watcher};
 
 use super::panel::{backend, load};
@@ -36,7 +36,7 @@ impl Lines {
     }
 
     fn print(&mut self, text: &str) -> anyhow::Result<()> {
-        self.is_closed |= !pipe::try_print(&printable_lines(text).to_string())?;
+        self.is_closed |= !pipe::try_print(text)?;
         Ok(())
     }
 }
@@ -69,7 +69,7 @@ impl Watcher for Lines {
     }
 
     fn say(&mut self, text: &str) {
-        eprintln!("laggard: {text}");
+        pipe::say(text);
     }
 
     fn end(&mut self) {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use laggard_answer::Trust;
 use laggard_answer::live::{LateFinder, Live};
 use laggard_measure::LiveNames;
-use laggard_model::{Names, Nanos, printable, printable_lines};
+use laggard_model::{Names, Nanos, printable};
 use laggard_session::{LOOK_EVERY, Pace, Plan, Session};
 
 use crate::args::TopArgs;
@@ -86,7 +86,7 @@ fn finish(
         let dir = printable(&dir);
         text += &format!("Recorded in {dir}; see it with `laggard show {dir}`\n");
     }
-    pipe::print(&printable_lines(&text).to_string())?;
+    pipe::print(&text)?;
     Ok(match trust {
         Trust::Good => Exit::Ok,
         Trust::None(_) => Exit::Untrustworthy,

@@ -23,6 +23,7 @@ pub use table4::table4;
 pub use why::why;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use laggard_model::printable;
 
 /// A table without lines, numbers to the right but for the first column.
 fn table(header: &[&str]) -> Table {
@@ -45,6 +46,6 @@ fn warnings(notes: &[String]) -> String {
     notes
         .iter()
         .filter(|note| note.contains("NOT TRUSTWORTHY") || note.contains("NOT a measurement"))
-        .map(|note| format!("  {note}\n"))
+        .map(|note| format!("  {}\n", printable(note)))
         .collect()
 }

@@ -41,7 +41,7 @@ fn head(application: &Application) -> String {
         time(application.tolerance_ns),
         time(application.slack_ns)
     );
-    let _ = writeln!(text, "  source: {}", application.source);
+    let _ = writeln!(text, "  source: {}", printable(&application.source));
     text
 }
 
@@ -85,7 +85,7 @@ fn of_load(load: &LoadOutlook) -> String {
     if !load.notes.is_empty() {
         text += "\nTo bear in mind:\n";
         for note in &load.notes {
-            let _ = writeln!(text, "  - {note}");
+            let _ = writeln!(text, "  - {}", printable(note));
         }
     }
     text

@@ -40,7 +40,7 @@ pub fn rehearsal(report: &RehearsalReport) -> String {
     if !report.notes.is_empty() {
         text += "\nTo bear in mind:\n";
         for note in &report.notes {
-            let _ = writeln!(text, "  - {note}");
+            let _ = writeln!(text, "  - {}", printable(note));
         }
     }
     text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
@@ -179,7 +179,12 @@ fn remarks(tasks: &[TaskRehearsal]) -> String {
     let mut text = String::new();
     for task in tasks {
         for remark in &task.remarks {
-            let _ = writeln!(text, "  {}: {remark}", printable(&task.count.task.name));
+            let _ = writeln!(
+                text,
+                "  {}: {}",
+                printable(&task.count.task.name),
+                printable(remark)
+            );
         }
     }
     match text.is_empty() {

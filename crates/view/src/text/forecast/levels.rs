@@ -31,7 +31,7 @@ fn of_load(load: &LoadForecast) -> String {
         "\nLoad: {} ({} in {})\n",
         printable(load.load.as_str()),
         mean_time(load.observed_ns),
-        load.recordings.join(", ")
+        printable(&load.recordings.join(", "))
     );
     let _ = writeln!(
         text,
@@ -78,7 +78,7 @@ fn of_load(load: &LoadForecast) -> String {
     }
     text += &composed(load);
     for note in &load.notes {
-        let _ = writeln!(text, "  - {note}");
+        let _ = writeln!(text, "  - {}", printable(note));
     }
     text
 }
