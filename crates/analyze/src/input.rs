@@ -7,7 +7,7 @@ pub enum InputError {
     /// A number is outside its range, or not a number.
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange {
-        /// Which input.
+        /// The input's name.
         name: &'static str,
         /// What was given.
         value: f64,
@@ -17,7 +17,7 @@ pub enum InputError {
     /// A sample is too small for the formula.
     #[error("{name} has {len} values; at least {needed} are needed")]
     TooFew {
-        /// Which input.
+        /// The input's name.
         name: &'static str,
         /// How many were given.
         len: usize,
@@ -27,7 +27,7 @@ pub enum InputError {
     /// Two inputs that belong together differ in length.
     #[error("{name} has {len} values; it must have {needed}, one for each of {other}")]
     Unpaired {
-        /// Which input.
+        /// The input's name.
         name: &'static str,
         /// How many were given.
         len: usize,
@@ -39,7 +39,7 @@ pub enum InputError {
     /// Values that must ascend do not.
     #[error("{name} does not ascend at index {index}; sort it first")]
     Unsorted {
-        /// Which input.
+        /// The input's name.
         name: &'static str,
         /// The first index whose value is below the one before it.
         index: usize,

@@ -34,15 +34,10 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
         });
     }
     if let Trust::None(reasons) = &report.trust {
-        all.extend(reasons.iter().map(|reason| {
-            let (why, what) = reason
-                .split_once("; ")
-                .unwrap_or((reason, "record again, and see `laggard doctor`"));
-            Advice {
-                severity: Severity::Spoils,
-                why: sentence(why),
-                what: sentence(what),
-            }
+        all.extend(reasons.iter().map(|reason| Advice {
+            severity: Severity::Spoils,
+            why: sentence(&reason.what()),
+            what: sentence(&reason.advice()),
         }));
     }
     all.extend(still_waiting(report).map(|waiting| Advice {

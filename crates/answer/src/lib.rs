@@ -22,6 +22,7 @@ mod floors;
 pub mod forecast;
 pub mod live;
 mod load;
+mod note;
 pub mod qos;
 pub mod rehearsal;
 mod remedy;
@@ -34,4 +35,5 @@ pub mod why;
 
 pub use causes::{Above, Composed, KnownCauses};
 pub use load::{Load, LoadError, Run, loads, open};
-pub use trust::Trust;
+pub use note::{Doubt, Note};
+pub use trust::{Distrust, Trust};

@@ -13,6 +13,7 @@ use laggard_record::{Columns, OpenError, Recording};
 
 use crate::causes::KnownCauses;
 use crate::floors::Floors;
+use crate::note::{Doubt, Note};
 use crate::show::Waiting;
 use crate::trust::{Case, Trust, judge};
 use crate::{scan, show};
@@ -28,7 +29,7 @@ pub struct Run {
     pub load: Option<LoadRun>,
     /// When measuring began.
     pub start: Nanos,
-    /// How long.
+    /// How long was recorded.
     pub duration: Nanos,
     /// What was asked.
     pub plan: Plan,
@@ -42,7 +43,7 @@ pub struct Run {
     /// Lines that were still waiting when measuring ended.
     pub waiting: Vec<Waiting>,
     /// What is missing or spoils it, in plain words.
-    pub notes: Vec<String>,
+    pub doubts: Vec<Doubt>,
     /// Whether its figures can be trusted.
     pub trust: Trust,
 }
@@ -56,7 +57,7 @@ pub struct Load {
     pub runs: Vec<Run>,
 }
 
-/// Why recordings tell nothing.
+/// Why recordings cannot be answered from.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -196,12 +197,8 @@ impl Load {
     }
 
     /// What is missing from its recordings or spoils them, each with where.
-    pub fn notes(&self) -> Vec<String> {
-        let told = |run: &Run| -> Vec<String> {
-            let notes = run.notes.iter();
-            notes.map(|note| format!("{}: {note}", run.path)).collect()
-        };
-        self.runs.iter().flat_map(told).collect()
+    pub fn notes(&self) -> Vec<Note> {
+        self.runs.iter().flat_map(Run::notes).collect()
     }
 
     /// Whether no recording lost too much to be trusted.
@@ -223,6 +220,14 @@ impl Load {
 }
 
 impl Run {
+    /// What speaks against it, for an answer that other recordings share.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
+        self.doubts.iter().map(|doubt| Note {
+            recording: Some(self.path.clone()),
+            doubt: doubt.clone(),
+        })
+    }
+
     /// Reads every sample that was kept.
     fn read(recording: &Recording) -> Result<Self, LoadError> {
         Self::new(recording, search(recording))
@@ -252,10 +257,10 @@ impl Run {
             return Err(LoadError::Empty(dir.into()));
         }
         let judged = judge(&Case::of(manifest, &sums));
-        let mut notes = notes(manifest, &shortfalls);
-        notes.extend(judged.caveats.iter().map(said));
+        let mut doubts = doubts(manifest, &shortfalls);
+        doubts.extend(judged.caveats.iter().cloned().map(Doubt::Caveat));
         if let Trust::None(reasons) = &judged.trust {
-            notes.insert(0, format!("NOT TRUSTWORTHY: {}", reasons.join("; ")));
+            doubts.insert(0, Doubt::Untrustworthy(reasons.clone()));
         }
         Ok(Self {
             dir: dir.into(),
@@ -268,7 +273,7 @@ impl Run {
             streams,
             own_cpus: own_cpus(manifest),
             waiting: show::waiting(&manifest.lines, &sums),
-            notes,
+            doubts,
             trust: judged.trust,
         })
     }
@@ -285,27 +290,21 @@ fn own_cpus(manifest: &Manifest) -> f64 {
 }
 
 /// What speaks against the recording, in plain words.
-fn notes(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<String> {
-    let mut notes: Vec<String> = shortfalls.iter().map(said).collect();
+fn doubts(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = shortfalls.iter().cloned().map(Doubt::Caveat).collect();
     let lost = manifest.losses.activations();
     if lost > 0 {
-        notes.push(format!(
-            "{lost} activations were lost, which may have been late ones"
-        ));
+        doubts.push(Doubt::Lost(lost));
     }
     if manifest.backend == Backend::Fake {
-        notes.push("from a script: NOT a measurement".into());
+        doubts.push(Doubt::Scripted);
     }
     let spoilt = manifest
         .caveats
         .iter()
         .filter(|one| one.kind.severity() == Severity::Spoils);
-    notes.extend(spoilt.map(said));
-    notes
-}
-
-fn said(caveat: &Caveat) -> String {
-    format!("{}; {}", caveat.what, caveat.advice)
+    doubts.extend(spoilt.cloned().map(Doubt::Caveat));
+    doubts
 }
 
 /// For the late activations of a recording.

@@ -3,7 +3,6 @@
 
 use laggard_answer::advice::advice;
 use laggard_answer::show::RecordingReport;
-use laggard_answer::trust::Trust;
 use laggard_answer::why::{CauseRow, WhyReport};
 use laggard_model::{CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage};
 
@@ -212,10 +211,7 @@ fn every_remedy_that_changes_something_names_its_price() {
 #[test]
 fn fewer_services_are_not_advised_where_there_is_one_and_the_recorder_is_blamed_where_it_costs_most()
  {
-    let reasons = |made: Made| match made.report().trust {
-        Trust::None(reasons) => reasons.join(" "),
-        Trust::Good => String::new(),
-    };
+    let reasons = |made: Made| made.report().trust.reasons().unwrap_or_default();
     let one = Made::new(&LINES)
         .served(0, 6_000, &[(Stage::User, 8_000)])
         .cost(90);

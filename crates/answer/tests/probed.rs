@@ -94,7 +94,7 @@ fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
         streams: late.streams(&LINES),
         waiting: Vec::new(),
         own_cpus: 0.02,
-        notes: Vec::new(),
+        doubts: Vec::new(),
         trust: Trust::Good,
     }
 }

@@ -25,7 +25,7 @@ fn whole() -> Made {
 fn reasons(made: &Made) -> Vec<String> {
     match made.report().trust {
         Trust::Good => Vec::new(),
-        Trust::None(reasons) => reasons,
+        Trust::None(reasons) => reasons.iter().map(ToString::to_string).collect(),
     }
 }
 

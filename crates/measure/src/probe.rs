@@ -48,9 +48,9 @@ pub enum ProbeError {
     /// A service that was asked for by name cannot be had.
     #[error("cannot measure `{service}`: {reason}; {remedy}")]
     Service {
-        /// Which.
+        /// The service that cannot be measured.
         service: Service,
-        /// Why not.
+        /// Why it cannot be measured.
         reason: String,
         /// What to do.
         remedy: String,

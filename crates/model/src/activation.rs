@@ -60,7 +60,7 @@ impl Activation {
 /// All columns have the same length.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Lines.
+    /// The line of each activation.
     pub line: Vec<LineId>,
     /// Sequence numbers.
     pub seq: Vec<u64>,

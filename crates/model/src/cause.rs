@@ -49,7 +49,7 @@ pub enum CauseClass {
 }
 
 impl CauseClass {
-    /// Every class.
+    /// Every class of causes.
     pub const ALL: [Self; 15] = [
         Self::IdleExit,
         Self::Stolen,

@@ -160,7 +160,7 @@ impl Losses {
 }
 
 impl LossReason {
-    /// Every reason.
+    /// Every reason for a loss.
     pub const ALL: [Self; 14] = [
         Self::RingFull,
         Self::ClockBack,

@@ -86,7 +86,7 @@ pub enum WriteError {
         "{what} {value} of line {line} is too large to be a measurement; check the clock that it was read from"
     )]
     TooLarge {
-        /// Which number.
+        /// What the number counts.
         what: &'static str,
         /// Its value, ns where it is a time.
         value: u64,

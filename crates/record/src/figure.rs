@@ -1,4 +1,4 @@
-//! Figures: what histograms of `keep: tail` are of.
+//! Figures: the times that histograms of `keep: tail` count.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Figure {
 pub(crate) const FIGURES: usize = 4 + STAGES.len();
 
 impl Figure {
-    /// Every figure.
+    /// Every figure that a histogram can be of.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Latency, Self::Missed, Self::Censored, Self::Thread]
             .into_iter()

@@ -36,7 +36,7 @@ pub enum Shortfall {
     },
     /// Numbers of activations are missing that are not among the losses.
     Unexplained {
-        /// How many.
+        /// How many rows are missing.
         rows: u64,
     },
     /// A file cannot be used.

@@ -19,7 +19,7 @@ pub(crate) struct Meanwhile {
     failure: Option<Failure>,
 }
 
-/// How a command of the user's failed by itself.
+/// How the user's own command failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Failure {
     /// What to say of it.

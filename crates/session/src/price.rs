@@ -26,7 +26,7 @@ pub(crate) struct Price {
 /// Whether to measure at that price.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
-    /// Yes.
+    /// It may be measured.
     Fits,
     /// The user decides, and is told this.
     Dear(String),

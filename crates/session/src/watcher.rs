@@ -39,7 +39,7 @@ impl std::fmt::Debug for News<'_> {
 /// What a watcher wants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// Nothing.
+    /// That measuring goes on.
     GoOn,
     /// That measuring ends.
     End,
@@ -51,7 +51,7 @@ pub enum Next {
 /// Why a watcher cannot go on.
 pub type WatchError = Box<dyn Error + Send + Sync>;
 
-/// Somebody who watches a session.
+/// Something that watches a session.
 ///
 /// All calls come on the thread that collects, at normal priority. While one
 /// lasts nothing is collected: a watcher that waits for anybody (a terminal, a

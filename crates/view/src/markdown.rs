@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use laggard_answer::advice::{Advice, advice};
 use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
-use laggard_answer::trust::Trust;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, Severity, printable, printable_lines};
@@ -26,12 +25,8 @@ pub fn markdown(reports: &[RecordingReport]) -> String {
             String::new()
         };
         let _ = writeln!(text, "\n{}", head(report, &number));
-        if let Trust::None(reasons) = &report.trust {
-            let _ = writeln!(
-                text,
-                "\n**NOT TRUSTWORTHY:** {}",
-                escaped(&reasons.join("; "))
-            );
+        if let Some(reasons) = report.trust.reasons() {
+            let _ = writeln!(text, "\n**NOT TRUSTWORTHY:** {}", escaped(&reasons));
         }
         let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
     }

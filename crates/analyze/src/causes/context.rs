@@ -22,9 +22,9 @@ pub struct Thread {
 /// An activity that has not ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open {
-    /// What.
+    /// What the CPU was in the midst of.
     pub activity: Activity,
-    /// Since when.
+    /// When it began.
     pub since: Nanos,
 }
 
@@ -77,7 +77,7 @@ impl Context {
 pub struct Slice {
     /// From when, `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// Until when.
+    /// When it ended.
     pub to: Nanos,
     /// In the midst of what.
     pub context: Context,

@@ -39,7 +39,7 @@ pub struct Part {
     pub slice: Slice,
     /// What kind of thing took it.
     pub class: CauseClass,
-    /// Who.
+    /// Who took the time.
     pub culprit: Culprit,
 }
 

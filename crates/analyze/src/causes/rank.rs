@@ -19,7 +19,7 @@ pub struct Signature {
 /// A cause over all episodes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RankedCause {
-    /// Which.
+    /// What tells this cause from others.
     pub signature: Signature,
     /// In how many episodes it took part.
     pub episodes: usize,
@@ -43,7 +43,7 @@ pub struct RankedCause {
 /// The causes of a recording's episodes, those with most time first.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Ranking {
-    /// Each cause.
+    /// Every cause, the one with most time first.
     pub causes: Vec<RankedCause>,
     /// How many episodes there are.
     pub episodes: usize,

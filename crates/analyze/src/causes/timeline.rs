@@ -10,7 +10,7 @@ use super::context::slices;
 /// A span in which a CPU's flight recorder was kept, without a gap.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CpuTimeline {
-    /// Where.
+    /// The CPU whose flight recorder it is.
     pub cpu: Cpu,
     /// What the CPU was in the midst of, in order of time.
     pub slices: Vec<Slice>,

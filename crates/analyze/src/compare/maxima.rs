@@ -15,7 +15,7 @@ pub fn block_maxima(values: &[f64], length: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Which of two samples tends to be larger.
+/// A rank test of which of two samples tends to be larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankTest {
     /// The probability that a value of the second sample is larger than one of

@@ -8,7 +8,7 @@ use crate::input::{all_positive, at_least, probability};
 use crate::sample::{quantile, quantile_by_rank, sorted};
 use crate::{InputError, Interval};
 
-/// How to draw.
+/// How bootstrap samples are drawn, block by block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockBootstrap {
     /// Activations in a block: more than the longest cluster.

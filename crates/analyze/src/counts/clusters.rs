@@ -44,7 +44,7 @@ const MANY: f64 = 10_000.0;
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// When it came.
     pub at: f64,
     /// What it counts for.
     pub size: f64,

@@ -90,7 +90,7 @@ pub fn limit(latency: &Histogram, threshold: Nanos) -> Nanos {
 /// What is looked for in the samples of a service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Focus {
-    /// What ran.
+    /// The service that ran.
     pub service: Service,
     /// How it was reached.
     pub route: Route,

@@ -7,7 +7,7 @@ use laggard_model::{Batch, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
 use super::tally::Tally;
 use super::{Group, Key, Lost};
 
-/// By what activations are kept apart besides their line.
+/// What activations are kept apart by, besides their line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Split {
     /// By nothing else.
@@ -20,7 +20,7 @@ pub enum Split {
     },
 }
 
-/// What a stored histogram is of.
+/// The times that a stored histogram counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counted {
     /// Latencies of activations that were served.

@@ -6,7 +6,7 @@ use super::fold::LineTally;
 use super::quantile::{Quantile, bounded, bucket_at, without};
 use super::tally::Tally;
 
-/// What a group is of. Ordered as it is shown: by part of the time, CPU,
+/// What tells one group from another. Ordered as it is shown: by part of the time, CPU,
 /// then the most direct service first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key {
@@ -14,7 +14,7 @@ pub struct Key {
     pub part: Option<u64>,
     /// Which CPU, where these are kept apart.
     pub cpu: Option<Cpu>,
-    /// What ran.
+    /// The service that ran.
     pub service: Service,
     /// How it was reached.
     pub route: Route,

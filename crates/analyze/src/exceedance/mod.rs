@@ -48,7 +48,7 @@ impl Exceedance {
 pub struct Stream {
     /// Where it ran.
     pub cpu: Cpu,
-    /// What ran.
+    /// The service that ran.
     pub service: Service,
     /// How it was reached.
     pub route: Route,
@@ -58,7 +58,7 @@ pub struct Stream {
     /// that waited in one stall, the first alone, which waited longest. So a
     /// stall of a second does not push a thousand others out.
     pub floor: Nanos,
-    /// By expiry.
+    /// The late activations, by expiry.
     pub exceedances: Vec<Exceedance>,
 }
 

@@ -7,7 +7,7 @@ use super::{Tail, pareto};
 use crate::InputError;
 use crate::sample::index;
 
-/// How to draw.
+/// How bootstrap samples are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
     /// How many samples; 499 by default. With 199 a seed can cost 2 % of

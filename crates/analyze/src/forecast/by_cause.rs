@@ -67,7 +67,7 @@ pub enum CauseSource {
 pub struct CauseRefusal {
     /// Whose peaks do not allow it; `None`: those of all together.
     pub source: Option<CauseSource>,
-    /// Why.
+    /// Why it allows no forecast.
     pub reason: Reason,
 }
 

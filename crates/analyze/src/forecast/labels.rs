@@ -10,7 +10,7 @@ use crate::InputError;
 pub struct Explained {
     /// Its programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// How late.
+    /// How late the activation was.
     pub latency: Nanos,
     /// How much of it each cause took, by the caller's numbers for causes.
     pub parts: Vec<(usize, Nanos)>,

@@ -65,7 +65,7 @@ pub enum Method {
     },
     /// From a mixture of causes, each periodic or with a Pareto tail.
     ByCause {
-        /// How many.
+        /// How many components the mixture has.
         sources: usize,
         /// How many of them are periodic.
         periodic: usize,

@@ -5,7 +5,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, positive};
 
-/// What to look for.
+/// Which periods are searched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CombSearch {
     /// The events lie within 0 and this time.

@@ -19,7 +19,7 @@ fn power(times: &[f64], frequency: f64) -> f64 {
     (sin / n).powi(2) + (cos / n).powi(2)
 }
 
-/// What tick to look for.
+/// Which ticks are searched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TickSearch {
     /// The shortest tick.

@@ -8,7 +8,7 @@ use crate::counts::{SizedEvents, predicted_count, predicted_sum};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// A count that is to come.
+/// A predicted count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// Its mean, by the estimate of the blackouts.

@@ -41,8 +41,8 @@ pub struct SeriesReplay {
 
 /// Replays `latencies`, one per buffer period in order, through `buffering`.
 ///
-/// Blind to blackouts that begin while a job computes; [`super::replay_blackouts`]
-/// sees them.
+/// Blind to blackouts that begin while a job computes; the replay of
+/// blackouts (`qos/failures.rs`) sees them.
 ///
 /// # Errors
 /// When a latency is negative or not finite.

@@ -23,7 +23,7 @@ const MOST: usize = 2_000;
 /// What was observed of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBlackouts<'a> {
-    /// How long.
+    /// How long was observed.
     pub exposure: f64,
     /// Its blackouts, since the start of that.
     pub blackouts: &'a [Blackout],

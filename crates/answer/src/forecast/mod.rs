@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::causes::Composed;
+use crate::note::Note;
 
 pub use advice::{Advice, percent};
 pub use ahead::{Ahead, Blocks, StaysBelow};
@@ -55,7 +56,8 @@ pub struct LoadForecast {
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceForecast>,
     /// What is missing from the recordings, or spoils the answer.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
     /// What limits the answer without a model and what lifts it, the worst
     /// first; empty where every bound that was asked is told.
     pub advice: Vec<Advice>,
@@ -196,7 +198,7 @@ impl Outcome {
 }
 
 impl Horizon {
-    /// Every horizon.
+    /// Every horizon, the nearest first.
     pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 
     /// Its name.

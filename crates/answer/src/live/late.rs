@@ -24,9 +24,9 @@ pub struct LateActivation {
     pub at: Nanos,
     /// The service, with its route.
     pub name: String,
-    /// Where.
+    /// The CPU that it ran on.
     pub cpu: Cpu,
-    /// How late.
+    /// How late it was.
     pub latency: Nanos,
     /// Its number in the recording, where it is in one.
     pub number: Option<u64>,
@@ -178,7 +178,7 @@ impl LateList {
         }
     }
 
-    /// Oldest first.
+    /// The late activations that were kept, oldest first.
     pub const fn listed(&self) -> &VecDeque<LateActivation> {
         &self.newest
     }

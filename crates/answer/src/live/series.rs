@@ -10,7 +10,7 @@ const PARTS: usize = 6;
 /// Steps whose largest is kept: more than any terminal has columns.
 const STEPS: usize = 1_000;
 
-/// Which part of the time figures are of.
+/// The stretch of time that figures cover.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Window {
     /// The last whole step, a second unless asked otherwise.

@@ -37,7 +37,7 @@ pub enum ApplicationError {
     Read {
         /// The file, as given.
         file: String,
-        /// Why.
+        /// Why it cannot be read.
         source: std::io::Error,
     },
     /// The file is of something else.
@@ -47,7 +47,7 @@ pub enum ApplicationError {
     NoApplication {
         /// The file, as given.
         file: String,
-        /// Why.
+        /// What is wrong with the file.
         source: toml::de::Error,
     },
     /// One of its times is none.
@@ -55,7 +55,7 @@ pub enum ApplicationError {
     Time {
         /// The application.
         name: String,
-        /// Why.
+        /// What is wrong with the time.
         source: ParseNanosError,
     },
     /// One buffer tolerates nothing.
@@ -63,7 +63,7 @@ pub enum ApplicationError {
     FewBuffers {
         /// The application.
         name: String,
-        /// How many.
+        /// How many buffers were asked for.
         buffers: u32,
     },
     /// More than can be answered for.
@@ -71,7 +71,7 @@ pub enum ApplicationError {
     ManyBuffers {
         /// The application.
         name: String,
-        /// How many.
+        /// How many buffers were asked for.
         buffers: u32,
     },
     /// Longer than can be answered for.

@@ -336,7 +336,7 @@ mod tests {
                 ],
                 own_cpus: 0.0,
                 waiting: Vec::new(),
-                notes: Vec::new(),
+                doubts: Vec::new(),
                 trust: Trust::Good,
             };
             [0, 1].map(|at| exposure(&seen, &seen.streams[at]))

@@ -5,6 +5,7 @@ mod build;
 mod streams;
 mod told;
 
+use crate::note::Note;
 use laggard_analyze::{Interval, qos};
 use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
@@ -58,7 +59,8 @@ pub struct LoadOutlook {
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceOutlook>,
     /// What is missing from the recordings, or spoils the answer.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
 }
 
 /// How the application fares with one service.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Application;
 use crate::load::{Load, Run};
+use crate::note::Note;
 use crate::selection::Selection;
 
 /// Late activations in a page, of all services and recordings together: about
@@ -38,7 +39,8 @@ pub struct LoadBuffers {
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceBuffers>,
     /// What is missing from the recordings, or spoils the answer.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
 }
 
 /// What would hinder one service.

@@ -6,7 +6,7 @@ use laggard_analyze::qos::{Buffering, Expected, expectation, failures_of_counts,
 use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
 
 use super::{Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Summary, TaskRehearsal};
-use crate::load::Load;
+use crate::load::{Load, Run};
 use crate::qos::CONFIDENCE;
 use crate::sched::{Asked, analyse};
 use crate::selection::Selection;
@@ -68,7 +68,7 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
         notes: std::iter::once(seen)
             .chain(meanwhile)
             .flat_map(|one| &one.runs)
-            .flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.path)))
+            .flat_map(Run::notes)
             .collect(),
     })
 }

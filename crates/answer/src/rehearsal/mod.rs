@@ -7,6 +7,7 @@ use laggard_model::{LoadLabel, Nanos, Route, Service, TaskCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::note::Note;
 use crate::sched::TaskVerdict;
 
 pub use build::{Rehearsed, compare, mttf};
@@ -34,7 +35,8 @@ pub struct RehearsalReport {
     /// Latency of the services before and meanwhile.
     pub others: Vec<Effect>,
     /// What is missing from the recordings, or spoils the answer.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
 }
 
 /// One task: counted, and predicted.

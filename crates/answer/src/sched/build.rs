@@ -18,6 +18,7 @@ use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
 use crate::load::Load;
+use crate::note::Note;
 use crate::selection::Selection;
 
 /// Windows reach this many times beyond the longest deadline or period.
@@ -59,7 +60,15 @@ pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
             edf: set.edf.filter(|meets| !meets || !is_held),
             ..set
         },
-        notes: seen.runs.iter().flat_map(|one| one.notes.clone()).collect(),
+        notes: seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.doubts)
+            .map(|doubt| Note {
+                recording: None,
+                doubt: doubt.clone(),
+            })
+            .collect(),
     })
 }
 

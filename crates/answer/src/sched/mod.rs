@@ -7,6 +7,7 @@ mod rtapp;
 mod tasks;
 mod waiting;
 
+use crate::note::Note;
 use laggard_model::{Cpu, LoadLabel, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,7 +69,8 @@ pub struct SchedReport {
     /// What holds of the set as a whole.
     pub set: SetVerdict,
     /// What is missing from the recording, or spoils the answer.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
 }
 
 /// Whether a deadline is met.

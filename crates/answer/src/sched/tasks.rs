@@ -19,26 +19,26 @@ pub enum TasksError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// Why it cannot be read.
         source: std::io::Error,
     },
-    /// What it says is none.
+    /// What it describes is no set of tasks.
     #[error("tasks of `{}`", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// What is wrong in it.
         source: Box<Self>,
     },
-    /// One of its tasks is none.
+    /// One of its entries is no task.
     #[error("task `{name}`")]
     Task {
         /// The task.
         name: String,
-        /// Why.
+        /// What is wrong in it.
         source: Box<Self>,
     },
-    /// It names none.
+    /// It has no task.
     #[error("`{}` has no task; write at least one", .0.display())]
     Empty(PathBuf),
     /// It is not the TOML that is asked for.

@@ -154,10 +154,12 @@ fn times(served: u64) -> String {
 }
 
 fn in_words(share: &Share) -> String {
-    let text = share.write(Unit::Auto);
-    match text.strip_prefix(">= ") {
-        Some(time) => format!("at least {time}"),
-        None => text,
+    match share
+        .ns
+        .filter(|_| share.is_at_least && share.low_ns.is_none())
+    {
+        Some(time) => format!("at least {}", write(time)),
+        None => share.write(Unit::Auto),
     }
 }
 

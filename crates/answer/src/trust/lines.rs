@@ -3,7 +3,7 @@
 use laggard_analyze::distribution::Lost;
 use laggard_model::LineId;
 
-use super::{Case, FEWEST, LOST_IN, named, place};
+use super::{Case, Distrust, FEWEST, LOST_IN, LinePart};
 
 /// What a line may lose however short it is: beyond the highest quantile that
 /// a sample supports, 3.7 are expected in any case.
@@ -13,18 +13,19 @@ const FEW: u64 = 3;
 const OF_SIBLINGS: u64 = 2;
 
 /// Lines that lost too much of their plan.
-pub(super) fn reasons(case: &Case<'_>) -> Vec<String> {
+pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
     let lost = Lost::of(case.counts, case.losses);
     let mut lossy = Vec::new();
-    let mut empty = Vec::new();
+    let mut sparse = Vec::new();
     for (number, (line, sum)) in (0..).zip(case.lines.iter().zip(case.sums)) {
         let seen = sum.served + sum.missed;
         let lost = lost.of_line(LineId(number));
         if lost > FEW && lost.saturating_mul(LOST_IN) > seen + lost {
-            lossy.push((
-                lost as f64 / (seen + lost) as f64,
-                format!("{} {lost} of {}", place(line), seen + lost),
-            ));
+            lossy.push(LinePart {
+                line: *line,
+                count: lost,
+                of: seen + lost,
+            });
             continue;
         }
         let count = case.counts.get(usize::from(number));
@@ -33,24 +34,24 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<String> {
         }
         let fullest = fullest(case, line);
         if fullest >= FEWEST && seen.saturating_mul(OF_SIBLINGS) < fullest {
-            empty.push(format!("{} has {seen} of {fullest}", place(line)));
+            sparse.push(LinePart {
+                line: *line,
+                count: seen,
+                of: fullest,
+            });
         }
     }
-    lossy.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let lossy: Vec<String> = lossy.into_iter().map(|(_, words)| words).collect();
+    let share = |one: &LinePart| one.count as f64 / one.of as f64;
+    lossy.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let mut reasons = Vec::new();
     if !lossy.is_empty() {
-        reasons.push(format!(
-            "lines lost more than one in {LOST_IN} of their activations: {}; {}",
-            named(&lossy),
-            super::against(case)
-        ));
+        reasons.push(Distrust::LossyLines {
+            lines: lossy,
+            remedy: super::against(case),
+        });
     }
-    if !empty.is_empty() {
-        reasons.push(format!(
-            "lines have less than half of the activations that the same service has on another CPU: {}; record again, and see `laggard doctor`",
-            named(&empty)
-        ));
+    if !sparse.is_empty() {
+        reasons.push(Distrust::SparseLines { lines: sparse });
     }
     reasons
 }

@@ -3,15 +3,17 @@
 //! The limits are stated in `docs/method.md`; change them there too.
 
 mod lines;
+mod reason;
 mod stages;
 
 use laggard_analyze::distribution::LineSum;
-use laggard_model::name::line_name;
 use laggard_model::{
     Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost, ProgramCost,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use reason::{CpuCost, Distrust, LinePart, MeasuringRemedy, UnseenIn, UnseenStage};
 
 /// Fewer latencies than this say nothing of a machine: a command that fails at
 /// once still lets a few be measured.
@@ -28,17 +30,30 @@ const LOST_IN: u64 = 1_000;
 /// named as a load.
 const COST_NAMED: f64 = 0.05;
 
-/// Lines that a reason names; the others are counted.
-const NAMED: usize = 3;
-
 /// Whether the figures can be trusted.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "why")]
 pub enum Trust {
     /// Nothing found that speaks against it.
     Good,
     /// They cannot: for these reasons.
-    None(Vec<String>),
+    None(#[schemars(with = "Vec<String>")] Vec<Distrust>),
+}
+
+impl Trust {
+    /// Every reason why the figures cannot be trusted, in words.
+    pub fn reasons(&self) -> Option<String> {
+        match self {
+            Self::Good => None,
+            Self::None(reasons) => Some(joined(reasons)),
+        }
+    }
+}
+
+/// Several reasons in one line.
+pub(crate) fn joined(reasons: &[Distrust]) -> String {
+    let words: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
+    words.join("; ")
 }
 
 /// What a recording, or a run, is judged by.
@@ -77,7 +92,7 @@ impl<'a> Case<'a> {
 }
 
 /// The verdict, and what is worth a word though it does not spoil the figures.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// Whether the figures can be trusted.
     pub trust: Trust,
@@ -94,40 +109,41 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     let mut caveats = Vec::new();
     let samples = case.samples();
     if samples == 0 {
-        reasons.push("nothing was measured".into());
+        reasons.push(Distrust::Empty);
     } else if samples < FEWEST {
-        reasons.push(format!(
-            "only {samples} activations were measured; record for longer"
-        ));
+        reasons.push(Distrust::TooFew { samples });
     }
     let losses = case.losses;
     let lost = losses.activations();
     if lost > 0 && lost.saturating_mul(LOST_IN) > samples + lost {
-        reasons.push(format!(
-            "{lost} activations were lost, more than one in {LOST_IN} of {}; {}",
-            samples + lost,
-            against(case)
-        ));
+        reasons.push(Distrust::Lost {
+            lost,
+            of: samples + lost,
+            remedy: against(case),
+        });
     }
     reasons.extend(lines::reasons(case));
     if losses.clock_back.saturating_mul(LOST_IN) > samples {
-        reasons.push(format!(
-            "the clock ran backwards {} times; check the clocksource",
-            losses.clock_back
-        ));
+        reasons.push(Distrust::ClockBack {
+            times: losses.clock_back,
+        });
     }
     let unseen = stages::judge(case);
     reasons.extend(unseen.reasons);
     caveats.extend(unseen.caveats);
     let rescheduled = |caveat: &&Caveat| caveat.kind == CaveatKind::Rescheduled;
-    let rescheduled = case.caveats.iter().filter(rescheduled);
-    reasons.extend(rescheduled.map(|caveat| format!("{}; {}", caveat.what, caveat.advice)));
-    if let Some((share, words)) = own_cost(case) {
-        let advice = lighter(case);
-        if share > OwnCost::TOO_MUCH {
-            reasons.push(format!("{words}; {advice}"));
-        } else if share > COST_NAMED {
-            caveats.push(Caveat::new(CaveatKind::OwnCost, words, advice));
+    let rescheduled = case.caveats.iter().filter(rescheduled).cloned();
+    reasons.extend(rescheduled.map(Distrust::Rescheduled));
+    if let Some(cost) = own_cost(case) {
+        let remedy = lighter(case);
+        if cost.share() > OwnCost::TOO_MUCH {
+            reasons.push(Distrust::OwnCost { cost, remedy });
+        } else if cost.share() > COST_NAMED {
+            caveats.push(Caveat::new(
+                CaveatKind::OwnCost,
+                cost.to_string(),
+                remedy.to_string(),
+            ));
         }
     }
     Judgement {
@@ -141,90 +157,48 @@ pub fn judge(case: &Case<'_>) -> Judgement {
 }
 
 /// What helps against the reason that most activations were lost for.
-pub(super) fn against(case: &Case<'_>) -> String {
+fn against(case: &Case<'_>) -> MeasuringRemedy {
     let most = case
         .losses
         .iter()
         .filter(|(reason, _)| reason.is_of_activations())
         .max_by_key(|(_, count)| *count);
-    let known = match most
+    match most
         .filter(|(_, count)| *count > 0)
         .map(|(reason, _)| reason)
     {
-        Some(LossReason::NotWritten) => {
-            "record to a faster or emptier disk (`-o`), or keep less with `--keep tail`"
-        }
-        Some(LossReason::Foreign) => {
-            "leave the measuring threads on their CPUs, and record while no CPU goes offline"
-        }
-        Some(LossReason::Stopped) => {
-            "record again without stopping laggard (a signal, a debugger, suspend)"
-        }
-        Some(LossReason::Unserved) => {
-            "find out what kept the service from running (`laggard why`, where late activations were kept), or record until it runs"
-        }
-        Some(LossReason::NotRaised) => {
-            "record with a longer --period, or find out what kept the thread that raises the interrupt"
-        }
-        _ => return lighter(case),
-    };
-    known.into()
+        Some(LossReason::NotWritten) => MeasuringRemedy::FasterDisk,
+        Some(LossReason::Foreign) => MeasuringRemedy::StayPut,
+        Some(LossReason::Stopped) => MeasuringRemedy::Uninterrupted,
+        Some(LossReason::Unserved) => MeasuringRemedy::LetRun,
+        Some(LossReason::NotRaised) => MeasuringRemedy::RaiseLess,
+        _ => lighter(case),
+    }
 }
 
 /// How to measure with less, by what took most; each shows less.
-fn lighter(case: &Case<'_>) -> String {
+fn lighter(case: &Case<'_>) -> MeasuringRemedy {
     let of_recorder = |one: &&ProgramCost| one.name.starts_with("flight ");
     let recorder = case.cost.programs.iter().filter(of_recorder);
     let recorder = recorder.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
     if recorder * 2 > case.cost.total() {
-        return "record with `--episodes off`, which leaves open who made anything late".into();
+        return MeasuringRemedy::NoEpisodes;
     }
     let first = case.lines.first().map(|line| (line.service, line.route));
     let mut lines = case.lines.iter();
-    match lines.any(|line| Some((line.service, line.route)) != first) {
-        true => "record with a longer --period, which sees less of short stalls, or fewer services"
-            .into(),
-        false => "record with a longer --period, which sees less of short stalls".into(),
+    MeasuringRemedy::Less {
+        several_services: lines.any(|line| Some((line.service, line.route)) != first),
     }
 }
 
-/// The share of the measured CPUs' time that measuring took, in words too.
-fn own_cost(case: &Case<'_>) -> Option<(f64, String)> {
+/// What measuring took; of next to no time nothing is known.
+fn own_cost(case: &Case<'_>) -> Option<CpuCost> {
     let cost = case.cost;
     let mut cpus: Vec<_> = case.lines.iter().map(|line| line.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    // Of next to no time there is no share.
-    if cost.wall_ns < LEAST_WALL || cpus.is_empty() {
-        return None;
-    }
-    let of_one = cost.total().as_f64() / cost.wall_ns.as_f64();
-    let share = of_one / cpus.len() as f64;
-    let words = match cpus.len() {
-        1 => format!("measuring took {:.0} % of the measured CPU", 100.0 * of_one),
-        several => format!(
-            "measuring took {:.0} % of a CPU, {:.0} % of the time of the {several} CPUs measured",
-            100.0 * of_one,
-            100.0 * share
-        ),
-    };
-    Some((share, words))
-}
-
-/// A line with its place.
-fn place(line: &Line) -> String {
-    format!(
-        "{} on CPU {}",
-        line_name(line.service, line.route),
-        line.cpu
-    )
-}
-
-/// The first of `all` with their words, and how many more there are.
-fn named(all: &[String]) -> String {
-    let mut words = all[..all.len().min(NAMED)].join(", ");
-    if all.len() > NAMED {
-        words += &format!(" and {} more lines", all.len() - NAMED);
-    }
-    words
+    (cost.wall_ns >= LEAST_WALL && !cpus.is_empty()).then(|| CpuCost {
+        busy: cost.total().as_f64() / cost.wall_ns.as_f64(),
+        cpus: cpus.len(),
+    })
 }

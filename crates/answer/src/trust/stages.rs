@@ -2,7 +2,7 @@
 
 use laggard_model::{Caveat, CaveatKind, LossReason, Stage};
 
-use super::{Case, FEWEST, named, place};
+use super::{Case, Distrust, FEWEST, LinePart, UnseenIn, UnseenStage};
 
 /// From this share of the served activations on, 0 to 1, a stage that was not
 /// seen in them is named.
@@ -13,7 +13,7 @@ const TOO_MANY: f64 = 0.25;
 /// What speaks against the stages.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<Distrust>,
     pub(super) caveats: Vec<Caveat>,
 }
 
@@ -29,41 +29,41 @@ const COUNTED: [(Stage, LossReason); 3] = [
 pub(super) fn judge(case: &Case<'_>) -> Unseen {
     let mut unseen = Unseen::default();
     for (stage, reason) in COUNTED {
-        let mut found = by_line(case, stage);
-        if found.is_empty() {
-            found.extend(in_all(case, reason));
-        }
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let Some(&(most, _)) = found.first() else {
+        let lines = by_line(case, stage);
+        let all = || in_all(case, reason);
+        let Some((most, places)) = worst(lines).or_else(all) else {
             continue;
         };
-        let limit = if most > TOO_MANY {
-            TOO_MANY
-        } else {
-            NAMED_FROM
-        };
-        let words: Vec<String> = found
-            .into_iter()
-            .filter(|(share, _)| *share > limit)
-            .map(|(_, words)| words)
-            .collect();
-        let what = format!(
-            "the stage `{stage}` was not seen in {}: what it took is counted to the stage after it",
-            named(&words)
-        );
-        let advice = "take the latencies, not their parts, and see `laggard doctor`";
+        let found = UnseenStage { stage, places };
         if most > TOO_MANY {
-            unseen.reasons.push(format!("{what}; {advice}"));
+            unseen.reasons.push(Distrust::StageUnseen(found));
         } else {
-            unseen
-                .caveats
-                .push(Caveat::new(CaveatKind::StageUnseen, what, advice));
+            unseen.caveats.push(Caveat::new(
+                CaveatKind::StageUnseen,
+                found.to_string(),
+                UnseenStage::ADVICE,
+            ));
         }
     }
     unseen
 }
 
-fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, String)> {
+/// The largest share, and the lines that matter as much: where some lack the
+/// stage in too many activations, only those.
+fn worst(mut lines: Vec<(f64, LinePart)>) -> Option<(f64, UnseenIn)> {
+    lines.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let most = lines.first()?.0;
+    let limit = if most > TOO_MANY {
+        TOO_MANY
+    } else {
+        NAMED_FROM
+    };
+    let lines = lines.into_iter().filter(|(share, _)| *share > limit);
+    let lines = lines.map(|(_, line)| line).collect();
+    Some((most, UnseenIn::Lines(lines)))
+}
+
+fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
     let has = |line: &laggard_model::Line| {
         case.lines
             .iter()
@@ -83,17 +83,20 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, String)> {
             }
             let unseen = sum.served.saturating_sub(seen);
             let share = unseen as f64 / sum.served as f64;
-            let words = format!("{} ({unseen} of {})", place(line), sum.served);
-            (share > NAMED_FROM).then_some((share, words))
+            let part = LinePart {
+                line: *line,
+                count: unseen,
+                of: sum.served,
+            };
+            (share > NAMED_FROM).then_some((share, part))
         })
         .collect()
 }
 
 /// Where no line has the stage, so that only the losses tell that one should.
-fn in_all(case: &Case<'_>, reason: LossReason) -> Option<(f64, String)> {
-    let (_, unseen) = case.losses.iter().find(|(one, _)| *one == reason)?;
-    let served: u64 = case.sums.iter().map(|sum| sum.served).sum();
-    let share = unseen as f64 / served.max(1) as f64;
-    (served >= FEWEST && share > NAMED_FROM)
-        .then(|| (share, format!("{unseen} of {served} activations")))
+fn in_all(case: &Case<'_>, reason: LossReason) -> Option<(f64, UnseenIn)> {
+    let (_, count) = case.losses.iter().find(|(one, _)| *one == reason)?;
+    let of: u64 = case.sums.iter().map(|sum| sum.served).sum();
+    let share = count as f64 / of.max(1) as f64;
+    (of >= FEWEST && share > NAMED_FROM).then_some((share, UnseenIn::All { count, of }))
 }

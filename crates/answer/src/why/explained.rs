@@ -59,7 +59,7 @@ pub struct Explained<'a> {
     pub late: &'a RecordedEpisodes<'a>,
     /// Only this service's.
     pub service: Option<Service>,
-    /// By number.
+    /// The episodes, by number.
     pub episodes: Vec<ExplainedEpisode<'a>>,
 }
 

@@ -121,7 +121,7 @@ fn seen(episodes: &[Episode]) -> crate::Load {
             }],
             own_cpus: 0.0,
             waiting: Vec::new(),
-            notes: Vec::new(),
+            doubts: Vec::new(),
         }],
     }
 }

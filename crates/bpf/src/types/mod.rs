@@ -38,9 +38,9 @@ pub enum TypesError {
     Differs {
         /// The structure.
         name: String,
-        /// Where it is described.
+        /// An object that describes it.
         one: PathBuf,
-        /// Where else.
+        /// Another that describes it differently.
         other: PathBuf,
     },
     /// Rust cannot have this field where C has it.

@@ -78,8 +78,8 @@ fn finish(
     if !quiet {
         text += &batch::summary(state);
     }
-    if let Trust::None(reasons) = &trust {
-        text += &format!("NOT TRUSTWORTHY: {}\n", reasons.join("; "));
+    if let Some(reasons) = trust.reasons() {
+        text += &format!("NOT TRUSTWORTHY: {reasons}\n");
     }
     if let Some(dir) = kept {
         let dir = dir.display().to_string();

@@ -33,7 +33,7 @@ pub struct Script {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptLine {
-    /// What runs.
+    /// The service that runs.
     pub service: Service,
     /// How it is reached.
     pub route: Route,

@@ -20,7 +20,7 @@ const LARGEST_NOTES: u64 = 256 << 20;
 /// The episodes of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
-    /// By number.
+    /// The episodes, by number.
     pub episodes: Vec<Episode>,
     /// How they were chosen. `None`: the recording was made without episodes.
     pub notes: Option<EpisodeNotes>,

@@ -29,7 +29,7 @@ pub enum Threshold {
 /// A late activation that is to be kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChosenActivation {
-    /// Which.
+    /// The late activation.
     pub activation: Activation,
     /// From which latency on its line was late.
     pub threshold: Nanos,

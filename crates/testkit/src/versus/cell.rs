@@ -51,7 +51,7 @@ pub struct Lateness {
 /// One service under one load.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which service.
+    /// The service that was measured.
     pub service: Service,
     /// How it was reached.
     pub route: Route,
@@ -59,7 +59,7 @@ pub struct Cell {
     pub sides: [Side; 2],
     /// The ratio of the quantiles, where both are known.
     pub ratio: Option<QuantileRatio>,
-    /// By slack.
+    /// How often it was late, by slack.
     pub late: Vec<Lateness>,
 }
 

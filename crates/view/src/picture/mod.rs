@@ -17,7 +17,6 @@ use std::sync::OnceLock;
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
-use laggard_answer::trust::Trust;
 use laggard_model::LoadLabel;
 use laggard_model::text::{count, span};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
@@ -79,7 +78,7 @@ pub enum Picture<'a> {
     },
 }
 
-/// How it looks.
+/// How a picture looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Width, pixels.
@@ -232,8 +231,8 @@ fn doubts(report: &RecordingReport) -> String {
     if let Some(waiting) = still_waiting(report) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));
     }
-    if let Trust::None(reasons) = &report.trust {
-        text += &format!(" - NOT TRUSTWORTHY: {}", reasons.join("; "));
+    if let Some(reasons) = report.trust.reasons() {
+        text += &format!(" - NOT TRUSTWORTHY: {reasons}");
     }
     if report.backend == laggard_model::Backend::Fake {
         text += " - from a script, NOT a measurement";

@@ -121,7 +121,7 @@ fn words(report: &QosReport) -> (String, String, Vec<String>) {
     let mut captions: Vec<String> = report
         .loads
         .iter()
-        .flat_map(|load| load.notes.iter().cloned())
+        .flat_map(|load| load.notes.iter().map(ToString::to_string))
         .take(2)
         .collect();
     let open = |one: &ServiceOutlook| one.waited_ns.map(|_| line_name(one.service, one.route));

@@ -2,7 +2,6 @@
 
 use super::{least, table};
 use laggard_answer::show::{RecordingReport, ServiceRow, still_waiting};
-use laggard_answer::trust::Trust;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, printable};
 
@@ -19,8 +18,8 @@ pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
             span(report.duration_ns),
             printable(&report.host.kernel)
         );
-        if let Trust::None(reasons) = &report.trust {
-            text += &format!("    NOT TRUSTWORTHY: {}\n", printable(&reasons.join("; ")));
+        if let Some(reasons) = report.trust.reasons() {
+            text += &format!("    NOT TRUSTWORTHY: {}\n", printable(&reasons));
         }
         if let Some(waiting) = still_waiting(report) {
             text += &format!("    {waiting}\n");

@@ -23,6 +23,7 @@ pub use table4::table4;
 pub use why::why;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use laggard_answer::Note;
 use laggard_model::printable;
 
 /// A table without lines, numbers to the right but for the first column.
@@ -42,10 +43,16 @@ fn table(header: &[&str]) -> Table {
 }
 
 /// Those of `notes` that make everything below them doubtful.
-fn warnings(notes: &[String]) -> String {
+fn warnings(notes: &[Note]) -> String {
     notes
         .iter()
-        .filter(|note| note.contains("NOT TRUSTWORTHY") || note.contains("NOT a measurement"))
-        .map(|note| format!("  {}\n", printable(note)))
+        .filter(|note| note.is_warning())
+        .map(|note| {
+            format!(
+                "  {}
+",
+                printable(&note.to_string())
+            )
+        })
         .collect()
 }

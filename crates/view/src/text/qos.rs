@@ -85,7 +85,7 @@ fn of_load(load: &LoadOutlook) -> String {
     if !load.notes.is_empty() {
         text += "\nTo bear in mind:\n";
         for note in &load.notes {
-            let _ = writeln!(text, "  - {}", printable(note));
+            let _ = writeln!(text, "  - {}", printable(&note.to_string()));
         }
     }
     text

@@ -40,7 +40,7 @@ pub fn rehearsal(report: &RehearsalReport) -> String {
     if !report.notes.is_empty() {
         text += "\nTo bear in mind:\n";
         for note in &report.notes {
-            let _ = writeln!(text, "  - {}", printable(note));
+            let _ = writeln!(text, "  - {}", printable(&note.to_string()));
         }
     }
     text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\

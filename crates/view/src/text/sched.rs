@@ -78,7 +78,7 @@ pub fn sched(report: &SchedReport) -> String {
              unclear: not shown to be met, which is no better than missed (exit code 1).\n\
              Latency is what was seen under this load: largest seen, not a bound. One CPU, no migration.\n";
     for note in &report.notes {
-        let _ = writeln!(text, "  - {}", printable(note));
+        let _ = writeln!(text, "  - {}", printable(&note.to_string()));
     }
     printable_lines(&text).to_string()
 }

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use laggard_answer::show::{Figures, RecordingReport, ServiceRow, Share, named_losses};
-use laggard_answer::trust::Trust;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
@@ -12,7 +11,7 @@ use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, 
 use super::bars::BarAxis;
 use super::table;
 
-/// How to write.
+/// How `show` writes its tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// The unit of times in tables.
@@ -38,12 +37,8 @@ pub fn show(report: &RecordingReport, options: Options) -> String {
     text += &cost(report);
     text += &caveats("Missing", &report.shortfalls);
     text += &caveats("Caveats", &report.caveats);
-    if let Trust::None(reasons) = &report.trust {
-        let _ = writeln!(
-            text,
-            "\nNOT TRUSTWORTHY: {}",
-            printable(&reasons.join("; "))
-        );
+    if let Some(reasons) = report.trust.reasons() {
+        let _ = writeln!(text, "\nNOT TRUSTWORTHY: {}", printable(&reasons));
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
     printable_lines(&text).to_string()

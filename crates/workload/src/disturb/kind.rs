@@ -44,7 +44,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every fault.
+    /// Every kind of fault.
     pub const ALL: [Self; 14] = [
         Self::Thread,
         Self::Queue,

@@ -36,7 +36,7 @@ const CONDUCTOR: Policy = Policy::Fifo(85);
 /// What the mutex does about inversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Protocol {
-    /// Nothing.
+    /// The holder keeps its own priority.
     Plain,
     /// The holder inherits the waiter's priority.
     Inherit,

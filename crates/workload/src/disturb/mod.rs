@@ -27,7 +27,7 @@ use crate::scheduling::{self, Policy};
 pub use kind::{Kind, UnknownKind};
 pub use refusal::DisturbRefused;
 
-/// What is to be made, where and how long.
+/// The fault to make, where, and for how long.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
     /// The fault.
@@ -36,7 +36,7 @@ pub struct Disturbance {
     pub length: Nanos,
     /// The time from one hit to the next. Not for [`Kind::has_own_period`].
     pub every: Nanos,
-    /// Where.
+    /// The CPU that is hit.
     pub cpu: Cpu,
     /// How long in all.
     pub duration: Nanos,
@@ -45,20 +45,20 @@ pub struct Disturbance {
     pub victims: Vec<u32>,
 }
 
-/// One fault as it really was.
+/// One fault as it really happened.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Hit {
-    /// What.
+    /// The kind of fault.
     pub kind: Kind,
     /// When it began, `CLOCK_MONOTONIC`.
     pub start_ns: Nanos,
     /// How long it lasted.
     pub length_ns: Nanos,
-    /// Where.
+    /// The CPU that was hit.
     pub cpu: Cpu,
 }
 
-/// Is told of each hit.
+/// A callback that is told of each hit.
 pub type Tell<'a> = dyn Fn(&Hit) + Sync + 'a;
 
 /// Why a fault could not be made.
@@ -77,7 +77,7 @@ pub enum DisturbError {
         kind: Kind,
         /// What was wanted, as a service is named.
         policy: String,
-        /// Where.
+        /// The CPU that was to be hit.
         cpu: Cpu,
         /// What the system said.
         source: io::Error,

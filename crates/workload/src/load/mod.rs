@@ -32,7 +32,7 @@ pub use recipe::{Need, Order, Recipe, RecipeError, Step, Told, Work, run_recipe}
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Builtin {
-    /// Nothing.
+    /// Does nothing: the machine as it is.
     Idle,
     /// Threads that draw, compute and sleep (Heubaum's `WINBEZMT`).
     Draw,
@@ -127,7 +127,7 @@ pub enum RunError {
 /// does not keep the machine from deep idle states.
 const IDLE_POLL: Duration = Duration::from_millis(250);
 
-/// Is called once a load is set up; the load begins to work when it returns.
+/// A callback for when a load is set up; the load begins to work when it returns.
 pub type Gate<'a> = dyn Fn() + 'a;
 
 /// Runs a built-in load in this process until `stop` is set, and counts what

@@ -61,7 +61,7 @@ pub enum TaskError {
         task: String,
         /// What was to run it.
         service: Service,
-        /// Where.
+        /// The CPU that the task was to run on.
         cpu: Cpu,
         /// What the system said.
         source: io::Error,

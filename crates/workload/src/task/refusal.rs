@@ -39,7 +39,7 @@ pub enum TaskRefused {
     Time {
         /// The task.
         task: String,
-        /// Which time.
+        /// What the time is: a period, a deadline, a cost.
         what: &'static str,
         /// What was asked for.
         time: Nanos,
@@ -55,9 +55,9 @@ pub enum TaskRefused {
         (most * 100.0).floor()
     )]
     Share {
-        /// Which tasks.
+        /// The level at which the tasks run.
         level: &'static str,
-        /// Where.
+        /// The CPU that they run on.
         cpu: Cpu,
         /// Of the CPU's time, all together.
         share: f64,

@@ -22,7 +22,7 @@ pub(crate) struct Mirror {
     reason = "one lives for a moment, at the end"
 )]
 pub(super) enum Asked {
-    /// It came.
+    /// The activation came.
     Served(Activation),
     /// It has not come, for this expiry or the one before.
     Waiting,

@@ -78,7 +78,7 @@ fn of_load(load: &LoadForecast) -> String {
     }
     text += &composed(load);
     for note in &load.notes {
-        let _ = writeln!(text, "  - {}", printable(note));
+        let _ = writeln!(text, "  - {}", printable(&note.to_string()));
     }
     text
 }
