@@ -47,7 +47,9 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
-        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        // 3: what measuring costs there, as `show` asks below.
+        let status = outcome.status;
+        assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
         let served = served(&outcome, "r.laggard");
         // 2000 in 4 s, dithered.
         assert!(served.len() > 1900, "{name}: {}", served.len());
@@ -72,8 +74,8 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
 const ON_EACH_CPU: &str = "\
     cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/effective_affinity_list; \
     for cpu in 0 1; do \
-        laggard record -q --source uio:/dev/uio0 --cpus $cpu --episodes off --duration 4s \
-            --period 5ms -o /result/$cpu.laggard || [ $? = 3 ] || exit 1; \
+        laggard record -q --source uio:/dev/uio0 --cpus $cpu --episodes off --duration 16s \
+            --period 20ms -o /result/$cpu.laggard || [ $? = 3 ] || exit 1; \
     done";
 
 #[test]
@@ -97,7 +99,7 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
             assert_eq!(manifest.state, State::Complete, "{name}");
             assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
             let all = activations(&outcome, &recording);
-            // 800 in 4 s, dithered; this machine may stop what raises them.
+            // 800 in 16 s, dithered; this machine may stop what raises them.
             let due = all.len() as u64 + manifest.losses.not_raised;
             assert!(due > 700, "{name}: {due} on CPU {cpu}");
             assert!(all.len() > 100, "{name}: {} on CPU {cpu}", all.len());
@@ -125,7 +127,8 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
             ];
             for (lacking, counted) in unseen {
                 assert!(
-                    lacking <= counted + losses.clock_back && lacking * 100 <= all.len() as u64,
+                    lacking <= counted + losses.clock_back + losses.out_of_order
+                        && lacking * 100 <= all.len() as u64,
                     "{name}: {unseen:?} of {} on CPU {cpu}, {losses:?}",
                     all.len()
                 );

@@ -99,12 +99,14 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
             // these kernels lack something.
             .command(
                 "laggard doctor > /result/doctor; \
-                 laggard record --duration 10s -o /result/r.laggard",
+                 laggard record --duration 10s --period 5ms -o /result/r.laggard",
             );
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
-        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        // 3: what measuring costs there, as `show` asks below.
+        let status = outcome.status;
+        assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
         let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
         assert!(doctor.contains("yes  service fifo:90"), "{name}: {doctor}");
         let manifest = manifest(&outcome);
@@ -116,7 +118,8 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
             .collect();
         assert_eq!(lines, expected_services(name), "{name}: {doctor}");
         for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
-            assert!(count.served > 1000, "{name}: {line:?} {count:?}");
+            // 500 in 10 s: up to four services share what is deferred.
+            assert!(count.served > 450, "{name}: {line:?} {count:?}");
         }
         let losses = manifest.losses;
         assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
