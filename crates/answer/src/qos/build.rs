@@ -265,7 +265,8 @@ impl Selection<'_> {
 
 /// For how long a stream was observed, ns: all the time but where interrupts
 /// were seen in too few of a CPU's activations, as beside a thread that kept
-/// others from arming their timers. Then as large a part of the time.
+/// others from arming their timers. Then as large a part of the time, and its
+/// stalls: few interrupts come in one, and it is known from beginning to end.
 fn exposure(seen: &Run, stream: &Stream) -> f64 {
     let whole = seen.duration.as_f64();
     if stream.service.has_lines() {
@@ -277,11 +278,12 @@ fn exposure(seen: &Run, stream: &Stream) -> f64 {
         .map(|one| one.samples)
         .sum::<u64>();
     let share = stream.samples as f64 / asked.max(1) as f64;
-    if share < ENOUGH_IRQ {
-        whole * share
-    } else {
-        whole
+    if share >= ENOUGH_IRQ {
+        return whole;
     }
+    let stalls = stream.blackouts(seen.start, Nanos::ZERO, Nanos::ZERO).inner;
+    let stalled: f64 = stalls.iter().map(|one| one.end - one.start).sum();
+    (whole * share + stalled).min(whole)
 }
 
 fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {
@@ -302,6 +304,7 @@ fn slack(application: &Application, buffers: u32) -> Nanos {
 mod tests {
     use std::path::PathBuf;
 
+    use laggard_analyze::exceedance::Exceedance;
     use laggard_model::{Cpu, Plan};
 
     use super::*;
@@ -317,7 +320,7 @@ mod tests {
             floor: Nanos::ZERO,
             exceedances: Vec::new(),
         };
-        let exposures = |interrupts: u64| {
+        let exposures = |interrupts: u64, stalls: &[Exceedance]| {
             let seen = Run {
                 dir: PathBuf::new(),
                 path: String::new(),
@@ -327,7 +330,10 @@ mod tests {
                 plan: Plan::default(),
                 groups: Vec::new(),
                 streams: vec![
-                    stream(Service::Irq, 0, interrupts),
+                    Stream {
+                        exceedances: stalls.to_vec(),
+                        ..stream(Service::Irq, 0, interrupts)
+                    },
                     stream(Service::Fifo(90), 0, 600),
                     stream(Service::Other, 0, 400),
                     // Not asked for by a timer of ours, or elsewhere.
@@ -344,10 +350,18 @@ mod tests {
 
         // A thread's is all the time, and so is that of interrupts of which a
         // few came while one ran already.
-        assert_eq!(exposures(1_000), [8_000.0, 8_000.0]);
-        assert_eq!(exposures(900), [8_000.0, 8_000.0]);
-        assert_eq!(exposures(250), [2_000.0, 8_000.0]);
-        assert_eq!(exposures(0), [0.0, 8_000.0]);
+        assert_eq!(exposures(1_000, &[]), [8_000.0, 8_000.0]);
+        assert_eq!(exposures(900, &[]), [8_000.0, 8_000.0]);
+        assert_eq!(exposures(250, &[]), [2_000.0, 8_000.0]);
+        assert_eq!(exposures(0, &[]), [0.0, 8_000.0]);
+        // Of a stall the first that waited is kept, and all of it was seen.
+        let stall = |latency| Exceedance {
+            expiry: Nanos::from_ns(1_000),
+            latency: Nanos::from_ns(latency),
+            free_until: Nanos::ZERO,
+        };
+        assert_eq!(exposures(250, &[stall(4_000)]), [6_000.0, 8_000.0]);
+        assert_eq!(exposures(250, &[stall(7_000)]), [8_000.0, 8_000.0]);
     }
 
     #[test]
