@@ -44,7 +44,7 @@ fn of_load(load: &LoadForecast, all: bool) -> String {
             "{}, {} in {}",
             printable(load.load.as_str()),
             mean_time(load.observed_ns),
-            load.recordings.join(", ")
+            printable(&load.recordings.join(", "))
         ),
     );
     text += &filled("  ", &used(load));
