@@ -127,7 +127,10 @@ fn a_hangup_ends_a_complete_recording_and_its_load() {
 
 fn ends_a_recording(signal: &str) {
     let dir = open_folder();
-    let mut child = Command::new(dir.path().join("laggard"))
+    // Whoever runs the tests may ignore hangups, as `nohup` does.
+    let mut child = Command::new("env")
+        .arg("--default-signal=HUP,TERM,INT")
+        .arg(dir.path().join("laggard"))
         .args([
             "record",
             "-q",
