@@ -147,7 +147,18 @@ test("the forecast on the page is that of forecast --json", { skip }, async (t) 
   const { page } = await open(t, file);
 
   assert.deepEqual(dataOf(file).forecast, forecast);
-  const rows = await rowsOf(page, "#forecast div > .scroll:first-child tbody tr");
+  const table = (caption) => `#forecast .scroll:has(caption:has-text("${caption}")) tbody tr`;
+  const ranks = await rowsOf(page, table("By ranks"));
+  assert.equal(ranks.length, forecast.loads[0].services.length);
+  for (const [index, { cells }] of forecast.loads[0].services.entries()) {
+    let column = 1;
+    for (const { ahead } of cells) {
+      const chance = Number(ranks[index][column].match(/([\d.]+) %$/)[1]);
+      assert.ok(Math.abs(chance - 100 * ahead.new_largest) <= 0.6, `${chance} % is not ${ahead.new_largest}`);
+      column += 1 + ahead.stays_below.length;
+    }
+  }
+  const rows = await rowsOf(page, table("observed; use"));
   assert.equal(rows.length, forecast.loads[0].services.length);
   for (const [index, { largest_ns, cells }] of forecast.loads[0].services.entries()) {
     near(rows[index][1], largest_ns);
