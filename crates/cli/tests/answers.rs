@@ -191,6 +191,26 @@ fn refusals_are_one_line_of_80_columns_and_their_reasons_are_in_all() {
     assert!(all.contains("  (a) ") && !short.contains("  (a) "), "{all}");
 }
 
+/// Blocks last 1 s at least.
+#[test]
+fn nothing_is_said_of_spans_that_are_shorter_than_a_block() {
+    for (seconds, told) in [
+        (
+            18,
+            "Half of all spans of 18.0 s and 9 of 10 spans of 2.00 s stay",
+        ),
+        (4, "Half of all spans of 4.00 s stay"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        recorded(&dir, seconds, &[(1_000, 4), (2_000, 7)]);
+
+        let said = String::from_utf8(ask(&dir, "forecast", &[]).stdout).unwrap();
+
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert!(words.join(" ").contains(told), "{said}");
+    }
+}
+
 #[test]
 fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
     let dir = TempDir::new().unwrap();

@@ -182,9 +182,10 @@ fn asked_of(service: &ServiceForecast, at: usize, share: usize) -> &StaysBelow {
 fn carried(load: &LoadForecast) -> String {
     let observed = load.observed_ns;
     let lengths = || load.services.iter().map(|one| one.blocks.least_ns);
+    let longest_block = lengths().fold(0.0, f64::max);
     let (least, most) = (
         mean_time(lengths().fold(f64::INFINITY, f64::min)),
-        mean_time(lengths().fold(0.0, f64::max)),
+        mean_time(longest_block),
     );
     let to = if least == most {
         String::new()
@@ -196,10 +197,19 @@ fn carried(load: &LoadForecast) -> String {
     if !load.services.iter().all(is_seen) {
         return format!("{assumed} Lost or unended activations make >= of a bound.");
     }
+    // Blocks tell nothing of spans that are shorter than one.
+    let parts = [("Half of all", 1.0), ("9 of 10", 9.0)];
+    let told: Vec<String> = parts
+        .iter()
+        .filter(|(_, parts)| observed / parts >= longest_block)
+        .map(|(share, parts)| format!("{share} spans of {}", mean_time(observed / parts)))
+        .collect();
+    if told.is_empty() {
+        return assumed;
+    }
     format!(
-        "Half of all spans of {} and 9 of 10 spans of {} stay below the largest seen. {assumed}",
-        mean_time(observed),
-        mean_time(observed / 9.0)
+        "{} stay below the largest seen. {assumed}",
+        told.join(" and ")
     )
 }
 
