@@ -17,8 +17,8 @@ use laggard_model::{
 };
 
 pub use late::{LateActivation, LateFinder, LateList};
-use series::Series;
 pub use series::Window;
+use series::{MINUTE, Series};
 
 /// How often what measuring costs is read.
 const COST_EVERY: Nanos = Nanos::from_secs(2);
@@ -212,6 +212,20 @@ impl Live {
         self.losses_before = self.losses;
         self.since = self.now;
         self.version += 1;
+    }
+
+    /// What a window covers, in words: the last minute only once there was one.
+    pub fn words(&self, window: Window) -> String {
+        let seen = self.now.saturating_sub(self.since);
+        match window {
+            Window::Now => "now".into(),
+            Window::Minute if seen < MINUTE => {
+                format!("last {} s", (seen.ns() / 1_000_000_000).max(1))
+            }
+            Window::Minute => "last minute".into(),
+            Window::Start if self.since > Nanos::ZERO => "since reset".into(),
+            Window::Start => "since start".into(),
+        }
     }
 
     /// What was lost since the start or the reset.

@@ -7,6 +7,8 @@ use laggard_model::{Histogram, Nanos, STAGES};
 /// The last minute is kept in parts of this length, so it is 50 to 60 s.
 const PART: Nanos = Nanos::from_secs(10);
 const PARTS: usize = 6;
+/// From when on there is a last minute.
+pub(super) const MINUTE: Nanos = Nanos::from_secs(60);
 /// Steps whose largest is kept: more than any terminal has columns.
 const STEPS: usize = 1_000;
 
@@ -24,16 +26,6 @@ pub enum Window {
 impl Window {
     /// Every window, the shortest first.
     pub const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
-
-    /// The window in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Now => "now",
-            Self::Minute => "last minute",
-            Self::Start => "since start",
-        }
-    }
 }
 
 /// What is known of one line.
@@ -167,7 +159,7 @@ mod tests {
         series.reset();
 
         for window in Window::ALL {
-            assert_eq!(count(&series, window), 0, "{}", window.words());
+            assert_eq!(count(&series, window), 0, "{window:?}");
         }
         assert_eq!(series.largest().count(), 0);
     }

@@ -76,9 +76,12 @@ pub(super) const KEYS: [(&str, &str); 10] = [
         "Tab, 1 2 3 4",
         "show late activations, histogram, map, information",
     ),
-    ("w", "histogram of now, the last minute, or since the start"),
+    (
+        "w",
+        "histogram of now, of up to the last minute, or since the start",
+    ),
     ("PgUp, PgDn", "scroll; End returns to the newest"),
-    ("?", "this help"),
+    ("?", "this help; any key closes it"),
 ];
 
 const PAGE: usize = 5;
@@ -102,6 +105,8 @@ impl Look {
     /// choose from.
     pub(super) fn press(&mut self, key: KeyEvent, rows: usize, cpus: &[Cpu]) -> Ask {
         self.message = None;
+        // Help lies over what the next key changes.
+        let had_help = std::mem::take(&mut self.shows_help);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if control => return Ask::Quit,
@@ -110,8 +115,7 @@ impl Look {
             KeyCode::Char('p' | ' ') => return Ask::Pause,
             KeyCode::Char('r') => return Ask::Reset,
             KeyCode::Char('s') => return Ask::Record,
-            KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
-            KeyCode::Esc => self.shows_help = false,
+            KeyCode::Char('?' | 'h') => self.shows_help = !had_help,
             KeyCode::Tab => self.show(self.panel.next(1)),
             KeyCode::BackTab => self.show(self.panel.next(Panel::ALL.len() - 1)),
             KeyCode::Char('1') => self.show(Panel::Late),
@@ -214,6 +218,20 @@ mod tests {
         assert_eq!(look.press(control('c'), 1, &[]), Ask::Quit);
         assert_eq!(look.press(control('s'), 1, &[]), Ask::Nothing);
         assert_eq!(press(&mut look, KeyCode::Char('q')), Ask::Quit);
+    }
+
+    #[test]
+    fn any_key_closes_the_help_and_still_does_its_own() {
+        for code in [KeyCode::Tab, KeyCode::Char('?'), KeyCode::Esc] {
+            let mut look = Look::new(None);
+            press(&mut look, KeyCode::Char('?'));
+            assert!(look.shows_help);
+
+            press(&mut look, code);
+
+            assert!(!look.shows_help, "for {code}");
+            assert_eq!(look.panel == Panel::Histogram, code == KeyCode::Tab);
+        }
     }
 
     #[test]

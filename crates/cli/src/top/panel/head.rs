@@ -4,7 +4,7 @@ use laggard_model::text::{brief_count, span};
 use laggard_model::{Backend, LoadLabel, Manifest, Nanos, printable};
 use ratatui::text::{Line, Span};
 
-use super::Shown;
+use super::{Shown, cut};
 
 /// Lines that it takes.
 pub(super) const HEIGHT: u16 = 3;
@@ -15,24 +15,35 @@ pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
 
 fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
     let manifest = &shown.state.manifest;
-    let left = format!(
-        " laggard top  {}  {}, {} CPUs, every {}, {}",
-        clock(shown.state.now),
-        load(manifest),
-        shown.state.cpus().len(),
-        manifest.plan.period_ns,
-        backend(manifest.backend),
-    );
     let mut right = String::new();
     if shown.look.is_paused {
         right += " PAUSED";
     }
-    if let Some(kept) = &shown.look.kept {
-        right += &format!(" REC {}", printable(&kept.dir.display().to_string()));
+    // Where to is with the information (key 4): a path has any length.
+    if shown.look.kept.is_some() {
+        right += " REC";
     }
     right.push(' ');
     let room = width.saturating_sub(right.chars().count());
-    let left: String = left.chars().take(room).collect();
+    let mut left = format!(" laggard top  {}", clock(shown.state.now));
+    let cpus = shown.state.cpus().len();
+    for (between, part) in [
+        ("  ", load(manifest)),
+        (
+            ", ",
+            format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
+        ),
+        (", ", format!("every {}", manifest.plan.period_ns)),
+        (", ", backend(manifest.backend).to_owned()),
+    ] {
+        // What does not fit is left out whole.
+        if left.chars().count() + between.len() + part.chars().count() > room {
+            break;
+        }
+        left += between;
+        left += &part;
+    }
+    let left = cut(&left, room);
     Line::styled(format!("{left:room$}{right}"), shown.palette.bar())
 }
 

@@ -35,13 +35,9 @@ pub(super) fn lines(
         .saturating_sub(room / 2)
         .min(cpus.len().saturating_sub(room));
     let shown_cpus = cpus.iter().skip(first).take(room);
-    // What room there is makes each CPU easier to see.
-    let thick = (room / cpus.len().max(1)).clamp(1, 3);
-    let mut lines = Vec::new();
-    for &cpu in shown_cpus {
-        let row = row(shown, way, cpu, columns);
-        lines.extend(std::iter::repeat_n(row, thick));
-    }
+    let mut lines: Vec<Line<'static>> = shown_cpus
+        .map(|&cpu| row(shown, way, cpu, columns))
+        .collect();
     lines.push(scale(shown, columns));
     lines.push(legend(shown));
     lines

@@ -17,7 +17,7 @@ pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
     format!(
         "{}, {}: how often each latency was seen",
         shown.place(way),
-        shown.look.window.words()
+        shown.state.words(shown.look.window)
     )
 }
 

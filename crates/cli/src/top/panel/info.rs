@@ -5,7 +5,7 @@ use laggard_model::text::count;
 use laggard_model::{Nanos, printable};
 use ratatui::text::Line;
 
-use super::Shown;
+use super::{Shown, clock};
 
 /// As many lines as `height`, from where the person has scrolled to.
 pub(super) fn lines(shown: &Shown<'_>, (width, height): (usize, usize)) -> Vec<Line<'static>> {
@@ -28,7 +28,15 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
     let losses: Vec<String> = named_losses(&state.losses())
         .map(|(name, number)| format!("{name} {}", count(number)))
         .collect();
-    let mut parts = vec![format!("Losses: {}", losses.join(", "))];
+    let mut parts = Vec::new();
+    if let Some(kept) = &shown.look.kept {
+        parts.push(format!(
+            "Recording: from {} on, into {}",
+            clock(kept.from),
+            printable(&kept.dir.display().to_string())
+        ));
+    }
+    parts.push(format!("Losses: {}", losses.join(", ")));
     if let Some(cost) = state
         .cost
         .as_ref()

@@ -71,10 +71,7 @@ fn header(shown: &Shown<'_>, layout: Layout) -> Vec<Line<'static>> {
     let mut windows = format!(" {place:<0$}", NAME - 1);
     let mut names = format!(" {:<1$}", "service", NAME - 1);
     for window in &Window::ALL[layout.first..] {
-        let title = match (window, shown.state.since > Nanos::ZERO) {
-            (Window::Start, true) => "since reset",
-            _ => window.words(),
-        };
+        let title = shown.state.words(*window);
         windows += &format!("{:>span$}", format!("{title:─^0$}", span - 2));
         for name in ["p50", "p99", "max"] {
             names += &format!("{name:>0$}", layout.time);

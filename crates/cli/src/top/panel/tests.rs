@@ -190,6 +190,59 @@ fn the_map_marks_the_seconds_that_were_late() {
 }
 
 #[test]
+fn the_map_has_one_row_for_each_cpu() {
+    let mut look = Look::new(None);
+    (look.panel, look.selected) = (Panel::Heat, 1);
+
+    let text = screen((140, 40), &state(30), &look);
+
+    for cpu in ["CPU 0 ", "CPU 1 "] {
+        assert_eq!(text.matches(cpu).count(), 1, "{cpu} in\n{text}");
+    }
+}
+
+#[test]
+fn nothing_is_called_a_minute_before_a_minute_has_passed() {
+    for (seconds, words) in [(12, "last 12 s"), (59, "last 59 s"), (60, "last minute")] {
+        let text = screen((80, 24), &state(seconds), &Look::new(None));
+
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    let mut reset = state(70);
+    reset.reset();
+    let text = screen((80, 24), &reset, &Look::new(None));
+    assert!(!text.contains("last minute"), "{text}");
+    assert!(text.contains("since reset"), "{text}");
+}
+
+#[test]
+fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
+    let dir = "/home/somebody/with/a/long/name/top-2026-01-01T00-00-00.laggard";
+    let mut look = Look::new(Some(Kept {
+        dir: dir.into(),
+        from: Nanos::from_secs(3),
+    }));
+    look.is_paused = true;
+    let first = |text: &str| text.lines().next().unwrap().to_owned();
+
+    let line = first(&screen((80, 24), &state(70), &look));
+    for part in ["1:10", "2 CPUs", "every 1ms", "eBPF", "PAUSED", "REC"] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let narrow = first(&screen((60, 24), &state(70), &look));
+    assert!(
+        narrow.contains("2 CPUs  ") && narrow.contains("PAUSED REC"),
+        "{narrow}"
+    );
+    look.panel = Panel::Info;
+    let text = screen((120, 30), &state(70), &look);
+    assert!(
+        text.contains(&format!("from 0:03 on, into {dir}")),
+        "{text}"
+    );
+}
+
+#[test]
 fn too_small_a_terminal_says_how_large_it_must_be() {
     let text = screen((40, 10), &state(1), &Look::new(None));
 
