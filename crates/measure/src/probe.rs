@@ -81,6 +81,15 @@ pub enum ProbeError {
     /// Too many services for one CPU.
     #[error("{0} lines on one CPU are more than {1}; ask for fewer services")]
     TooManyLines(usize, usize),
+    /// Too many lines in all.
+    #[error(
+        "{lines} lines (services on CPUs, by each route) are more than {most}, which is as many as a recording can tell apart; choose fewer CPUs or services",
+        most = LineId::MOST
+    )]
+    TooManyInAll {
+        /// How many lines.
+        lines: usize,
+    },
     /// The device cannot be measured with.
     #[error("cannot measure with `{}`: {reason}", path.display())]
     Source {
@@ -119,6 +128,17 @@ impl ProbeError {
             self,
             Self::Service { .. } | Self::NoService | Self::Unaffordable(_)
         )
+    }
+}
+
+/// Whether so many lines can be told apart.
+///
+/// # Errors
+/// When there are too many.
+pub(crate) const fn check_number(lines: usize) -> Result<(), ProbeError> {
+    match lines <= LineId::MOST {
+        true => Ok(()),
+        false => Err(ProbeError::TooManyInAll { lines }),
     }
 }
 

@@ -203,6 +203,17 @@ pub struct Line {
 #[serde(transparent)]
 pub struct LineId(pub u16);
 
+impl LineId {
+    /// Most lines of a recording: their numbers have 16 bits.
+    pub const MOST: usize = 1 << 16;
+
+    /// The line at `place` among all; `None`: no recording has so many.
+    #[must_use]
+    pub fn at(place: usize) -> Option<Self> {
+        u16::try_from(place).ok().map(Self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

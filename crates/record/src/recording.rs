@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Activation, LineCount, Manifest, SCHEMA_VERSION, State};
+use laggard_model::{Activation, LineCount, LineId, Manifest, SCHEMA_VERSION, State};
 
 use crate::gate::{self, Limits};
 use crate::journal;
@@ -18,8 +18,7 @@ const LARGEST_MANIFEST: u64 = 128 << 20;
 const LARGEST_COUNT: u64 = 1 << 53;
 /// 146 years, ns.
 const LARGEST_TIME: u64 = 1 << 62;
-/// A line's number has 16 bits.
-const LARGEST_LINES: u64 = 1 << 16;
+const LARGEST_LINES: u64 = LineId::MOST as u64;
 const LARGEST_JOURNAL: u64 = 256 << 20;
 
 /// A recording that can be read.

@@ -100,9 +100,8 @@ impl EpisodeWatch {
         let watch = Self {
             flight: Box::new(flight),
             selector: EpisodeSelector::new(cpus.len(), threshold, plan.max_episodes_per_minute),
-            threads: (0..)
-                .take(cpus.len())
-                .map(|line| probe.thread_of(LineId(line)))
+            threads: (0..cpus.len())
+                .map(|place| probe.thread_of(LineId::at(place)?))
                 .collect(),
             cpus,
             kept: None,

@@ -109,7 +109,7 @@ impl Probe for FakeProbe {
             );
             self.players
                 .push(Player::new(place as usize, timeline, start));
-            let id = LineId(u16::try_from(place).unwrap_or(u16::MAX));
+            let id = LineId::at(place as usize).expect("a script has 16 lines at most");
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id, place as usize, last, Asker::Thread);
             reader.expected = Expected {

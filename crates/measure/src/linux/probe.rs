@@ -14,7 +14,7 @@ use super::timerlat::Timerlat;
 use super::tracers::Tracers;
 use super::usage::Usage;
 use super::{clock, descriptors, policy, reason_of};
-use crate::probe::{Pace, Probe, ProbeError, Request};
+use crate::probe::{Pace, Probe, ProbeError, Request, check_number};
 use crate::source::{Source, SourcePlan, plan};
 
 /// From the call of `start` to the first expiry.
@@ -95,6 +95,7 @@ impl LinuxProbe {
         if lines.is_empty() {
             return Err(ProbeError::NoService);
         }
+        check_number(lines.len())?;
         Ok(Self {
             sources,
             lines,
@@ -201,10 +202,15 @@ impl Probe for LinuxProbe {
 
     fn start(&mut self) -> Result<Nanos, ProbeError> {
         let start = clock::now() + LEAD;
-        let mut first = 0;
-        for source in &mut self.sources {
-            source.start(start, LineId(first))?;
-            first += u16::try_from(source.lines().len()).unwrap_or(u16::MAX);
+        let mut place = 0;
+        for source in self
+            .sources
+            .iter_mut()
+            .filter(|one| !one.lines().is_empty())
+        {
+            let first = LineId::at(place).expect("more lines are refused before");
+            source.start(start, first)?;
+            place += source.lines().len();
         }
         for source in &mut self.sources {
             source.warm_up(start);

@@ -20,7 +20,7 @@ pub(super) fn readers(
         for (index, line) in plan.lines.iter().enumerate() {
             let turn = plan.turn_of(index);
             let is_deferred = plan.followers.contains(&index);
-            let id = |index: usize| LineId(u16::try_from(index).unwrap_or(u16::MAX));
+            let id = |place| LineId::at(place).expect("more lines are refused before");
             let mirror = plan.mirrored().filter(|&(_, thread)| thread == index);
             let asker = match line.service {
                 _ if !are_timed => Asker::Device,

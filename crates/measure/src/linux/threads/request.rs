@@ -9,7 +9,7 @@ use super::super::programs::{MAX_FOLLOWERS, Programs};
 use super::super::{allowed_cpus, descriptors, online_cpus, policy, reason_of};
 use crate::board::LINES_PER_CPU;
 use crate::host::{Files, Rights};
-use crate::probe::{ProbeError, Request};
+use crate::probe::{ProbeError, Request, check_number};
 
 /// Shortest and longest period.
 const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
@@ -30,7 +30,7 @@ pub(crate) fn check(cpus: &CpuList, period: Nanos) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Whether every CPU has room for its lines.
+/// Whether every CPU has room for its lines, and a recording for all.
 pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
     for plan in plans {
         let most = LINES_PER_CPU.min(MAX_FOLLOWERS + plan.lines.len() - plan.followers.len());
@@ -38,7 +38,7 @@ pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
             return Err(ProbeError::TooManyLines(plan.lines.len(), most));
         }
     }
-    Ok(())
+    check_number(plans.iter().map(|plan| plan.lines.len()).sum())
 }
 
 /// Whether this process may have as many files open as measuring takes.
@@ -135,4 +135,37 @@ pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, LineId};
+
+    use super::super::super::lines::Deferral;
+    use super::*;
+
+    fn plans(cpus: u32) -> Vec<CpuLines> {
+        let services = [
+            Service::Softirq,
+            Service::Worker,
+            Service::Fifo(90),
+            Service::Fifo(50),
+            Service::Other,
+        ];
+        let plan = |cpu| CpuLines::new(Cpu(cpu), &services, Deferral::Callback);
+        (0..cpus).map(plan).collect()
+    }
+
+    #[test]
+    fn more_lines_than_a_recording_can_tell_apart_are_refused() {
+        // Eight lines on each.
+        let most = u32::try_from(LineId::MOST / 8).unwrap();
+        assert!(check_lines(&plans(most)).is_ok());
+
+        let said = check_lines(&plans(most + 1)).unwrap_err().to_string();
+
+        assert!(said.starts_with("65544 lines ("), "{said}");
+        assert!(said.contains("more than 65536, which"), "{said}");
+        assert!(said.ends_with("choose fewer CPUs or services"), "{said}");
+    }
 }

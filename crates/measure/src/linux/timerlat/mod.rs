@@ -162,8 +162,8 @@ impl Timerlat {
     fn start_tracer(&mut self, first: LineId) -> io::Result<()> {
         // Nor does it begin one.
         self.instance.start()?;
-        for (one, index) in self.series.iter_mut().zip(first.0..) {
-            one.series.line = LineId(index);
+        for (one, place) in self.series.iter_mut().zip(usize::from(first.0)..) {
+            one.series.line = LineId::at(place).expect("more lines are refused before");
             one.pipe = Some(open(&pipe_of(&self.instance.directory, one.cpu))?);
         }
         Ok(())
