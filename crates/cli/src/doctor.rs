@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_measure::host::{self, Files, Rights};
+use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, Ability};
 use laggard_model::{Caveat, Service, printable};
 
@@ -16,7 +16,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let abilities = linux::abilities(&Service::DEFAULTS);
     let files = Files::default();
     let host = host::identify(&files);
-    let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &Service::DEFAULTS);
+    let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &Service::DEFAULTS);
     caveats.extend(linux::inherited());
     caveats.extend(tracers);
     let mut text = format!(

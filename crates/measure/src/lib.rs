@@ -26,6 +26,8 @@ mod source;
 #[cfg(target_os = "linux")]
 mod symbols;
 
+#[cfg(target_os = "linux")]
+pub use board::BoardMaps;
 pub use board::Timeline;
 pub use flight::Flight;
 #[cfg(target_os = "linux")]

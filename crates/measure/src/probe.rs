@@ -178,7 +178,7 @@ pub trait Probe {
 
     /// Where BPF programs can see what is due; `None`: nowhere.
     #[cfg(target_os = "linux")]
-    fn board(&self) -> Option<crate::linux::BoardMaps> {
+    fn board(&self) -> Option<crate::board::BoardMaps> {
         None
     }
 

@@ -75,7 +75,7 @@ pub(crate) trait Source: Debug {
 
     /// Where programs can see what is due.
     #[cfg(target_os = "linux")]
-    fn board(&self) -> Option<crate::linux::BoardMaps> {
+    fn board(&self) -> Option<crate::board::BoardMaps> {
         None
     }
 

@@ -1,7 +1,7 @@
 //! The manifest of a recording that begins.
 
 use laggard_measure::Probe;
-use laggard_measure::host::{self, Files, Rights};
+use laggard_measure::host::{self, Files};
 use laggard_measure::linux;
 use laggard_model::Plan as Asked;
 use laggard_model::{Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, Service};
@@ -57,7 +57,7 @@ fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     let host = host::identify(&files);
     let cpus = probe.lines().iter().map(|line| line.cpu).collect();
     let services: Vec<Service> = probe.lines().iter().map(|line| line.service).collect();
-    let mut caveats = host::caveats(&host, &Rights::of_this_process(), &cpus, &services);
+    let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &services);
     caveats.extend(linux::inherited());
     (host, caveats)
 }

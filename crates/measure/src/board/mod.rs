@@ -60,6 +60,15 @@ impl<T: Shared> Memory<T> for Box<[T]> {
     }
 }
 
+/// What a run's board lies in, for programs that look at what is due: maps of
+/// the kernel's.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct BoardMaps {
+    pub(crate) cpus: std::os::fd::OwnedFd,
+    pub(crate) slots: std::os::fd::OwnedFd,
+}
+
 /// The board of one run.
 #[derive(Debug)]
 pub(crate) struct Board {

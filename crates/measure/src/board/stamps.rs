@@ -1,8 +1,6 @@
 //! Which stages on the way are asked for, and what that takes.
 
-use laggard_model::{Caveat, CaveatKind, STAGES_ON_THE_WAY, Service, Stage};
-
-use crate::probe::{ProbeError, Request};
+use laggard_model::{Caveat, CaveatKind, STAGES_ON_THE_WAY, Stage};
 
 /// The stages on the way that a recording is to have.
 #[derive(Clone, Copy, Debug)]
@@ -28,26 +26,9 @@ impl Default for Stamps {
 }
 
 impl Stamps {
-    /// Those of the request. Service `irq`, which is a stage, is left out of
-    /// the request where that stage is.
-    pub(crate) fn of_request(request: &mut Request) -> Result<Self, ProbeError> {
-        let Some(stages) = &request.stages else {
-            return Ok(Self::default());
-        };
-        let all = Self {
-            asked: bits(stages),
-        };
-        if !all.has(Stage::Irq) {
-            if !request.optional && request.services.contains(&Service::Irq) {
-                return Err(ProbeError::Service {
-                    service: Service::Irq,
-                    reason: "its stage was not asked for".into(),
-                    remedy: "add irq to the stages, or leave it out of the services".into(),
-                });
-            }
-            request.services.retain(|&one| one != Service::Irq);
-        }
-        Ok(all)
+    /// Those `asked` for.
+    pub(crate) fn of(asked: &[Stage]) -> Self {
+        Self { asked: bits(asked) }
     }
 
     /// Whether a recording is to have `stage`, if that is one on the way.

@@ -5,7 +5,6 @@ use std::path::Path;
 use laggard_model::{CpuList, Nanos};
 
 use super::Files;
-use crate::linux;
 
 /// Bits of `CapEff` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
@@ -34,14 +33,6 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// This process's, on this machine.
-    pub fn of_this_process() -> Self {
-        Self {
-            forbidden: linux::forbidden_cpus(),
-            ..Self::read(&Files::default())
-        }
-    }
-
     /// This process's, as far as these files tell: not which CPUs it may use.
     pub fn read(files: &Files) -> Self {
         let capabilities = files

@@ -12,11 +12,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock;
+use super::programs::DOORBELL_BYTES;
 use super::thread::{Duty, Plan, Shared, publish};
 use crate::board::{BoardSlot, LineWriter};
-
-/// Size of the ring's data and of each of its two position pages.
-pub(crate) const RING_BYTES: u32 = 4096;
 
 /// The reader's side of a ring buffer whose data nobody wants.
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl Doorbell {
             unsafe { mmap(None, PAGE, access, flags, ring.as_fd(), offset) }
         };
         let consumer = map(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, 0)?;
-        let producer = map(ProtFlags::PROT_READ, i64::from(RING_BYTES))?;
+        let producer = map(ProtFlags::PROT_READ, i64::from(DOORBELL_BYTES))?;
         Ok(Self {
             ring,
             consumer,

@@ -3,7 +3,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
@@ -58,11 +58,4 @@ impl<T> Drop for Mapped<T> {
         //         more. Failure would leave it mapped, which harms nothing.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
-}
-
-/// The maps that a run's board lies in, for programs that look at what is due.
-#[derive(Debug)]
-pub struct BoardMaps {
-    pub(crate) cpus: OwnedFd,
-    pub(crate) slots: OwnedFd,
 }

@@ -16,6 +16,7 @@ mod inherited;
 mod lines;
 mod mapping;
 mod objects;
+mod passed;
 mod policy;
 mod probe;
 mod programs;
@@ -40,14 +41,16 @@ pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
-pub use mapping::BoardMaps;
-pub use probe::{BackendChoice, LinuxProbe};
+pub use probe::LinuxProbe;
+pub use threads::BackendChoice;
 
 use std::fs;
 use std::io;
 
 use laggard_model::{Caveat, CpuList};
 use nix::errno::Errno;
+
+use crate::host::{Files, Rights};
 
 /// CPUs that are online.
 pub fn online_cpus() -> CpuList {
@@ -87,8 +90,16 @@ pub fn allowed_cpus() -> CpuList {
     }
 }
 
+/// What this process may do on this machine.
+pub fn own_rights() -> Rights {
+    Rights {
+        forbidden: forbidden_cpus(),
+        ..Rights::read(&Files::default())
+    }
+}
+
 /// CPUs that are online and that this process may not use.
-pub(crate) fn forbidden_cpus() -> CpuList {
+fn forbidden_cpus() -> CpuList {
     let allowed = allowed_cpus();
     let online = online_cpus();
     let cpus = online.as_slice().iter().copied();

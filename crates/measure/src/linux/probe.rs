@@ -8,12 +8,12 @@ use laggard_model::{
 
 use super::boost::ReaderBoost;
 use super::external::External;
-use super::mapping::BoardMaps;
-use super::threads::{self, ThreadSource};
+use super::threads::{self, BackendChoice, ThreadSource};
 use super::timerlat::Timerlat;
 use super::tracers::Tracers;
 use super::usage::Usage;
 use super::{clock, descriptors, policy, reason_of};
+use crate::board::BoardMaps;
 use crate::probe::{Pace, Probe, ProbeError, Request, check_number};
 use crate::source::{Source, SourcePlan, plan};
 
@@ -26,18 +26,6 @@ const REST: Nanos = Nanos::from_ms(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(2);
-
-/// What to measure with.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum BackendChoice {
-    /// eBPF, or without it where it cannot be had.
-    #[default]
-    Best,
-    /// eBPF, or not at all.
-    Bpf,
-    /// Without eBPF: expiry and user stage.
-    User,
-}
 
 /// Measures a Linux machine.
 #[derive(Debug)]

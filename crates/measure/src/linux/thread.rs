@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 
 use laggard_model::{Cpu, Nanos, Service, Tid};
 
-use super::carrier::Passed;
 use super::exhaustion::Exhaustion;
 use super::lines::Turn;
+use super::passed::Passed;
 use super::programs::Enlist;
 use super::soft::SoftTimer;
 use super::{clock, policy};

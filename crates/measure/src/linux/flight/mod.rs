@@ -21,10 +21,10 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
-use super::mapping::BoardMaps;
 use super::objects;
 use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
+use crate::board::BoardMaps;
 use crate::flight::Flight;
 use outside::Outside;
 use record::{FlightRecord, GoingBack};

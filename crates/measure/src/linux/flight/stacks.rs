@@ -6,12 +6,12 @@ use laggard_bpf::object::{Loaded, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
-use super::super::mapping::BoardMaps;
 use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::perf;
 use super::record::{self, Sample};
 use super::ring::Rings;
+use crate::board::BoardMaps;
 
 /// How long a ring holds at least: longer than a collector stays away.
 const RING_TIME: Nanos = Nanos::from_secs(1);

@@ -8,11 +8,14 @@ use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
-use super::super::doorbell::RING_BYTES;
 use super::super::lines::CpuLines;
 use super::Programs;
 use super::values::{self, Deferral, PrepareArgs, StartArgs, Work};
 use crate::board::{LINES_PER_CPU, NO_LINE, Timeline};
+
+/// Size of a doorbell's ring, whose data nobody reads, and of each of its two
+/// position pages.
+pub(crate) const DOORBELL_BYTES: u32 = 4096;
 
 /// Most followers of one softirq timer.
 pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;
@@ -34,7 +37,7 @@ impl Programs {
             Some("doorbell"),
             0,
             0,
-            RING_BYTES,
+            DOORBELL_BYTES,
             &options,
         )
         .map_err(refuse)?;

@@ -12,15 +12,14 @@ use std::os::fd::AsFd;
 
 use laggard_bpf::object::{Loaded, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
-use laggard_model::{Cpu, Service, Stage};
+use laggard_model::{Cpu, Service, Stage, Tid};
 use libbpf_rs::OpenObject;
 
-use super::external::External;
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
 use super::{objects, soft};
 use crate::board::{Board, LINES_PER_CPU, NO_LINE, Stamps};
-pub(crate) use callback::MAX_FOLLOWERS;
+pub(crate) use callback::{DOORBELL_BYTES, MAX_FOLLOWERS};
 use callback::{prepare_work, set_deferral};
 pub(crate) use enlist::Enlist;
 use values::{Deferral, Interrupt, StartArgs};
@@ -201,16 +200,17 @@ impl Programs {
             .map(|(_, refused)| refused)
     }
 
-    /// Adds what stamps the handler of the device's interrupt and its threads,
-    /// for a thread that waits on `cpu`; instead of what stamps the timer's.
-    pub(crate) fn load_external(&mut self, extent: Extent, external: &External, cpu: Cpu) {
+    /// Adds what stamps the handler of a device's interrupt `irq` and the threads
+    /// that it may run in, for a thread that waits on `cpu`; instead of what
+    /// stamps the timer's.
+    pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, handlers: &[Tid], cpu: Cpu) {
         self.irq = None;
         let mut source = Interrupt {
-            irq: external.irq(),
+            irq,
             cpu: cpu.0,
             ..Interrupt::default()
         };
-        for (thread, tid) in source.threads.iter_mut().zip(external.handler_tids()) {
+        for (thread, tid) in source.threads.iter_mut().zip(handlers) {
             *thread = tid.0;
         }
         let loaded = self.load_shared(objects::EXTERNAL, extent, |open| {

@@ -5,11 +5,22 @@ use std::io;
 use laggard_model::{Caveat, CaveatKind, Service};
 
 use super::super::identity::Identity;
-use super::super::probe::BackendChoice;
 use super::super::programs::{Extent, Programs};
 use super::system;
 use crate::board::Stamps;
 use crate::probe::ProbeError;
+
+/// What to measure with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum BackendChoice {
+    /// eBPF, or without it where it cannot be had.
+    #[default]
+    Best,
+    /// eBPF, or not at all.
+    Bpf,
+    /// Without eBPF: expiry and user stage.
+    User,
+}
 
 /// The programs, if they are `wanted` and can be had.
 pub(super) fn load(

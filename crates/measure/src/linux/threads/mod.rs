@@ -22,29 +22,28 @@ use laggard_model::{
     Service, Tid,
 };
 
-use super::carrier::Passed;
 use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
-use super::mapping::BoardMaps;
-use super::probe::BackendChoice;
+use super::passed::Passed;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, Shared};
 use super::usage::{self, Usage};
 use super::witness::Witness;
 use super::{clock, possible_cpus};
-use crate::board::{LineReader, Look, Skips, Stamps, Standing, Stops};
+use crate::board::{BoardMaps, LineReader, Look, Skips, Standing, Stops};
 use crate::probe::{ProbeError, Request};
 use crate::source::Source;
 use beginning::{WARM_UP, timeline};
 use ending::Ending;
+pub use loading::BackendChoice;
 use loading::load;
 pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;
 use ready::{ready_external, ready_threads};
 pub(super) use request::{check, may_be_scheduled_as, refusal};
-use request::{check_descriptors, check_lines, keep_possible};
+use request::{check_descriptors, check_lines, keep_possible, stamps_of};
 use rescheduled::Schedulings;
 
 /// Measures with threads of ours, on timers or a device.
@@ -90,7 +89,7 @@ impl ThreadSource {
         wanted: BackendChoice,
     ) -> Result<Self, ProbeError> {
         check(&request.cpus, request.period)?;
-        let stamps = Stamps::of_request(&mut request)?;
+        let stamps = stamps_of(&mut request)?;
         let mut caveats = Vec::from_iter(stamps.caveat());
         if request.services == [Service::Irq] {
             request.services.push(Service::Softirq);
@@ -105,7 +104,7 @@ impl ThreadSource {
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
             if let Some(device) = device {
-                programs.load_external(extent, device, cpu);
+                programs.load_external(extent, device.irq(), &device.handler_tids(), cpu);
             }
             programs
                 .attach()

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, Service};
+use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, Service, Stage};
 
 use super::super::lines::CpuLines;
 use super::super::programs::{MAX_FOLLOWERS, Programs};
 use super::super::{allowed_cpus, descriptors, online_cpus, policy, reason_of};
-use crate::board::LINES_PER_CPU;
+use crate::board::{LINES_PER_CPU, Stamps};
 use crate::host::{Files, Rights};
 use crate::probe::{ProbeError, Request, check_number};
 
@@ -56,6 +56,26 @@ pub(super) fn check_descriptors(plans: &[CpuLines]) -> Result<(), ProbeError> {
             limit,
         }),
     }
+}
+
+/// The stages that the request asks for. Service `irq`, which is a stage, is left
+/// out of the request where that stage is.
+pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
+    let Some(stages) = &request.stages else {
+        return Ok(Stamps::default());
+    };
+    let all = Stamps::of(stages);
+    if !all.has(Stage::Irq) {
+        if !request.optional && request.services.contains(&Service::Irq) {
+            return Err(ProbeError::Service {
+                service: Service::Irq,
+                reason: "its stage was not asked for".into(),
+                remedy: "add irq to the stages, or leave it out of the services".into(),
+            });
+        }
+        request.services.retain(|&one| one != Service::Irq);
+    }
+    Ok(all)
 }
 
 /// Drops the services that cannot be had, or refuses where they were asked
