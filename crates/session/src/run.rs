@@ -73,7 +73,9 @@ impl Measurement<'_, '_, '_> {
         let end_ns = self.probe.stop();
         let last = match &end {
             End::Failed(_) => Ok(()),
-            _ => self.look(end_ns).map(|_| ()),
+            End::Complete | End::Interrupted | End::GivenUp | End::NotWritten => {
+                self.look(end_ns).map(|_| ())
+            }
         };
         self.watchers.end();
         let stopped = self.meanwhile.stop();

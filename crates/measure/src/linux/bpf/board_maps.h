@@ -70,18 +70,13 @@ claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
 	slot = board_slot(line);
 	if (!slot)
 		return NULL;
+	/* Or a stage that is not seen keeps its last activation's. */
+	__builtin_memset(slot, 0, sizeof(*slot));
 	slot->seq = seq;
 	slot->expiry_ns = expiry_ns;
 	slot->irq_ns = cpu->served_irq_ns;
-	slot->irq_thread_ns = 0;
-	slot->expire_ns = 0;
 	slot->raise_ns = cpu->served_raise_ns;
 	slot->softirq_ns = now;
-	slot->signal_ns = 0;
-	slot->waking_ns = 0;
-	slot->running_ns = 0;
-	slot->end_ns = 0;
-	slot->elsewhere = 0;
 	slot->lost_before = line->lost;
 	line->lost = 0;
 	return slot;
