@@ -48,6 +48,7 @@ fn why(causes: Vec<CauseRow>) -> WhyReport {
         thresholds: Vec::new(),
         largest: Vec::new(),
         sentences: Vec::new(),
+        reservations: Vec::new(),
         shortfalls: Vec::new(),
     }
 }

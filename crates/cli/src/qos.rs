@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use laggard_answer::loads;
-use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, assess, by_name, catalogue};
+use laggard_answer::qos::{
+    Application, LoadChoices, QOS_SCHEMA, QosReport, assess, by_name, catalogue, choose, examples,
+};
+use laggard_model::Service;
 use laggard_view::text;
 
 use crate::args::QosArgs;
@@ -15,7 +18,9 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         pipe::print(&list()?)?;
         return Ok(Exit::Ok);
     }
-    let application = chosen(args)?;
+    let Some(application) = chosen(args)? else {
+        return choices(args);
+    };
     let seen = loads(&args.recordings)?;
     let loads = seen
         .iter()
@@ -25,9 +30,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         args.service,
         loads.iter().all(|load| load.services.is_empty()),
     ) {
-        anyhow::bail!(
-            "no recording measured the service `{service}`; `laggard show` lists those it has"
-        );
+        return Err(not_measured(service));
     }
     let report = QosReport {
         schema: QOS_SCHEMA,
@@ -37,25 +40,49 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        text::qos(&report)
+        text::qos(&report, args.curve)
     })?;
     Ok(Exit::of(&seen))
 }
 
-/// The application that the user asks about.
-fn chosen(args: &QosArgs) -> anyhow::Result<Application> {
+fn not_measured(service: Service) -> anyhow::Error {
+    anyhow::anyhow!(
+        "no recording measured the service `{service}`; `laggard show` lists those it has"
+    )
+}
+
+/// The application that the user asks about; `None` where all will do.
+fn chosen(args: &QosArgs) -> anyhow::Result<Option<Application>> {
     match (&args.app, args.buffers, args.buffer, args.compute) {
-        (Some(name), ..) => Ok(by_name(name)?),
-        (None, Some(buffers), Some(buffer), Some(compute)) => Ok(Application::new(
+        (Some(name), ..) => Ok(Some(by_name(name)?)),
+        (None, Some(buffers), Some(buffer), Some(compute)) => Ok(Some(Application::new(
             "application",
             buffers,
             buffer,
             compute,
             "the command line",
-        )?),
-        _ => anyhow::bail!(
+        )?)),
+        _ if args.json || args.curve => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
+        _ => Ok(None),
+    }
+}
+
+/// A few applications of the catalogue, a line for each.
+fn choices(args: &QosArgs) -> anyhow::Result<Exit> {
+    let examples = examples()?;
+    let seen = loads(&args.recordings)?;
+    let found = seen
+        .iter()
+        .map(|load| choose(load, &examples, args.service));
+    let found: Vec<LoadChoices> = found.flatten().collect();
+    match (found.is_empty(), args.service) {
+        (true, Some(service)) => Err(not_measured(service)),
+        _ => {
+            pipe::print(&text::choices(&found))?;
+            Ok(Exit::of(&seen))
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        text::sched(&report)
+        text::sched(&report, args.all)
     })?;
     let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
     Ok(match Exit::of(&seen) {

@@ -10,6 +10,11 @@ use crate::args::WhyArgs;
 use crate::exit::Exit;
 use crate::{file, pipe};
 
+/// Causes and late activations that are listed unless asked otherwise: in a few
+/// lines, and in full.
+const FEW: usize = 5;
+const MANY: usize = 20;
+
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     let dir = args.recording.display().to_string();
     let recording = Recording::open(&args.recording)?;
@@ -68,7 +73,16 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes<'_>) -> anyhow::Result<String
     }
     let seen = loads(std::slice::from_ref(&args.recording));
     late.latest = seen.as_deref().map(latest).unwrap_or_default();
-    let mut report = why::why(&late, args.service, args.top);
+    let in_full = args.all || args.json;
+    let top = args.top.unwrap_or(if in_full { MANY } else { FEW });
+    let mut report = why::why(&late, args.service, top);
+    if !in_full {
+        report.reservations.extend(seen.err().map(|error| {
+            let told = format!("{:#}", anyhow::Error::from(error));
+            format!("The samples cannot be read: {}.", printable(&told))
+        }));
+        return Ok(text::why(&report, false));
+    }
     let weighed = seen
         .map_err(anyhow::Error::from)
         .and_then(|seen| weighed(args, &report, &seen));
@@ -82,7 +96,7 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes<'_>) -> anyhow::Result<String
     Ok(if args.json {
         pipe::json(&report)?
     } else {
-        text::why(&report)
+        text::why(&report, true)
     })
 }
 

@@ -123,15 +123,22 @@ fn no_answer_passes_a_name_on_as_it_is() {
         asked(&["show"]),
         asked(&["show", "--by=cpu"]),
         asked(&["show", "--json"]),
+        asked(&["qos"]),
         asked(&["qos", buffers[0], buffers[1], buffers[2]]),
+        asked(&["qos", "--curve", buffers[0], buffers[1], buffers[2]]),
         asked(&["qos", "--json", buffers[0], buffers[1], buffers[2]]),
         asked(&["forecast"]),
         asked(&["forecast", "--json"]),
         asked(&["why"]),
+        asked(&["why", "--all"]),
         asked(&["why", "--json"]),
         asked(&["report", "--markdown"]),
     ];
-    for words in [&["sched", "--tasks"][..], &["sched", "--json", "--tasks"]] {
+    for words in [
+        &["sched", "--tasks"][..],
+        &["sched", "--all", "--tasks"],
+        &["sched", "--json", "--tasks"],
+    ] {
         commands.push(asked(words));
         commands.last_mut().unwrap().arg(&tasks);
     }

@@ -122,6 +122,7 @@ fn without_a_recording_one_is_made_first() {
     let output = rehearse(
         &tasks(&dir),
         &[
+            "--all",
             "--record-first=2s",
             "--duration=1s",
             "--output",

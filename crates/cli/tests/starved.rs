@@ -159,7 +159,8 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         let words = ["qos", "--buffers=3", "--buffer=5ms", "--compute=1ms"];
 
         let output = ask(&recording, &[&words[..], &["--json"]].concat());
-        let said = text(&ask(&recording, &words));
+        let said = text(&ask(&recording, &[&words[..], &["--curve"]].concat()));
+        let short = text(&ask(&recording, &words));
         std::fs::remove_dir_all(&recording).unwrap();
 
         let found = json(&output);
@@ -180,6 +181,12 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         ] {
             assert!(said.contains(part), "{part} in\n{said}");
         }
+        let short: Vec<&str> = short.split_whitespace().collect();
+        let short = short.join(" ");
+        assert!(
+            short.contains("still waiting when measuring ended") && !short.starts_with("FIT"),
+            "{short}"
+        );
     }
 }
 

@@ -191,7 +191,8 @@ proptest! {
         };
         let explained = Explained::new(&late, None);
         for view in [
-            text::why(&explained.report(3)),
+            text::why(&explained.report(3), false),
+            text::why(&explained.report(3), true),
             text::episode(&explained.episodes[0], &notes.symbols),
             text::table4(&episodes, &notes.symbols),
         ] {

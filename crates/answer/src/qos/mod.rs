@@ -2,6 +2,7 @@
 
 mod application;
 mod build;
+mod fitness;
 mod streams;
 mod told;
 
@@ -14,7 +15,9 @@ use serde::Serialize;
 pub use application::{ApplicationError, CatalogueEntry, by_name, catalogue, choices};
 pub(crate) use build::CONFIDENCE;
 pub use build::{QosError, assess};
+pub use fitness::{Choice, Fitness, LoadChoices, choose, examples};
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
+pub use told::Coarse;
 
 /// The version of the JSON's layout.
 pub const QOS_SCHEMA: u32 = 1;
@@ -85,7 +88,8 @@ pub struct ServiceOutlook {
     /// The fewest buffers for one miss in an hour, a day, a week.
     pub needed: Vec<Needed>,
     /// Why the answer is coarse, if it is.
-    pub coarse: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub coarse: Option<Coarse>,
 }
 
 /// How often jobs miss.

@@ -1,9 +1,12 @@
 //! What recordings tell of a slack: a replay, an interval, and why no more.
 
+use std::fmt::{self, Display, Formatter};
+
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::Sampled;
 use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
+use serde::{Serialize, Serializer};
 
 use crate::finer::finer;
 use crate::selection::Selection;
@@ -16,6 +19,9 @@ pub(super) const ORDINARY_PART: u64 = 10;
 pub(crate) const LEAST_PART: f64 = 2.0;
 /// A probe finer than this part of the slack bounds failures well (docs/method.md 6.3).
 pub(crate) const FINE_PART: f64 = 20.0;
+
+/// What tells more than a tail.
+const KEEP_ALL: &str = "record with `--keep all`";
 
 /// What can be told of a slack.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +43,27 @@ impl Told {
     /// Whether blackouts can be replayed at all.
     pub(super) const fn is_replayed(self) -> bool {
         matches!(self, Self::Well | Self::Coarsely | Self::Loosely)
+    }
+}
+
+/// Why recordings tell little of a slack. Serialized in words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Coarse {
+    /// What they do not see, and what is told all the same.
+    pub why: String,
+    /// What would tell more.
+    pub advice: String,
+}
+
+impl Display for Coarse {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.why, self.advice)
+    }
+}
+
+impl Serialize for Coarse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -95,51 +122,59 @@ impl Selection<'_> {
 
     /// Why the recordings tell little about so short a slack, and what would
     /// tell more.
-    pub(crate) fn coarse(&self, slack: Nanos) -> Option<String> {
+    pub(crate) fn coarse(&self, slack: Nanos) -> Option<Coarse> {
         let write = |time: Nanos| Unit::Auto.write_nanos(time);
         let recordings = || self.streams.iter().map(|(seen, _)| *seen);
         let times_finer = |part: f64| finer(recordings(), ns(slack) / part / self.apart);
-        match self.told(slack) {
-            Told::Well => None,
-            Told::Coarsely => Some(format!(
-                "a probe every {} sees a slack of {} only coarsely: the interval is wide; {}",
-                span_or_unit(self.apart),
-                write(slack),
-                times_finer(FINE_PART)
-            )),
-            Told::Loosely => Some(format!(
-                "what came before a late activation was not kept (`--keep tail`), and activations {} apart are not fine \
-                 for a slack of {}: only an interval can be told, and late buffers by the histogram; record with \
-                 `--keep all`",
-                span_or_unit(self.apart),
-                write(slack)
-            )),
-            Told::Between => Some(format!(
-                "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
-                 of {}: only an interval can be told, and late buffers by the share of activations that were later \
-                 than the slack; {}",
-                span_or_unit(self.apart),
-                write(slack),
-                times_finer(2.0 * LEAST_PART)
-            )),
+        let (why, advice) = match self.told(slack) {
+            Told::Well => return None,
+            Told::Coarsely => (
+                format!(
+                    "a probe every {} sees a slack of {} only coarsely: the interval is wide",
+                    span_or_unit(self.apart),
+                    write(slack)
+                ),
+                times_finer(FINE_PART),
+            ),
+            Told::Loosely => (
+                format!(
+                    "what came before a late activation was not kept (`--keep tail`), and activations {} apart are not fine \
+                     for a slack of {}: only an interval can be told, and late buffers by the histogram",
+                    span_or_unit(self.apart),
+                    write(slack)
+                ),
+                KEEP_ALL.into(),
+            ),
+            Told::Between => (
+                format!(
+                    "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
+                     of {}: only an interval can be told, and late buffers by the share of activations that were later \
+                     than the slack",
+                    span_or_unit(self.apart),
+                    write(slack)
+                ),
+                times_finer(2.0 * LEAST_PART),
+            ),
             Told::NotKept(floor) => {
                 let (why, advice) = if self.is_tail() {
-                    ("`--keep tail`", "record with `--keep all`")
+                    ("`--keep tail`", KEEP_ALL)
                 } else {
                     (
                         "too many to hold",
                         "record only the services and CPUs that matter, or a shorter time",
                     )
                 };
-                Some(format!(
+                let why = format!(
                     "when latencies up to {} came was not kept ({why}), and with a slack of {} those above {} matter: \
-                     only an interval can be told, and late buffers by the histogram; {advice}",
+                     only an interval can be told, and late buffers by the histogram",
                     write(floor),
                     write(slack),
                     write(self.ordinary(slack)),
-                ))
+                );
+                (why, advice.into())
             }
-        }
+        };
+        Some(Coarse { why, advice })
     }
 }
 

@@ -119,7 +119,7 @@ fn task(
             task.service
         ));
     }
-    remarks.extend(way.coarse(slack));
+    remarks.extend(way.coarse(slack).map(|one| one.to_string()));
     remarks.extend(way.waited().map(|waited| {
         format!(
             "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to be expected as predicted",

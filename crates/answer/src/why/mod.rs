@@ -70,6 +70,10 @@ pub struct WhyReport {
     pub largest: Vec<EpisodeRow>,
     /// The result in plain words.
     pub sentences: Vec<String>,
+    /// Those of them that say what the causes do not tell: who was still
+    /// waiting, what was not kept, what laggard took itself.
+    #[serde(skip)]
+    pub reservations: Vec<String>,
     /// What is missing.
     pub shortfalls: Vec<Caveat>,
 }
@@ -200,15 +204,16 @@ impl Explained<'_> {
                 }
             })
             .collect();
-        let mut sentences = watched::still_waiting(late.manifest, service);
-        sentences.extend(sentences_of(&rows, ranking.episodes, ranking.largest));
-        sentences.extend(own_share(&rows));
-        sentences.extend(watched::sentences(
+        let waiting = watched::still_waiting(late.manifest, service);
+        let mut others: Vec<String> = own_share(&rows).into_iter().collect();
+        others.extend(watched::sentences(
             late,
             service,
             ranking.episodes,
             ranking.largest,
         ));
+        let found = sentences_of(&rows, ranking.episodes, ranking.largest);
+        let sentences = [&waiting[..], &found, &others].concat();
         let mut largest: Vec<EpisodeRow> = self
             .episodes
             .iter()
@@ -231,6 +236,7 @@ impl Explained<'_> {
             thresholds: watched::lines(late),
             largest,
             sentences,
+            reservations: [waiting, others].concat(),
             shortfalls: late.shortfalls.clone(),
         }
     }

@@ -6,12 +6,15 @@ use clap::{Args as ClapArgs, ValueEnum};
 use laggard_model::{Nanos, Service, UsagePattern};
 
 /// The application is named from the catalogue (--list), read from a TOML
-/// file, or given by its buffers. Recordings of the same load count together.
+/// file, or given by its buffers; without any, a few of the catalogue have a
+/// line each. Recordings of the same load count together.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
   laggard qos --list                            applications that are known
-  laggard qos busy.laggard --app modem
+  laggard qos busy.laggard                      a few of them
+  laggard qos busy.laggard --app modem          is it fit?
+  laggard qos busy.laggard --app modem --curve  what more buffers buy
   laggard qos idle.laggard busy.laggard --app jack-128 --service fifo:90
   laggard qos busy.laggard --buffers 3 --buffer 6ms --compute 1.5ms
 
@@ -39,9 +42,13 @@ pub(crate) struct QosArgs {
     /// Work for one buffer
     #[arg(long, value_name = "TIME")]
     pub(crate) compute: Option<Nanos>,
-    /// Only this service [default: every one recorded]
+    /// Only this service [default: every one recorded; the sentence is on the
+    /// most urgent thread]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) service: Option<Service>,
+    /// Every service, over the number of buffers, with all caveats
+    #[arg(long)]
+    pub(crate) curve: bool,
     /// Write JSON; `laggard schema qos` describes it
     #[arg(long)]
     pub(crate) json: bool,
@@ -121,6 +128,9 @@ pub(crate) struct SchedArgs {
     /// Task set: TOML, or the JSON of rt-app
     #[arg(short, long, value_name = "FILE")]
     pub(crate) tasks: PathBuf,
+    /// Every response, what holds of the set, and all caveats
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Write JSON; `laggard schema sched` describes it
     #[arg(long)]
     pub(crate) json: bool,

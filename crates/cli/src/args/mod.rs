@@ -299,6 +299,7 @@ pub(crate) struct ShowArgs {
 #[command(after_help = "\
 Examples:
   laggard why busy.laggard                      causes over all late activations
+  laggard why busy.laggard --all                everything that is known of them
   laggard why busy.laggard --service fifo:90
   laggard why busy.laggard --episode 17         who ran when, with call chains
   laggard why busy.laggard --table4             samples by module and function
@@ -315,10 +316,15 @@ pub(crate) struct WhyArgs {
     /// Late activations of this service only
     #[arg(short, long, value_name = "SERVICE")]
     pub(crate) service: Option<Service>,
-    /// How many causes and late activations to list
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
-    pub(crate) top: usize,
-    /// Who uses the machine how, for what causes are worth: as for `forecast`
+    /// How many causes and late activations to list [default: 5; with --all
+    /// and --json: 20]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) top: Option<usize>,
+    /// Everything: late activations, thresholds, and what causes are worth
+    #[arg(long, conflicts_with_all = ["episode", "table4", "flame", "perfetto"])]
+    pub(crate) all: bool,
+    /// Who uses the machine how, for what causes are worth (--all): as for
+    /// `forecast`
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
     /// Write JSON; `laggard schema why` describes it

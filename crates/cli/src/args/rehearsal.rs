@@ -58,6 +58,9 @@ pub(crate) struct RehearseArgs {
     /// Run the tasks and count: no load, no recording, no prediction
     #[arg(long, conflicts_with_all = ["load", "from", "output", "record_first"])]
     pub(crate) count_only: bool,
+    /// Every figure of the tasks, and what they did to the services meanwhile
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Write JSON; `laggard schema rehearse` describes it
     #[arg(long)]
     pub(crate) json: bool,

@@ -80,7 +80,7 @@ fn count_only(
     pipe::print(&if args.json {
         pipe::json_line(&counts)?
     } else {
-        text::counted(&counts)
+        text::counted(&counts, args.all)
     })?;
     Ok(Exit::Ok)
 }
@@ -112,7 +112,7 @@ fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
     pipe::print(&match args.json {
         true => pipe::json(report)?,
-        false => text::rehearsal(report),
+        false => text::rehearsal(report, args.all),
     })
 }
 

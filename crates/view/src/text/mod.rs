@@ -3,6 +3,7 @@
 mod bars;
 mod beside;
 mod episode;
+mod filled;
 mod forecast;
 mod qos;
 mod rehearsal;
@@ -14,7 +15,7 @@ mod why;
 pub use beside::beside;
 pub use episode::episode;
 pub use forecast::forecast;
-pub use qos::qos;
+pub use qos::{choices, qos};
 pub use rehearsal::{counted, rehearsal};
 pub use sched::sched;
 pub(crate) use show::least;

@@ -2,8 +2,6 @@
 
 mod levels;
 
-use std::fmt::Write as _;
-
 use laggard_answer::forecast::{
     Advice, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast, StaysBelow,
     percent,
@@ -13,10 +11,8 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, UsagePattern, printable, printable_lines};
 
+use super::filled::filled;
 use super::{table, warnings};
-
-/// Text is broken where it is wider than this.
-const WIDTH: usize = 80;
 
 /// The report as text; with `all`, every level or the reasons against it too.
 pub fn forecast(report: &ForecastReport, all: bool) -> String {
@@ -272,23 +268,4 @@ fn sentence(advice: &Advice) -> String {
     letters.next().map_or(String::new(), |first| {
         format!("{}{}.", first.to_uppercase(), letters.as_str())
     })
-}
-
-/// `text` in lines of 80 columns, each behind `indent`.
-fn filled(indent: &str, text: &str) -> String {
-    let mut lines = String::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let is_full = indent.len() + line.chars().count() + 1 + word.chars().count() > WIDTH;
-        if is_full && !line.is_empty() {
-            let _ = writeln!(lines, "{indent}{line}");
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line += word;
-    }
-    let _ = writeln!(lines, "{indent}{line}");
-    lines
 }

@@ -1,17 +1,19 @@
-//! `laggard rehearse` for the terminal.
+//! `laggard rehearse --all`: every figure of the tasks, and of the services
+//! meanwhile.
 
 use std::fmt::Write as _;
 
-use laggard_answer::rehearsal::{Effect, Predicted, RehearsalReport, Summary, TaskRehearsal, mttf};
+use laggard_answer::rehearsal::{Effect, RehearsalReport, Summary, TaskRehearsal, mttf};
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time, span};
-use laggard_model::{Nanos, TaskCount, printable, printable_lines};
+use laggard_model::{Nanos, TaskCount, printable};
 
-use super::{table, warnings};
+use super::super::{table, warnings};
+use super::{interval, number, time};
 
-/// The report as text.
-pub fn rehearsal(report: &RehearsalReport) -> String {
+/// The report in full, as text.
+pub(super) fn in_full(report: &RehearsalReport) -> String {
     let mut text = format!(
         "Rehearsal of {} under {} (recorded in {})\n",
         printable(&report.file),
@@ -46,11 +48,11 @@ pub fn rehearsal(report: &RehearsalReport) -> String {
     text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
              prediction interval, for a count that varies by itself too. The paper's rule: (n - 1) t /\n\
              P(latency > slack). Worst response: by response-time analysis with the blackouts recorded.\n";
-    printable_lines(&text).to_string()
+    text
 }
 
-/// What was counted, as text.
-pub fn counted(counts: &[TaskCount]) -> String {
+/// What was counted, in full.
+pub(super) fn counted(counts: &[TaskCount]) -> String {
     let mut rows = table(&[
         "task",
         "runs as",
@@ -104,11 +106,7 @@ pub fn counted(counts: &[TaskCount]) -> String {
         }
         text.push('\n');
     }
-    printable_lines(&text).to_string()
-}
-
-fn time(time: Nanos) -> String {
-    Unit::Auto.write_nanos(time)
+    text
 }
 
 fn predicted(tasks: &[TaskRehearsal]) -> String {
@@ -154,25 +152,6 @@ fn response(task: &TaskRehearsal) -> String {
         write(task.analysis.least_ns),
         write(task.analysis.most_ns)
     )
-}
-
-fn interval(predicted: &Predicted) -> String {
-    format!(
-        "{} [{:.0}, {:.0}]",
-        number(predicted.mean),
-        predicted.low,
-        predicted.high
-    )
-}
-
-fn number(value: f64) -> String {
-    if value == 0.0 {
-        "0".into()
-    } else if value < 100.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
 }
 
 fn remarks(tasks: &[TaskRehearsal]) -> String {

@@ -1,19 +1,20 @@
-//! `laggard why` as text.
+//! `laggard why --all`: every cause, line and sentence.
 
 use std::fmt::Write as _;
 
 use laggard_answer::why::{WhyReport, place};
 use laggard_model::name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, printable, printable_lines};
+use laggard_model::{Nanos, printable};
 
-use super::table;
+use super::super::table;
+use super::missing;
 
 /// Longer descriptions are cut in tables.
 const LONGEST_NAME: usize = 70;
 
-/// The causes of a recording's episodes as text.
-pub fn why(report: &WhyReport) -> String {
+/// The causes of a recording's episodes in full.
+pub(super) fn in_full(report: &WhyReport) -> String {
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
@@ -53,15 +54,10 @@ pub fn why(report: &WhyReport) -> String {
         count(report.overwritten)
     );
     for caveat in &report.shortfalls {
-        let _ = writeln!(
-            text,
-            "Missing: {}; {}",
-            printable(&caveat.what),
-            printable(&caveat.advice)
-        );
+        let _ = writeln!(text, "{}", missing(caveat));
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
-    printable_lines(&text).to_string()
+    text
 }
 
 /// Of which lines late activations were not kept.
@@ -136,36 +132,4 @@ fn cut(text: &str) -> String {
     }
     let start: String = text.chars().take(LONGEST_NAME - 3).collect();
     format!("{start}...")
-}
-
-#[cfg(test)]
-mod tests {
-    use laggard_answer::why::{Explained, RecordedEpisodes};
-
-    use crate::made::{episode, manifest, notes};
-
-    #[test]
-    fn the_text_shows_causes_losses_and_thresholds() {
-        let (manifest, notes) = (manifest(), notes());
-        let late = RecordedEpisodes {
-            path: "r.laggard".into(),
-            manifest: &manifest,
-            episodes: &[episode(1)],
-            notes: &notes,
-            latest: Vec::new(),
-            shortfalls: Vec::new(),
-        };
-
-        let text = super::why(&Explained::new(&late, None).report(3));
-
-        for part in [
-            "1 late activations explained, of 60 s",
-            "higher-priority thread: hog",
-            "fifo:90 on CPU 1",
-            "Late is more than: fifo:90 on CPU 1 50.0 us",
-            "Not kept, because there were too many: 3; evidence overwritten: 0",
-        ] {
-            assert!(text.contains(part), "{part} in\n{text}");
-        }
-    }
 }

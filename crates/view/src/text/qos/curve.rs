@@ -1,19 +1,20 @@
-//! `laggard qos` for the terminal.
+//! `laggard qos --curve`: every service, over the number of buffers.
 
 use std::fmt::Write as _;
 
 use laggard_answer::qos::{
-    Application, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
+    Application, Coarse, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
 };
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, mean_time, rough_time};
-use laggard_model::{Nanos, printable, printable_lines};
+use laggard_model::text::{Unit, count, mean_time};
+use laggard_model::{Nanos, printable};
 
-use super::{table, warnings};
+use super::super::{table, warnings};
+use super::figures::{at_most, failures, interval, mttf, number};
 
-/// The report as text.
-pub fn qos(report: &QosReport) -> String {
+/// The report in full, as text.
+pub(super) fn in_full(report: &QosReport) -> String {
     let mut text = head(&report.application);
     for load in &report.loads {
         text += &of_load(load);
@@ -23,7 +24,7 @@ pub fn qos(report: &QosReport) -> String {
              failures close together, or of several CPUs at once, are one, and of that many the interval is.\n\
              The paper's rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded\n\
              load only.\n";
-    printable_lines(&text).to_string()
+    text
 }
 
 fn head(application: &Application) -> String {
@@ -119,39 +120,6 @@ fn curve(services: &[ServiceOutlook]) -> String {
     format!("{}\n", rows.trim_fmt())
 }
 
-/// A mean time, as an upper limit where the service was still waiting.
-fn at_most(
-    service: &ServiceOutlook,
-    figures: &MissFigures,
-    write: impl Fn(&MissFigures) -> String,
-) -> String {
-    match (service.waited_ns, figures.mttf_ns) {
-        (None, _) => write(figures),
-        (Some(_), Some(_)) => format!("<= {}", write(figures)),
-        // The stall that had not ended may be a failure.
-        (Some(_), None) => "not known".into(),
-    }
-}
-
-/// A count that may be a mean.
-fn number(count: f64) -> String {
-    match count {
-        0.0 => "0".into(),
-        ..10.0 => format!("{count:.1}"),
-        _ => format!("{count:.0}"),
-    }
-}
-
-/// Failures in what was observed, or between which numbers they lie.
-fn failures(service: &ServiceOutlook, figures: &MissFigures) -> String {
-    let waited = service.waited_ns.is_some();
-    match (figures.failures, figures.interval()) {
-        (Some(failures), _) => at_least(waited, &number(failures)),
-        (None, (low, _)) if waited => at_least(true, &format!("{:.0}", low.floor())),
-        (None, (low, high)) => format!("{:.0} to {:.0}", low.floor(), high.ceil()),
-    }
-}
-
 fn clusters(service: &ServiceOutlook, figures: &MissFigures) -> String {
     let clusters = figures.clusters.map(number);
     clusters.map_or_else(
@@ -167,37 +135,6 @@ fn late(service: &ServiceOutlook, figures: &MissFigures) -> String {
         return format!("about {late}");
     }
     at_least(service.waited_ns.is_some(), &late)
-}
-
-/// The estimate with its interval, with as many digits as so many clusters
-/// carry: from ten the mean is known to a third.
-fn mttf(figures: &MissFigures) -> String {
-    let digits = match figures.clusters.unwrap_or_default() {
-        ..10.0 => 1,
-        ..1_000.0 => 2,
-        _ => 3,
-    };
-    let Some(mttf) = figures.mttf_ns else {
-        return interval(figures);
-    };
-    let (low, high) = limits(figures, digits.max(2));
-    format!("{} [{low}, {high}]", rough_time(mttf, digits))
-}
-
-fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
-    let high = figures.mttf_high_ns;
-    (
-        rough_time(figures.mttf_low_ns, digits),
-        high.map_or_else(|| "-".into(), |high| rough_time(high, digits)),
-    )
-}
-
-/// The interval alone, or its lower end where there is no upper.
-fn interval(figures: &MissFigures) -> String {
-    match limits(figures, 2) {
-        (low, high) if high == "-" => format!("> {low}"),
-        (low, high) => format!("{low} to {high}"),
-    }
 }
 
 /// A point of the curve.
@@ -266,7 +203,7 @@ fn remarks(load: &LoadOutlook) -> String {
             Unit::Auto.write_nanos(waited)
         );
     }
-    let mut coarse: Vec<&String> = load
+    let mut coarse: Vec<&Coarse> = load
         .services
         .iter()
         .filter_map(|one| one.coarse.as_ref())

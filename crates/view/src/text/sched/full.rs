@@ -1,15 +1,16 @@
-//! `laggard sched` for the terminal.
+//! `laggard sched --all`: every response, and what holds of the set.
 
 use std::fmt::Write as _;
 
 use laggard_answer::sched::{Pseudo, SchedReport, SetVerdict, TaskVerdict, Verdict};
+use laggard_model::printable;
 use laggard_model::text::{Unit, mean_time};
-use laggard_model::{Nanos, printable, printable_lines};
 
-use super::table;
+use super::super::table;
+use super::{blackouts, ns, signed, time, words};
 
-/// The report as text.
-pub fn sched(report: &SchedReport) -> String {
+/// The report in full, as text.
+pub(super) fn in_full(report: &SchedReport) -> String {
     let mut text = format!(
         "Load: {}, {} observed\n\n",
         printable(report.load.as_str()),
@@ -39,12 +40,7 @@ pub fn sched(report: &SchedReport) -> String {
             time(one.jitter_ns),
             blackouts(one),
             one.slack_ns.map_or_else(|| "-".into(), signed),
-            match one.verdict {
-                Verdict::Meets => "meets",
-                Verdict::Misses => "MISSES",
-                Verdict::Unclear => "unclear",
-            }
-            .into(),
+            words(one.verdict).into(),
         ]);
     }
     let _ = writeln!(text, "{}\n", rows.trim_fmt());
@@ -80,20 +76,7 @@ pub fn sched(report: &SchedReport) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "  - {}", printable(&note.to_string()));
     }
-    printable_lines(&text).to_string()
-}
-
-fn time(time: Option<f64>) -> String {
-    time.map_or_else(|| "no bound".into(), |ns| Unit::Auto.write(ns))
-}
-
-/// The worst response with the blackouts seen.
-fn blackouts(one: &TaskVerdict) -> String {
-    let least = time(one.least_ns);
-    match one.most_ns {
-        None if one.verdict == Verdict::Unclear => format!("{least} or more"),
-        most => format!("{least} to {}", time(most)),
-    }
+    text
 }
 
 /// What the largest parts, if they met, would do to a task that meets.
@@ -109,11 +92,6 @@ fn of_parts(one: &TaskVerdict) -> String {
     String::new()
 }
 
-#[allow(clippy::cast_precision_loss)]
-const fn ns(time: Nanos) -> f64 {
-    time.ns() as f64
-}
-
 /// Where the recording does not tell how often blackouts come.
 fn as_seen(share: f64) -> String {
     if share == 0.0 {
@@ -123,11 +101,6 @@ fn as_seen(share: f64) -> String {
         " ({:.0} % of the windows as the largest seen: too short a recording to tell)",
         (100.0 * share).max(1.0)
     )
-}
-
-fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "" };
-    format!("{sign}{}", Unit::Auto.write(ns.abs()))
 }
 
 fn of_pseudo(pseudo: &Pseudo, buffers: u32) -> String {

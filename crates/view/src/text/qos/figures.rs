@@ -1,0 +1,69 @@
+//! How often buffers run dry, in words that are as sure as the figures.
+
+use laggard_answer::qos::{MissFigures, ServiceOutlook};
+use laggard_answer::show::at_least;
+use laggard_model::text::rough_time;
+
+/// A mean time, as an upper limit where the service was still waiting.
+pub(super) fn at_most(
+    service: &ServiceOutlook,
+    figures: &MissFigures,
+    write: impl Fn(&MissFigures) -> String,
+) -> String {
+    match (service.waited_ns, figures.mttf_ns) {
+        (None, _) => write(figures),
+        (Some(_), Some(_)) => format!("<= {}", write(figures)),
+        // The stall that had not ended may be a failure.
+        (Some(_), None) => "not known".into(),
+    }
+}
+
+/// A count that may be a mean.
+pub(super) fn number(count: f64) -> String {
+    match count {
+        count if count.fract() == 0.0 => format!("{count:.0}"),
+        ..10.0 => format!("{count:.1}"),
+        _ => format!("{count:.0}"),
+    }
+}
+
+/// Failures in what was observed, or between which numbers they lie.
+pub(super) fn failures(service: &ServiceOutlook, figures: &MissFigures) -> String {
+    let waited = service.waited_ns.is_some();
+    match (figures.failures, figures.interval()) {
+        (Some(failures), _) => at_least(waited, &number(failures)),
+        (None, (low, _)) if waited => at_least(true, &format!("{:.0}", low.floor())),
+        (None, (low, high)) => format!("{:.0} to {:.0}", low.floor(), high.ceil()),
+    }
+}
+
+/// The estimate with its interval, with as many digits as so many clusters
+/// carry: from ten the mean is known to a third.
+pub(super) fn mttf(figures: &MissFigures) -> String {
+    let digits = match figures.clusters.unwrap_or_default() {
+        ..10.0 => 1,
+        ..1_000.0 => 2,
+        _ => 3,
+    };
+    let Some(mttf) = figures.mttf_ns else {
+        return interval(figures);
+    };
+    let (low, high) = limits(figures, digits.max(2));
+    format!("{} [{low}, {high}]", rough_time(mttf, digits))
+}
+
+fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
+    let high = figures.mttf_high_ns;
+    (
+        rough_time(figures.mttf_low_ns, digits),
+        high.map_or_else(|| "-".into(), |high| rough_time(high, digits)),
+    )
+}
+
+/// The interval alone, or its lower end where there is no upper.
+pub(super) fn interval(figures: &MissFigures) -> String {
+    match limits(figures, 2) {
+        (low, high) if high == "-" => format!("> {low}"),
+        (low, high) => format!("{low} to {high}"),
+    }
+}

@@ -1,0 +1,205 @@
+//! `laggard why` for the terminal: who made activations late, and what that
+//! rests on.
+
+mod full;
+
+use laggard_answer::why::{CauseRow, WhyReport, place};
+use laggard_model::name::cause_name;
+use laggard_model::text::{Unit, count, span};
+use laggard_model::{Caveat, Nanos, printable, printable_lines};
+
+use super::filled::{filled, hanging};
+
+/// The causes of a recording's episodes as text: a few lines, or everything.
+pub fn why(report: &WhyReport, all: bool) -> String {
+    let text = if all {
+        full::in_full(report)
+    } else {
+        in_short(report)
+    };
+    printable_lines(&text).to_string()
+}
+
+fn in_short(report: &WhyReport) -> String {
+    let mut text = String::new();
+    let mut reservations = report.reservations.iter();
+    match report.causes.first() {
+        Some(first) => {
+            text += &filled("", &sentence(report, first));
+            text.push('\n');
+            text += &causes(report);
+        }
+        // Nothing was late, or why that is not known.
+        None if report.episodes == 0 => {
+            let first = reservations.next();
+            text += &filled("", first.map_or("No late activation was kept.", |one| one));
+        }
+        None => text += &filled("", &late(report)),
+    }
+    text.push('\n');
+    for one in reservations {
+        text += &filled("  ", one);
+    }
+    for caveat in &report.shortfalls {
+        text += &filled("  ", &missing(caveat));
+    }
+    text += &filled("  ", &basis(report));
+    text
+}
+
+fn write(time: Nanos) -> String {
+    Unit::Auto.write_nanos(time)
+}
+
+/// How many activations were late, and when.
+fn late(report: &WhyReport) -> String {
+    let of = report
+        .service
+        .map_or(String::new(), |service| format!(" of `{service}`"));
+    let (s, were) = match report.episodes {
+        1 => ("", "was"),
+        _ => ("s", "were"),
+    };
+    format!(
+        "{} activation{s}{of} {were} late in {}",
+        count(report.episodes as u64),
+        span(report.duration_ns)
+    )
+}
+
+/// The cause with most time, of how much that is, and what is without it.
+fn sentence(report: &WhyReport, first: &CauseRow) -> String {
+    let rhythm = first.rhythm.as_ref().map_or(String::new(), |rhythm| {
+        format!(
+            ", every {} ({} of {} seen)",
+            write(rhythm.period_ns),
+            rhythm.hits,
+            rhythm.due
+        )
+    });
+    format!(
+        "{} {}{rhythm}: {:.0} % of the {} by which {}. Without it the largest, {}, would be {}.",
+        if first.share < 0.5 {
+            "Most of all"
+        } else {
+            "Mostly"
+        },
+        on_cpus(first),
+        first.share * 100.0,
+        write(report.total_ns),
+        late(report),
+        write(report.largest_ns),
+        write(first.largest_without_ns)
+    )
+}
+
+/// A cause, and where.
+fn on_cpus(row: &CauseRow) -> String {
+    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+    let name = cause_name(row.class, row.who.as_deref());
+    format!("{name} on CPU {}", cpus.join(", "))
+}
+
+/// The causes with most time, a line or two each.
+fn causes(report: &WhyReport) -> String {
+    let line = |share: &str, total: &str, times: &str, most: &str, without: &str| {
+        format!("{share:>5}  {total:>7}  {times:>6}  {most:>7}  {without:>10}  ")
+    };
+    let head = line("share", "time", "times", "up to", "without it");
+    let rest = " ".repeat(head.len());
+    let mut text = format!("{head}cause\n");
+    for row in &report.causes {
+        let numbers = line(
+            &format!("{:.0} %", row.share * 100.0),
+            &write(row.total_ns),
+            &count(row.episodes as u64),
+            &write(row.largest_ns),
+            &write(row.largest_without_ns),
+        );
+        text += &hanging(&numbers, &rest, &on_cpus(row));
+    }
+    match report.more_causes {
+        0 => text,
+        more => format!("{text}{rest}and {more} more (--top, --all)\n"),
+    }
+}
+
+/// The largest, and what counted as late.
+fn basis(report: &WhyReport) -> String {
+    let largest = report.largest.first().map_or(String::new(), |one| {
+        format!(
+            "The largest is {} of {}, {:.3} s after the start: --episode {}. ",
+            write(one.latency_ns),
+            place(one.line),
+            one.after_start_ns.as_secs_f64(),
+            one.number
+        )
+    });
+    let limits = || report.thresholds.iter().filter_map(|one| one.threshold_ns);
+    let limit = match (limits().min(), limits().max()) {
+        (Some(least), Some(most)) if least == most => {
+            format!("Late is more than {}", write(least))
+        }
+        (Some(least), Some(most)) => {
+            format!(
+                "Late is more than {} to {}, by line",
+                write(least),
+                write(most)
+            )
+        }
+        _ => "What is late was not decided".into(),
+    };
+    format!(
+        "{largest}{limit}. Not kept: {}; evidence overwritten: {}. All: --all",
+        count(report.surplus),
+        count(report.overwritten)
+    )
+}
+
+/// What of the recording is missing.
+fn missing(caveat: &Caveat) -> String {
+    format!(
+        "Missing: {}; {}",
+        printable(&caveat.what),
+        printable(&caveat.advice)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_answer::why::{Explained, RecordedEpisodes};
+
+    use crate::made::{episode, manifest, notes};
+
+    #[test]
+    fn the_text_shows_causes_losses_and_thresholds() {
+        let (manifest, notes) = (manifest(), notes());
+        let late = RecordedEpisodes {
+            path: "r.laggard".into(),
+            manifest: &manifest,
+            episodes: &[episode(1)],
+            notes: &notes,
+            latest: Vec::new(),
+            shortfalls: Vec::new(),
+        };
+
+        let report = Explained::new(&late, None).report(3);
+        let (short, text) = (super::why(&report, false), super::why(&report, true));
+
+        for part in [
+            "1 late activations explained, of 60 s",
+            "higher-priority thread: hog",
+            "fifo:90 on CPU 1",
+            "Late is more than: fifo:90 on CPU 1 50.0 us",
+            "Not kept, because there were too many: 3; evidence overwritten: 0",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(
+            short.starts_with("Mostly higher-priority thread: hog on CPU 1: 99 % of"),
+            "{short}"
+        );
+        let wide = short.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{short}");
+    }
+}
