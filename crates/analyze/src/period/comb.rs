@@ -182,6 +182,14 @@ fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
     })
 }
 
+/// The whole number nearest to `turns`, of less than 2^51: a sum this large has no
+/// digits below one. `round_ties_even` is a function call on x86-64 without SSE 4.1,
+/// and most of the search was spent in it.
+fn nearest_whole(turns: f64) -> f64 {
+    const NO_FRACTION: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
+    (turns + NO_FRACTION) - NO_FRACTION
+}
+
 /// The number of the tooth and the time of each event that hits one.
 fn hits(
     times: &[f64],
@@ -190,7 +198,7 @@ fn hits(
     tolerance: f64,
 ) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
     times.iter().enumerate().filter_map(move |(index, &time)| {
-        let tooth = ((time - phase) / period).round_ties_even();
+        let tooth = nearest_whole((time - phase) / period);
         let off = time - (phase + tooth * period);
         (off.abs() <= tolerance).then_some((index, tooth, time))
     })

@@ -1,6 +1,6 @@
 //! All periodic sources, one after the other (docs/method.md 7.3).
 
-use super::alarm::{alarm_below, most_likely_alarm};
+use super::alarm::{alarm_below, can_be_drawn, most_likely_alarm};
 use super::{Comb, CombSearch, find_comb};
 use crate::InputError;
 use crate::input::{at_least, probability};
@@ -15,7 +15,8 @@ pub struct SourceSearch {
     /// At most so many sources.
     pub most: usize,
     /// Rounds of the Monte Carlo for false alarms. With k searches at least
-    /// k / `alpha` - 1 are needed to find anything.
+    /// k / `alpha` - 1 are needed to find what only drawing can tell; so many that
+    /// they would take long are not drawn.
     pub rounds: usize,
     /// Where the random numbers begin.
     pub seed: u64,
@@ -85,11 +86,11 @@ fn clearest(times: &[f64], how: &SourceSearch) -> Result<Option<PeriodicSource>,
         let most = how.alpha / paid;
         // A clear comb need not be drawn against, which takes longest.
         let limit = most_likely_alarm(comb.score, times.len(), search);
-        let alone = if limit <= most {
-            limit
-        } else {
+        let alone = if limit > most && can_be_drawn(most, times.len(), how.rounds) {
             let draws = (how.rounds, how.seed);
             alarm_below(most, comb.score, times.len(), search, draws)?
+        } else {
+            limit
         };
         let p = (alone * paid).min(1.0);
         let is_better = best
