@@ -6,7 +6,7 @@ use laggard_answer::course::courses;
 use laggard_answer::forecast::Horizon;
 use laggard_answer::qos::{buffers, choices};
 use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, measured, recording};
-use laggard_answer::why::{self, Explained, RecordedEpisodes};
+use laggard_answer::why::{self, EpisodesError, Explained, RecordedEpisodes};
 use laggard_answer::{Load, Run, Trust, loads, open, show};
 use laggard_model::{Caveat, UsagePattern, printable};
 use laggard_record::Recording;
@@ -124,28 +124,27 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
 /// A recording's figures, and what the page draws of them.
 pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts, Option<Run>)> {
     let mut measured = measured(from, By::Service)?;
-    let episodes = from.episodes()?;
-    if episodes.notes.is_none() {
-        // Nothing else would say it.
-        measured
-            .shortfalls
-            .extend(episodes.shortfalls.iter().map(Caveat::from));
-    }
+    let mut late = match RecordedEpisodes::read(from) {
+        Ok(late) => Some(late),
+        Err(
+            EpisodesError::NotRecorded { shortfalls, .. }
+            | EpisodesError::Damaged { shortfalls, .. },
+        ) => {
+            // Nothing else would say it.
+            let missing = shortfalls.iter().map(Caveat::from);
+            measured.shortfalls.extend(missing);
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
     let by_cpu = recording(measured.clone(), true);
     let report = recording(measured.clone(), false);
-    let shortfalls = from.shortfalls().iter().chain(&episodes.shortfalls);
-    let late = episodes.notes.as_ref().map(|notes| RecordedEpisodes {
-        path: from.dir().display().to_string(),
-        manifest: from.manifest(),
-        episodes: &episodes.episodes,
-        notes,
-        latest: report
-            .services
-            .iter()
+    if let Some(late) = &mut late {
+        let rows = report.services.iter();
+        late.latest = rows
             .filter_map(|row| Some((row.service, row.route, row.latency.largest_ns?)))
-            .collect(),
-        shortfalls: shortfalls.map(Caveat::from).collect(),
-    });
+            .collect();
+    }
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let blamed = explained.as_ref().map(Explained::blamed);
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default())?;

@@ -2,8 +2,8 @@
 
 use laggard_answer::why::{self, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
 use laggard_answer::{Load, loads};
-use laggard_model::{Caveat, Nanos, Route, Service, UsagePattern, printable};
-use laggard_record::{Recording, Shortfall};
+use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
+use laggard_record::Recording;
 use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
@@ -16,40 +16,10 @@ const FEW: usize = 5;
 const MANY: usize = 20;
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
-    let dir = args.recording.display().to_string();
-    let recording = Recording::open(&args.recording)?;
-    let read = recording.episodes()?;
-    let Some(notes) = read.notes else {
-        let is_notes = |one: &&Shortfall| matches!(one, Shortfall::Damaged { file, .. } if file == "episodes.json");
-        if let Some(damaged) = read.shortfalls.iter().find(is_notes) {
-            anyhow::bail!(
-                "`{dir}` cannot tell who made activations late: {damaged}; restore it from a copy"
-            );
-        }
-        anyhow::bail!(
-            "`{dir}` was recorded without episodes; record as root on a kernel with BTF, \
-             without `--episodes off`"
-        );
-    };
-    let mut episodes = read.episodes.as_slice();
+    let mut late = RecordedEpisodes::read(&Recording::open(&args.recording)?)?;
     if let Some(number) = args.episode {
-        let Some(episode) = episodes.iter().find(|one| one.number == number) else {
-            anyhow::bail!(
-                "`{dir}` has no episode {number}; `laggard why {dir}` lists the largest of its {}",
-                read.episodes.len()
-            );
-        };
-        episodes = std::slice::from_ref(episode);
+        late = late.only(number)?;
     }
-    let shortfalls = recording.shortfalls().iter().chain(&read.shortfalls);
-    let late = RecordedEpisodes {
-        path: dir,
-        manifest: recording.manifest(),
-        episodes,
-        notes: &notes,
-        latest: Vec::new(),
-        shortfalls: shortfalls.map(Caveat::from).collect(),
-    };
     if args.flame.is_some() || args.perfetto.is_some() {
         return draw(args, &late);
     }
@@ -58,12 +28,12 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
 }
 
 /// What is printed.
-fn said(args: &WhyArgs, mut late: RecordedEpisodes<'_>) -> anyhow::Result<String> {
+fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
     let symbols = &late.notes.symbols;
     if args.table4 {
-        return Ok(text::table4(late.episodes, symbols));
+        return Ok(text::table4(&late.episodes, symbols));
     }
-    if let (Some(number), [episode]) = (args.episode, late.episodes) {
+    if let (Some(number), [episode]) = (args.episode, late.episodes.as_slice()) {
         let lines = &late.manifest.lines;
         let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
             anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
@@ -124,7 +94,7 @@ fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Load]) -> anyhow::Result<
 }
 
 /// Writes the files that were asked for.
-fn draw(args: &WhyArgs, late: &RecordedEpisodes<'_>) -> anyhow::Result<Exit> {
+fn draw(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<Exit> {
     let explained = Explained::new(late, args.service);
     if let Some(path) = &args.flame {
         let svg = flame(&explained)?;

@@ -121,13 +121,11 @@ mod tests {
     use crate::made::{episode, manifest, notes};
 
     fn drawn(service: Option<Service>) -> Result<String, FlameError> {
-        let (manifest, notes) = (manifest(), notes());
-        let episodes = [episode(1), episode(2)];
         let late = RecordedEpisodes {
             path: "<r>.laggard".into(),
-            manifest: &manifest,
-            episodes: &episodes,
-            notes: &notes,
+            manifest: manifest(),
+            episodes: vec![episode(1), episode(2)],
+            notes: notes(),
             latest: Vec::new(),
             shortfalls: Vec::new(),
         };

@@ -180,12 +180,11 @@ proptest! {
     #[test]
     fn no_view_of_late_activations_passes_a_name_on_as_it_is(name in name()) {
         let made = recording(&name);
-        let (notes, episodes) = (notes(&name), [episode(&name)]);
         let late = RecordedEpisodes {
             path: name.clone(),
-            manifest: &made.manifest,
-            episodes: &episodes,
-            notes: &notes,
+            manifest: made.manifest,
+            episodes: vec![episode(&name)],
+            notes: notes(&name),
             latest: Vec::new(),
             shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
         };
@@ -193,8 +192,8 @@ proptest! {
         for view in [
             text::why(&explained.report(3), false),
             text::why(&explained.report(3), true),
-            text::episode(&explained.episodes[0], &notes.symbols),
-            text::table4(&episodes, &notes.symbols),
+            text::episode(&explained.episodes[0], explained.symbols()),
+            text::table4(&late.episodes, explained.symbols()),
         ] {
             prop_assert!(is_clean(&view), "{view:?}");
         }

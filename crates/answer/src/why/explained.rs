@@ -8,18 +8,19 @@ use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
     Symbols,
 };
+use laggard_record::{OpenError, Recording, Shortfall};
 
 /// All that `why` needs to know of a recording.
 #[derive(Debug)]
-pub struct RecordedEpisodes<'a> {
+pub struct RecordedEpisodes {
     /// Where it is.
     pub path: String,
     /// Its manifest.
-    pub manifest: &'a Manifest,
-    /// Its episodes.
-    pub episodes: &'a [Episode],
+    pub manifest: Manifest,
+    /// Its episodes, by number.
+    pub episodes: Vec<Episode>,
     /// How they were chosen.
-    pub notes: &'a EpisodeNotes,
+    pub notes: EpisodeNotes,
     /// The largest latency of each service that the samples say; empty: nobody
     /// looked.
     pub latest: Vec<(Service, Route, Nanos)>,
@@ -27,7 +28,101 @@ pub struct RecordedEpisodes<'a> {
     pub shortfalls: Vec<Caveat>,
 }
 
-impl RecordedEpisodes<'_> {
+/// Why nothing can be told of who made a recording's activations late.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EpisodesError {
+    /// Its folder cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It was made without episodes.
+    #[error(
+        "`{path}` was recorded without episodes; record as root on a kernel with BTF, \
+         without `--episodes off`"
+    )]
+    NotRecorded {
+        /// The recording.
+        path: String,
+        /// What could not be read of it.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// What says how they were chosen is damaged, and names them too.
+    #[error("`{path}` cannot tell who made activations late: {damage}; restore it from a copy")]
+    Damaged {
+        /// The recording.
+        path: String,
+        /// What is damaged.
+        damage: Shortfall,
+        /// That, and what else could not be read of it.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// It has episodes, but not the one that was asked for.
+    #[error(
+        "`{path}` has no episode {number}; `laggard why {path}` lists the largest of its {kept}"
+    )]
+    NoSuch {
+        /// The recording.
+        path: String,
+        /// What was asked for.
+        number: u64,
+        /// How many it has.
+        kept: usize,
+    },
+}
+
+impl RecordedEpisodes {
+    /// Reads the late activations that a recording kept, and what is missing
+    /// from it.
+    ///
+    /// # Errors
+    /// When none were recorded, or what says how they were chosen cannot be read.
+    pub fn read(recording: &Recording) -> Result<Self, EpisodesError> {
+        let path = recording.dir().display().to_string();
+        let read = recording.episodes()?;
+        let damage = read.damaged_notes().cloned();
+        let shortfalls = read.shortfalls;
+        let notes = match (read.notes, damage) {
+            (Some(notes), _) => notes,
+            (None, Some(damage)) => {
+                return Err(EpisodesError::Damaged {
+                    path,
+                    damage,
+                    shortfalls,
+                });
+            }
+            (None, None) => return Err(EpisodesError::NotRecorded { path, shortfalls }),
+        };
+        let shortfalls = recording.shortfalls().iter().chain(&shortfalls);
+        Ok(Self {
+            path,
+            manifest: recording.manifest().clone(),
+            episodes: read.episodes,
+            notes,
+            latest: Vec::new(),
+            shortfalls: shortfalls.map(Caveat::from).collect(),
+        })
+    }
+
+    /// These with the episode of this number alone.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn only(self, number: u64) -> Result<Self, EpisodesError> {
+        let kept = self.episodes.len();
+        let mut episodes = self.episodes.into_iter();
+        match episodes.find(|one| one.number == number) {
+            Some(one) => Ok(Self {
+                episodes: vec![one],
+                ..self
+            }),
+            None => Err(EpisodesError::NoSuch {
+                path: self.path,
+                number,
+                kept,
+            }),
+        }
+    }
+
     /// How long was recorded; of a recording without an end, nothing is known.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
@@ -56,7 +151,7 @@ pub struct ExplainedEpisode<'a> {
 #[derive(Clone, Debug)]
 pub struct Explained<'a> {
     /// The recording.
-    pub late: &'a RecordedEpisodes<'a>,
+    pub late: &'a RecordedEpisodes,
     /// Only this service's.
     pub service: Option<Service>,
     /// The episodes, by number.
@@ -101,7 +196,7 @@ impl<'a> ExplainedEpisode<'a> {
 impl<'a> Explained<'a> {
     /// Explains every episode, of `service` only if one is given. One of a
     /// line that the manifest lacks is left out.
-    pub fn new(late: &'a RecordedEpisodes<'a>, service: Option<Service>) -> Self {
+    pub fn new(late: &'a RecordedEpisodes, service: Option<Service>) -> Self {
         let symbols = &late.notes.symbols;
         let episodes = late.episodes.iter().filter_map(|episode| {
             let line = *late.manifest.lines.get(usize::from(episode.line.0))?;

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 pub use context::{frames, layers};
 use explained::explanations;
-pub use explained::{Blamed, Explained, ExplainedEpisode, RecordedEpisodes};
+pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
 pub use stacks::{Frame, Level, stacks};
@@ -174,7 +174,7 @@ pub struct EpisodeRow {
 
 /// Explains every episode, of `service` only if one is given, and ranks the
 /// causes; the first `top` are listed.
-pub fn why(late: &RecordedEpisodes<'_>, service: Option<Service>, top: usize) -> WhyReport {
+pub fn why(late: &RecordedEpisodes, service: Option<Service>, top: usize) -> WhyReport {
     Explained::new(late, service).report(top)
 }
 
@@ -204,7 +204,7 @@ impl Explained<'_> {
                 }
             })
             .collect();
-        let waiting = watched::still_waiting(late.manifest, service);
+        let waiting = watched::still_waiting(&late.manifest, service);
         let mut others: Vec<String> = own_share(&rows).into_iter().collect();
         others.extend(watched::sentences(
             late,
@@ -217,7 +217,7 @@ impl Explained<'_> {
         let mut largest: Vec<EpisodeRow> = self
             .episodes
             .iter()
-            .map(|one| episode_row(one, late.manifest, symbols))
+            .map(|one| episode_row(one, &late.manifest, symbols))
             .collect();
         largest.sort_by_key(|row| std::cmp::Reverse(row.latency_ns));
         largest.truncate(top);

@@ -4,12 +4,11 @@ use super::made::{episode, manifest, notes};
 use super::*;
 
 fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
-    let (manifest, notes) = (manifest(), notes());
     let late = RecordedEpisodes {
         path: "r.laggard".into(),
-        manifest: &manifest,
-        episodes,
-        notes: &notes,
+        manifest: manifest(),
+        episodes: episodes.to_vec(),
+        notes: notes(),
         latest: Vec::new(),
         shortfalls: Vec::new(),
     };
@@ -41,7 +40,7 @@ fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
 
 #[test]
 fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
-    let (manifest, old) = (manifest(), notes());
+    let old = notes();
     let mut own = notes();
     own.symbols.own_threads.insert(Tid(95));
     let mut foreign = episode(1);
@@ -57,9 +56,9 @@ fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
         why(
             &RecordedEpisodes {
                 path: "r.laggard".into(),
-                manifest: &manifest,
-                episodes: std::slice::from_ref(one),
-                notes,
+                manifest: manifest(),
+                episodes: vec![one.clone()],
+                notes: notes.clone(),
                 latest: Vec::new(),
                 shortfalls: Vec::new(),
             },

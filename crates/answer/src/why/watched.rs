@@ -13,7 +13,7 @@ const HIGH: Nanos = Nanos::from_ms(1);
 const UNDECIDED: Nanos = Nanos::from_us(50);
 
 /// How each line was watched.
-pub(super) fn lines(late: &RecordedEpisodes<'_>) -> Vec<LineThreshold> {
+pub(super) fn lines(late: &RecordedEpisodes) -> Vec<LineThreshold> {
     let start = late.manifest.clock.start_ns;
     let thresholds = late.manifest.lines.iter().zip(&late.notes.thresholds_ns);
     thresholds
@@ -35,7 +35,7 @@ pub(super) fn lines(late: &RecordedEpisodes<'_>) -> Vec<LineThreshold> {
 /// What no episode tells of the recording, of `service` only if one is given:
 /// whether nothing was late, and where the watch was blind.
 pub(super) fn sentences(
-    late: &RecordedEpisodes<'_>,
+    late: &RecordedEpisodes,
     service: Option<Service>,
     episodes: usize,
     largest: Nanos,
@@ -48,7 +48,7 @@ pub(super) fn sentences(
     all.extend(missing(late, &watched, episodes, largest));
     all.extend(early(&watched, late.manifest.clock.start_ns));
     all.extend(undecided(&watched));
-    all.extend(high(&watched, late.manifest));
+    all.extend(high(&watched, &late.manifest));
     all
 }
 
@@ -105,7 +105,7 @@ impl Watched {
     }
 }
 
-fn watched(late: &RecordedEpisodes<'_>) -> Vec<Watched> {
+fn watched(late: &RecordedEpisodes) -> Vec<Watched> {
     let thresholds = late.manifest.lines.iter().zip(&late.notes.thresholds_ns);
     thresholds
         .enumerate()
@@ -140,7 +140,7 @@ impl Latest {
 
 /// Nothing was late; or something was that is in no episode.
 fn missing(
-    late: &RecordedEpisodes<'_>,
+    late: &RecordedEpisodes,
     watched: &[Watched],
     episodes: usize,
     largest: Nanos,
@@ -290,9 +290,9 @@ mod tests {
         let latest = latest.map(|most| (Service::Fifo(90), Route::Direct, most));
         let late = RecordedEpisodes {
             path: "r.laggard".into(),
-            manifest: &manifest,
-            episodes: &[],
-            notes: &notes,
+            manifest,
+            episodes: Vec::new(),
+            notes,
             latest: latest.into_iter().collect(),
             shortfalls: Vec::new(),
         };
@@ -385,12 +385,11 @@ mod tests {
 
     #[test]
     fn the_largest_is_missed_where_it_is_in_no_episode() {
-        let (manifest, notes) = (manifest(), notes());
         let late = RecordedEpisodes {
             path: "r.laggard".into(),
-            manifest: &manifest,
-            episodes: &[episode(1)],
-            notes: &notes,
+            manifest: manifest(),
+            episodes: vec![episode(1)],
+            notes: notes(),
             latest: vec![(Service::Fifo(90), Route::Direct, Nanos::from_ms(25))],
             shortfalls: Vec::new(),
         };

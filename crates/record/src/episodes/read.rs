@@ -74,6 +74,12 @@ impl Recording {
 }
 
 impl Episodes {
+    /// What is damaged of the notes, without which nothing can be told.
+    pub fn damaged_notes(&self) -> Option<&Shortfall> {
+        let is_notes = |one: &&Shortfall| matches!(one, Shortfall::Damaged { file, .. } if file == disk::EPISODE_NOTES);
+        self.shortfalls.iter().find(is_notes)
+    }
+
     pub(super) fn read_file(&mut self, dir: &Path, file: String, take: &mut impl FnMut(Episode)) {
         let bytes = match gate::read(&dir.join(&file), LARGEST_FILE) {
             Ok(bytes) => bytes,

@@ -37,7 +37,7 @@ pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
         draw_line(&mut tracks, of_line, symbols);
     }
     draw_cpus(&mut tracks, &mut chains, &spans, symbols);
-    let mut packet = vec![clocks(late.late.manifest)];
+    let mut packet = vec![clocks(&late.late.manifest)];
     packet.push(chains.packet(rate, tracks.names()));
     packet.extend(tracks.packets());
     packet.extend(chains.samples(&thread_names(&spans)));

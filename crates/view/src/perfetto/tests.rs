@@ -7,12 +7,11 @@ use super::*;
 use crate::made::{episode, manifest, notes};
 
 fn trace(episodes: &[Episode]) -> wire::Trace {
-    let (manifest, notes) = (manifest(), notes());
     let late = RecordedEpisodes {
         path: "r.laggard".into(),
-        manifest: &manifest,
-        episodes,
-        notes: &notes,
+        manifest: manifest(),
+        episodes: episodes.to_vec(),
+        notes: notes(),
         latest: Vec::new(),
         shortfalls: Vec::new(),
     };

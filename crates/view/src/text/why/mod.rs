@@ -173,12 +173,11 @@ mod tests {
 
     #[test]
     fn the_text_shows_causes_losses_and_thresholds() {
-        let (manifest, notes) = (manifest(), notes());
         let late = RecordedEpisodes {
             path: "r.laggard".into(),
-            manifest: &manifest,
-            episodes: &[episode(1)],
-            notes: &notes,
+            manifest: manifest(),
+            episodes: vec![episode(1)],
+            notes: notes(),
             latest: Vec::new(),
             shortfalls: Vec::new(),
         };
