@@ -5,8 +5,8 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use laggard_answer::loads;
 use laggard_answer::qos::{Application, assess};
+use laggard_answer::{Ask, loads};
 use laggard_model::Nanos;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Nanos::from_ms(1),
         "an example",
     )?;
-    for load in loads(&dirs)? {
+    for load in loads(&Ask::of(&dirs))? {
         println!("Load: {}", load.label);
         for one in assess(&load, &stream, None)?.services {
             let figures = &one.outlook;

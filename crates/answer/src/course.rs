@@ -1,6 +1,7 @@
 //! Latency over time. Columns instead of rows: many points stay small.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
 use laggard_model::name::{line_name, part_name};
@@ -94,7 +95,8 @@ pub struct PartView {
 /// second is absent where there is no activation. What cannot be read was found
 /// when the activations were counted, and is among the shortfalls already.
 ///
-/// `blamed` says to which class late activations were due.
+/// `blamed` says to which class late activations were due; at most `threads`
+/// threads read.
 ///
 /// # Errors
 /// When the recording tells nothing though it has activations.
@@ -102,6 +104,7 @@ pub fn courses(
     recording: &Recording,
     measured: &Measured,
     blamed: &Blamed,
+    threads: NonZeroUsize,
 ) -> Result<(Vec<CourseView>, Option<Run>), LoadError> {
     let manifest = &measured.manifest;
     let is_partly = manifest.plan.keep == Keep::Tail;
@@ -117,9 +120,8 @@ pub fn courses(
         let late = (collector(manifest), Fold::new(lines, Split::Whole));
         (courses, late)
     };
-    let mut again = Vec::new();
-    let (mut all, (late, kept)) =
-        scan::gather(recording, scan::FEW, Columns::all(), &mut again, make);
+    let scanned = scan::scan(recording, threads.min(scan::FEW), Columns::all(), make);
+    let (mut all, (late, kept)) = scanned.gathered;
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::of(&manifest.lines, &kept, &measured.fold);

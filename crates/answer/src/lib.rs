@@ -1,8 +1,9 @@
 //! Recordings to answers: what was measured, who made it late, and what follows
 //! from that.
 //!
-//! [`loads`] opens recordings, reads every sample once and puts those of one
-//! load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
+//! [`scan`] reads every sample of a recording once, into whatever gathers them.
+//! [`loads`] opens the recordings of an [`Ask`], reads each so, and puts those
+//! of one load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
 //! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
 //! the figures of one recording, [`why::Explained`] its late activations and who
 //! was to blame.
@@ -36,4 +37,5 @@ pub mod why;
 pub use causes::{Above, Composed, KnownCauses};
 pub use load::{Load, LoadError, Run, loads, open};
 pub use note::{Doubt, Note};
+pub use scan::{Ask, Scanned, every_cpu, scan};
 pub use trust::{Distrust, Trust};

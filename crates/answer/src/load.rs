@@ -1,6 +1,7 @@
 //! What recordings saw, by load: where forecasts and replays begin.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
@@ -14,9 +15,10 @@ use laggard_record::{Columns, OpenError, Recording};
 use crate::causes::KnownCauses;
 use crate::floors::Floors;
 use crate::note::{Doubt, Note};
+use crate::scan::{self, Ask, Scanned};
+use crate::show;
 use crate::show::Waiting;
 use crate::trust::{Case, Trust, judge};
-use crate::{scan, show};
 
 /// What one recording saw.
 #[derive(Clone, Debug)]
@@ -146,14 +148,16 @@ fn identity(manifest: &Manifest) -> (Nanos, &str, u64, &str) {
     )
 }
 
-/// Reads every sample of the recordings in `dirs`, and puts those of the same
-/// load together.
+/// Reads every sample of the recordings that are asked, and puts those of the
+/// same load together.
 ///
 /// # Errors
 /// When one cannot be opened, is given twice, or holds no activation.
-pub fn loads(dirs: &[PathBuf]) -> Result<Vec<Load>, LoadError> {
-    let recordings = open(dirs)?;
-    let runs = recordings.iter().map(Run::read);
+pub fn loads(ask: &Ask) -> Result<Vec<Load>, LoadError> {
+    let recordings = open(&ask.dirs)?;
+    let runs = recordings
+        .iter()
+        .map(|recording| Run::read(recording, ask.threads));
     Ok(Load::of(runs.collect::<Result<_, _>>()?))
 }
 
@@ -229,8 +233,8 @@ impl Run {
     }
 
     /// Reads every sample that was kept.
-    fn read(recording: &Recording) -> Result<Self, LoadError> {
-        Self::new(recording, search(recording))
+    fn read(recording: &Recording, threads: NonZeroUsize) -> Result<Self, LoadError> {
+        Self::new(recording, search(recording, threads))
     }
 
     /// What a recording saw, from its samples.
@@ -313,20 +317,17 @@ pub(crate) fn collector(manifest: &Manifest) -> Collector {
     Collector::new(manifest.lines.len(), gap)
 }
 
-fn search(recording: &Recording) -> Searched {
+fn search(recording: &Recording, threads: NonZeroUsize) -> Searched {
     let manifest = recording.manifest();
-    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
     let lines = manifest.lines.len();
-    let (mut fold, (late, last)) = scan::gather(
-        recording,
-        scan::FEW,
-        Columns::all(),
-        &mut shortfalls,
-        || {
-            let late = (collector(manifest), Latest::default());
-            (Fold::new(lines, Split::Whole), late)
-        },
-    );
+    let new = || {
+        let late = (collector(manifest), Latest::default());
+        (Fold::new(lines, Split::Whole), late)
+    };
+    let Scanned {
+        gathered: (mut fold, (late, last)),
+        mut shortfalls,
+    } = scan::scan(recording, threads.min(scan::FEW), Columns::all(), new);
     let mut floors = Floors::default();
     if manifest.plan.keep == Keep::Tail {
         let counted = scan::stored(recording, &mut shortfalls).0;

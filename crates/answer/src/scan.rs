@@ -1,39 +1,92 @@
-//! Reading the samples of a recording.
+//! Reading the samples of a recording, once and on several threads.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
 use laggard_model::{Caveat, Gather, Nanos};
 use laggard_record::{Columns, Figure, Recording};
 
-/// How many threads read, instead of one on each CPU. What a command says
-/// does not depend on it: that is what it is for, in tests.
-const THREADS: &str = "LAGGARD_THREADS";
-
 /// Most threads that gather late activations: each keeps up to 50 MB of them,
 /// and more would not read faster from one disk.
 pub(crate) const FEW: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 
-/// Reads every sample that was kept, on `most` threads at most; what could not
-/// be read is added to `shortfalls`.
-pub(crate) fn gather<G: Gather>(
-    recording: &Recording,
-    most: NonZeroUsize,
-    wanted: Columns,
-    shortfalls: &mut Vec<Caveat>,
-    new: impl Fn() -> G + Sync,
-) -> G {
-    let (gathered, short) = recording.gather(threads().min(most), wanted, new);
-    shortfalls.extend(short.iter().map(Caveat::from));
-    gathered
+/// Which recordings are asked, and on how many threads each is read. No answer
+/// depends on the threads.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The recordings' folders.
+    pub dirs: Vec<PathBuf>,
+    /// At most so many threads read.
+    pub threads: NonZeroUsize,
 }
 
-fn threads() -> NonZeroUsize {
-    let asked = std::env::var(THREADS).ok();
-    asked
-        .and_then(|threads| threads.parse().ok())
-        .or_else(|| std::thread::available_parallelism().ok())
-        .unwrap_or(NonZeroUsize::MIN)
+impl Ask {
+    /// Asks these recordings, on a thread for each CPU.
+    pub fn of(dirs: &[PathBuf]) -> Self {
+        Self {
+            dirs: dirs.to_vec(),
+            threads: every_cpu(),
+        }
+    }
+}
+
+/// A thread for each CPU that this process may use.
+pub fn every_cpu() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// What was gathered from a recording's samples.
+#[derive(Clone, Debug)]
+pub struct Scanned<G> {
+    /// From every sample that could be read.
+    pub gathered: G,
+    /// What is missing from the recording, or damaged.
+    pub shortfalls: Vec<Caveat>,
+}
+
+/// Reads every sample that a recording kept, on `threads` threads at most: each
+/// reads segments that follow one another into something that `new` makes, and
+/// these are joined in their order. With `--keep tail` these are the samples of
+/// the tail alone.
+///
+/// How many activations were later than 1 ms:
+///
+/// ```no_run
+/// use laggard_answer::{every_cpu, scan};
+/// use laggard_model::{Batch, Gather, Nanos};
+/// use laggard_record::{Columns, Recording};
+///
+/// struct Late(u64);
+///
+/// impl Gather for Late {
+///     fn batch(&mut self, rows: &Batch) {
+///         let late = rows.iter().filter(|one| one.latency() > Nanos::from_ms(1));
+///         self.0 += late.count() as u64;
+///     }
+///
+///     fn join(&mut self, later: Self) {
+///         self.0 += later.0;
+///     }
+/// }
+///
+/// let recording = Recording::open("r.laggard".as_ref())?;
+/// let scanned = scan(&recording, every_cpu(), Columns::all(), || Late(0));
+/// println!("{} late, {:?}", scanned.gathered.0, scanned.shortfalls);
+/// # Ok::<(), laggard_record::OpenError>(())
+/// ```
+pub fn scan<G: Gather>(
+    recording: &Recording,
+    threads: NonZeroUsize,
+    wanted: Columns,
+    new: impl Fn() -> G + Sync,
+) -> Scanned<G> {
+    let (gathered, short) = recording.gather(threads, wanted, new);
+    let shortfalls = recording.shortfalls().iter().chain(&short);
+    Scanned {
+        gathered,
+        shortfalls: shortfalls.map(Caveat::from).collect(),
+    }
 }
 
 /// Counts from the histograms of a recording that kept the tail, and a time at

@@ -7,7 +7,7 @@ use laggard_view::text;
 
 use crate::args::{ForecastArgs, HorizonArg};
 use crate::exit::Exit;
-use crate::pipe;
+use crate::{ask, pipe};
 
 pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     let horizons: Vec<Horizon> = args
@@ -19,7 +19,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
             HorizonArg::Week => Horizon::Week,
         })
         .collect();
-    let seen = loads(&args.recordings)?;
+    let seen = loads(&ask::of(&args.recordings))?;
     let report = forecasts(&seen, args.usage, &horizons)?;
     pipe::print(&if args.json {
         pipe::json(&report)?

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod ask;
 mod doctor;
 mod document;
 mod exit;

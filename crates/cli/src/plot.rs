@@ -14,7 +14,7 @@ use laggard_view::picture::{Picture, Style, png, svg};
 
 use crate::args::{FigureArg, PlotArgs};
 use crate::exit::Exit;
-use crate::{file, pipe, report};
+use crate::{ask, file, pipe, report};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     let format = Format::of(&args.output)?;
@@ -106,7 +106,7 @@ fn course<'a>(
 
 fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Exit> {
     let application = by_name(&args.app)?;
-    let seen = loads(&args.recordings)?;
+    let seen = loads(&ask::of(&args.recordings))?;
     let loads = seen
         .iter()
         .map(|one| Ok(assess(one, &application, args.service)?))

@@ -11,7 +11,7 @@ use laggard_view::text;
 
 use crate::args::QosArgs;
 use crate::exit::Exit;
-use crate::pipe;
+use crate::{ask, pipe};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     if args.list {
@@ -21,7 +21,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     let Some(application) = chosen(args)? else {
         return choices(args);
     };
-    let seen = loads(&args.recordings)?;
+    let seen = loads(&ask::of(&args.recordings))?;
     let loads = seen
         .iter()
         .map(|load| Ok(assess(load, &application, args.service)?))
@@ -72,7 +72,7 @@ fn chosen(args: &QosArgs) -> anyhow::Result<Option<Application>> {
 /// A few applications of the catalogue, a line for each.
 fn choices(args: &QosArgs) -> anyhow::Result<Exit> {
     let examples = examples()?;
-    let seen = loads(&args.recordings)?;
+    let seen = loads(&ask::of(&args.recordings))?;
     let found = seen
         .iter()
         .map(|load| choose(load, &examples, args.service));

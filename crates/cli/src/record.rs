@@ -11,7 +11,7 @@ use laggard_session::Session;
 use crate::args::RecordArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{measuring, pipe};
+use crate::{ask, measuring, pipe};
 
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
@@ -29,7 +29,7 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
 
 /// Shows the result, unless asked not to.
 fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
-    let report = show::report(&Recording::open(dir)?, By::Service)?;
+    let report = show::report(&Recording::open(dir)?, By::Service, ask::threads())?;
     let good = report.trust == Trust::Good;
     if !quiet {
         pipe::print(&laggard_view::text::show(

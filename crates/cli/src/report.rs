@@ -14,7 +14,7 @@ use laggard_view::page::{Charts, PageData};
 
 use crate::args::ReportArgs;
 use crate::exit::Exit;
-use crate::{file, forecast, pipe, sched};
+use crate::{ask, file, forecast, pipe, sched};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.markdown {
@@ -25,7 +25,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let mut runs = Vec::new();
     for recording in &open(&args.recordings)? {
         if args.markdown {
-            reports.push(show::report(recording, By::Service)?);
+            reports.push(show::report(recording, By::Service, ask::threads())?);
         } else {
             let (report, drawn, run) = drawn(recording)?;
             reports.push(report);
@@ -107,7 +107,7 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
             // Without any activation there is nothing to weigh.
             None if !seen.iter().any(is_known) => continue,
             None => {
-                read = loads(&[recording.path.clone().into()])?;
+                read = loads(&ask::of(&[recording.path.clone().into()]))?;
                 match read.first() {
                     Some(one) => one,
                     None => continue,
@@ -123,7 +123,7 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
 
 /// A recording's figures, and what the page draws of them.
 pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts, Option<Run>)> {
-    let mut measured = measured(from, By::Service)?;
+    let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = match RecordedEpisodes::read(from) {
         Ok(late) => Some(late),
         Err(
@@ -147,7 +147,7 @@ pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts
     }
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let blamed = explained.as_ref().map(Explained::blamed);
-    let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default())?;
+    let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;
     let charts = laggard_view::page::charts(&report, by_cpu, courses, explained.as_ref());
     Ok((report, charts, run))
 }

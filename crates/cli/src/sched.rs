@@ -8,11 +8,11 @@ use laggard_view::text;
 
 use crate::args::SchedArgs;
 use crate::exit::Exit;
-use crate::pipe;
+use crate::{ask, pipe};
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let asked = read_tasks(&args.tasks)?;
-    let seen = loads(std::slice::from_ref(&args.recording))?;
+    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)))?;
     let Some(load) = seen.first() else {
         anyhow::bail!("`{}` holds no activation", args.recording.display());
     };

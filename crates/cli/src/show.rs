@@ -10,12 +10,12 @@ use laggard_view::text;
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Exit;
-use crate::pipe;
+use crate::{ask, pipe};
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let reports = open(&args.recordings)?
         .iter()
-        .map(|recording| report(recording, rows(args.by)))
+        .map(|recording| report(recording, rows(args.by), ask::threads()))
         .collect::<Result<Vec<RecordingReport>, LoadError>>()?;
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
     if args.json {

@@ -8,7 +8,7 @@ use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
 use crate::exit::Exit;
-use crate::{file, pipe};
+use crate::{ask, file, pipe};
 
 /// Causes and late activations that are listed unless asked otherwise: in a few
 /// lines, and in full.
@@ -41,7 +41,7 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
         let explained = ExplainedEpisode::new(episode, *line, symbols);
         return Ok(text::episode(&explained, symbols));
     }
-    let seen = loads(std::slice::from_ref(&args.recording));
+    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
     late.latest = seen.as_deref().map(latest).unwrap_or_default();
     let in_full = args.all || args.json;
     let top = args.top.unwrap_or(if in_full { MANY } else { FEW });

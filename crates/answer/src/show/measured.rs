@@ -8,7 +8,7 @@ use laggard_record::{Columns, Recording};
 
 use super::{RecordingReport, recording};
 use crate::load::LoadError;
-use crate::scan;
+use crate::scan::{self, Scanned};
 
 /// What has a row of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,27 +37,38 @@ pub struct Measured {
     pub last: Option<Nanos>,
 }
 
-/// Reads a recording and says what is in it.
+/// Reads a recording, on `threads` threads at most, and says what is in it.
 ///
 /// # Errors
 /// When minutes are asked for and the recording does not tell them apart.
-pub fn report(from: &Recording, by: By) -> Result<RecordingReport, LoadError> {
-    Ok(recording(measured(from, by)?, by == By::Cpu))
+pub fn report(
+    from: &Recording,
+    by: By,
+    threads: NonZeroUsize,
+) -> Result<RecordingReport, LoadError> {
+    Ok(recording(measured(from, by, threads)?, by == By::Cpu))
 }
 
-/// Reads a recording and counts its activations.
+/// Reads a recording, on `threads` threads at most, and counts its activations.
 ///
 /// # Errors
 /// When minutes are asked for and the recording does not tell them apart.
-pub fn measured(from: &Recording, by: By) -> Result<Measured, LoadError> {
-    let mut shortfalls: Vec<Caveat> = from.shortfalls().iter().map(Caveat::from).collect();
-    let (mut fold, last) = if from.manifest().plan.keep == Keep::Tail {
+pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measured, LoadError> {
+    let Scanned {
+        gathered: (mut fold, last),
+        shortfalls,
+    } = if from.manifest().plan.keep == Keep::Tail {
         if by == By::Minute {
             return Err(LoadError::NoMinutes(from.dir().into()));
         }
-        scan::stored(from, &mut shortfalls)
+        let mut shortfalls = from.shortfalls().iter().map(Caveat::from).collect();
+        let gathered = scan::stored(from, &mut shortfalls);
+        Scanned {
+            gathered,
+            shortfalls,
+        }
     } else {
-        count_samples(from, by, &mut shortfalls)
+        count_samples(from, by, threads)
     };
     let manifest = from.manifest();
     fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
@@ -71,7 +82,11 @@ pub fn measured(from: &Recording, by: By) -> Result<Measured, LoadError> {
 }
 
 /// Every sample, and the latest expiry.
-fn count_samples(from: &Recording, by: By, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<Nanos>) {
+fn count_samples(
+    from: &Recording,
+    by: By,
+    threads: NonZeroUsize,
+) -> Scanned<(Fold, Option<Nanos>)> {
     let lines = from.manifest().lines.len();
     let split = match by {
         By::Minute => Split::Minutes {
@@ -84,6 +99,12 @@ fn count_samples(from: &Recording, by: By, shortfalls: &mut Vec<Caveat>) -> (Fol
         ..Columns::all()
     };
     let new = || (Fold::new(lines, split), Latest::default());
-    let (fold, last) = scan::gather(from, NonZeroUsize::MAX, wanted, shortfalls, new);
-    (fold, last.0)
+    let Scanned {
+        gathered: (fold, last),
+        shortfalls,
+    } = scan::scan(from, threads, wanted, new);
+    Scanned {
+        gathered: (fold, last.0),
+        shortfalls,
+    }
 }

@@ -18,7 +18,7 @@ use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
 use crate::exit::Exit;
-use crate::{load, measuring, pipe};
+use crate::{ask, load, measuring, pipe};
 use tasks::RehearsedTasks;
 
 /// The result's name in the folder of the recording that is made meanwhile.
@@ -46,7 +46,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
         tasks::check_recorded(task, &seen)?;
     }
     let counts = recording::meanwhile(args, &wanted, &dir, &interrupted)?;
-    let now = loads(std::slice::from_ref(&dir))?.pop();
+    let now = loads(&ask::of(std::slice::from_ref(&dir)))?.pop();
     let is_trusted = seen.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
@@ -92,7 +92,7 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
         Some(name) => LoadLabel::named(NamedLoad::find(name)?.name()),
         None => LoadLabel::none(),
     };
-    let mut seen = loads(dirs)?;
+    let mut seen = loads(&ask::of(dirs))?;
     if let Some(other) = seen.iter().find(|one| one.label != label) {
         anyhow::bail!(
             "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",
