@@ -32,6 +32,7 @@ pub mod sched;
 mod selection;
 pub mod show;
 pub mod trust;
+mod waiting;
 pub mod why;
 
 pub use causes::{Above, Composed, KnownCauses};

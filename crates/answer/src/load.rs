@@ -16,9 +16,8 @@ use crate::causes::KnownCauses;
 use crate::floors::Floors;
 use crate::note::{Doubt, Note};
 use crate::scan::{self, Ask, Scanned};
-use crate::show;
-use crate::show::Waiting;
 use crate::trust::{Case, Trust, judge};
+use crate::waiting::{Waiting, waiting};
 
 /// What one recording saw.
 #[derive(Clone, Debug)]
@@ -276,7 +275,7 @@ impl Run {
             groups,
             streams,
             own_cpus: own_cpus(manifest),
-            waiting: show::waiting(&manifest.lines, &sums),
+            waiting: waiting(&manifest.lines, &sums),
             doubts,
             trust: judged.trust,
         })

@@ -6,7 +6,7 @@ use laggard_analyze::exceedance::Stream;
 use laggard_model::{Cpu, Histogram, Nanos, Route, Service};
 
 use crate::load::{Load, Run};
-use crate::show::Waiting;
+use crate::waiting::Waiting;
 
 /// What a load's recordings hold of one service and route.
 #[derive(Clone, Debug)]

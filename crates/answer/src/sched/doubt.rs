@@ -4,7 +4,7 @@ use laggard_analyze::forecast::exposure_without_model;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos};
 
-use super::build::Runner;
+use super::runner::Runner;
 use crate::finer::{finer, two_digits};
 use crate::qos::CONFIDENCE;
 

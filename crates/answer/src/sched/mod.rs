@@ -4,6 +4,7 @@ mod build;
 mod doubt;
 mod file;
 mod rtapp;
+mod runner;
 mod tasks;
 mod waiting;
 

@@ -1,14 +1,31 @@
 //! From counted activations to the figures of a report.
 
-use std::cmp::Reverse;
+use std::num::NonZeroUsize;
 
-use laggard_analyze::distribution::{Group, LineSum};
+use laggard_analyze::distribution::Group;
 use laggard_model::name::part_name;
-use laggard_model::{Line, Nanos, STAGES, Stage};
+use laggard_model::{Nanos, STAGES, Stage};
+use laggard_record::Recording;
 
+use super::figures::WAKEUP_TO_USER;
+use super::measured::{By, Measured, measured};
 use super::sentences::sentences;
-use super::{Figures, HistogramView, Measured, RecordingReport, ServiceRow, StageRow, Waiting};
+use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
+use crate::load::LoadError;
 use crate::trust::{Case, judge};
+use crate::waiting::waiting;
+
+/// Reads a recording, on `threads` threads at most, and says what is in it.
+///
+/// # Errors
+/// When minutes are asked for and the recording does not tell them apart.
+pub fn report(
+    from: &Recording,
+    by: By,
+    threads: NonZeroUsize,
+) -> Result<RecordingReport, LoadError> {
+    Ok(recording(measured(from, by, threads)?, by == By::Cpu))
+}
 
 /// The report of one recording, CPU by CPU where `by_cpu`.
 pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
@@ -83,32 +100,6 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
         latency: Figures::of_group(group, start),
     }
 }
-
-/// The lines that were still waiting when measuring ended, the longest first.
-pub fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
-    let mut all: Vec<Waiting> = lines
-        .iter()
-        .zip(sums)
-        .filter_map(|(line, sum)| {
-            Some(Waiting {
-                service: line.service,
-                route: line.route,
-                cpu: line.cpu,
-                served: sum.served,
-                still_waiting: sum.censored,
-                at_least_ns: sum.waited?,
-            })
-        })
-        .collect();
-    all.sort_by_key(|one| Reverse(one.at_least_ns));
-    all
-}
-
-/// From the wakeup of a thread to its first instruction. The field has no name
-/// for it: rtla's `thread latency` counts from the expiry, as does the latency
-/// of a thread service here, and its wakeup latency ends where the thread is
-/// switched in.
-pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
 
 /// The parts of the way to a service, each under its name in the field, and
 /// [`WAKEUP_TO_USER`], which spans two of them.

@@ -9,8 +9,9 @@
 use laggard_model::Nanos;
 use laggard_model::text::Unit;
 
-use super::build::WAKEUP_TO_USER;
-use super::{RecordingReport, ServiceRow, Share, StageRow, Waiting};
+use super::figures::WAKEUP_TO_USER;
+use super::{RecordingReport, ServiceRow, Share, StageRow};
+use crate::waiting::Waiting;
 
 /// From this part of the largest on, another is about as much.
 const ABOUT: f64 = 0.9;

@@ -14,9 +14,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trust;
+use crate::waiting::Waiting;
 
 /// The version of the JSON's layout.
 pub const SHOW_SCHEMA: u32 = 1;
+
+/// From the wakeup of a thread to its first instruction. The field has no name
+/// for it: rtla's `thread latency` counts from the expiry, as does the latency
+/// of a thread service here, and its wakeup latency ends where the thread is
+/// switched in.
+pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
 
 /// What `laggard show` says of one or several recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -79,24 +86,6 @@ impl RecordingReport {
             false => "the programmed expiry",
         }
     }
-}
-
-/// A service on a CPU that was still waiting when measuring ended.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Waiting {
-    /// What should have run.
-    pub service: Service,
-    /// How it is reached.
-    pub route: Route,
-    /// Where.
-    pub cpu: Cpu,
-    /// How many of its activations were served: none, of a line that starved
-    /// throughout.
-    pub served: u64,
-    /// How many were still waiting.
-    pub still_waiting: u64,
-    /// How long the first of them had waited: it is at least so late.
-    pub at_least_ns: Nanos,
 }
 
 /// The figures of a distribution of times.

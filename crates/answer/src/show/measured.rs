@@ -6,7 +6,6 @@ use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
 use laggard_model::{Caveat, Keep, Manifest, Nanos};
 use laggard_record::{Columns, Recording};
 
-use super::{RecordingReport, recording};
 use crate::load::LoadError;
 use crate::scan::{self, Scanned};
 
@@ -35,18 +34,6 @@ pub struct Measured {
     /// The latest expiry that was read; stands in for the end where the
     /// recording has none.
     pub last: Option<Nanos>,
-}
-
-/// Reads a recording, on `threads` threads at most, and says what is in it.
-///
-/// # Errors
-/// When minutes are asked for and the recording does not tell them apart.
-pub fn report(
-    from: &Recording,
-    by: By,
-    threads: NonZeroUsize,
-) -> Result<RecordingReport, LoadError> {
-    Ok(recording(measured(from, by, threads)?, by == By::Cpu))
 }
 
 /// Reads a recording, on `threads` threads at most, and counts its activations.

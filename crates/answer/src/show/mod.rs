@@ -6,11 +6,12 @@ mod figures;
 mod measured;
 mod sentences;
 
-pub use build::{recording, waiting};
+pub use crate::waiting::Waiting;
+pub use build::{recording, report};
 pub use figures::{
     Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
-    Waiting, at_least, named_losses,
+    at_least, named_losses,
 };
 pub use laggard_analyze::distribution::QUANTILES;
-pub use measured::{By, Measured, measured, report};
+pub use measured::{By, Measured, measured};
 pub use sentences::still_waiting;

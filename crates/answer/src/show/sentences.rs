@@ -7,7 +7,8 @@ use laggard_model::text::{Unit, count, span};
 use laggard_model::{Cpu, LoadLabel, Nanos, Route, printable};
 
 use super::dominant::what_dominates;
-use super::{RecordingReport, ServiceRow, Share, Waiting};
+use super::{RecordingReport, ServiceRow, Share};
+use crate::waiting::Waiting;
 
 /// CPUs that are named; others are counted.
 const NAMED: usize = 4;

@@ -1,0 +1,209 @@
+//! What was measured of a service that runs tasks, as their analysis takes it.
+
+use laggard_analyze::InputError;
+use laggard_analyze::distribution::Group;
+use laggard_analyze::exceedance::Blackout;
+use laggard_analyze::forecast::Observation;
+use laggard_analyze::sched::{
+    CpuBlackouts, Envelope, RatedEnvelope, Supply, Task, rated_envelope, response_time,
+};
+use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
+
+use crate::load::Load;
+use crate::selection::Selection;
+
+/// Windows reach this many times beyond the longest deadline or period.
+const BEYOND: f64 = 50.0;
+/// And so many times beyond the longest blackout.
+const BEYOND_BLACKOUT: f64 = 5.0;
+/// What is ordinary takes this part of the least slack at most.
+const ORDINARY_PART: f64 = 20.0;
+
+/// What was measured of one service that runs tasks.
+pub(super) struct Runner<'a> {
+    pub(super) service: Service,
+    pub(super) seen: Selection<'a>,
+    /// The largest latency that is release jitter; those above are blackouts.
+    pub(super) ordinary: f64,
+    /// The median latency: release jitter at least.
+    pub(super) median: f64,
+    pub(super) least: Envelope,
+    pub(super) most: Envelope,
+    /// As `most`, at the permitted rate.
+    pub(super) rated: RatedEnvelope,
+    /// The longest blackout seen, as short as it can have been.
+    pub(super) longest: f64,
+    /// The longest time between two activations: what fits into it can come
+    /// unseen.
+    pub(super) unseen: f64,
+    /// Blackouts that came with latencies up to this were not kept.
+    pub(super) not_kept: Option<Nanos>,
+    /// The largest interrupt latency, and of each later stage, added up.
+    pub(super) parts: (f64, f64),
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(
+        seen: &'a Load,
+        service: Service,
+        tasks: &[Task],
+        permitted: Nanos,
+    ) -> Result<Self, InputError> {
+        // A thread that is reached both ways is a task's by its own timer.
+        let route = seen
+            .runs
+            .iter()
+            .flat_map(|one| &one.streams)
+            .filter(|one| one.service == service)
+            .map(|one| one.route)
+            .min()
+            .unwrap_or(Route::Direct);
+        let selection = Selection::new(seen, (service, route), None);
+        let (streams, median) = (&selection.streams, selection.base);
+        let unseen = unseen(&selection);
+        let part = ordinary_part(tasks, ns(median), unseen);
+        let ordinary = selection
+            .histograms()
+            .filter_map(|one| largest_up_to(one, median + part))
+            .max()
+            .unwrap_or(median);
+        let blackouts: Vec<_> = streams
+            .iter()
+            .map(|(seen, one)| one.blackouts(seen.start, median, part))
+            .collect();
+        let mut inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
+        let outer: Vec<Vec<Blackout>> = blackouts.into_iter().map(|one| one.outer).collect();
+        // The largest latency is known also where its sample was not kept.
+        let largest = selection.histograms().filter_map(|one| one.max()).max();
+        if let Some(largest) = largest.filter(|&one| one > median + part) {
+            let end = ns(largest.saturating_sub(median));
+            inner.push(vec![Blackout { start: 0.0, end }]);
+        }
+        let lengths = inner.iter().flatten().map(|one| one.end - one.start);
+        let longest = lengths.fold(0.0, f64::max);
+        let lengths = outer.iter().flatten().map(|one| one.end - one.start);
+        let shortest = tasks.iter().map(|one| one.cost);
+        let longest_task = tasks.iter().map(|one| one.period.max(one.deadline));
+        let windows = (
+            shortest.fold(f64::INFINITY, f64::min),
+            lengths
+                .chain([longest])
+                .map(|length| length * BEYOND_BLACKOUT)
+                .chain(longest_task.map(|length| length * BEYOND))
+                .fold(0.0, f64::max),
+        );
+        let parts = parts(&selection.groups, seen);
+        let cpus: Vec<CpuBlackouts<'_>> = streams
+            .iter()
+            .zip(&outer)
+            .map(|((seen, _), blackouts)| CpuBlackouts {
+                exposure: ns(seen.duration),
+                blackouts,
+            })
+            .collect();
+        Ok(Self {
+            service,
+            rated: rated_envelope(&cpus, windows, ns(permitted))?,
+            least: Envelope::new(&inner, windows)?,
+            most: Envelope::new(&outer, windows)?,
+            ordinary: ns(ordinary),
+            median: ns(median),
+            longest,
+            unseen,
+            not_kept: selection.floor().filter(|&floor| floor > median + part),
+            parts,
+            seen: selection,
+        })
+    }
+
+    /// The worst response of a task, and the end of the window that has it:
+    /// released `jitter` late, with the blackouts of `envelope`, and one of `more`.
+    pub(super) fn response(
+        &self,
+        plain: &[Task],
+        index: usize,
+        envelope: &Envelope,
+        (jitter, more): (f64, f64),
+    ) -> Result<(f64, f64), InputError> {
+        let at = |window: f64| envelope.at(window) + more.min(window);
+        let supply = Supply {
+            envelope: Some(&at),
+            ..Supply::default()
+        };
+        let found = response_time(&released_late(plain, jitter), index, supply)?;
+        let before = found.job as f64 * plain[index].period;
+        Ok((found.time, found.time + before))
+    }
+
+    pub(super) fn observations(&self) -> Vec<Observation<'a>> {
+        let mut all: Vec<Observation<'a>> = Vec::new();
+        for (seen, stream) in &self.seen.streams {
+            match all.iter_mut().find(|one| one.start == seen.start) {
+                Some(one) => one.streams.push(stream),
+                None => all.push(Observation {
+                    start: seen.start,
+                    duration: seen.duration,
+                    streams: vec![stream],
+                }),
+            }
+        }
+        all
+    }
+}
+
+/// The same tasks, each released up to `jitter` late.
+pub(super) fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
+    plain.iter().map(|task| Task { jitter, ..*task }).collect()
+}
+
+/// How far above the `median` latencies are ordinary, activations being
+/// `apart`: so far that however many meet before a deadline, they take a small
+/// part of the slack; as far again as the median, if one of these is as little.
+fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
+    let slacks = tasks.iter().map(|task| task.deadline - task.cost);
+    let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;
+    let longest = tasks.iter().map(|task| task.deadline).fold(apart, f64::max);
+    let each = part * apart / longest;
+    Nanos::from_f64(part.min(each.max(median)))
+}
+
+/// The largest latency of those up to `limit`, to the bucket.
+fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
+    let max = histogram.max()?;
+    let edges = histogram.buckets().map(|(at, _)| Histogram::upper_edge(at));
+    edges
+        .map(|edge| edge.min(max))
+        .take_while(|&one| one <= limit)
+        .last()
+}
+
+/// The longest time between two activations of a stream, ns: the mean, and
+/// twice that where expiries are dithered.
+fn unseen(seen: &Selection<'_>) -> f64 {
+    let is_dithered = seen.streams.iter().any(|(run, _)| run.plan.dither);
+    seen.apart * if is_dithered { 2.0 } else { 1.0 }
+}
+
+/// The largest interrupt latency, and the sum of the largest of later stages.
+fn parts(groups: &[&Group], seen: &Load) -> (f64, f64) {
+    let largest =
+        |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);
+    let all = || seen.runs.iter().flat_map(|one| &one.groups);
+    let irq = all()
+        .filter(|group| !group.key.service.has_lines())
+        .filter_map(|group| group.latency.histogram().max())
+        .max()
+        .map_or(0.0, ns);
+    let later = groups
+        .iter()
+        .map(|group| {
+            let stages = STAGES.into_iter().filter(|stage| *stage != Stage::Irq);
+            stages.map(|stage| largest(group, stage)).sum()
+        })
+        .fold(0.0, f64::max);
+    (irq, later)
+}
+
+pub(super) fn ns(time: Nanos) -> f64 {
+    time.as_f64()
+}

@@ -1,0 +1,46 @@
+//! What was still waiting when measuring ended.
+
+use std::cmp::Reverse;
+
+use laggard_analyze::distribution::LineSum;
+use laggard_model::{Cpu, Line, Nanos, Route, Service};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A service on a CPU that was still waiting when measuring ended.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Waiting {
+    /// What should have run.
+    pub service: Service,
+    /// How it is reached.
+    pub route: Route,
+    /// Where.
+    pub cpu: Cpu,
+    /// How many of its activations were served: none, of a line that starved
+    /// throughout.
+    pub served: u64,
+    /// How many were still waiting.
+    pub still_waiting: u64,
+    /// How long the first of them had waited: it is at least so late.
+    pub at_least_ns: Nanos,
+}
+
+/// The lines that were still waiting when measuring ended, the longest first.
+pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
+    let mut all: Vec<Waiting> = lines
+        .iter()
+        .zip(sums)
+        .filter_map(|(line, sum)| {
+            Some(Waiting {
+                service: line.service,
+                route: line.route,
+                cpu: line.cpu,
+                served: sum.served,
+                still_waiting: sum.censored,
+                at_least_ns: sum.waited?,
+            })
+        })
+        .collect();
+    all.sort_by_key(|one| Reverse(one.at_least_ns));
+    all
+}
