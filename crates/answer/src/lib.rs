@@ -18,6 +18,7 @@
 pub mod advice;
 mod causes;
 pub mod course;
+mod error;
 mod finer;
 mod floors;
 pub mod forecast;
@@ -36,6 +37,7 @@ mod waiting;
 pub mod why;
 
 pub use causes::{Above, Composed, KnownCauses};
+pub use error::AnswerError;
 pub use load::{Load, LoadError, Run, loads, open};
 pub use note::{Doubt, Note};
 pub use scan::{Ask, Scanned, every_cpu, scan};

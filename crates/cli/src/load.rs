@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_workload::load::{self, Builtin, NamedLoad, Recipe, RecipeError};
+use laggard_workload::load::{Builtin, NamedLoad, Recipe, RecipeError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
 use crate::exit::Exit;
-use crate::pipe;
+use crate::{measuring, pipe};
 
 pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
     match args.command {
@@ -26,7 +26,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
             }
             let gate = || {
                 if hold {
-                    wait_for_word();
+                    measuring::wait_for_word();
                 }
             };
             let throughput = load.run(&stop, &gate)?;
@@ -34,13 +34,6 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Ok)
-}
-
-/// Says that all is set up, and returns once somebody says to begin, or is gone.
-pub(crate) fn wait_for_word() {
-    println!("{}", load::READY);
-    // Whatever comes, there is nothing more to wait for.
-    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 fn list() -> anyhow::Result<String> {

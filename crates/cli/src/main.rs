@@ -6,6 +6,7 @@ mod args;
 mod ask;
 mod doctor;
 mod document;
+mod drawn;
 mod exit;
 mod file;
 mod forecast;

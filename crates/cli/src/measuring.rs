@@ -1,4 +1,4 @@
-//! What the commands that measure have in common.
+//! What the commands that measure, or run what is measured, have in common.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use laggard_session::{Failure, Plan};
+use laggard_workload::load::READY;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::RecordArgs;
@@ -64,4 +65,11 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
         "" => format!("{now}.laggard").into(),
         what => format!("{now}-{what}.laggard").into(),
     }
+}
+
+/// Says that all is set up, and returns once somebody says to begin, or is gone.
+pub(crate) fn wait_for_word() {
+    println!("{READY}");
+    // Whatever comes, there is nothing more to wait for.
+    let _ = std::io::stdin().read_line(&mut String::new());
 }

@@ -13,8 +13,9 @@ use laggard_view::page::Charts;
 use laggard_view::picture::{Picture, Style, png, svg};
 
 use crate::args::{FigureArg, PlotArgs};
+use crate::drawn::drawn;
 use crate::exit::Exit;
-use crate::{ask, file, pipe, report};
+use crate::{ask, file, pipe};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     let format = Format::of(&args.output)?;
@@ -28,7 +29,7 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
     let drawn: Vec<(RecordingReport, Charts)> = open(&args.recordings)?
         .iter()
-        .map(|recording| report::drawn(recording).map(|(report, charts, _)| (report, charts)))
+        .map(|recording| drawn(recording).map(|(report, charts, _)| (report, charts)))
         .collect::<anyhow::Result<_>>()?;
     let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
     match (args.figure, drawn.as_slice()) {

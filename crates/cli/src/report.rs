@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use laggard_answer::course::courses;
-use laggard_answer::forecast::Horizon;
+use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::qos::{buffers, choices};
-use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, measured, recording};
-use laggard_answer::why::{self, EpisodesError, Explained, RecordedEpisodes};
-use laggard_answer::{Load, Run, Trust, loads, open, show};
-use laggard_model::{Caveat, UsagePattern, printable};
-use laggard_record::Recording;
+use laggard_answer::sched::{analysed, read_tasks};
+use laggard_answer::show::{By, Report, SHOW_SCHEMA};
+use laggard_answer::why;
+use laggard_answer::{Load, Trust, loads, open, show};
+use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
 
 use crate::args::ReportArgs;
+use crate::drawn::drawn;
 use crate::exit::Exit;
-use crate::{ask, file, forecast, pipe, sched};
+use crate::{ask, file, pipe};
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.markdown {
@@ -27,9 +27,9 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         if args.markdown {
             reports.push(show::report(recording, By::Service, ask::threads())?);
         } else {
-            let (report, drawn, run) = drawn(recording)?;
+            let (report, chart, run) = drawn(recording)?;
             reports.push(report);
-            charts.push(drawn);
+            charts.push(chart);
             runs.extend(run);
         }
     }
@@ -79,11 +79,15 @@ fn answered(
     Ok(PageData {
         forecast: match seen.is_empty() {
             true => None,
-            false => Some(forecast::forecasts(seen, None, &Horizon::ALL)?),
+            false => Some(forecasts(seen, None, &Horizon::ALL)?),
         },
         buffers: (!seen.is_empty()).then(|| buffers(seen, applications)),
         sched: match &args.tasks {
-            Some(file) => sched::answers(file, seen)?,
+            Some(file) => {
+                let asked = read_tasks(file)?;
+                let answers = seen.iter().map(|one| analysed(one, &asked));
+                answers.collect::<Result<_, _>>()?
+            }
             None => Vec::new(),
         },
         report,
@@ -119,35 +123,4 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
         why::weigh(&mut causes.why, one, &known, usage)?;
     }
     Ok(())
-}
-
-/// A recording's figures, and what the page draws of them.
-pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts, Option<Run>)> {
-    let mut measured = measured(from, By::Service, ask::threads())?;
-    let mut late = match RecordedEpisodes::read(from) {
-        Ok(late) => Some(late),
-        Err(
-            EpisodesError::NotRecorded { shortfalls, .. }
-            | EpisodesError::Damaged { shortfalls, .. },
-        ) => {
-            // Nothing else would say it.
-            let missing = shortfalls.iter().map(Caveat::from);
-            measured.shortfalls.extend(missing);
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let by_cpu = recording(measured.clone(), true);
-    let report = recording(measured.clone(), false);
-    if let Some(late) = &mut late {
-        let rows = report.services.iter();
-        late.latest = rows
-            .filter_map(|row| Some((row.service, row.route, row.latency.largest_ns?)))
-            .collect();
-    }
-    let explained = late.as_ref().map(|late| Explained::new(late, None));
-    let blamed = explained.as_ref().map(Explained::blamed);
-    let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;
-    let charts = laggard_view::page::charts(&report, by_cpu, courses, explained.as_ref());
-    Ok((report, charts, run))
 }

@@ -1,9 +1,7 @@
 //! `laggard sched`: whether a task set can be scheduled here.
 
-use std::path::Path;
-
-use laggard_answer::sched::{Asked, SchedReport, Verdict, analyse, read_tasks};
-use laggard_answer::{Load, loads};
+use laggard_answer::loads;
+use laggard_answer::sched::{Verdict, analysed, read_tasks};
 use laggard_view::text;
 
 use crate::args::SchedArgs;
@@ -27,30 +25,4 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         Exit::Ok if !all_meet => Exit::Unmet,
         outcome => outcome,
     })
-}
-
-/// Whether the tasks can be scheduled where `load` was recorded.
-fn analysed(load: &Load, asked: &Asked) -> anyhow::Result<SchedReport> {
-    for task in &asked.tasks {
-        let groups = load.runs.iter().flat_map(|one| &one.groups);
-        if !groups
-            .into_iter()
-            .any(|group| group.key.service == task.service)
-        {
-            let paths: Vec<&str> = load.runs.iter().map(|run| run.path.as_str()).collect();
-            anyhow::bail!(
-                "task `{}` runs as `{}`, which `{}` did not measure; give it a service that `laggard show` lists",
-                task.name,
-                task.service,
-                paths.join("`, `")
-            );
-        }
-    }
-    Ok(analyse(load, asked)?)
-}
-
-/// The answers for the task set in a file, one per load.
-pub(crate) fn answers(file: &Path, seen: &[Load]) -> anyhow::Result<Vec<SchedReport>> {
-    let asked = read_tasks(file)?;
-    seen.iter().map(|one| analysed(one, &asked)).collect()
 }

@@ -3,6 +3,7 @@
 mod advice;
 mod ahead;
 mod build;
+mod several;
 
 use laggard_model::{LoadLabel, Route, Service, UsagePattern};
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ pub use advice::{Advice, percent};
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::Tails;
 pub use build::predict;
+pub use several::forecasts;
 
 /// The version of the JSON's layout.
 pub const FORECAST_SCHEMA: u32 = 1;

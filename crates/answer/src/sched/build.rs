@@ -15,6 +15,7 @@ use super::waiting::{held, longest};
 use super::{
     Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
+use crate::error::AnswerError;
 use crate::load::Load;
 use crate::note::Note;
 
@@ -60,6 +61,24 @@ pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
             })
             .collect(),
     })
+}
+
+/// The verdicts on the tasks of `asked`, each of which runs as a service that
+/// `seen` measured.
+///
+/// # Errors
+/// When one does not, or is not valid.
+pub fn analysed(seen: &Load, asked: &Asked) -> Result<SchedReport, AnswerError> {
+    let measured = seen.lines();
+    let is_measured = |task: &&TaskAsked| measured.iter().any(|line| line.0 == task.service);
+    if let Some(task) = asked.tasks.iter().find(|task| !is_measured(task)) {
+        return Err(AnswerError::NotMeasured {
+            task: task.name.clone(),
+            service: task.service,
+            recordings: seen.paths().join("`, `"),
+        });
+    }
+    Ok(analyse(seen, asked)?)
 }
 
 fn plain(task: &TaskAsked, asked: &Asked) -> Task {

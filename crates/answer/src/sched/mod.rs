@@ -13,7 +13,7 @@ use laggard_model::{Cpu, LoadLabel, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use build::analyse;
+pub use build::{analyse, analysed};
 pub use file::read_tasks;
 pub use tasks::TasksError;
 

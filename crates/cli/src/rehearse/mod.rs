@@ -18,7 +18,7 @@ use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
 use crate::exit::Exit;
-use crate::{ask, load, measuring, pipe};
+use crate::{ask, measuring, pipe};
 use tasks::RehearsedTasks;
 
 /// The result's name in the folder of the recording that is made meanwhile.
@@ -74,7 +74,7 @@ fn count_only(
 ) -> anyhow::Result<Exit> {
     let ready = set.ready()?;
     if args.hold {
-        load::wait_for_word();
+        measuring::wait_for_word();
     }
     let counts = ready.run(interrupted)?;
     pipe::print(&if args.json {

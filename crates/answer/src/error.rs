@@ -1,0 +1,30 @@
+//! Why recordings that were read do not give an answer.
+
+use laggard_analyze::InputError;
+use laggard_model::Service;
+use laggard_record::OpenError;
+
+/// Why recordings that were read do not give an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// One cannot be read again, for its late activations.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A number of the question is outside its range.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A task runs as a service that was not measured.
+    #[error(
+        "task `{task}` runs as `{service}`, which `{recordings}` did not measure; \
+         give it a service that `laggard show` lists"
+    )]
+    NotMeasured {
+        /// The task.
+        task: String,
+        /// What it runs as.
+        service: Service,
+        /// The recordings that were asked, with backticks between.
+        recordings: String,
+    },
+}
