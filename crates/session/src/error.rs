@@ -9,7 +9,8 @@ use laggard_measure::linux::FlightError;
 use laggard_record::{CreateError, WriteError};
 use laggard_workload::load::{LoadError, RecipeError};
 
-use crate::WatchError;
+/// Why a watcher cannot go on.
+pub type WatchError = Box<dyn Error + Send + Sync>;
 
 /// Why a session did not begin, or ended early.
 #[derive(Debug, thiserror::Error)]

@@ -47,9 +47,9 @@ mod session;
 mod watcher;
 mod writer;
 
-pub use error::SessionError;
+pub use error::{SessionError, WatchError};
 pub use load::Failure;
 pub use plan::{Episodes, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, Pace};
 pub use session::{Done, Session};
-pub use watcher::{News, Next, WatchError, Watcher};
+pub use watcher::{News, Next, Watcher};

@@ -1,11 +1,10 @@
 //! Who watches a session: a progress bar, a live view, an exporter.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use laggard_model::{Batch, Episode, Losses, Nanos, OwnCost};
 
-use crate::SessionError;
+use crate::{SessionError, WatchError};
 
 /// What has come since the last look at the probe.
 pub struct News<'a> {
@@ -47,9 +46,6 @@ pub enum Next {
     /// one is being made already, that goes on instead.
     Record(PathBuf),
 }
-
-/// Why a watcher cannot go on.
-pub type WatchError = Box<dyn Error + Send + Sync>;
 
 /// Something that watches a session.
 ///
