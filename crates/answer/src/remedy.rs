@@ -36,7 +36,7 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
         CauseClass::InterruptsOff => {
             "Keep what calls this code off the CPU, so that it runs on another; `laggard why --flame` shows who does."
         }
-        CauseClass::Interrupt => return Some(interrupt(row.who.as_deref())),
+        CauseClass::Interrupt => return Some(interrupt(row.irq)),
         CauseClass::Softirq if preemption == Some("rt") => {
             "Run the application above the threads that run it here (`ksoftirqd`, `irq/...`): they wait for it then."
         }
@@ -94,12 +94,8 @@ const fn idle(held_awake: bool, is_virtual: bool) -> Option<&'static str> {
 }
 
 /// Only an interrupt with a number can be moved.
-fn interrupt(who: Option<&str>) -> String {
-    let number = who
-        .and_then(|who| who.strip_prefix("irq "))
-        .and_then(|rest| rest.split(|one: char| !one.is_ascii_digit()).next())
-        .filter(|number| !number.is_empty());
-    match number {
+fn interrupt(irq: Option<u32>) -> String {
+    match irq {
         Some(number) => format!(
             "Move this interrupt to a CPU on which nothing urgent runs, which it delays then \
              (`/proc/irq/{number}/smp_affinity_list`)."

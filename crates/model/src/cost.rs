@@ -16,6 +16,24 @@ pub struct ProgramCost {
     pub run_ns: Nanos,
 }
 
+impl ProgramCost {
+    /// What the names of the flight recorder's programs begin with in a
+    /// recording.
+    const FLIGHT: &str = "flight ";
+
+    /// This cost as one of the flight recorder's.
+    #[must_use]
+    pub fn of_flight_recorder(mut self) -> Self {
+        self.name.insert_str(0, Self::FLIGHT);
+        self
+    }
+
+    /// Whether it is one of the flight recorder's.
+    pub fn is_of_flight_recorder(&self) -> bool {
+        self.name.starts_with(Self::FLIGHT)
+    }
+}
+
 /// The tool's own cost in one recording.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OwnCost {

@@ -8,7 +8,7 @@ mod stages;
 
 use laggard_analyze::distribution::LineSum;
 use laggard_model::{
-    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost, ProgramCost,
+    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -163,23 +163,31 @@ fn against(case: &Case<'_>) -> MeasuringRemedy {
         .iter()
         .filter(|(reason, _)| reason.is_of_activations())
         .max_by_key(|(_, count)| *count);
-    match most
-        .filter(|(_, count)| *count > 0)
-        .map(|(reason, _)| reason)
-    {
-        Some(LossReason::NotWritten) => MeasuringRemedy::FasterDisk,
-        Some(LossReason::Foreign) => MeasuringRemedy::StayPut,
-        Some(LossReason::Stopped) => MeasuringRemedy::Uninterrupted,
-        Some(LossReason::Unserved) => MeasuringRemedy::LetRun,
-        Some(LossReason::NotRaised) => MeasuringRemedy::RaiseLess,
-        _ => lighter(case),
+    let Some((reason, 1..)) = most else {
+        return lighter(case);
+    };
+    match reason {
+        LossReason::NotWritten => MeasuringRemedy::FasterDisk,
+        LossReason::Foreign => MeasuringRemedy::StayPut,
+        LossReason::Stopped => MeasuringRemedy::Uninterrupted,
+        LossReason::Unserved => MeasuringRemedy::LetRun,
+        LossReason::NotRaised => MeasuringRemedy::RaiseLess,
+        LossReason::RingFull
+        | LossReason::ClockBack
+        | LossReason::OutOfOrder
+        | LossReason::ExpireUnseen
+        | LossReason::IrqShared
+        | LossReason::WakingUnseen
+        | LossReason::ArmedLate
+        | LossReason::SignalFailed
+        | LossReason::Recursion => lighter(case),
     }
 }
 
 /// How to measure with less, by what took most; each shows less.
 fn lighter(case: &Case<'_>) -> MeasuringRemedy {
-    let of_recorder = |one: &&ProgramCost| one.name.starts_with("flight ");
-    let recorder = case.cost.programs.iter().filter(of_recorder);
+    let programs = case.cost.programs.iter();
+    let recorder = programs.filter(|one| one.is_of_flight_recorder());
     let recorder = recorder.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
     if recorder * 2 > case.cost.total() {
         return MeasuringRemedy::NoEpisodes;

@@ -15,7 +15,7 @@ use laggard_analyze::causes::{RankedCause, Rhythm, Signature, rank};
 use laggard_model::name::{self, cause_words, line_name};
 use laggard_model::text::{Unit, count};
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage, Symbols,
+    Activity, Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage, Symbols,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -89,6 +89,10 @@ pub struct CauseRow {
     /// machine's doing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
+    /// The number of the interrupt, where it is one that has a number.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub irq: Option<u32>,
     /// On which CPUs.
     pub cpus: Vec<Cpu>,
     /// In how many episodes it took part.
@@ -188,6 +192,7 @@ impl Explained<'_> {
         });
         let duration = late.duration();
         let ours = ours(&self.episodes, symbols);
+        let irqs = irqs(&self.episodes, symbols);
         let searched = ranking.causes.iter().take(RHYTHMS);
         let rhythms = Rhythms::new(&self.episodes, symbols, searched.map(|one| &one.signature));
         let rows: Vec<CauseRow> = ranking
@@ -199,6 +204,7 @@ impl Explained<'_> {
                 let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
                 CauseRow {
                     is_ours: ours.contains(&cause.signature),
+                    irq: irqs.get(&cause.signature).copied(),
                     rhythm: found.flatten().map(RhythmRow::from),
                     ..row
                 }
@@ -247,11 +253,32 @@ fn ours(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeSet<Signa
     let causes = explained.iter().flat_map(ExplainedEpisode::causes);
     causes
         .filter(|cause| cause.culprit.is_ours)
-        .map(|cause| Signature {
-            class: cause.class,
-            who: name::who(&cause.culprit, symbols),
+        .map(|cause| signature(cause, symbols))
+        .collect()
+}
+
+/// The causes that are interrupts with a number.
+fn irqs(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeMap<Signature, u32> {
+    let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+    causes
+        .filter_map(|cause| match cause.culprit.activity? {
+            Activity::Irq(number) => Some((signature(cause, symbols), number)),
+            Activity::Vector(_)
+            | Activity::Softirq(_)
+            | Activity::Hrtimer(_)
+            | Activity::Timer(_)
+            | Activity::Work(_)
+            | Activity::Idle(_)
+            | Activity::PageFault => None,
         })
         .collect()
+}
+
+fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
+    Signature {
+        class: cause.class,
+        who: name::who(&cause.culprit, symbols),
+    }
 }
 
 /// How much of the time laggard itself took, where that is worth a word.
@@ -276,6 +303,7 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         class: cause.signature.class,
         who: cause.signature.who.clone(),
         is_ours: false,
+        irq: None,
         cpus: cause.cpus.clone(),
         episodes: cause.episodes,
         first_in: cause.first_in,

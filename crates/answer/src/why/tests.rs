@@ -83,6 +83,31 @@ fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
 }
 
 #[test]
+fn an_interrupt_with_a_number_is_known_by_it() {
+    let mut one = episode(1);
+    let irq = laggard_model::Activity::Irq(36);
+    for event in &mut one.evidence.events {
+        match &mut event.what {
+            Happening::Begin(activity) => *activity = irq,
+            Happening::End(activity) => {
+                *activity = irq;
+                event.at_ns += Nanos::from_us(1_900);
+            }
+            _ => {}
+        }
+    }
+
+    let report = report(&[one, episode(2)], None);
+
+    let number = |class| {
+        let mut rows = report.causes.iter();
+        rows.find(|row| row.class == class).unwrap().irq
+    };
+    assert_eq!(number(CauseClass::Interrupt), Some(36));
+    assert_eq!(number(CauseClass::HigherPriority), None);
+}
+
+#[test]
 fn another_services_episodes_are_left_out() {
     let report = report(&[episode(1)], Some(Service::Other));
 

@@ -236,10 +236,7 @@ impl Flight for FlightRecorder {
             .iter()
             .map(|one| scaled(one, since, runs))
             .chain(stacks.into_iter().flatten())
-            .map(|mut cost| {
-                cost.name.insert_str(0, "flight ");
-                cost
-            })
+            .map(ProgramCost::of_flight_recorder)
             .collect()
     }
 }
