@@ -40,7 +40,7 @@ pub use prediction::{
     prediction_bound,
 };
 pub use profile::{RateUncertainty, profile_interval};
-pub use refusal::{Reason, Refusal};
+pub use refusal::{Reason, ReasonWords, Refusal};
 pub use stationarity::{
     KPSS_CRITICAL_1_PERCENT, Statistic, Uniformity, kpss, ljung_box, uniform_times,
 };

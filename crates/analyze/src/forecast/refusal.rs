@@ -3,10 +3,9 @@
 use std::fmt;
 
 /// One reason to refuse a forecast, or to doubt one (docs/method.md 8.6).
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
     /// There are too few independent peaks.
-    #[error("only {peaks} independent peaks; {needed} are needed")]
     TooFewPeaks {
         /// So many there are.
         peaks: usize,
@@ -14,13 +13,11 @@ pub enum Reason {
         needed: usize,
     },
     /// The level lies below the threshold of the peaks, where nothing is known.
-    #[error("the level lies below the threshold; it is at most {at_most}")]
     BelowThreshold {
         /// An upper limit of the level, ns.
         at_most: f64,
     },
     /// The horizon is too many times the exposure.
-    #[error("the horizon is {factor:.1} times the recording; at most {most} can be forecast")]
     TooFar {
         /// Horizon over exposure.
         factor: f64,
@@ -28,62 +25,51 @@ pub enum Reason {
         most: f64,
     },
     /// A periodic source made too many of the exceedances.
-    #[error("a periodic source made {:.0} % of the exceedances; forecast by cause", 100.0 * share)]
     Periodic {
         /// Its share, 0 to 1.
         share: f64,
     },
     /// Of too many peaks nobody knows the cause.
-    #[error("the causes of {:.0} % of the peaks are not known", 100.0 * share)]
     CausesUnknown {
         /// Their share, 0 to 1.
         share: f64,
     },
     /// Too many peaks are equal.
-    #[error("{:.0} % of the peaks are equal; the timer is too coarse", 100.0 * share)]
     Ties {
         /// Their share, 0 to 1.
         share: f64,
     },
     /// Peaks depend on each other.
-    #[error("peaks are correlated (p {p:.3}); clusters are still joined, or the load varies")]
     Correlated {
         /// p-value of Ljung's and Box's test.
         p: f64,
     },
     /// The rate of peaks changes in time.
-    #[error("the rate of peaks changes in time (p {p:.3}); record a steady load")]
     RateChanges {
         /// The smaller p-value of the tests.
         p: f64,
     },
     /// The size of peaks changes in time.
-    #[error("the size of peaks changes in time (KPSS {statistic:.2}); record a steady load")]
     SizeChanges {
         /// The KPSS statistic.
         statistic: f64,
     },
     /// No threshold gives excesses that follow a Pareto distribution.
-    #[error("no threshold gives a tail of one form; causes differ, forecast by cause")]
     NoFit,
     /// The tail is too heavy for a useful forecast.
-    #[error("the tail is too heavy (shape {shape:.2}); record longer or find the cause")]
     HeavyTail {
         /// The fitted shape.
         shape: f64,
     },
     /// The tail ends at a bound, which says more than a model would.
-    #[error("the tail ends abruptly; report the largest seen and find what bounds it")]
     BoundedTail,
     /// The service was still waiting when an observation ended: a peak is at
     /// least this, and its rank is not known.
-    #[error("a peak of at least {at_least} had not ended when measuring did; record until it has")]
     StillWaiting {
         /// How late it was by then, ns.
         at_least: f64,
     },
     /// The upper limit is useless.
-    #[error("the upper limit {high} is more than {most} times the estimate {value}")]
     Uncertain {
         /// The estimate.
         value: f64,
@@ -93,7 +79,6 @@ pub enum Reason {
         most: f64,
     },
     /// An input is not one that a formula accepts.
-    #[error("the peaks cannot be used")]
     Unusable,
 }
 
@@ -122,7 +107,154 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// A reason in words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ReasonWords {
+    /// The reason.
+    pub what: String,
+    /// The same whatever the figures of one recording.
+    pub in_short: String,
+    /// The figure of a statistical test, where one found it.
+    pub figure: Option<String>,
+    /// What would help, or how much is known in spite of it.
+    pub then: Option<String>,
+}
+
+impl ReasonWords {
+    /// Without the figure of a test, so that the same reason reads the same for
+    /// every service.
+    #[must_use]
+    pub fn without_figure(self) -> Self {
+        Self {
+            figure: None,
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for ReasonWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(figure) = &self.figure {
+            write!(f, " ({figure})")?;
+        }
+        match &self.then {
+            Some(then) => write!(f, "; {then}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its times in ns, without a unit.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.words(|ns| ns.to_string()).fmt(f)
+    }
+}
+
 impl Reason {
+    /// In words; `time` writes ns.
+    pub fn words(&self, time: impl Fn(f64) -> String) -> ReasonWords {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let (what, figure, then) = match *self {
+            Self::TooFewPeaks { peaks, needed } => (
+                format!("only {peaks} independent peaks"),
+                None,
+                Some(format!("{needed} are needed")),
+            ),
+            Self::BelowThreshold { at_most } => (
+                "the level lies below the threshold".into(),
+                None,
+                Some(format!("it is at most {}", time(at_most))),
+            ),
+            Self::TooFar { factor, most } => (
+                format!("the horizon is {factor:.1} times the recording"),
+                None,
+                Some(format!("at most {most} can be forecast")),
+            ),
+            Self::Periodic { share } => (
+                format!(
+                    "a periodic source made {} of the exceedances",
+                    percent(share)
+                ),
+                None,
+                Some("forecast by cause".into()),
+            ),
+            Self::CausesUnknown { share } => (
+                format!(
+                    "the causes of {} of the peaks are not known",
+                    percent(share)
+                ),
+                None,
+                None,
+            ),
+            Self::Ties { share } => (
+                format!("{} of the peaks are equal", percent(share)),
+                None,
+                Some("the timer is too coarse".into()),
+            ),
+            Self::Correlated { p } => (
+                "peaks are correlated".into(),
+                Some(format!("p {p:.3}")),
+                Some("clusters are still joined, or the load varies".into()),
+            ),
+            Self::RateChanges { p } => (
+                "the rate of peaks changes in time".into(),
+                Some(format!("p {p:.3}")),
+                Some("record a steady load".into()),
+            ),
+            Self::SizeChanges { statistic } => (
+                "the size of peaks changes in time".into(),
+                Some(format!("KPSS {statistic:.2}")),
+                Some("record a steady load".into()),
+            ),
+            Self::NoFit => (
+                "no threshold gives a tail of one form".into(),
+                None,
+                Some("causes differ, forecast by cause".into()),
+            ),
+            Self::HeavyTail { shape } => (
+                "the tail is too heavy".into(),
+                Some(format!("shape {shape:.2}")),
+                Some("record longer or find the cause".into()),
+            ),
+            Self::BoundedTail => (
+                "the tail ends abruptly".into(),
+                None,
+                Some("report the largest seen and find what bounds it".into()),
+            ),
+            Self::StillWaiting { at_least } => (
+                format!(
+                    "a peak of at least {} had not ended when measuring did",
+                    time(at_least)
+                ),
+                None,
+                Some("record until it has".into()),
+            ),
+            Self::Uncertain { value, high, most } => (
+                format!(
+                    "the upper limit {} is more than {most} times the estimate {}",
+                    time(high),
+                    time(value)
+                ),
+                None,
+                None,
+            ),
+            Self::Unusable => ("the peaks cannot be used".into(), None, None),
+        };
+        let in_short = if matches!(self, Self::TooFar { .. }) {
+            "the horizon is too many times the recording".into()
+        } else {
+            what.clone()
+        };
+        ReasonWords {
+            what,
+            in_short,
+            figure,
+            then,
+        }
+    }
+
     /// An upper limit of the level, where the reason tells one.
     pub const fn at_most(&self) -> Option<f64> {
         if let Self::BelowThreshold { at_most } = self {

@@ -2,18 +2,16 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    ByCause, CauseRefusal, Estimate, Explained, Labels, Method, Observation, Observed, Peaks,
-    Reason, Refusal, Settings, exposure_without_model, level_by_cause, observe, periodic_share,
-    return_level,
+    ByCause, Estimate, Explained, Labels, Method, Observation, Observed, Peaks, Reason, Refusal,
+    Settings, exposure_without_model, level_by_cause, observe, periodic_share, return_level,
 };
 use laggard_analyze::period::PeriodicSource;
-use laggard_model::text::Unit;
 use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Advice, Blocks, CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic, Refused,
-    ServiceForecast,
+    Advice, Against, Blocks, CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic,
+    Refused, ServiceForecast,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -213,8 +211,8 @@ impl<'a> Tails<'a> {
                 of(&estimate, Some(names.collect()))
             }
             Err(found) => {
-                let words = by_cause_words(&found, self.known);
-                Outcome::Refused(refused(refusal, Some(words)))
+                let by_cause = Against::by_cause(&found, self.known);
+                Outcome::Refused(refused(refusal, Some(by_cause)))
             }
         }
     }
@@ -240,17 +238,6 @@ fn waits(seen: &Load, (service, route): (Service, Route)) -> impl Iterator<Item 
 /// A horizon in measured time.
 fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
     horizon.hours(usage) * HOUR_NS / usage.compression
-}
-
-fn by_cause_words(found: &CauseRefusal, known: &KnownCauses) -> String {
-    match found.source {
-        Some(source) => format!("by cause: {}: {}", known.name(source), words(&found.reason)),
-        None => {
-            let is_unknown = matches!(found.reason, Reason::CausesUnknown { .. });
-            let remedy = if is_unknown { known.remedy() } else { "" };
-            format!("by cause: {}{remedy}", words(&found.reason))
-        }
-    }
 }
 
 fn of_service(
@@ -339,7 +326,12 @@ fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
         level_ns: estimate.value,
         low_ns: estimate.interval.low,
         high_ns: estimate.interval.high,
-        doubts: estimate.doubts.iter().map(words).collect(),
+        doubts: estimate
+            .doubts
+            .iter()
+            .copied()
+            .map(Against::Peaks)
+            .collect(),
     };
     match estimate.method {
         Method::OrderStatistics => Outcome::OrderStatistics(level),
@@ -352,46 +344,13 @@ fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
     }
 }
 
-fn refused(refusal: &Refusal, by_cause: Option<String>) -> Refused {
+fn refused(refusal: &Refusal, by_cause: Option<Against>) -> Refused {
     let at_most = refusal.reasons.iter().find_map(Reason::at_most);
+    let reasons = refusal.reasons.iter().copied();
     Refused {
-        reasons: refusal.reasons.iter().map(words).chain(by_cause).collect(),
+        reasons: reasons.map(Against::Peaks).chain(by_cause).collect(),
         at_most_ns: at_most,
         record_for_model_ns: refusal.exposure_for_model,
         record_without_model_ns: refusal.exposure_without_model,
-    }
-}
-
-/// A reason with its times in units.
-fn words(reason: &Reason) -> String {
-    let time = |ns: &f64| Unit::Auto.write(*ns);
-    match reason {
-        Reason::BelowThreshold { at_most } => {
-            format!(
-                "the level lies below the threshold; it is at most {}",
-                time(at_most)
-            )
-        }
-        Reason::Uncertain { value, high, most } => format!(
-            "the upper limit {} is more than {most} times the estimate {}",
-            time(high),
-            time(value)
-        ),
-        Reason::StillWaiting { at_least } => format!(
-            "a peak of at least {} had not ended when measuring did; record until it has",
-            time(at_least)
-        ),
-        Reason::TooFewPeaks { .. }
-        | Reason::TooFar { .. }
-        | Reason::Periodic { .. }
-        | Reason::CausesUnknown { .. }
-        | Reason::Ties { .. }
-        | Reason::Correlated { .. }
-        | Reason::RateChanges { .. }
-        | Reason::SizeChanges { .. }
-        | Reason::NoFit
-        | Reason::HeavyTail { .. }
-        | Reason::BoundedTail
-        | Reason::Unusable => reason.to_string(),
     }
 }

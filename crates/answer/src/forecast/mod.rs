@@ -1,6 +1,7 @@
 //! How bad it will get, as `laggard forecast` shows it (OSDI'99 Table 3).
 
 mod advice;
+mod against;
 mod ahead;
 mod build;
 mod several;
@@ -13,6 +14,7 @@ use crate::causes::Composed;
 use crate::note::Note;
 
 pub use advice::{Advice, percent};
+pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::Tails;
 pub use build::predict;
@@ -158,14 +160,16 @@ pub struct Level {
     /// The upper end, ns.
     pub high_ns: f64,
     /// What speaks against steady, independent peaks.
-    pub doubts: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub doubts: Vec<Against>,
 }
 
 /// Why there is no forecast, and what would help.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Refused {
     /// Every reason found.
-    pub reasons: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub reasons: Vec<Against>,
     /// An upper limit of the level, where that much is known, ns.
     pub at_most_ns: Option<f64>,
     /// Recording this long in all may allow a model, ns.
@@ -185,6 +189,14 @@ impl ForecastReport {
                 true
             }
         })
+    }
+}
+
+impl Refused {
+    /// Every reason in one line.
+    pub fn reasons_in_words(&self) -> String {
+        let words: Vec<String> = self.reasons.iter().map(Against::to_string).collect();
+        words.join("; ")
     }
 }
 

@@ -101,7 +101,7 @@ fn sentence(row: &CauseRow) -> String {
             (_, Some(without)) => write(without),
             (Outcome::Refused(refused), None) => match refused.at_most_ns {
                 Some(most) => format!("at most {}", Unit::Auto.write(most)),
-                None => format!("one that cannot be told ({})", refused.reasons.join("; ")),
+                None => format!("one that cannot be told ({})", refused.reasons_in_words()),
             },
             (_, None) => "one that cannot be told".into(),
         }
@@ -125,7 +125,7 @@ fn refused(row: &CauseRow, cause: &str) -> String {
         capital(cause),
         line_name(worth.service, worth.route),
         worth.horizon.name(),
-        refused.reasons.join("; "),
+        refused.reasons_in_words(),
         mean_time(refused.record_without_model_ns)
     )
 }

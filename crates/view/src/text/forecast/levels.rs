@@ -196,7 +196,7 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
             let letters: Vec<String> = level
                 .doubts
                 .iter()
-                .map(|doubt| remarks.letter(without_figures(doubt)))
+                .map(|doubt| remarks.letter(doubt.without_figures()))
                 .collect();
             let _ = write!(text, " ({}?)", letters.join(","));
         }
@@ -210,7 +210,7 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
             let mut letters: Vec<String> = refused
                 .reasons
                 .iter()
-                .map(|reason| remarks.letter(without_figures(reason)))
+                .map(|reason| remarks.letter(reason.without_figures()))
                 .collect();
             letters.sort();
             let letters = letters.join(",");
@@ -220,21 +220,6 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
             }
         }
     }
-}
-
-/// A reason without its test's figures, which JSON has: so that the same
-/// reason reads the same for every service.
-fn without_figures(reason: &str) -> String {
-    let figures = [" (p ", " (KPSS ", " (shape "]
-        .into_iter()
-        .find_map(|start| reason.find(start));
-    let Some(start) = figures else {
-        return reason.into();
-    };
-    let end = reason[start..]
-        .find(')')
-        .map_or(reason.len(), |at| start + at + 1);
-    format!("{}{}", &reason[..start], &reason[end..])
 }
 
 /// How long to record for each horizon, where something is refused.

@@ -3,8 +3,8 @@
 mod levels;
 
 use laggard_answer::forecast::{
-    Advice, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast, StaysBelow,
-    percent,
+    Advice, Against, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast,
+    StaysBelow, percent,
 };
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
@@ -237,12 +237,7 @@ fn most_common<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<(String, usi
         let Outcome::Refused(refused) = &cell.outcome else {
             continue;
         };
-        for reason in refused
-            .reasons
-            .iter()
-            .filter(|one| !one.starts_with("by cause: "))
-        {
-            let short = in_short(reason);
+        for short in refused.reasons.iter().filter_map(Against::in_short) {
             match counts.iter_mut().find(|(known, _)| *known == short) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((short, 1)),
@@ -251,15 +246,6 @@ fn most_common<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<(String, usi
     }
     // The first of equals.
     counts.into_iter().rev().max_by_key(|(_, count)| *count)
-}
-
-/// What a reason says before its figures and its remedy.
-fn in_short(reason: &str) -> String {
-    if reason.starts_with("the horizon is ") {
-        return "the horizon is too many times the recording".into();
-    }
-    let end = reason.find([';', '(']).unwrap_or(reason.len());
-    reason[..end].trim_end().to_owned()
 }
 
 fn sentence(advice: &Advice) -> String {
