@@ -34,6 +34,15 @@ impl Exit {
             Self::Untrustworthy
         }
     }
+
+    /// The same; where all is well, and `is_unmet`, that.
+    pub(crate) fn unless_unmet(self, is_unmet: bool) -> Self {
+        if self == Self::Ok && is_unmet {
+            Self::Unmet
+        } else {
+            self
+        }
+    }
 }
 
 /// What `--help` says of exit codes.

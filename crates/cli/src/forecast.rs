@@ -25,8 +25,5 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     } else {
         text::forecast(&report, args.all)
     })?;
-    Ok(match Exit::of(&seen) {
-        Exit::Ok if !report.tells_anything() => Exit::Unmet,
-        outcome => outcome,
-    })
+    Ok(Exit::of(&seen).unless_unmet(!report.tells_anything()))
 }

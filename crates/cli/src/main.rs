@@ -1,6 +1,7 @@
 //! The program: joins the engine crates and talks to a person.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod args;
 mod ask;

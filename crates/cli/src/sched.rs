@@ -21,8 +21,5 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         text::sched(&report, args.all)
     })?;
     let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
-    Ok(match Exit::of(&seen) {
-        Exit::Ok if !all_meet => Exit::Unmet,
-        outcome => outcome,
-    })
+    Ok(Exit::of(&seen).unless_unmet(!all_meet))
 }

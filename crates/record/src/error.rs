@@ -115,12 +115,13 @@ impl WriteError {
     /// Tells a full disk from other refusals.
     pub(crate) fn io(file: &Path, source: io::Error) -> Self {
         let file = file.to_path_buf();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { file, source }
-            }
-            io::ErrorKind::FileTooLarge => Self::FileLimit { file, source },
-            _ => Self::Io { file, source },
+        let is = |kind| source.kind() == kind;
+        if is(io::ErrorKind::StorageFull) || is(io::ErrorKind::QuotaExceeded) {
+            Self::DiskFull { file, source }
+        } else if is(io::ErrorKind::FileTooLarge) {
+            Self::FileLimit { file, source }
+        } else {
+            Self::Io { file, source }
         }
     }
 }

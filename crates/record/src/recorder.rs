@@ -302,7 +302,7 @@ impl Recorder {
                     error: error.to_string(),
                 }
             }
-            _ => state,
+            Ok(()) | Err(_) => state,
         };
         self.write_manifest(disk::MANIFEST)?;
         if self.open.is_empty() {
@@ -438,7 +438,12 @@ fn make_folder(dir: &Path) -> Result<bool, CreateError> {
         Err(error) => Err(match WriteError::io(dir, error) {
             full @ WriteError::DiskFull { .. } => full.into(),
             WriteError::Io { source, .. } => not_writable(source),
-            other => other.into(),
+            other @ (WriteError::FileLimit { .. }
+            | WriteError::UnknownLine { .. }
+            | WriteError::Ragged(_)
+            | WriteError::TooLarge { .. }
+            | WriteError::Encode { .. }
+            | WriteError::Manifest { .. }) => other.into(),
         }),
     }
 }

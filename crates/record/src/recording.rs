@@ -157,13 +157,17 @@ struct Files {
 
 impl Files {
     fn list(dir: &Path) -> Result<Self, OpenError> {
-        let refused = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing(dir.into()),
-            io::ErrorKind::NotADirectory => OpenError::NotARecording(dir.into()),
-            _ => OpenError::Io {
+        let refused = |source: io::Error| {
+            if source.kind() == io::ErrorKind::NotFound {
+                return OpenError::Missing(dir.into());
+            }
+            if source.kind() == io::ErrorKind::NotADirectory {
+                return OpenError::NotARecording(dir.into());
+            }
+            OpenError::Io {
                 file: dir.into(),
                 source,
-            },
+            }
         };
         let mut files = Self::default();
         for entry in fs::read_dir(dir).map_err(refused)? {
@@ -199,7 +203,10 @@ fn read_manifest(
             let reason = match &why {
                 OpenError::ManifestDamaged { source, .. } => source.to_string(),
                 OpenError::Io { source, .. } => source.to_string(),
-                other => other.to_string(),
+                OpenError::Missing(_)
+                | OpenError::NotARecording(_)
+                | OpenError::ManifestGone { .. }
+                | OpenError::Newer { .. } => why.to_string(),
             };
             shortfalls.push(Shortfall::ManifestFromStart { reason });
             Ok(manifest)

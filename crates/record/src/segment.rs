@@ -214,17 +214,23 @@ impl SegmentReader {
 
 impl ColumnReaders {
     fn open(group: &dyn RowGroupReader, wanted: Columns) -> std::result::Result<Self, Damage> {
-        let long = |name: &str| match table::column(group, name)? {
-            ColumnReader::Int64ColumnReader(reader) => Ok(reader),
-            _ => Err(Damage::OtherType(name.into())),
+        let long = |name: &str| {
+            if let ColumnReader::Int64ColumnReader(reader) = table::column(group, name)? {
+                return Ok(reader);
+            }
+            Err(Damage::OtherType(name.into()))
         };
-        let short = |name: &str| match table::column(group, name)? {
-            ColumnReader::Int32ColumnReader(reader) => Ok(reader),
-            _ => Err(Damage::OtherType(name.into())),
+        let short = |name: &str| {
+            if let ColumnReader::Int32ColumnReader(reader) = table::column(group, name)? {
+                return Ok(reader);
+            }
+            Err(Damage::OtherType(name.into()))
         };
-        let flags = |name: &str| match table::column(group, name)? {
-            ColumnReader::BoolColumnReader(reader) => Ok(reader),
-            _ => Err(Damage::OtherType(name.into())),
+        let flags = |name: &str| {
+            if let ColumnReader::BoolColumnReader(reader) = table::column(group, name)? {
+                return Ok(reader);
+            }
+            Err(Damage::OtherType(name.into()))
         };
         let mut steps = [const { None }; STAGES.len()];
         for (step, stage) in steps.iter_mut().zip(STAGES) {

@@ -108,6 +108,10 @@ impl Look {
         // Help lies over what the next key changes.
         let had_help = std::mem::take(&mut self.shows_help);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "a keyboard has more keys than there is to do"
+        )]
         match key.code {
             KeyCode::Char('c') if control => return Ask::Quit,
             KeyCode::Char(_) if control => {}

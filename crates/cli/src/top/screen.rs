@@ -18,7 +18,7 @@ use laggard_measure::linux;
 use laggard_model::Cpu;
 use laggard_session::{News, Next, SessionError, WatchError, Watcher};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, Event};
 
 use super::look::{Ask, Kept, Look};
 use super::panel::{Palette, Shown, clock, draw};
@@ -222,17 +222,14 @@ impl Picture {
 
     /// Whether the picture changes.
     fn take(&mut self, event: &Event) -> bool {
-        match event {
-            Event::Key(key) if key.kind == KeyEventKind::Press => {
-                let ask = self
-                    .look
-                    .press(*key, self.rows.rows.len(), &self.state.cpus());
-                self.answer(ask);
-                true
-            }
-            Event::Resize(..) => true,
-            _ => false,
+        if let Some(key) = event.as_key_press_event() {
+            let ask = self
+                .look
+                .press(key, self.rows.rows.len(), &self.state.cpus());
+            self.answer(ask);
+            return true;
         }
+        matches!(event, Event::Resize(..))
     }
 
     fn answer(&mut self, ask: Ask) {

@@ -34,10 +34,13 @@ impl Area {
         // SAFETY: the mapping is ours alone; without huge pages each small
         //         page has its own fault.
         unsafe { madvise(area.0, AREA.get(), MmapAdvise::MADV_NOHUGEPAGE) }.or_else(
-            |err| match err {
-                // A kernel without huge pages.
-                Errno::EINVAL => Ok(()),
-                other => Err(other),
+            // A kernel without huge pages.
+            |err| {
+                if err == Errno::EINVAL {
+                    Ok(())
+                } else {
+                    Err(err)
+                }
             },
         )?;
         Ok(area)

@@ -231,7 +231,7 @@ impl Launch {
         let second = file.try_clone().map_err(refused)?;
         let kept = match self.output {
             Output::Memory => Some(file.try_clone().map_err(refused)?),
-            _ => None,
+            Output::Null | Output::File(_) => None,
         };
         Ok((Some((file, second)), kept))
     }

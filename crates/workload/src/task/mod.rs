@@ -130,7 +130,9 @@ impl TaskSet {
                 Service::Fifo(_) | Service::Other => {
                     ThreadTask::ready(task, self.duration, rounds_per_ms).map(Ready::Thread)
                 }
-                _ => KernelTask::ready(task, self.duration).map(Ready::Kernel),
+                Service::Irq | Service::Softirq | Service::Worker | Service::Kthread => {
+                    KernelTask::ready(task, self.duration).map(Ready::Kernel)
+                }
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

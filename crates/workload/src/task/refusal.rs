@@ -146,7 +146,9 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         Service::Softirq | Service::Worker => LONGEST_IN_KERNEL,
         Service::Fifo(1..=98) => LONGEST,
         Service::Other => task.period_ns,
-        level => return Err(TaskRefused::Level(task.name.clone(), level)),
+        level @ (Service::Irq | Service::Fifo(_) | Service::Kthread) => {
+            return Err(TaskRefused::Level(task.name.clone(), level));
+        }
     };
     let out_of_range = |what, time, least, most| TaskRefused::Time {
         task: task.name.clone(),

@@ -31,7 +31,9 @@ pub(super) fn lines(
     let all = shown.state.histogram(way, shown.look.cpu, Window::Start);
     let histogram = match shown.look.window {
         Window::Start => all.clone(),
-        window => shown.state.histogram(way, shown.look.cpu, window),
+        window @ (Window::Now | Window::Minute) => {
+            shown.state.histogram(way, shown.look.cpu, window)
+        }
     };
     let Some(axis) = BucketAxis::over(&all, width.saturating_sub(MARGIN)) else {
         return vec![Line::from(" nothing seen yet")];

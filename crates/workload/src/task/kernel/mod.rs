@@ -114,7 +114,9 @@ impl KernelTask {
 fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
     let sources: &[ObjectFile] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
-        _ => &[object::SOFTIRQ],
+        Service::Softirq | Service::Irq | Service::Kthread | Service::Fifo(_) | Service::Other => {
+            &[object::SOFTIRQ]
+        }
     };
     let mut first_refusal = None;
     for &source in sources {
@@ -130,7 +132,9 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
         Service::Worker => {
             "use a BPF work item; run as root on a kernel from 6.10 on, not PREEMPT_RT"
         }
-        _ => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
+        Service::Softirq | Service::Irq | Service::Kthread | Service::Fifo(_) | Service::Other => {
+            "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT"
+        }
     };
     Err(needs(task, act)(err))
 }
