@@ -24,8 +24,6 @@ export interface Advice {
   why: string;
 }
 
-export type Advice2 = { limit: "trust" } | { at_least_ns: number; limit: "waiting" } | { limit: "losses"; lost: number } | { block_ns: number; limit: "changing"; services: number } | { halves: number | null; horizon: Horizon; limit: "length"; more_ns: number };
-
 export interface Ahead {
   horizon_ns: number;
   is_at_least: boolean;
@@ -216,6 +214,8 @@ export interface FlameNode {
   within?: FlameNode[];
 }
 
+export type ForecastAdvice = { words: string } & ({ limit: "trust" } | { at_least_ns: number; limit: "waiting" } | { limit: "losses"; lost: number } | { block_ns: number; limit: "changing"; services: number } | { halves: number | null; horizon: Horizon; limit: "length"; more_ns: number });
+
 export interface ForecastReport {
   loads: LoadForecast[];
   schema: number;
@@ -307,7 +307,7 @@ export interface LoadBuffers {
 }
 
 export interface LoadForecast {
-  advice: Advice2[];
+  advice: ForecastAdvice[];
   load: string;
   notes: string[];
   observed_ns: number;

@@ -164,6 +164,8 @@ fn a_short_recording_is_refused_a_forecast_and_told_how_long_to_record() {
         (&length["limit"], &length["horizon"]),
         (&"length".into(), &"hour".into())
     );
+    let words = length["words"].as_str().unwrap();
+    assert!(words.starts_with("record ") && words.contains("new largest in the next hour"));
     let (more, halved) = (length["more_ns"].as_f64().unwrap() / 1e9, chance / 2.0);
     assert!(
         (3_600.0 / (30.0 + more + 3_600.0) - halved).abs() < 1e-3,

@@ -99,21 +99,8 @@ function percent(chance: number): string {
 }
 
 /** What limits these recordings, as `laggard forecast` says it. */
-function advised(advice: LoadForecast["advice"][number]): string {
-  switch (advice.limit) {
-    case "trust":
-      return "The measurement is not trustworthy: record again.";
-    case "waiting":
-      return `A peak of at least ${time(advice.at_least_ns)} had not ended when measuring did; record until it has.`;
-    case "losses":
-      return `${count(advice.lost)} activations were lost and may have been late; record without losses.`;
-    case "changing":
-      return `The load changed: even spans of ${meanTime(advice.block_ns)} depend on the one before; record longer than it takes to change.`;
-    case "length":
-      return advice.halves === null
-        ? `Record ${meanTime(advice.more_ns)} more: bounds 9 of 10 such ${advice.horizon}s.`
-        : `Record ${meanTime(advice.more_ns)} more: halves the ${percent(advice.halves)} chance of a new largest in the next ${advice.horizon}.`;
-  }
+function advised({ words }: LoadForecast["advice"][number]): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
 type Periodic = ServiceForecast["periodic"][number];

@@ -6,10 +6,20 @@ use serde::Serialize;
 
 use super::{Ahead, Horizon, ServiceForecast};
 
+/// What limits the answer of these recordings, and what lifts it.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ForecastAdvice {
+    /// The limit.
+    #[serde(flatten)]
+    pub limit: ForecastLimit,
+    /// Limit and remedy in a sentence, without a full stop.
+    pub words: String,
+}
+
 /// What limits what is told without a model.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "limit")]
-pub enum Advice {
+pub enum ForecastLimit {
     /// The recordings cannot be trusted.
     Trust,
     /// Something was still waiting when measuring ended: no bound is one.
@@ -41,12 +51,24 @@ pub enum Advice {
     },
 }
 
-impl Advice {
+impl ForecastAdvice {
     pub(super) fn of(
         is_trusted: bool,
         waited: Option<f64>,
         services: &[ServiceForecast],
     ) -> Vec<Self> {
+        let limits = ForecastLimit::of(is_trusted, waited, services).into_iter();
+        limits
+            .map(|limit| Self {
+                words: limit.words(),
+                limit,
+            })
+            .collect()
+    }
+}
+
+impl ForecastLimit {
+    fn of(is_trusted: bool, waited: Option<f64>, services: &[ServiceForecast]) -> Vec<Self> {
         let mut all = Vec::new();
         if !is_trusted {
             all.push(Self::Trust);
@@ -66,8 +88,7 @@ impl Advice {
         all
     }
 
-    /// In a sentence, without a full stop.
-    pub fn words(&self) -> String {
+    fn words(&self) -> String {
         match self {
             Self::Trust => "the measurement is not trustworthy: record again".into(),
             Self::Waiting { at_least_ns } => format!(
@@ -108,7 +129,7 @@ impl Advice {
 }
 
 /// The shortest horizon of which nine of ten are not bounded, and what is missing.
-fn too_short(services: &[ServiceForecast]) -> Option<Advice> {
+fn too_short(services: &[ServiceForecast]) -> Option<ForecastLimit> {
     let cells = services.iter().flat_map(|one| &one.cells);
     let open = cells.filter(|cell| cell.ahead.is_open());
     let (horizon, ahead) = open
@@ -124,13 +145,13 @@ fn too_short(services: &[ServiceForecast]) -> Option<Advice> {
     let bounding = ahead.stays_below.iter().map(|one| one.record_ns);
     let missing = bounding.fold(0.0, f64::max) - exposure;
     Some(if chance > 0.5 {
-        Advice::Length {
+        ForecastLimit::Length {
             horizon,
             more_ns: halving,
             halves: Some(chance),
         }
     } else {
-        Advice::Length {
+        ForecastLimit::Length {
             horizon,
             more_ns: missing.max(0.0),
             halves: None,

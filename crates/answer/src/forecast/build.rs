@@ -10,8 +10,8 @@ use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Advice, Against, Blocks, CauseLevel, Cell, Horizon, Level, LoadForecast, Outcome, Periodic,
-    Refused, ServiceForecast,
+    Against, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast, Outcome,
+    Periodic, Refused, ServiceForecast,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -43,7 +43,7 @@ pub fn predict(
         .into_iter()
         .flat_map(|line| waits(seen, line))
         .reduce(f64::max);
-    let advice = Advice::of(seen.is_trusted(), waited, &services);
+    let advice = ForecastAdvice::of(seen.is_trusted(), waited, &services);
     Ok(LoadForecast {
         load: seen.label.clone(),
         recordings: seen.paths(),

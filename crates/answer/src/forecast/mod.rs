@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::causes::Composed;
 use crate::note::Note;
 
-pub use advice::{Advice, percent};
+pub use advice::{ForecastAdvice, ForecastLimit, percent};
 pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::Tails;
@@ -64,7 +64,7 @@ pub struct LoadForecast {
     pub notes: Vec<Note>,
     /// What limits the answer without a model and what lifts it, the worst
     /// first; empty where every bound that was asked is told.
-    pub advice: Vec<Advice>,
+    pub advice: Vec<ForecastAdvice>,
 }
 
 /// The forecasts of one service: of the worst of all CPUs measured.

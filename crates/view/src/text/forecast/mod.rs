@@ -3,8 +3,8 @@
 mod levels;
 
 use laggard_answer::forecast::{
-    Advice, Against, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast,
-    StaysBelow, percent,
+    Against, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast, StaysBelow,
+    percent,
 };
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
@@ -53,7 +53,7 @@ fn of_load(load: &LoadForecast, all: bool) -> String {
     text.push('\n');
     text += &filled("  ", &fitted(load, all));
     for advice in &load.advice {
-        text += &filled("  ", &sentence(advice));
+        text += &filled("  ", &sentence(&advice.words));
     }
     text
 }
@@ -248,8 +248,7 @@ fn most_common<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<(String, usi
     counts.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
-fn sentence(advice: &Advice) -> String {
-    let words = advice.words();
+fn sentence(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| {
         format!("{}{}.", first.to_uppercase(), letters.as_str())
