@@ -91,33 +91,6 @@ mod tests {
     use super::*;
     use laggard_model::{Cpu, Route, Service};
 
-    /// What an open-loop probe at these times sees of `truth`.
-    fn probed(truth: &[(u64, u64)], times: &[u64]) -> Stream {
-        let mut served = 0;
-        let exceedances = times
-            .iter()
-            .map(|&at| {
-                let hit = truth.iter().find(|(start, end)| *start <= at && at < *end);
-                let end = hit.map_or(at + 1, |(_, end)| *end);
-                let late = Exceedance {
-                    expiry: Nanos::from_ns(at),
-                    latency: Nanos::from_ns(end - at),
-                    free_until: Nanos::from_ns(served.min(at)),
-                };
-                served = end;
-                late
-            })
-            .collect();
-        Stream {
-            cpu: Cpu(0),
-            service: Service::Other,
-            route: Route::Direct,
-            samples: times.len() as u64,
-            floor: Nanos::ZERO,
-            exceedances,
-        }
-    }
-
     #[test]
     fn an_ordinary_latency_is_no_blackout_however_long_it_is() {
         let probed = |latency: u64| {
@@ -129,8 +102,12 @@ mod tests {
                 })
                 .collect();
             let stream = Stream {
+                cpu: Cpu(0),
+                service: Service::Other,
+                route: Route::Direct,
+                samples: 999,
+                floor: Nanos::ZERO,
                 exceedances,
-                ..probed(&[], &[])
             };
             stream.blackouts(Nanos::ZERO, Nanos::from_us(19), Nanos::from_us(8))
         };
