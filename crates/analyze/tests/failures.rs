@@ -7,7 +7,7 @@ mod closed_form;
 
 use closed_form::failures_of_isolated_stalls;
 use laggard_analyze::exceedance::{Blackout, Exceedance, Stream, StreamBlackouts};
-use laggard_analyze::qos::{Buffering, Observed, late_jobs, outlook};
+use laggard_analyze::qos::{Buffering, Observed, Outlook, late_jobs, outlook};
 use laggard_model::{Cpu, Nanos, Route, Service};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -123,56 +123,87 @@ impl Bursts {
     }
 }
 
+const BUFFERS: (u32, f64, f64) = (2, 5.0 * MS, 1.0 * MS);
+
+fn outlook_of(observed: &[Observed]) -> Outlook {
+    let (buffers, length, compute) = BUFFERS;
+    let buffering = Buffering::new(buffers, length, compute).unwrap();
+    outlook(observed, buffering, 0.95).unwrap()
+}
+
 /// The share of `runs` recordings whose interval holds the mean time to
-/// failure, which is that of all of them together.
-fn coverage(bursts: Bursts, runs: u32) -> f64 {
+/// failure, which is that of all of them together; and the median of upper over
+/// lower limits.
+fn coverage(bursts: Bursts, runs: u32) -> (f64, f64) {
     let mut random = Pcg64Mcg::seed_from_u64(37);
-    let buffering = Buffering::new(2, 5.0 * MS, 1.0 * MS).unwrap();
     let found: Vec<_> = (0..runs)
-        .map(|_| outlook(&bursts.come(&mut random), buffering, 0.95).unwrap())
+        .map(|_| outlook_of(&bursts.come(&mut random)))
         .collect();
     let failures: f64 = found.iter().map(|one| one.failures).sum();
     let exposure: f64 = found.iter().map(|one| one.exposure).sum();
     let truth = exposure / failures;
-    let held = found
-        .iter()
-        .filter(|one| one.mean_time_interval.contains(truth))
-        .count();
-    held as f64 / f64::from(runs)
+    let intervals = || found.iter().map(|one| one.mean_time_interval);
+    let held = intervals().filter(|one| one.contains(truth)).count();
+    let mut widths: Vec<f64> = intervals().map(|one| one.high / one.low).collect();
+    widths.sort_by(f64::total_cmp);
+    (held as f64 / f64::from(runs), widths[widths.len() / 2])
 }
 
-/// Before clusters were looked for, 64 CPUs with six bursts of ten on average
-/// held .83, and one CPU .89.
+/// Stalls a burst, and whether all bursts have as many.
+const SIZES: [(f64, bool); 5] = [
+    (1.0, true),
+    (5.0, true),
+    (5.0, false),
+    (10.0, true),
+    (10.0, false),
+];
+
+/// Before clusters were looked for, six bursts of ten held .89 here, on 64 CPUs
+/// .83. With the variance of the clusters as they are found, and the normal
+/// distribution, equal bursts held up to .975 and geometric ones .94.
 #[test]
-fn ninety_five_per_cent_are_that_for_bursts_and_for_cpus_that_stop_together() {
-    let sizes = [
-        (1.0, true),
-        (5.0, true),
-        (5.0, false),
-        (10.0, true),
-        (10.0, false),
-    ];
-    // Of six bursts, single ones cannot be cut at 2.5 %, and how large bursts
-    // get is hardly known: .92 to .985 there, .93 to .97 where there are more.
-    // 0.01 for the simulation.
-    let (few, more) = (0.91..=0.99, 0.92..=0.98);
-    for (bursts, expected, cpus, runs) in [
-        (25.0, &more, 1, 1_000),
-        (25.0, &more, 8, 400),
-        (25.0, &more, 64, 150),
-        (6.0, &few, 1, 1_000),
-    ] {
-        for (size, is_even) in sizes {
+fn ninety_five_per_cent_are_that_for_bursts() {
+    // Of six, single ones cannot be cut at 2.5 %, and how large bursts get is
+    // hardly known.
+    for (bursts, expected) in [(25.0, 0.93..=0.97), (6.0, 0.93..=0.985)] {
+        for (size, is_even) in SIZES {
             let bursts = Bursts {
                 bursts,
                 size,
                 is_even,
-                cpus,
+                cpus: 1,
             };
-            let share = coverage(bursts, runs);
+            let (share, width) = coverage(bursts, 2_000);
 
-            println!("{bursts:?}: {share:.3}");
+            println!("{bursts:?}: {share:.3} held, {width:.2} wide");
             assert!(expected.contains(&share), "{bursts:?}: {share}");
+        }
+    }
+}
+
+/// So they hold as often as those of one CPU do. The same but for a few per
+/// cent: where gaps say that there are more clusters than events, one CPU has no
+/// more.
+#[test]
+fn cpus_that_all_stop_together_have_the_interval_of_one() {
+    for (size, is_even) in SIZES {
+        let mut random = Pcg64Mcg::seed_from_u64(64);
+        let bursts = Bursts {
+            bursts: 25.0,
+            size,
+            is_even,
+            cpus: 1,
+        };
+        for _ in 0..5 {
+            let one = bursts.come(&mut random);
+            let expected = outlook_of(&one).mean_time_interval;
+            for cpus in [8, 64] {
+                let found = outlook_of(&vec![one[0].clone(); cpus]).mean_time_interval;
+
+                let (low, high) = (found.low / expected.low, found.high / expected.high);
+                let is_near = (low - 1.0).abs() < 0.03 && (high - 1.0).abs() < 0.03;
+                assert!(is_near, "{bursts:?} on {cpus}: {low} and {high} times");
+            }
         }
     }
 }

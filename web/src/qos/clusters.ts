@@ -1,7 +1,7 @@
 // Sums of events that come in bursts, or on several CPUs at once: a port of
 // `analyze/counts/clusters`, which says why and after whom.
 
-import { lnGamma, type Interval } from "./poisson";
+import { chiBelow, lnGamma, type Interval } from "./poisson";
 
 /** The regularised incomplete beta function, by its continued fraction (Numerical Recipes 6.4). */
 function betaBelow(a: number, b: number, x: number): number {
@@ -43,16 +43,21 @@ export interface Event {
   size: number;
 }
 
-/** The independent events behind others: how many, and how their sizes vary. */
+/** The independent events behind others: how many, how their sizes vary, and how well that is known. */
 export interface Clusters {
   count: number;
   variation: number;
+  freedom: number;
 }
 
 const WINDOWS = 20;
-const CAUTION = 1.1;
+const LONG = 0.25;
+const ROUNDING = 1e-9;
 const PRIOR = 0.5;
+const LEAST = 0.5;
 const MANY = 10_000;
+/** What lies outside on either side. */
+const TAIL = 0.025;
 /** Where the normal distribution reaches 97.5 %. */
 const DEVIATE = 1.959963984540054;
 
@@ -66,32 +71,75 @@ function variance(values: number[]): number {
 /** The clusters of ascending events in a span that begins at zero; null without any. */
 export function clustersOf(events: Event[], span: number): Clusters | null {
   if (events.length === 0) return null;
-  const sizes = sizesOf(events, span);
+  const { sizes, longest } = groupsOf(events, span);
   const found = sizes.length;
   const sum = total(sizes);
   const known = found > 1 ? (variance(sizes) / (sum / found) ** 2) * (found - 1) : 0;
-  const variation = (known + PRIOR) / found;
-  const windows = Array<number>(WINDOWS).fill(0);
-  for (const { at, size } of events) windows[Math.min(Math.floor((at / span) * WINDOWS), WINDOWS - 1)]! += size;
-  const bySizes = (1 + variation) / found;
-  const byWindows = (variance(windows) * WINDOWS) / sum ** 2;
-  return { count: found / Math.max((CAUTION * byWindows) / bySizes, 1), variation };
+  const squares = sizes.map((size) => size * size);
+  const bySizes = total(squares);
+  const byPairs = longest > LONG * span ? bySizes : varianceByPairs(events, span, longest + ROUNDING * span);
+  const varies = Math.max(byPairs, varianceByWindows(events, span), LEAST * bySizes);
+  const mean = bySizes / found;
+  const spread = total(squares.map((square) => (square / mean - 1) ** 2));
+  return { count: (found * bySizes) / varies, variation: (known + PRIOR) / found, freedom: (2 * found * found) / spread };
 }
 
-function sizesOf(events: Event[], span: number): number[] {
-  const gaps = events.map(({ at }, index) => ((events[index + 1]?.at ?? events[0]!.at + span) - at) / span);
-  const squares = total(gaps.map((gap) => gap * gap));
-  const found = Math.min(Math.max(Math.round(2 / squares - 1), 1), events.length);
-  const widest = gaps.map((_, index) => index).sort((one, other) => gaps[other]! - gaps[one]!);
-  const last = widest.slice(0, found).sort((one, other) => one - other);
-  const sizes = Array<number>(found).fill(0);
-  let cluster = 0;
-  for (const [index, { size }] of events.entries()) {
-    while (cluster < found && last[cluster]! < index) cluster += 1;
-    // What comes after the last end belongs to the first cluster.
-    sizes[cluster % found]! += size;
+function varianceByWindows(events: Event[], span: number): number {
+  const windows = Array<number>(WINDOWS).fill(0);
+  for (const { at, size } of events) windows[Math.min(Math.floor((at / span) * WINDOWS), WINDOWS - 1)]! += size;
+  return variance(windows) * WINDOWS;
+}
+
+/** When an event comes on a circle of this length, counted on beyond the last one. */
+const onCircle = (events: Event[], span: number, index: number) =>
+  index < events.length ? events[index]!.at : events[index - events.length]!.at + span;
+
+function varianceByPairs(events: Event[], span: number, reach: number): number {
+  const size = (index: number) => events[index % events.length]!.size;
+  let [end, within, pairs, sum] = [1, 0, 0, 0];
+  for (const [begin, event] of events.entries()) {
+    while (end < begin + events.length && onCircle(events, span, end) - event.at <= reach) {
+      within += size(end);
+      end += 1;
+    }
+    pairs += event.size * (event.size + 2 * within);
+    sum += event.size;
+    if (end === begin + 1) end += 1;
+    else within -= size(begin + 1);
   }
-  return sizes;
+  const byChance = (2 * reach) / span;
+  return (pairs - sum * sum * byChance) / (1 - byChance);
+}
+
+/** The sizes of the groups that the largest gaps part, and how long the longest lasts. */
+function groupsOf(events: Event[], span: number): { sizes: number[]; longest: number } {
+  const count = events.length;
+  const at = (index: number) => onCircle(events, span, index);
+  const gaps = events.map((_, index) => (at(index + 1) - at(index)) / span);
+  const squares = total(gaps.map((gap) => gap * gap));
+  const found = Math.min(Math.max(Math.round(2 / squares - 1), 1), count);
+  const widest = gaps.map((_, index) => index).sort((one, other) => gaps[other]! - gaps[one]!);
+  const ends = widest.slice(0, found).sort((one, other) => one - other);
+  const sizes: number[] = [];
+  let longest = 0;
+  // What comes after the last gap belongs to the first group.
+  let begin = (ends[found - 1]! + 1) % count;
+  for (const end of ends) {
+    const last = begin > end ? end + count : end;
+    let size = 0;
+    for (let index = begin; index <= last; index += 1) size += events[index % count]!.size;
+    sizes.push(size);
+    longest = Math.max(longest, at(last) - at(begin));
+    begin = end + 1;
+  }
+  return { sizes, longest };
+}
+
+/** Where Student's t leaves `TAIL`: with many degrees of freedom, where the normal distribution does. */
+function deviateOf(freedom: number): number {
+  if (freedom > MANY) return DEVIATE;
+  const beyond = (log: number) => betaBelow(freedom / 2, 0.5, freedom / (freedom + Math.exp(2 * log)));
+  return Math.exp(reached((log) => -beyond(log), -2 * TAIL, -10, 50));
 }
 
 /** How many times more a sum varies than a count of `events` independent ones. */
@@ -100,9 +148,10 @@ export const dispersion = ({ count, variation }: Clusters, events: number) => (e
 /** Where the expected sum lies of which `sum` was seen, in `clusters`: at 95 %. */
 export function clusteredInterval(sum: number, clusters: Clusters | null): Interval {
   if (clusters === null) return { low: 0, high: -Math.log(0.05) };
-  const { count, variation } = clusters;
+  const { count, variation, freedom } = clusters;
+  const deviate = deviateOf(freedom);
   if (count > MANY) {
-    const width = Math.exp(DEVIATE * Math.sqrt((1 + variation) / count));
+    const width = Math.exp(deviate * Math.sqrt((1 + variation) / count));
     return { low: sum / width, high: sum * width };
   }
   const ofSizes = count / variation;
@@ -110,7 +159,8 @@ export function clusteredInterval(sum: number, clusters: Clusters | null): Inter
     const x = Math.exp(log) / (Math.exp(log) + ofSizes);
     return (betaBelow(count, ofSizes, x) + betaBelow(count + 1, ofSizes, x)) / 2;
   };
+  const tail = (1 - chiBelow(1, deviate * deviate)) / 2;
   const expected = Math.log(count);
   const limit = (share: number) => Math.exp(reached(below, share, expected - 50, expected + 50));
-  return { low: (sum / count) * limit(0.025), high: (sum / count) * limit(0.975) };
+  return { low: (sum / count) * limit(tail), high: (sum / count) * limit(1 - tail) };
 }

@@ -9,6 +9,7 @@ pub(crate) mod binomial;
 mod clusters;
 mod compound;
 mod dispersion;
+mod groups;
 mod order;
 mod power;
 mod prediction;
