@@ -87,7 +87,7 @@ impl Writer {
     /// virtual time, waits. Returns whether the thread still writes;
     /// [`Writer::finish`] says why not.
     pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
-        let bytes = bytes_of(&batch);
+        let bytes = bytes_of(&batch, &accounts);
         while self.can_wait && self.is_full(bytes) && self.is_writing() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -154,7 +154,11 @@ fn write(
 ) -> (Recorder, Result<(), WriteError>) {
     linux::take_usual_share();
     let mut written = Ok(());
-    while let Ok(look) = looks.recv() {
+    let mut next = looks.recv().ok();
+    while let Some(look) = next {
+        next = looks.try_recv().ok();
+        let is_last = next.is_none();
+        let bytes = bytes_of(&look.batch, &look.accounts);
         let Look {
             batch,
             accounts,
@@ -166,19 +170,23 @@ fn write(
             let mut lost = Vec::new();
             count_lines(&mut lost, &batch);
             recorder.lose(&lost);
-            continue;
+        } else {
+            disk();
+            written = recorder.append(&batch).and_then(|()| {
+                account(&mut recorder, accounts);
+                // Without a row it tells no more than the one behind it will: a stall
+                // of days has a look each second.
+                if batch.is_empty() && !is_last {
+                    return Ok(());
+                }
+                recorder.flush(now)
+            });
+            if written.is_err() {
+                shared.has_failed.store(true, Ordering::Relaxed);
+            }
+            shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
         }
-        disk();
-        written = recorder.append(&batch).and_then(|()| {
-            account(&mut recorder, accounts);
-            recorder.flush(now)
-        });
-        if written.is_err() {
-            shared.has_failed.store(true, Ordering::Relaxed);
-        }
-        shared
-            .waiting
-            .fetch_sub(bytes_of(&batch), Ordering::Relaxed);
+        next = next.or_else(|| looks.recv().ok());
     }
     (recorder, written)
 }
@@ -193,10 +201,11 @@ fn count_lines(counts: &mut Vec<u64>, batch: &Batch) {
     }
 }
 
-/// Memory that a batch's rows take.
-fn bytes_of(batch: &Batch) -> usize {
+/// Memory that a look takes, with its rows.
+fn bytes_of(batch: &Batch, accounts: &[Account]) -> usize {
     let steps: usize = batch.step_ns.iter().map(|step| step.len() * 8).sum();
-    steps + batch.len() * (2 + 8 + 8 + 1 + 1)
+    let rows = steps + batch.len() * (2 + 8 + 8 + 1 + 1);
+    rows + size_of::<Look>() + size_of::<Batch>() + size_of_val(accounts)
 }
 
 /// How much memory rows may take while they wait. In virtual time the one who
@@ -291,7 +300,7 @@ mod tests {
         let disk = move || {
             let _ = wait.recv();
         };
-        let room = 3 * bytes_of(&batch(0));
+        let room = 3 * bytes_of(&batch(0), &[]);
         (Writer::with(recorder, room, disk).unwrap(), go)
     }
 
@@ -337,6 +346,32 @@ mod tests {
 
         assert_eq!(manifest.losses.not_written, 0);
         assert_eq!(manifest.counts[1].served, 990);
+    }
+
+    /// A stall of days: looks without a row filled 20 GB of memory.
+    #[test]
+    fn looks_without_a_row_take_room_too_and_go_to_the_disk_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let (mut writer, go) = stalled(&dir, Backend::Bpf);
+        let accounts = vec![Account::default(); 2];
+        let fit = writer.room / bytes_of(&Batch::default(), &accounts);
+
+        for number in 0..10 * fit as u64 {
+            let now = Nanos::from_ms(1_000 * number);
+            assert!(writer.keep(Arc::default(), accounts.clone(), now));
+        }
+
+        let waiting = writer.shared.waiting.load(Ordering::Relaxed);
+        assert!(
+            (writer.room / 2..=writer.room).contains(&waiting),
+            "{waiting}"
+        );
+        assert_eq!(writer.dropped(), 0);
+        drop(go);
+        let (recorder, written) = writer.finish();
+        written.unwrap();
+        recorder.finish(State::Complete).unwrap();
     }
 
     #[test]
