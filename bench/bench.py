@@ -313,7 +313,7 @@ latency = " + ".join(f"coalesce({stage}_ns, 0)" for stage in stages)
 columns = ", ".join(figures(f"{stage}_ns") for stage in stages)
 duckdb.sql("SET threads = 2")
 rows = duckdb.sql(f"SELECT service, route, {figures(latency)}, {columns} "
-                  f"FROM '{sys.argv[1]}/samples-*.parquet' GROUP BY ALL").fetchall()
+                  f"FROM '{sys.argv[1]}/samples/*.parquet' GROUP BY ALL").fetchall()
 print(json.dumps([row[:7] for row in rows]))
 """
 ROWS = 100_000_000

@@ -17,7 +17,7 @@ use libfuzzer_sys::fuzz_target;
 const FILES: [&str; 6] = [
     "manifest.json",
     "manifest-start.json",
-    "samples-000001.parquet",
+    "samples/000001.parquet",
     "open-000003.journal",
     "histograms-000000.parquet",
     "largest-000000.parquet",
@@ -55,8 +55,13 @@ fuzz_target!(|data: &[u8]| {
     };
     let good = GOOD.path().join("good");
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for entry in fs::read_dir(&good).expect("made above").flatten() {
-        fs::copy(entry.path(), dir.path().join(entry.file_name())).expect("room");
+    for folder in ["", "samples"] {
+        let to = dir.path().join(folder);
+        fs::create_dir_all(&to).expect("room");
+        let files = fs::read_dir(good.join(folder)).expect("made above").flatten();
+        for file in files.filter(|file| file.path().is_file()) {
+            fs::copy(file.path(), to.join(file.file_name())).expect("room");
+        }
     }
     let file = dir.path().join(FILES[usize::from(*choice) % FILES.len()]);
     let mut content = match how % 2 {

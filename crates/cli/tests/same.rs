@@ -34,10 +34,7 @@ fn recorded(dir: &Path) {
     record(&dir.join("r.laggard"), &script, &["--duration=150s"])
         .assert()
         .success();
-    let segments = fs::read_dir(dir.join("r.laggard")).unwrap().filter(|file| {
-        let name = file.as_ref().unwrap().file_name();
-        name.to_string_lossy().starts_with("samples-")
-    });
+    let segments = fs::read_dir(dir.join("r.laggard/samples")).unwrap();
     assert_eq!(segments.count(), 5);
 }
 

@@ -18,10 +18,13 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
             .assert()
             .success();
     }
-    fs::create_dir(at("copy")).unwrap();
-    for file in fs::read_dir(at("r")).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), at("copy").join(file.file_name())).unwrap();
+    for folder in ["", "samples"] {
+        let (from, to) = (at("r").join(folder), at("copy").join(folder));
+        fs::create_dir(&to).unwrap();
+        let files = fs::read_dir(from).unwrap().map(|file| file.unwrap());
+        for file in files.filter(|file| file.path().is_file()) {
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
     }
     for command in [
         "show",

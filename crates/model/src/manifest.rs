@@ -8,8 +8,9 @@ use crate::{
 };
 
 /// The version of the recording's layout that this program writes. Readers
-/// accept every version up to their own.
-pub const SCHEMA_VERSION: u32 = 1;
+/// accept every version up to their own. 2: closed segments are in a folder of
+/// their own.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How a recording ended.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -199,7 +200,7 @@ impl Account {
 /// One closed segment.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SegmentEntry {
-    /// File name in the recording's folder.
+    /// Its name, from the recording's folder on.
     pub file: String,
     /// Rows.
     pub rows: u64,

@@ -34,7 +34,7 @@ def main():
     threads = int(sys.argv[2]) if len(sys.argv) > 2 else 2
     db = duckdb.connect()
     db.execute(f"SET threads = {threads}")
-    db.execute(f"CREATE VIEW samples AS FROM '{folder}/samples-*.parquet'")
+    db.execute(f"CREATE VIEW samples AS FROM '{folder}/samples/*.parquet'")
     for name, query in WAYS.items():
         start = time.monotonic()
         rows = db.execute(query.format(latency=LATENCY, quantiles=QUANTILES)).fetchall()

@@ -12,9 +12,13 @@ pub(crate) const MANIFEST_START: &str = "manifest-start.json";
 /// Space set aside so that a full disk can still take the last manifest.
 pub(crate) const RESERVE: &str = "reserve";
 
+/// The folder of the closed segments and nothing else, so that other programs
+/// can read it as one table.
+pub(crate) const SAMPLES: &str = "samples";
+
 /// The file of closed segment `number`.
 pub(crate) fn segment_name(number: u32) -> String {
-    format!("samples-{number:06}.parquet")
+    format!("{SAMPLES}/{number:06}.parquet")
 }
 
 /// The journal of the rows that will become segment `number`.
@@ -62,12 +66,22 @@ pub(crate) fn place_soon(dir: &Path, name: &str, content: &[u8]) -> Result<(), W
 }
 
 fn put(dir: &Path, name: &str, content: &[u8], is_synced: bool) -> Result<(), WriteError> {
-    let (hidden, file) = (dir.join(format!(".{name}.part")), dir.join(name));
+    // Not beside the file: who reads the samples' folder as a whole would read
+    // a part, too.
+    let part = format!(".{}.part", name.replace('/', "-"));
+    let (hidden, file) = (dir.join(part), dir.join(name));
+    let folder = file.parent().unwrap_or(dir);
     let sync = |part: &File| if is_synced { part.sync_all() } else { Ok(()) };
     let written = File::create(&hidden)
         .and_then(|mut part| part.write_all(content).and_then(|()| sync(&part)))
         .and_then(|()| fs::rename(&hidden, &file))
-        .and_then(|()| if is_synced { sync_folder(dir) } else { Ok(()) });
+        .and_then(|()| {
+            if is_synced {
+                sync_folder(folder)
+            } else {
+                Ok(())
+            }
+        });
     written.map_err(|error| {
         // Best effort: on a full disk the part would keep what space is left,
         // and a reader ignores it either way.

@@ -91,6 +91,9 @@ impl Recorder {
     }
 
     fn begin(dir: PathBuf, manifest: Manifest) -> Result<Self, CreateError> {
+        let samples = dir.join(disk::SAMPLES);
+        // The manifest's first writing syncs the folder that it is in.
+        fs::create_dir(&samples).map_err(|error| WriteError::io(&samples, error))?;
         let journal = Journal::create(dir.join(disk::journal_name(1)))?;
         let counting = match manifest.plan.keep {
             Keep::All => None,
@@ -279,7 +282,10 @@ impl Recorder {
             remove(&self.dir.join(name))?;
         }
         remove(self.journal.path())?;
-        fs::remove_dir(&self.dir).map_err(|error| WriteError::io(&self.dir, error))
+        for folder in [&self.dir.join(disk::SAMPLES), &self.dir] {
+            fs::remove_dir(folder).map_err(|error| WriteError::io(folder, error))?;
+        }
+        Ok(())
     }
 
     /// Ends the recording.

@@ -174,6 +174,7 @@ impl Files {
             let name = entry.map_err(refused)?.file_name();
             let Some(name) = name.to_str() else { continue };
             for (prefix, suffix, kind) in [
+                // Until schema 2 these had no folder of their own.
                 ("samples-", ".parquet", &mut files.segments),
                 ("open-", ".journal", &mut files.journals),
                 ("histograms-", ".parquet", &mut files.histograms),
@@ -184,8 +185,39 @@ impl Files {
                 }
             }
         }
+        files.segments.extend(in_folder(dir)?);
         Ok(files)
     }
+}
+
+/// The segments in the samples' folder; none where there is no such folder.
+fn in_folder(dir: &Path) -> Result<BTreeMap<u32, String>, OpenError> {
+    let folder = dir.join(disk::SAMPLES);
+    let refused = |source: io::Error| OpenError::Io {
+        file: folder.clone(),
+        source,
+    };
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let is_none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+            return match is_none.contains(&error.kind()) {
+                true => Ok(BTreeMap::new()),
+                false => Err(refused(error)),
+            };
+        }
+    };
+    let mut segments = BTreeMap::new();
+    for entry in entries {
+        let name = entry.map_err(refused)?.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| disk::number_in(name, "", ".parquet"));
+        if let (Some(number), Some(name)) = (number, name.to_str()) {
+            segments.insert(number, format!("{}/{name}", disk::SAMPLES));
+        }
+    }
+    Ok(segments)
 }
 
 fn read_manifest(

@@ -103,10 +103,15 @@ fn do_harm(file: &Path, harm: &Harm) {
 }
 
 fn files(dir: &Path) -> Vec<String> {
-    let names = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names = Vec::new();
+    for folder in ["", "samples/"] {
+        let entries = fs::read_dir(dir.join(folder)).unwrap();
+        let names_in = entries
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().is_file())
+            .map(|entry| format!("{folder}{}", entry.file_name().into_string().unwrap()));
+        names.extend(names_in);
+    }
     names.sort();
     names
 }
@@ -125,7 +130,7 @@ fn every_kind_of_damage_to_every_file_is_an_error_or_a_shortfall() {
             "manifest-start.json",
             "manifest.json",
             "open-000002.journal",
-            "samples-000001.parquet",
+            "samples/000001.parquet",
         ]
     );
     let mut runner =
@@ -134,6 +139,7 @@ fn every_kind_of_damage_to_every_file_is_an_error_or_a_shortfall() {
     runner
         .run(&strategy, |(name, harm)| {
             let dir = tempfile::tempdir().unwrap();
+            fs::create_dir(dir.path().join("samples")).unwrap();
             for other in &names {
                 fs::copy(whole.path().join(other), dir.path().join(other)).unwrap();
             }
@@ -179,11 +185,11 @@ fn damage_in_one_file_does_not_stop_the_others() {
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     (0..3).for_each(|seed| recorder.append(&Rows::new(seed + 1).batch(65_536)).unwrap());
     recorder.finish(State::Complete).unwrap();
-    let second = dir.path().join("samples-000002.parquet");
+    let second = dir.path().join("samples/000002.parquet");
     let mut content = fs::read(&second).unwrap();
     content[1_000] ^= 1;
     fs::write(&second, content).unwrap();
-    fs::remove_file(dir.path().join("samples-000003.parquet")).unwrap();
+    fs::remove_file(dir.path().join("samples/000003.parquet")).unwrap();
 
     let (rows, shortfalls) = read_all(dir.path()).unwrap();
 
@@ -192,8 +198,8 @@ fn damage_in_one_file_does_not_stop_the_others() {
     assert_eq!(
         words,
         [
-            "`samples-000003.parquet` with 65536 activations is gone",
-            "`samples-000002.parquet` is damaged: its checksum is wrong: some of its bytes changed after it was written",
+            "`samples/000003.parquet` with 65536 activations is gone",
+            "`samples/000002.parquet` is damaged: its checksum is wrong: some of its bytes changed after it was written",
         ]
     );
     assert!(Caveat::from(&shortfalls[0]).advice.contains("from a copy"));
@@ -277,7 +283,7 @@ fn a_later_layout_is_refused_by_its_version() {
     let error = Recording::open(dir.path()).unwrap_err().to_string();
 
     assert!(
-        error.ends_with("has layout version 7, this program reads up to 1; use a newer laggard"),
+        error.ends_with("has layout version 7, this program reads up to 2; use a newer laggard"),
         "{error}"
     );
 }

@@ -136,7 +136,7 @@ fn what_is_no_regular_file_or_too_large_is_said_and_neither_waited_for_nor_read(
             "10737418240 bytes are more than such a file can have",
         ),
     ] {
-        for name in ["samples-000001.parquet", "open-000002.journal"] {
+        for name in ["samples/000001.parquet", "open-000002.journal"] {
             let dir = tempfile::tempdir().unwrap();
             killed(dir.path());
             instead(&dir.path().join(name), what);
@@ -175,9 +175,9 @@ fn a_manifest_with_numbers_that_nobody_counted_is_damaged() {
             if name == "manifest.json" {
                 assert!(changed != text, "{from}");
             }
-            let changed = changed.replace("\"schema\": 1", "\"schema\": \"\"");
+            let changed = changed.replace("\"schema\": 2", "\"schema\": \"\"");
             let changed = match name {
-                "manifest.json" => changed.replace("\"schema\": \"\"", "\"schema\": 1"),
+                "manifest.json" => changed.replace("\"schema\": \"\"", "\"schema\": 2"),
                 _ => changed,
             };
             fs::write(&file, changed).unwrap();

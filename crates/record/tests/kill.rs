@@ -184,7 +184,7 @@ fn a_kill_between_any_two_steps_of_closing_a_segment_doubles_nothing() {
     std::fs::rename(file("manifest"), file("manifest.json")).unwrap();
     check("the manifest does not list the segment");
 
-    let segment = file("samples-000001.parquet");
+    let segment = file("samples/000001.parquet");
     std::fs::rename(&segment, file(".samples-000001.parquet.part")).unwrap();
     check("the segment has its other name");
 

@@ -3,6 +3,7 @@
 mod fixture;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{
@@ -47,20 +48,22 @@ fn a_finished_recording_gives_back_every_row() {
             .collect::<Vec<_>>(),
         [66_000, 66_000, 18_000]
     );
-    let mut files: Vec<String> = std::fs::read_dir(&dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    files.sort();
+    let files = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut files: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        files
+    };
     assert_eq!(
-        files,
-        [
-            "manifest-start.json",
-            "manifest.json",
-            "samples-000001.parquet",
-            "samples-000002.parquet",
-            "samples-000003.parquet"
-        ]
+        files(&dir),
+        ["manifest-start.json", "manifest.json", "samples"]
+    );
+    // Nothing else, so that other programs can read it as one table.
+    assert_eq!(
+        files(&dir.join("samples")),
+        ["000001.parquet", "000002.parquet", "000003.parquet"]
     );
 }
 
@@ -249,7 +252,7 @@ fn the_manifest_keeps_what_a_segment_spans() {
     recorder.append(&batch).unwrap();
     let finished = recorder.finish(State::Complete).unwrap();
 
-    let file = "samples-000001.parquet";
+    let file = "samples/000001.parquet";
     assert_eq!(
         finished.segments,
         [SegmentEntry {

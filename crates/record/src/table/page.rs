@@ -276,7 +276,7 @@ mod tests {
         let clock = Clock::monotonic(Nanos::from_secs(1), String::new());
         let manifest = Manifest::new(Backend::Fake, Plan::default(), clock, vec![line]);
         drop(Recorder::create(dir.path(), manifest).unwrap());
-        std::fs::write(dir.path().join("samples-000001.parquet"), segment).unwrap();
+        std::fs::write(dir.path().join("samples/000001.parquet"), segment).unwrap();
         let recording = Recording::open(dir.path()).unwrap();
         let mut rows = 0;
         let said = recording.scan(Columns::default(), |batch| rows += batch.len());
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "`samples-000001.parquet` is damaged: it holds a page of column `line` that would unpack to 2147483647 bytes, more than the 65626 that 10 rows can take"
+                "`samples/000001.parquet` is damaged: it holds a page of column `line` that would unpack to 2147483647 bytes, more than the 65626 that 10 rows can take"
             ]
         );
     }
