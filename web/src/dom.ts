@@ -51,29 +51,42 @@ interface TableOptions {
   caption: string;
   /** Leading columns that hold words; the others are aligned as numbers. */
   words?: number;
+  /** Columns of long text, which is broken into lines. */
+  long?: number[];
 }
 
-/** A table whose first column names its row. It scrolls by itself where the page is narrow. */
-export function tableElement({ head, rows }: Table, { caption, words = 1 }: TableOptions): HTMLElement {
+/** A table whose first column names its row. Where it is wider than its room it scrolls by itself, and says so. */
+export function tableElement({ head, rows }: Table, { caption, words = 1, long = [] }: TableOptions): HTMLElement {
+  const kind = (column: number) => (long.includes(column) ? "long" : column < words ? "word" : "number");
   const cell = (text: string | number, column: number) =>
-    column === 0
-      ? h("th", { scope: "row" }, String(text))
-      : h("td", { class: column < words ? "word" : "number" }, String(text));
-  return h(
+    column === 0 ? h("th", { scope: "row", class: kind(column) }, String(text)) : h("td", { class: kind(column) }, String(text));
+  const scroll = h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    { class: "scroll" },
     h(
       "table",
       {},
-      h("caption", {}, caption),
-      h(
-        "thead",
-        {},
-        h("tr", {}, ...head.map((name, column) => h("th", { scope: "col", class: column < words ? "word" : "number" }, name))),
-      ),
+      h("caption", {}, h("span", {}, caption)),
+      h("thead", {}, h("tr", {}, ...head.map((name, column) => h("th", { scope: "col", class: kind(column) }, name)))),
       h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map(cell)))),
     ),
   );
+  sayWhereWide(scroll, caption);
+  return scroll;
+}
+
+/** Marks what is wider than its room: the style says that it scrolls, and the keyboard reaches it. */
+function sayWhereWide(scroll: HTMLElement, name: string): void {
+  const look = () => {
+    const isWide = scroll.scrollWidth > scroll.clientWidth + 1;
+    scroll.classList.toggle("wide", isWide);
+    const attributes: [string, string][] = [["tabindex", "0"], ["role", "region"], ["aria-label", `${name}; scrolls sideways`]];
+    for (const [attribute, value] of attributes) {
+      if (isWide) scroll.setAttribute(attribute, value);
+      else scroll.removeAttribute(attribute);
+    }
+  };
+  new ResizeObserver(look).observe(scroll);
 }
 
 /** Words and what they stand for. */

@@ -26,6 +26,8 @@ interface Parts {
   /** How to read it. */
   reading: string[];
   choices?: HTMLElement[];
+  /** What stands right below the chart. */
+  below?: HTMLElement[];
   height?: number;
   view: () => View;
 }
@@ -42,7 +44,7 @@ export interface Figure {
   redraw: () => void;
 }
 
-export function figure({ id, title, reading, choices = [], height = 380, view }: Parts): Figure {
+export function figure({ id, title, reading, choices = [], below = [], height = 380, view }: Parts): Figure {
   let chart: ECharts | null = null;
   let now = view();
   const canvas = h("div", { class: "chart" });
@@ -90,6 +92,7 @@ export function figure({ id, title, reading, choices = [], height = 380, view }:
       ),
     ),
     canvas,
+    ...below,
     words,
     h("figcaption", {}, h("strong", {}, "How to read it. "), prose(reading.join(" "))),
     data,

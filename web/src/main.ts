@@ -6,31 +6,32 @@ import { h } from "./dom";
 import { followTheme, toggleTheme } from "./theme";
 import { buffers } from "./sections/buffers";
 import { causes } from "./sections/causes";
-import { distributions } from "./sections/distributions";
 import { doubts } from "./sections/doubts";
 import { forecast } from "./sections/forecast";
 import { machine } from "./sections/machine";
+import { overview } from "./sections/overview";
 import { overTime } from "./sections/overtime";
 import { schedulability } from "./sections/schedulability";
 import { services } from "./sections/services";
 import { stages } from "./sections/stages";
-import { verdict } from "./sections/verdict";
+import { todo } from "./sections/todo";
 
-const SECTIONS: ((data: PageData) => HTMLElement | null)[] = [
-  verdict,
-  services,
-  causes,
-  forecast,
-  buffers,
-  schedulability,
-  distributions,
-  stages,
-  overTime,
-  machine,
-  doubts,
+/** Sections with their names in the contents. */
+const SECTIONS: [string, (data: PageData) => HTMLElement | null][] = [
+  ["In short", overview],
+  ["Causes", causes],
+  ["What to do", todo],
+  ["Forecast", forecast],
+  ["Buffers", buffers],
+  ["Tasks", schedulability],
+  ["Services", services],
+  ["Stages", stages],
+  ["Over time", overTime],
+  ["Machine", machine],
+  ["Losses and cost", doubts],
 ];
 
-function header({ report }: PageData, sections: HTMLElement[]): HTMLElement {
+function header({ report }: PageData): HTMLElement {
   const theme = h("button", { type: "button", class: "theme", onclick: () => void toggleTheme() }, "Light or dark");
   const print = h("button", { type: "button", onclick: () => window.print() }, "Print or PDF");
   return h(
@@ -43,21 +44,38 @@ function header({ report }: PageData, sections: HTMLElement[]): HTMLElement {
       h("span", { class: "actions" }, theme, print),
     ),
     h("p", { class: "about" }, `laggard ${report.version}: ${report.recordings.map(({ path }) => path).join(", ")}`),
-    h(
-      "nav",
-      { "aria-label": "Sections" },
-      ...sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)),
-    ),
   );
+}
+
+/** The contents, which stay in sight and mark the section that is read. */
+function contents(sections: [string, HTMLElement][]): HTMLElement {
+  const links = sections.map(([name, { id }]) => h("a", { href: `#${id}` }, name));
+  const nav = h("nav", { "aria-label": "Sections" }, h("div", {}, ...links));
+  const mark = () => {
+    // The last one whose heading has come up to the contents.
+    const top = nav.getBoundingClientRect().bottom + 40;
+    const read = Math.max(sections.findLastIndex(([, element]) => element.getBoundingClientRect().top <= top), 0);
+    const here = links[read]!;
+    if (here.hasAttribute("aria-current")) return;
+    for (const link of links) link.removeAttribute("aria-current");
+    here.setAttribute("aria-current", "true");
+    nav.scrollTo({ left: here.offsetLeft - nav.clientWidth / 2 });
+  };
+  addEventListener("scroll", mark, { passive: true });
+  queueMicrotask(mark);
+  return nav;
 }
 
 function show(page: HTMLElement): void {
   const data = readData();
   followTheme();
-  const sections = SECTIONS.map((make) => make(data)).filter((one) => one !== null);
+  const sections = SECTIONS.flatMap(([name, make]): [string, HTMLElement][] => {
+    const made = make(data);
+    return made === null ? [] : [[name, made]];
+  });
   document.title = `laggard: ${data.report.recordings.map(({ path }) => path).join(", ")}`;
-  page.before(h("a", { class: "skip", href: "#page" }, "Skip to the report"), header(data, sections));
-  page.replaceChildren(...sections);
+  page.before(h("a", { class: "skip", href: "#page" }, "Skip to the report"), header(data), contents(sections));
+  page.replaceChildren(...sections.map(([, element]) => element));
 }
 
 const page = document.getElementById("page")!;

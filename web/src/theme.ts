@@ -25,6 +25,9 @@ const DARK: Palette = {
   series: ["#56b4e9", "#ff8a3d", "#2fc79a", "#e79fc6", "#f0e442", "#8fb8ff", "#bcbcbc", "#c79be0"],
 };
 
+/** How many colours there are; the style sheet has them as `series-0` and so on. */
+export const SERIES = LIGHT.series.length;
+
 /** Dashes of lines, in the order of the colours. */
 export const DASHES = ["solid", "dashed", "dotted"] as const;
 

@@ -112,6 +112,10 @@ export interface Charts {
   by_cpu_histograms: HistogramView[];
   causes: CausesView | null;
   courses: CourseView[];
+  foremost: string | null;
+  leading: string[];
+  losses: LossView[];
+  lost: number;
 }
 
 export interface ClassView {
@@ -324,6 +328,11 @@ export interface LoadRun {
   name: string;
   throughput: Throughput | null;
   usage: UsagePattern | null;
+}
+
+export interface LossView {
+  times: number;
+  words: string;
 }
 
 export interface Losses {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { dataOf, full, near, rowsOf } from "./answers.js";
 import { laggard, open, play, report, scratch, skip } from "./browser.js";
@@ -169,6 +170,7 @@ test("the forecast on the page is that of forecast --json", { skip }, async (t) 
     }
   }
   const reasons = forecast.loads[0].services.flatMap(({ cells }) => cells.flatMap(({ reasons = [] }) => reasons));
+  await page.locator("#forecast summary").click();
   const said = await page.locator("#forecast").innerText();
   for (const reason of reasons) assert.ok(said.includes(reason.split(" (")[0]), reason);
 });
@@ -190,3 +192,59 @@ test("the task set's verdicts are those of sched --json", { skip }, async (t) =>
     near(rows[index][5], ideal_ns);
   }
 });
+
+/** A report in which a service was stopped after a day for so many days, in a recording of 90. */
+function stoppedFor(dir, days, isOpen) {
+  const DAY = 8.64e13;
+  const file = report(dir, play(dir, "stalled", STALLED, "--duration", "5s"));
+  const data = dataOf(file);
+  for (const service of data.buffers.loads[0].services) {
+    service.waited_ns = isOpen ? days * DAY : null;
+    service.largest_ns = days * DAY;
+    service.buckets.push([Math.ceil(64 * Math.log2(days * DAY)), 3]);
+    for (const stream of service.streams) {
+      stream.duration_ns = 90 * DAY;
+      stream.after_ns.push(DAY);
+      stream.latency_ns.push(days * DAY);
+      stream.free_ns.push(1e6);
+    }
+  }
+  const text = JSON.stringify(data).replaceAll("<", "\\u003c");
+  writeFileSync(file, readFileSync(file, "utf8").replace(/(<script id="laggard-data" type="application\/json">).*?(<\/script>)/s, (_, before, after) => before + text + after));
+  return file;
+}
+
+for (const [which, days, isOpen] of [
+  ["that had not ended", 89, true],
+  ["that ended", 60, false],
+]) {
+  test(`the sliders stay usable with a stall of months ${which}`, { skip }, async (t) => {
+    const { page, seen } = await open(t, stoppedFor(scratch(t), days, isOpen));
+    const outcome = page.locator(".outcome");
+
+    for (const [buffers, period, work] of [
+      [2, 2.667, 0.8],
+      [2, 0.01, 0.001],
+      [32, 1000, 10],
+      [1000, 3.6e6, 1000],
+      [2, 8.64e7, 1000],
+      [12, 8.64e8, 1000],
+    ]) {
+      await set(page, "compute", 0);
+      await set(page, "buffer", period);
+      await set(page, "compute", work);
+      await set(page, "buffers", buffers);
+      await page.waitForFunction((head) => document.querySelector("#mttf .words").textContent.startsWith(head), `${buffers} buffers of `);
+      const said = `${await page.locator("#mttf .words").innerText()} ${await outcome.innerText()}`;
+      assert.doesNotMatch(said, /NaN|Infinity|undefined|null/, `${buffers} of ${period} ms`);
+      if (isOpen) assert.match(said, /still waiting when measuring ended|too short to be replayed|ask laggard qos/);
+    }
+    for (const key of ["End", "Home", "ArrowRight", "PageUp"]) {
+      for (const id of ["buffers", "buffer", "compute"]) await page.locator(`#${id}-slider`).press(key);
+    }
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+
+    assert.doesNotMatch(await page.locator("main").innerText(), /NaN|Infinity|undefined/);
+    assert.deepEqual(seen.errors, []);
+  });
+}

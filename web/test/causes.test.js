@@ -16,6 +16,7 @@ test("the causes on the page are those of why --json", { skip }, async (t) => {
     near(rows[index][5], cause.total_ns);
     near(rows[index][8], cause.largest_without_ns);
   }
+  for (const summary of await page.locator("#causes .ranking summary").all()) await summary.click();
   const said = await page.locator("#causes").innerText();
   for (const sentence of why.sentences) assert.ok(said.includes(sentence), sentence);
 });
@@ -24,7 +25,7 @@ test("a leading cause is among the things to do", { skip }, async (t) => {
   const { file } = full(t);
   const { page } = await open(t, file);
 
-  const todo = await page.locator("#verdict .advice").first().innerText();
+  const todo = await page.locator("#todo .advice").first().innerText();
   const { why } = dataOf(file).charts[0].causes;
 
   assert.match(todo, /Preemption disabled: .*the largest part of .* episodes?/);

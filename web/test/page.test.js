@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { HOSTILE, busy, full, near, rowsOf } from "./answers.js";
 import { editManifest, laggard, open, play, report, scratch, skip } from "./browser.js";
-import { BUSY } from "./scripts.js";
+import { BUSY, STALLED } from "./scripts.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 test("the figures on the page are those of show --json", { skip }, async (t) => {
@@ -27,7 +27,58 @@ test("the figures on the page are those of show --json", { skip }, async (t) => 
     near(rows[index].at(-2), latency.largest_ns);
     for (const [place, { ns }] of latency.quantiles.entries()) near(rows[index][6 + place], ns);
   }
-  for (const sentence of shown.sentences) assert.ok((await page.locator("#verdict").innerText()).includes(sentence));
+  for (const sentence of shown.sentences) assert.ok((await page.locator("#services").innerText()).includes(sentence));
+});
+
+test("above the fold are the verdict on the machine, four numbers and a picture", { skip }, async (t) => {
+  const dir = scratch(t);
+  // Fine enough for an estimate.
+  const recording = play(dir, "stalled", STALLED.replace("period_ns = 1000000", "period_ns = 250000"), "--duration", "15s");
+  const { latency } = JSON.parse(laggard("show", recording, "--json")).recordings[0].services.find(({ service }) => service === "fifo:90");
+  const { outlook } = JSON.parse(laggard("qos", recording, "--app", "jack-128", "--json")).loads[0].services.find(({ service }) => service === "fifo:90");
+
+  const { page } = await open(t, report(dir, recording), { width: 1440, height: 900 });
+  await page.locator("#verdict .machine-verdict strong").waitFor();
+
+  assert.ok(outlook.mttf_high_ns < 3.6e12, "the script makes JACK miss often");
+  assert.match(await page.locator("#verdict .machine-verdict").innerText(), /^Not fit for jack-128: .* more than once an hour \(run as fifo:90, slack 1.87 ms\)/);
+  const numbers = await page.locator("#verdict .numbers > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent)));
+  near(numbers[0][1], latency.quantiles[0].ns);
+  near(numbers[1][1], latency.quantiles.find(({ q }) => q === 0.999).ns);
+  near(numbers[2][1], latency.largest_ns);
+  assert.equal(numbers[3][0], "jack-128 runs dry");
+  const mean = numbers[3][1].replace("every ", "").split(" ");
+  const found = Number(mean[0]) * { ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12 }[mean[1]];
+  assert.ok(Math.abs(found / outlook.mttf_ns - 1) < 0.06, `${numbers[3][1]} is not ${outlook.mttf_ns} ns`);
+  for (const part of [".machine-verdict", ".numbers", "#distribution .chart"]) {
+    const { y, height } = await page.locator(`#verdict ${part}`).boundingBox();
+    assert.ok(y + height <= 900, `${part} ends at ${y + height}`);
+  }
+});
+
+test("what cannot be trusted says so before anything about the machine", { skip }, async (t) => {
+  const { dir, recording } = busy(t);
+  editManifest(recording, (manifest) => manifest.caveats.unshift({ kind: "overload", what: "the machine was overloaded", advice: "rest" }, { kind: "rescheduled", what: "made FIFO", advice: "do not" }));
+
+  const { page } = await open(t, report(dir, recording));
+
+  const first = page.locator("#verdict .trust, #verdict .machine-verdict").first();
+  assert.match(await first.innerText(), /^This measurement is not trustworthy/);
+});
+
+test("three curves are drawn at first, and others can be switched on", { skip }, async (t) => {
+  const dir = scratch(t);
+  const line = (service, route, last) => `[[line]]\nservice = "${service}"\nroute = "${route}"\nsteps = [[["irq", 2000], ["waking", 900], ["${last}", 1400]]]\n`;
+  const script = `period_ns = 1000000\n${["fifo:90", "fifo:50", "other"].map((service) => line(service, "direct", "user")).join("")}${line("fifo:90", "deferred", "user")}`;
+  const { page } = await open(t, report(dir, play(dir, "four", script, "--duration", "3s")));
+  const words = page.locator("#distribution .words");
+  const drawn = async () => (await words.innerText()).split("; ").map((text) => text.split(": ")[0]);
+
+  assert.deepEqual(await drawn(), ["irq", "fifo:90", "other"]);
+  await page.locator("#distribution").getByLabel("fifo:50", { exact: true }).check();
+  await page.locator("#distribution").getByLabel("irq", { exact: true }).uncheck();
+
+  assert.deepEqual(await drawn(), ["fifo:90", "fifo:50", "other"]);
 });
 
 test("every activation above the threshold is in the table of latency over time", { skip }, async (t) => {
@@ -165,6 +216,82 @@ test("two recordings stand side by side", { skip }, async (t) => {
   assert.deepEqual(seen.errors, []);
   assert.deepEqual(await page.locator("#services thead").first().locator("th").allTextContents(), ["figure", "[1]", "[2]"]);
   assert.match(await page.locator("#distribution .words").innerText(), /fifo:90 \[1\].*fifo:90 \[2\]/);
+});
+
+test("of two recordings, the conditions that differ are shown, and no others", { skip }, async (t) => {
+  const dir = scratch(t);
+  const [first, second] = ["first", "second"].map((name) => play(dir, name, BUSY, "--duration", "5s"));
+  for (const [recording, kernel, words] of [
+    [first, "6.12.9", "quiet isolcpus=1"],
+    [second, "6.18.0", "quiet nohz_full=1"],
+  ]) {
+    editManifest(recording, (manifest) => {
+      manifest.host.kernel = kernel;
+      manifest.host.command_line = words;
+    });
+  }
+
+  const { page } = await open(t, report(dir, first, second));
+
+  const rows = await rowsOf(page, '#verdict .scroll:has(caption:has-text("What differs")) tbody tr');
+  assert.deepEqual(rows.map(([name]) => name), ["kernel", "kernel command line"]);
+  assert.match(rows[0][1], /^6.12.9/);
+  assert.deepEqual(rows[1].slice(1), ["isolcpus=1", "nohz_full=1"]);
+});
+
+test("losses have the terminal's words, and the programs' costs are folded", { skip }, async (t) => {
+  const { dir, recording } = busy(t);
+  editManifest(recording, (manifest) => {
+    manifest.losses = { ...manifest.losses, ring_full: 7 };
+    manifest.cost = { ...manifest.cost, wall_ns: 1e10, programs: [{ name: "on_sched_switch", runs: 1000, run_ns: 250000 }] };
+  });
+
+  const { page } = await open(t, report(dir, recording));
+
+  const said = laggard("show", recording).match(/^Losses: (.*)$/m)[1];
+  const rows = await rowsOf(page, '#doubts .scroll:has(caption:has-text("Losses")) tbody tr');
+  for (const [words, times] of rows) assert.ok(said.includes(`${words} ${times}`), `${words} ${times} is not in ${said}`);
+  assert.equal(await page.locator("#doubts caption", { hasText: "7 activations lost" }).count(), 1);
+  const program = page.locator("#doubts details", { hasText: "on_sched_switch" });
+  assert.equal(await program.getAttribute("open"), null);
+  await program.locator("summary").click();
+  assert.ok((await program.innerText()).includes("250 ns"));
+});
+
+test("headings are in order, tables have captions and pictures a text", { skip }, async (t) => {
+  const { file } = full(t);
+  const { page } = await open(t, file);
+
+  const levels = await page.locator("h1, h2, h3, h4, h5").evaluateAll((all) => all.map(({ tagName }) => Number(tagName[1])));
+  assert.equal(levels[0], 1);
+  for (const [index, level] of levels.entries()) assert.ok(index === 0 || level <= levels[index - 1] + 1, `${levels}`);
+  assert.equal(await page.locator("table:not(:has(caption))").count(), 0);
+  for (const label of await page.locator(".chart[role=img]").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))) assert.ok(label);
+});
+
+test("no table is wider than the paper, which would shrink the print", { skip }, async (t) => {
+  const { file } = full(t);
+  const { page } = await open(t, file, { width: 688, height: 1000 });
+  await page.emulateMedia({ media: "print" });
+  for (const summary of await page.locator("summary").all()) await summary.evaluate((one) => (one.parentElement.open = true));
+
+  const wide = await page.locator("main table").evaluateAll((all) =>
+    all.filter((table) => table.offsetParent !== null && table.getBoundingClientRect().right > 688).map((table) => `${table.caption.textContent}: ${table.offsetWidth}`),
+  );
+
+  assert.deepEqual(wide, []);
+});
+
+test("on a phone a table that scrolls says so, and no other does", { skip }, async (t) => {
+  const { file } = full(t);
+  const { page } = await open(t, file, { width: 390, height: 844 });
+
+  const tables = await page.locator("main .scroll").evaluateAll((all) =>
+    all.map((one) => ({ isWide: one.scrollWidth > one.clientWidth + 1, says: one.classList.contains("wide") && one.tabIndex === 0 && one.getAttribute("aria-label").includes("scrolls") })),
+  );
+
+  assert.ok(tables.some(({ isWide }) => isWide));
+  for (const { isWide, says } of tables) assert.equal(says, isWide);
 });
 
 for (const scheme of ["light", "dark"]) {

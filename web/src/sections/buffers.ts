@@ -305,20 +305,32 @@ function remarksOn(answers: Answer[], now: Buffering): string[] {
   const refused = new Map<string, string[]>();
   for (const { service, own } of answers) if (typeof own === "string") refused.set(own, [...(refused.get(own) ?? []), service.name]);
   for (const [why, of] of refused) remarks.push(`${of.join(", ")}: ${why}.`);
+  const why = new Map<string, string[]>();
   for (const { service } of answers) {
-    const limit = coarse(service, now);
-    if (limit === "floor") remarks.push(`${service.name}: when latencies up to ${time(service.floor_ns)} came was not kept, and with this slack they matter: only an interval can be told, and late buffers by the histogram.`);
-    if (limit === "tail") remarks.push(`${service.name}: what came before a late activation was not kept, and activations are not fine enough for this slack: only an interval can be told, and late buffers by the histogram.`);
-    if (limit === "between") {
-      remarks.push(
-        `${service.name}: activations are ${time(service.apart_ns)} apart, and what begins and ends between two can use up this slack: only an interval can be told, and late buffers by the share of activations later than the slack; ${finer(service, now)}.`,
-      );
-    }
+    const text = coarseness(service, now);
+    if (text !== null) why.set(text, [...(why.get(text) ?? []), service.name]);
   }
+  for (const [text, of] of why) remarks.push(`${of.join(", ")}: ${text}.`);
   const wide = names(({ service }) => coarse(service, now) === "period");
   if (wide.length > 0) remarks.push(`${wide.join(", ")}: the probe's period is more than a twentieth of the slack, so the interval is wide; record with a shorter \`--period\`.`);
   if (answers.some(({ points }) => GOALS.some(([, goal]) => needed(points, goal) === "?"))) {
     remarks.push("A question mark: too short a recording to tell; it takes three times the goal without a failure.");
   }
   return remarks;
+}
+
+/** Why only an interval can be told of a service, or null. */
+function coarseness(service: ServiceBuffers, now: Buffering): string | null {
+  const rest = "only an interval can be told, and late buffers by";
+  switch (coarse(service, now)) {
+    case "floor":
+      return `when latencies up to ${time(service.floor_ns)} came was not kept, and with this slack they matter: ${rest} the histogram`;
+    case "tail":
+      return `what came before a late activation was not kept, and activations are not fine enough for this slack: ${rest} the histogram`;
+    case "between":
+      return `activations are ${time(service.apart_ns)} apart, and what begins and ends between two can use up this slack: ${rest} the share of activations later than the slack; ${finer(service, now)}`;
+    case "period":
+    case null:
+      return null;
+  }
 }

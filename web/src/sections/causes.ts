@@ -8,6 +8,9 @@ import { count, meanTime, percent, time } from "../format";
 import { classesOf, type Class } from "./classes";
 import { episode } from "./episode";
 
+/** Sentences before the table. */
+const SAID = 2;
+
 export function causes(data: PageData): HTMLElement | null {
   const all = data.charts.flatMap(({ causes }, index) => (causes && causes.why.episodes > 0 ? [{ causes, index }] : []));
   if (all.length === 0) return null;
@@ -49,17 +52,20 @@ function ranking({ why, classes }: Causes): HTMLElement {
     why.overwritten > 0 && `Of ${count(why.overwritten)} episodes, evidence had been overwritten.`,
     ...why.shortfalls.map(({ what }) => `${what}.`),
   ].filter((text) => text !== false);
+  const said = why.sentences.map((sentence) => h("p", { class: "sentence" }, prose(sentence)));
   return h(
     "div",
     { class: "ranking" },
-    ...why.sentences.map((sentence) => h("p", { class: "sentence" }, prose(sentence))),
+    ...said.slice(0, SAID),
     tableElement(
       {
         head: ["class", "who", "CPU", "in episodes", "an hour", "total", "share", "largest", "largest seen without it"],
         rows: why.causes.map(row),
       },
-      { caption: "Causes, those with most time first", words: 3 },
+      { caption: "Causes, those with most time first", words: 3, long: [1] },
     ),
+    said.length > SAID &&
+      h("details", {}, h("summary", {}, `${said.length - SAID} more sentences about them`), ...said.slice(SAID)),
     why.more_causes > 0 && h("p", {}, prose(`${count(why.more_causes)} more, each smaller: \`laggard why --top\`.`)),
     lost.length > 0 && h("p", {}, lost.join(" ")),
     h(

@@ -1,12 +1,12 @@
 // Log-log distributions (OSDI'99 Fig. 4, 5).
 
 import type { LineSeriesOption } from "echarts/charts";
-import { axisLook, base, legendRoom, timeAxis, type Option } from "../chart";
+import { axisLook, base, timeAxis, type Option } from "../chart";
 import { bucketBegin, lineName, type Histogram, type PageData } from "../data";
-import { section, select, type Table } from "../dom";
+import { h, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { atLeast, count, time } from "../format";
-import { DASHES, palette } from "../theme";
+import { DASHES, palette, SERIES } from "../theme";
 
 /** Buckets of a recording that are drawn as one: eight per doubling. */
 const MERGED = 8;
@@ -28,36 +28,63 @@ interface Curve {
 
 type Kind = "count" | "exceedance";
 
-export function distributions(data: PageData): HTMLElement | null {
-  if (!data.report.recordings.some(({ histograms }) => histograms.length > 0)) return null;
-  const sets = curveSets(data);
-  let kind: Kind = "exceedance";
+/** A line across the picture: what is later than it is too late for somebody. */
+export interface Limit {
+  ns: number;
+  words: string;
+}
+
+/** How late how many are: three services at first, others as the reader wants them. */
+export function distribution(data: PageData, limit: Limit | null): HTMLElement | null {
+  const { recordings } = data.report;
+  if (!recordings.some(({ histograms }) => histograms.length > 0)) return null;
+  const several = recordings.length > 1;
+  const all = curveSets(data);
+  const names = [...new Set(all[0]!.curves.map(({ label }) => label))];
   // Every service of several recordings is too much for a first look.
-  let chosen = Math.max(
-    sets.findIndex(({ label }) => data.report.recordings.length > 1 && label.startsWith("fifo")),
-    0,
-  );
+  const first = data.charts.flatMap(({ leading, foremost }) => (several ? (foremost ?? []) : leading));
+  const on = new Set(names.filter((name) => first.includes(name)));
+  let kind: Kind = "exceedance";
+  let chosen = 0;
+  const curves = () => (chosen === 0 ? all[0]!.curves.filter(({ label }) => on.has(label)) : all[chosen]!.curves);
+  const switches = h("fieldset", { class: "switches" }, h("legend", {}, "Curves"), ...names.map((name, nth) => switchOf(name, nth)));
+  function switchOf(name: string, nth: number): HTMLElement {
+    const box = h("input", {
+      type: "checkbox",
+      checked: on.has(name),
+      onchange: () => {
+        if (box.checked) on.add(name);
+        else on.delete(name);
+        shown.redraw();
+      },
+    });
+    const mark = h("span", { class: `mark series-${nth % SERIES}`, "aria-hidden": "true" });
+    return h("label", {}, box, mark, name);
+  }
   const shown = figure({
     id: "distribution",
-    title: "Distribution of latency",
+    title: "What share of activations is later",
+    height: 330,
     choices: [
       select("Show", ["share that is later", "how often"], 0, (index) => {
         kind = index === 0 ? "exceedance" : "count";
         shown.redraw();
       }),
-      select("of", sets.map(({ label }) => label), chosen, (index) => {
+      select("of", all.map(({ label }) => label), chosen, (index) => {
         chosen = index;
+        switches.hidden = index !== 0;
         shown.redraw();
       }),
     ],
+    below: [switches],
     reading: [
       "Both scales are logarithmic, because what matters is rare.",
       "Share that is later: a curve that passes through 1 ms at 0.001 says that one activation in 1,000 was more than 1 ms late. The lower and the more to the left a curve, the better; where it runs out to the right nearly flat, rare delays are much longer than usual ones.",
       "How often: each step counts the activations between two latencies that are 9 % apart.",
     ],
-    view: () => view(sets[chosen]!.curves, kind, data.report.recordings.length > 1),
+    view: () => view(curves(), names, { kind, several, limit: chosen === 0 ? limit : null }),
   });
-  return section("distributions", "Distributions", shown.element);
+  return shown.element;
 }
 
 function curveSets({ report, charts }: PageData): { label: string; curves: Curve[] }[] {
@@ -75,11 +102,7 @@ function curveSets({ report, charts }: PageData): { label: string; curves: Curve
     );
   const names = [...new Set(report.recordings.flatMap(({ histograms }) => histograms.map(lineName)))];
   return [
-    { label: "every service", curves: curves((index) => report.recordings[index]!.histograms, lineName) },
-    ...names.map((name) => ({
-      label: name,
-      curves: curves((index) => report.recordings[index]!.histograms.filter((histogram) => lineName(histogram) === name), lineName),
-    })),
+    { label: "services, CPUs together", curves: curves((index) => report.recordings[index]!.histograms, lineName) },
     ...names.map((name) => ({
       label: `${name}, CPU by CPU`,
       curves: curves(
@@ -95,12 +118,18 @@ function largestOf(histogram: Histogram, rows: PageData["report"]["recordings"][
   return { largest: row?.latency.largest_ns ?? 0, isOpen: row?.latency.largest_is_at_least ?? false };
 }
 
-function view(curves: Curve[], kind: Kind, several: boolean): View {
+interface Drawn {
+  kind: Kind;
+  several: boolean;
+  limit: Limit | null;
+}
+
+function view(curves: Curve[], names: string[], drawn: Drawn): View {
+  const { kind, several } = drawn;
   const points = curves.map((curve) => (kind === "count" ? counts(curve) : exceedances(curve)));
-  const smallest = Math.min(...points.map((line) => ordinary(line, kind)));
-  const largest = Math.max(...curves.map((curve) => curve.largest));
   const colors = palette().series;
-  const labels = [...new Set(curves.map(({ label }) => label))];
+  // A service keeps its colour, whichever others are drawn.
+  const labels = curves.every(({ label }) => names.includes(label)) ? names : [...new Set(curves.map(({ label }) => label))];
   const series = curves.map((curve, index): LineSeriesOption => {
     const nth = labels.indexOf(curve.label);
     const dash = several ? curve.recording : Math.floor(nth / colors.length);
@@ -115,7 +144,7 @@ function view(curves: Curve[], kind: Kind, several: boolean): View {
       lineStyle: { width: nth < colors.length ? 2 : 4, type: DASHES[dash % DASHES.length]! },
     };
   });
-  return { words: words(curves), option: option(series, kind, smallest, largest), table: table(curves, points, kind) };
+  return { words: words(curves), option: option(series, curves, drawn), table: table(curves, points, kind) };
 }
 
 /** Where the axis begins: what is earlier than all but 1 in 1,000 would only take up room. */
@@ -124,19 +153,63 @@ function ordinary(line: [number, number][], kind: Kind): number {
   return first?.[0] ?? Infinity;
 }
 
-function option(series: LineSeriesOption[], kind: Kind, smallest: number, largest: number): Option {
+function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Drawn): Option {
+  const { text, faint } = palette();
   const look = axisLook(kind === "count" ? "activations" : "share that is later", 52);
+  const points = series.map(({ data }) => data as [number, number][]);
+  const smallest = Math.min(...points.map((line) => ordinary(line, kind)));
+  const largest = Math.max(...curves.map((curve) => curve.largest));
+  const x = timeAxis("latency", 30, Number.isFinite(smallest) ? smallest : 1e3, largest);
+  // A limit far beyond all that was seen would press the curves together.
+  const isNear = limit !== null && limit.ns > x.min && limit.ns < 20 * x.max;
+  if (isNear) x.max = Math.max(x.max, 10 ** Math.ceil(Math.log10(limit.ns)));
   return {
     ...base(),
-    grid: { left: 72, right: 24, top: legendRoom(), bottom: 48 },
-    xAxis: timeAxis("latency", 30, smallest, largest),
+    // The names are at the curves.
+    legend: { show: false },
+    grid: { left: 72, right: 24, top: 24, bottom: 48 },
+    xAxis: x,
     yAxis: { ...look, type: "log", axisLabel: { ...look.axisLabel, formatter: (value: number) => power(value) } },
-    series,
+    series: [
+      ...series,
+      {
+        type: "scatter",
+        name: "names",
+        silent: true,
+        symbolSize: 1,
+        tooltip: { show: false },
+        data: places(points, [x.min, x.max]).map((place, index) => ({
+          value: place.at,
+          itemStyle: { color: "transparent" },
+          label: {
+            show: true,
+            position: place.side,
+            distance: 6,
+            formatter: `{line|▬} ${series[index]!.name}`,
+            color: text,
+            fontWeight: "bold",
+            textBorderColor: palette().ground,
+            textBorderWidth: 3,
+            rich: { line: { color: series[index]!.color as string, fontWeight: "bold", textBorderWidth: 0 } },
+          },
+        })),
+        labelLayout: { moveOverlap: "shiftY" },
+        markLine: {
+          silent: true,
+          symbol: "none",
+          lineStyle: { color: text, type: "dashed", width: 1 },
+          label: { color: text, formatter: limit?.words ?? "", position: "end", distance: 4, textBorderColor: palette().ground, textBorderWidth: 3 },
+          data: isNear ? [{ xAxis: limit.ns }] : [],
+        },
+        color: faint,
+      },
+    ],
     tooltip: {
       ...base().tooltip,
       trigger: "axis",
       formatter: (items) =>
         (Array.isArray(items) ? items : [items])
+          .filter(({ seriesType }) => seriesType === "line")
           .map(({ seriesName, value }) => {
             const [ns, y] = value as [number, number];
             return kind === "count" ? `${seriesName}: ${count(y)} from ${time(ns)}` : `${seriesName}: ${power(y)} later than ${time(ns)}`;
@@ -144,6 +217,49 @@ function option(series: LineSeriesOption[], kind: Kind, smallest: number, larges
           .join("\n"),
     },
   };
+}
+
+/** Where a curve's name stands, and on which side of the curve. */
+interface Place {
+  at: [number, number];
+  side: "left" | "right";
+}
+
+/** Heights at which a name may stand, as parts of the way from the top of the picture to its bottom. */
+const HEIGHTS = Array.from({ length: 24 }, (_, nth) => 0.06 + 0.037 * nth);
+/** Room that any name fits into, as a part of the picture's width. */
+const ENOUGH = 0.3;
+
+/** Half the height of a name, as a part of the picture's. */
+const HALF = 0.035;
+
+/** For each curve the height at which the others leave its name most room beside it, each height for one name only. */
+function places(lines: [number, number][][], [left, right]: [number, number]): Place[] {
+  const heights = lines.flatMap((line) => line.map(([, y]) => Math.log(y)));
+  const [top, bottom] = [Math.max(...heights), Math.min(...heights)];
+  const width = Math.log(right / left);
+  /** How far to the right a curve is at a height, both as parts of the picture. */
+  const across = (line: [number, number][], part: number): number => {
+    const level = top + (bottom - top) * part;
+    const last = line.findLast(([, y]) => Math.log(y) >= level) ?? line[0];
+    return last ? Math.log(Math.max(last[0], left) / left) / width : 0;
+  };
+  const taken = new Set<number>();
+  return lines.map((line, index) => {
+    const found = HEIGHTS.filter((part) => !taken.has(part)).map((part) => {
+      // What each curve takes up beside the name.
+      const [own, ...others] = [line, ...lines.filter((_, which) => which !== index)].map((one) => [across(one, part - HALF), across(one, part + HALF)] as const);
+      const [from, to] = own!;
+      const onRight = others.map(([begin, end]) => (end <= to ? 1 : begin - to));
+      const onLeft = others.map(([begin, end]) => (begin >= from ? 1 : from - end));
+      const free = { right: Math.min(1 - to, ...onRight), left: Math.min(from, ...onLeft) };
+      const side: Place["side"] = free.right >= Math.min(free.left, ENOUGH) ? "right" : "left";
+      return { part, side, at: side === "right" ? to : from, room: Math.min(free[side], ENOUGH) };
+    });
+    const best = found.reduce((a, b) => (b.room > a.room ? b : a));
+    taken.add(best.part);
+    return { at: [left * Math.exp(best.at * width), Math.exp(top + (bottom - top) * best.part)], side: best.side };
+  });
 }
 
 /** Beginning of each step and its count; empty steps are gaps at half an activation. */
@@ -186,6 +302,7 @@ function power(value: number): string {
 
 function words(curves: Curve[]): string {
   const said = curves.slice(0, SAID).map(({ name, samples, largest, isOpen }) => `${name}: ${count(samples)} activations, the largest seen ${atLeast(isOpen, time(largest))}`);
+  if (curves.length === 0) return "No curve is switched on.";
   const rest = curves.length > SAID ? `; and ${curves.length - SAID} more` : "";
   return `${said.join("; ")}${rest}.`;
 }

@@ -1,10 +1,10 @@
 // Losses, caveats and own cost: how far the figures can be believed.
 
-import type { Caveat, PageData, Recording } from "../data";
+import type { Caveat, Charts, PageData, Recording } from "../data";
 import { h, prose, section, tableElement } from "../dom";
-import { bytes, count } from "../format";
+import { bytes, count, time } from "../format";
 
-export function doubts({ report }: PageData): HTMLElement {
+export function doubts({ report, charts }: PageData): HTMLElement {
   const several = report.recordings.length > 1;
   return section(
     "doubts",
@@ -14,9 +14,9 @@ export function doubts({ report }: PageData): HTMLElement {
         "article",
         {},
         several && h("h3", {}, `[${index + 1}] ${recording.path}`),
-        losses(recording),
-        caveats("Missing from the recording", recording.shortfalls),
-        caveats("Caveats", recording.caveats),
+        losses(charts[index]!),
+        caveats("Missing from the recording", recording.shortfalls, several),
+        caveats("Caveats", recording.caveats, several),
         cost(recording),
       ),
     ),
@@ -24,21 +24,23 @@ export function doubts({ report }: PageData): HTMLElement {
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "A loss is something that happened and is not in the figures; zeros are shown too. A caveat leaves the figures true and says what they are true of. ",
+      "A loss is an activation, or a stage of one, that happened and is not in the figures; zeros are shown too. A caveat leaves the figures true and says what they are true of. ",
       "Own cost is what measuring itself took from the machine.",
     ),
   );
 }
 
-function losses({ losses }: Recording): HTMLElement {
-  const rows = Object.entries(losses).map(([reason, number]) => [reason.replaceAll("_", " "), count(number)]);
-  return tableElement({ head: ["reason", "times"], rows }, { caption: "Losses" });
+function losses({ lost, losses }: Charts): HTMLElement {
+  const rows = losses.map(({ words, times }) => [words, count(times)]);
+  const lostOnes = `${count(lost)} activation${lost === 1 ? "" : "s"} lost`;
+  return tableElement({ head: ["reason", "times"], rows }, { caption: `Losses: ${lostOnes}` });
 }
 
-function caveats(title: string, all: Caveat[]): HTMLElement | null {
+/** Below a recording's own heading where there are several. */
+function caveats(title: string, all: Caveat[], several: boolean): HTMLElement | null {
   if (all.length === 0) return null;
   const item = ({ what, advice }: Caveat) => h("li", {}, prose(what), "; ", h("em", {}, prose(advice)));
-  return h("div", {}, h("h4", {}, title), h("ul", {}, ...all.map(item)));
+  return h("div", {}, h(several ? "h4" : "h3", {}, title), h("ul", {}, ...all.map(item)));
 }
 
 function cost({ cost }: Recording): HTMLElement {
@@ -47,7 +49,7 @@ function cost({ cost }: Recording): HTMLElement {
   const bpf = cost.programs.reduce((sum, { run_ns }) => sum + run_ns, 0);
   const programs = cost.programs
     .filter(({ runs }) => runs > 0)
-    .map(({ name, runs, run_ns }) => [`${name}, each run`, `${Math.floor(run_ns / runs)} ns`]);
+    .map(({ name, runs, run_ns }) => [name, count(runs), time(Math.floor(run_ns / runs)), share(run_ns)]);
   const rows = [
     ["CPU time, of one CPU", share(cost.measuring_cpu_ns + cost.other_cpu_ns + bpf)],
     ["measuring threads", share(cost.measuring_cpu_ns)],
@@ -56,7 +58,17 @@ function cost({ cost }: Recording): HTMLElement {
     ["written", bytes(cost.written_bytes)],
     ["resident", bytes(cost.resident_bytes)],
     ["page faults while measuring", count(cost.measuring_faults)],
-    ...programs,
   ];
-  return tableElement({ head: ["what", "cost"], rows }, { caption: "Own cost" });
+  return h(
+    "div",
+    {},
+    tableElement({ head: ["what", "cost"], rows }, { caption: "Own cost" }),
+    programs.length > 0 &&
+      h(
+        "details",
+        {},
+        h("summary", {}, `What each of ${count(programs.length)} BPF programs cost`),
+        tableElement({ head: ["program", "runs", "each run", "of one CPU"], rows: programs }, { caption: "BPF programs" }),
+      ),
+  );
 }

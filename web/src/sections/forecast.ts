@@ -68,7 +68,13 @@ function ofLoad(load: LoadForecast): HTMLElement {
     ahead(load),
     load.advice.length > 0 && h("p", {}, load.advice.map(advised).join(" ")),
     tableElement(table, { caption: `${load.load}: ${meanTime(load.observed_ns)} observed; use: ${use}` }),
-    remarks.length > 0 && h("ul", { class: "remarks" }, ...remarks.map((text, index) => h("li", {}, `${letter(index)}: `, prose(text)))),
+    remarks.length > 0 &&
+      h(
+        "details",
+        {},
+        h("summary", {}, `What the letters in brackets say (${letter(0)}${remarks.length > 1 ? ` to ${letter(remarks.length - 1)}` : ""})`),
+        h("ul", { class: "remarks" }, ...remarks.map((text, index) => h("li", {}, `${letter(index)}: `, prose(text)))),
+      ),
     howLong(load),
     periodic.length > 0 && h("ul", {}, ...periodic.map((text) => h("li", {}, text))),
     composed(load),
@@ -166,7 +172,7 @@ function composed({ services }: LoadForecast): HTMLElement | null {
     disagreement(service, found.latency_ns),
   ]);
   const head = ["service", "together", "not preemptible", "above it", "its own", "unexplained, left out", "beside the level"];
-  return tableElement({ head, rows }, { caption: "Second estimate, by composition: what the pieces of late activations could make together" });
+  return tableElement({ head, rows }, { caption: "Second estimate, by composition: what the pieces of late activations could make together", long: [2, 3, 6] });
 }
 
 /** What speaks against one of the two estimates. */

@@ -10,6 +10,10 @@ use super::Application;
 /// The catalogue, part of the program.
 const CATALOGUE: &str = include_str!("../../applications.toml");
 
+/// The application that is asked about unless another is named: what an audio
+/// user of today runs.
+pub const USUAL: &str = "jack-128";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
@@ -137,12 +141,13 @@ pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
     of_entry(&named(name)?)
 }
 
-/// The catalogue to choose from, `first` (a name or a file) before all others.
+/// The catalogue to choose from, `first` (a name or a file) or else the usual
+/// application before all others.
 ///
 /// # Errors
 /// When `first` is neither, or its figures are out of their range.
 pub fn choices(first: Option<&str>) -> Result<Vec<Application>, ApplicationError> {
-    let mut all: Vec<Application> = first.map(by_name).transpose()?.into_iter().collect();
+    let mut all = vec![by_name(first.unwrap_or(USUAL))?];
     for entry in catalogue()? {
         if !all.iter().any(|known| known.name == entry.name) {
             all.push(of_entry(&entry)?);

@@ -12,7 +12,7 @@ use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use application::{ApplicationError, CatalogueEntry, by_name, catalogue, choices};
+pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
 pub(crate) use build::CONFIDENCE;
 pub use build::{QosError, assess};
 pub use fitness::{Choice, Fitness, LoadChoices, choose, examples};

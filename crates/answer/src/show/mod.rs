@@ -3,6 +3,7 @@
 mod build;
 mod dominant;
 mod figures;
+mod leading;
 mod measured;
 mod sentences;
 
@@ -13,5 +14,6 @@ pub use figures::{
     at_least, named_losses,
 };
 pub use laggard_analyze::distribution::QUANTILES;
+pub use leading::{foremost, leading};
 pub use measured::{By, Measured, measured};
 pub use sentences::still_waiting;

@@ -53,7 +53,7 @@ pub fn still_waiting(report: &RecordingReport) -> Option<String> {
 
 /// The service to speak of: the most urgent thread that ran, or else the first
 /// row that did.
-fn representative_row(report: &RecordingReport) -> Option<&ServiceRow> {
+pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow> {
     let ran = |row: &&ServiceRow| row.latency.samples > row.still_waiting;
     let threads = report
         .services

@@ -3,8 +3,11 @@
 
 use laggard_answer::advice::{Advice, advice};
 use laggard_answer::course::CourseView;
-use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
+use laggard_answer::show::{
+    HistogramView, RecordingReport, ServiceRow, foremost, leading, named_losses,
+};
 use laggard_answer::why::Explained;
+use laggard_model::name::line_name;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,6 +18,15 @@ use super::causes::{CausesView, causes};
 pub struct Charts {
     /// What to do, the most important first.
     pub advice: Vec<Advice>,
+    /// The service that stands for all, by name; absent where nothing was
+    /// recorded.
+    pub foremost: Option<String>,
+    /// The services that are drawn at first, by name.
+    pub leading: Vec<String>,
+    /// Activations that are in no figure.
+    pub lost: u64,
+    /// Every reason for a loss, in words.
+    pub losses: Vec<LossView>,
     /// The services, CPU by CPU.
     pub by_cpu: Vec<ServiceRow>,
     /// Their counts of latencies.
@@ -23,6 +35,15 @@ pub struct Charts {
     pub courses: Vec<CourseView>,
     /// Who made activations late, where the recording has episodes.
     pub causes: Option<CausesView>,
+}
+
+/// How often something was lost for one reason.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LossView {
+    /// The reason, in words.
+    pub words: String,
+    /// How often.
+    pub times: u64,
 }
 
 /// What the page draws of a recording: `report` has its CPUs together,
@@ -34,8 +55,17 @@ pub fn charts(
     late: Option<&Explained<'_>>,
 ) -> Charts {
     let causes = late.map(causes);
+    let name = |(service, route)| line_name(service, route);
+    let losses = named_losses(&report.losses).map(|(words, times)| LossView {
+        words: words.into(),
+        times,
+    });
     Charts {
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
+        foremost: foremost(report).map(name),
+        leading: leading(report).into_iter().map(name).collect(),
+        lost: report.losses.activations(),
+        losses: losses.collect(),
         by_cpu: by_cpu.services,
         by_cpu_histograms: by_cpu.histograms,
         courses,

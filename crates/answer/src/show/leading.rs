@@ -1,0 +1,49 @@
+//! Which services are drawn first.
+
+use laggard_model::{Route, Service};
+
+use super::RecordingReport;
+use super::sentences::representative_row;
+
+/// Curves that an eye can follow.
+const MOST: usize = 3;
+
+/// The services that a picture shows unless asked for others, in the order of
+/// the report: the interrupt, the most urgent thread and a normal thread, woken
+/// from the interrupt; where one is missing, the most direct of the others.
+pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
+    let all: Vec<(Service, Route)> = report
+        .services
+        .iter()
+        .filter(|row| row.latency.samples > 0)
+        .map(|row| (row.service, row.route))
+        .collect();
+    let first = |is_wanted: &dyn Fn(Service) -> bool| {
+        let of = |route| {
+            all.iter()
+                .position(|one| is_wanted(one.0) && one.1 == route)
+        };
+        of(Route::Direct).or_else(|| of(Route::Deferred))
+    };
+    let mut chosen: Vec<usize> = [
+        first(&|service| service == Service::Irq),
+        first(&|service| matches!(service, Service::Fifo(_))),
+        first(&|service| service == Service::Other),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    for index in 0..all.len() {
+        if chosen.len() < MOST && !chosen.contains(&index) {
+            chosen.push(index);
+        }
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|index| all[index]).collect()
+}
+
+/// The service that stands for a recording: the one that its sentences speak
+/// of. `None`: nothing ran.
+pub fn foremost(report: &RecordingReport) -> Option<(Service, Route)> {
+    representative_row(report).map(|row| (row.service, row.route))
+}

@@ -1,0 +1,83 @@
+// What was measured, and on what, as names and values; the same names for
+// every recording.
+
+import type { Host, Load, Recording } from "../data";
+import { bytes, count, span, time } from "../format";
+
+const BACKENDS = {
+  bpf: "eBPF, all stages asked for",
+  user: "no BPF: expiry and user stage only",
+  tracer: "the timerlat tracer: expire and kthread stage",
+  fake: "a script, not a measurement",
+} as const;
+
+/** A value is null or empty where it is not known. */
+export type Fact = [name: string, value: string | null];
+
+/** How the recording was made, and the machine. When it began is another matter. */
+export function facts({ host, plan, duration_ns, load, backend, services, ...rest }: Recording): Fact[] {
+  return [
+    ["lasted", `${span(duration_ns)}, ${ending(rest)}`],
+    ["load", name(load)],
+    ["the load did", rate(load)],
+    ["services", [...new Set(services.map(({ service }) => service))].join(", ")],
+    ["period", `${time(plan.period_ns)}, ${plan.dither ? "dithered" : "not dithered"}`],
+    ["threshold", time(plan.threshold_ns)],
+    ["kept", plan.keep === "all" ? "every sample" : "histograms and the tail"],
+    ["CPUs kept awake", plan.held_awake ? "yes, as asked" : null],
+    ["measured with", BACKENDS[backend]],
+    ...machineLines(host),
+  ];
+}
+
+function ending({ state }: Pick<Recording, "state">): string {
+  switch (state.state) {
+    case "complete":
+      return "complete";
+    case "running":
+      return "no end: still running, or killed";
+    case "interrupted":
+      return "ended early, as asked";
+    case "failed":
+      return `failed: ${state.error}`;
+  }
+}
+
+function name(load: Load | null): string {
+  if (!load) return "none of ours";
+  return load.command.length > 0 ? load.command.join(" ") : load.name;
+}
+
+function rate(load: Load | null): string | null {
+  const throughput = load?.throughput;
+  if (!throughput || throughput.elapsed_ns === 0) return null;
+  return `${count(Math.round(throughput.count / (throughput.elapsed_ns / 1e9)))} ${throughput.unit} a second`;
+}
+
+function some(number: number, what: string): string {
+  return `${count(number)} ${what}${number === 1 ? "" : "s"}`;
+}
+
+function machineLines(host: Host): Fact[] {
+  const { processor } = host;
+  const governors = [...new Set(host.frequency.map(({ governor }) => governor))];
+  const idle = host.idle.filter(({ disabled }) => !disabled).map(({ name, exit_ns }) => `${name} (${time(exit_ns)})`);
+  return [
+    ["machine", host.node],
+    ["processor", `${processor.model}; ${some(processor.sockets, "socket")}, ${some(processor.cores, "core")}, ${some(processor.threads, "CPU")}`],
+    ["memory", bytes(host.memory_bytes)],
+    ["system", host.distribution],
+    ["kernel", `${host.kernel} ${host.architecture}`],
+    ["preemption", host.preemption],
+    ["ticks a second", host.hz === null ? null : String(host.hz)],
+    ["hypervisor", host.hypervisor],
+    ["clock source", host.clocksource.current],
+    ["frequency governor", governors.join(", ")],
+    ["turbo", host.turbo === null ? null : host.turbo ? "on" : "off"],
+    ["idle states", idle.join(", ")],
+    ["isolated CPUs", host.isolation.isolated.join(", ")],
+    ["microcode", processor.microcode],
+    ["lockdown", host.lockdown],
+    ["kernel command line", host.command_line],
+  ];
+}
