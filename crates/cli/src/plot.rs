@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
-use laggard_answer::show::RecordingReport;
+use laggard_answer::show::{RecordingReport, foremost, leading};
 use laggard_answer::{Trust, loads, open};
 use laggard_model::name::line_name;
 use laggard_model::{Service, printable};
@@ -34,11 +34,13 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
     match (args.figure, drawn.as_slice()) {
         (FigureArg::Distribution, all) => {
-            let reports: Vec<RecordingReport> =
-                all.iter().map(|(one, _)| only(one, args.service)).collect();
+            let reports: Vec<RecordingReport> = all
+                .iter()
+                .map(|(one, _)| only(one, args, all.len() > 1))
+                .collect();
             let picture = Picture::Distribution {
                 reports: &reports,
-                exceedance: args.exceedance,
+                exceedance: !args.counts,
             };
             write(picture, style, format, &args.output)?;
         }
@@ -53,7 +55,7 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
                     services: &charts.by_cpu,
                     histograms: &charts.by_cpu_histograms,
                     name: &course.name,
-                    exceedance: args.exceedance,
+                    exceedance: !args.counts,
                 },
             };
             write(picture, style, format, &args.output)?;
@@ -70,12 +72,19 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// The report with this service's distributions alone.
-fn only(report: &RecordingReport, service: Option<Service>) -> RecordingReport {
+/// The report with the distributions that are asked for alone; unless asked,
+/// those that the page shows at first: a few services of one recording, one of
+/// each of `several`.
+fn only(report: &RecordingReport, args: &PlotArgs, several: bool) -> RecordingReport {
+    let first = match several {
+        true => foremost(report).into_iter().collect(),
+        false => leading(report),
+    };
     let mut report = report.clone();
-    report
-        .histograms
-        .retain(|view| service.is_none_or(|wanted| wanted == view.service));
+    report.histograms.retain(|view| match args.service {
+        Some(wanted) => wanted == view.service,
+        None => args.all || first.contains(&(view.service, view.route)),
+    });
     report
 }
 
@@ -110,7 +119,19 @@ fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Exit> {
     let seen = loads(&ask::of(&args.recordings))?;
     let loads = seen
         .iter()
-        .map(|one| Ok(assess(one, &application, args.service)?))
+        .map(|one| {
+            let lines = one.lines();
+            let thread = lines.iter().find(|(service, _)| service.is_thread());
+            let first = thread.or(lines.first()).filter(|_| !args.all);
+            let wanted = args.service.or(first.map(|(service, _)| *service));
+            let mut outlook = assess(one, &application, wanted)?;
+            if let (None, Some(first)) = (args.service, first) {
+                outlook
+                    .services
+                    .retain(|of| (of.service, of.route) == *first);
+            }
+            Ok(outlook)
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let report = QosReport {
         schema: QOS_SCHEMA,

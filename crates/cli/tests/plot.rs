@@ -39,7 +39,7 @@ fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
         ("cpus", "CPU 0 (4,999)"),
         ("stages", "interrupt latency (expiry to irq)"),
         ("time", "every activation later than"),
-        ("mttf", "How often the buffers of modem run dry"),
+        ("mttf", "How often the buffers of jack-128 run dry"),
     ] {
         let dir = TempDir::new().unwrap();
 
@@ -53,6 +53,72 @@ fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
             "{figure}"
         );
     }
+}
+
+/// One recording of a softirq and four threads.
+fn services(dir: &TempDir) -> PathBuf {
+    let recording = dir.path().join("r.laggard");
+    let thread = |service: &str, route: &str| {
+        let steps = r#"[["irq", 14000], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
+        format!("[[line]]\nservice = \"{service}\"\nroute = \"{route}\"\nsteps = [{steps}]\n")
+    };
+    let softirq = r#"
+[[line]]
+service = "softirq"
+route = "deferred"
+steps = [[["irq", 14000], ["raise", 300], ["softirq", 900]]]
+"#;
+    let rest = [
+        thread("fifo:90", "deferred"),
+        thread("fifo:50", "direct"),
+        thread("other", "direct"),
+        softirq.into(),
+        stall(2_000_000_000, 30_000_000),
+    ];
+    record(
+        &recording,
+        &script(1_000_000, &rest.concat()),
+        &["--duration=5s"],
+    )
+    .assert()
+    .success();
+    recording
+}
+
+#[test]
+fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
+    let dir = TempDir::new().unwrap();
+    let recording = services(&dir);
+    let drawn = |words: &[&str]| {
+        let file = dir.path().join("out.svg");
+        let mut command = laggard();
+        command.arg("plot").arg(&recording).args(words);
+        command.arg("-o").arg(&file).assert().success();
+        fs::read_to_string(file).unwrap()
+    };
+    let has = |svg: &str, names: &[&str]| -> Vec<bool> {
+        names.iter().map(|name| svg.contains(*name)).collect()
+    };
+    let names = [
+        "irq (",
+        "softirq (",
+        "fifo:90 (",
+        "fifo:90 deferred (",
+        "fifo:50 (",
+        "other (",
+    ];
+    let later = "what share of activations was later";
+
+    let usual = drawn(&["distribution"]);
+    assert_eq!(has(&usual, &names), [true, false, true, false, false, true]);
+    assert!(usual.contains(later));
+    assert_eq!(usual, drawn(&["distribution", "--exceedance"]));
+    let all = drawn(&["distribution", "--all", "--counts"]);
+    assert_eq!(has(&all, &names), [true; 6]);
+    assert!(all.contains("how often each latency was seen") && !all.contains(later));
+    let mttf = ["fifo:90, ", "fifo:90 deferred, ", "other, "];
+    assert_eq!(has(&drawn(&["mttf"]), &mttf), [true, false, false]);
+    assert_eq!(has(&drawn(&["mttf", "--all"]), &mttf), [true; 3]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use laggard_answer::qos::USUAL;
 use laggard_model::{Nanos, Service};
 
 use super::RecordArgs;
@@ -35,11 +36,11 @@ pub(crate) struct TopArgs {
 const PLOT_EXAMPLES: &str = "\
 Examples:
   laggard plot busy.laggard distribution -o busy.svg
-  laggard plot idle.laggard busy.laggard distribution --service fifo:90 -o both.png
-  laggard plot busy.laggard distribution --exceedance --dark -o tail.svg
+  laggard plot idle.laggard busy.laggard distribution -o both.png
+  laggard plot busy.laggard distribution --all --counts --dark -o all.svg
   laggard plot busy.laggard stages --service fifo:90 -o stages.png
   laggard plot busy.laggard time -o time.svg
-  laggard plot busy.laggard mttf --app modem -o mttf.svg";
+  laggard plot busy.laggard mttf --app video-call -o mttf.svg";
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = PLOT_EXAMPLES)]
@@ -53,18 +54,24 @@ pub(crate) struct PlotArgs {
     /// File to write, .svg or .png; what it held before is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Only this service [default: all; stages, time and cpus: the most
-    /// urgent thread]
+    /// Only this service [default: the most urgent thread; distribution of one
+    /// recording: the interrupt and a normal thread too]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) service: Option<Service>,
-    /// Draw the share of samples that exceed each latency, instead of counts
+    /// For distribution and mttf: every service
+    #[arg(long, conflicts_with = "service")]
+    pub(crate) all: bool,
+    /// Draw how often each latency was seen, instead of the share that is later
     #[arg(long)]
+    pub(crate) counts: bool,
+    /// What is drawn anyway; for older scripts
+    #[arg(long, hide = true, conflicts_with = "counts")]
     pub(crate) exceedance: bool,
     /// Light letters on a dark ground
     #[arg(long)]
     pub(crate) dark: bool,
     /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", default_value = "modem")]
+    #[arg(short, long, value_name = "NAME|FILE", default_value = USUAL)]
     pub(crate) app: String,
     /// Width and height
     #[arg(long, value_name = "WxH", default_value = "960x600")]

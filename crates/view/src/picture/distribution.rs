@@ -8,12 +8,15 @@ use laggard_model::{Histogram, Route};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::Canvas;
+use super::canvas::{Anchor, Canvas, Frame, TEXT};
 use super::{PictureError, doubts, load, place};
 
 /// Buckets of a recording in one step of a curve of counts: a quarter of a
 /// doubling. Finer ones would show the clock's grain.
 const STEP: usize = 16;
+
+/// Curves whose names stand beside them; more have a legend.
+const NAMED: usize = 4;
 
 /// One distribution.
 pub(super) struct Curve {
@@ -172,7 +175,11 @@ pub(super) fn draw<B: DrawingBackend>(
             (name, canvas.theme.series(number), curve.is_dashed)
         })
         .collect();
-    let frame = canvas.legend(&entries, frame)?;
+    let is_named = curves.len() <= NAMED;
+    let frame = match is_named {
+        true => frame,
+        false => canvas.legend(&entries, frame)?,
+    };
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
         .map(|curve| {
@@ -217,19 +224,95 @@ pub(super) fn draw<B: DrawingBackend>(
             marks: Vec::new(),
         },
     )?;
-    for ((points, curve), (_, colour, _)) in lines.iter().zip(curves).zip(&entries) {
-        let path: Vec<(f64, f64)> = points.iter().map(|&(x, y)| axes.at(x, y)).collect();
+    let on_canvas = |points: &Vec<(f64, f64)>| points.iter().map(|&(x, y)| axes.at(x, y)).collect();
+    let paths: Vec<Vec<(f64, f64)>> = lines.iter().map(on_canvas).collect();
+    for ((path, curve), (_, colour, _)) in paths.iter().zip(curves).zip(&entries) {
         if curve.is_dashed {
-            canvas.dashes(&path, *colour, 1.5)?;
+            canvas.dashes(path, *colour, 1.5)?;
         } else {
-            canvas.line(&path, *colour, 1.8)?;
+            canvas.line(path, *colour, 1.8)?;
         }
         if let Some(&(bucket, _)) = curve.buckets.last() {
             let at = axes.at(edge(bucket), 0.0);
             canvas.dot(at, 3.5, *colour, !curve.is_open)?;
         }
     }
+    if is_named {
+        let widths: Vec<f64> = entries
+            .iter()
+            .map(|(name, ..)| canvas.width_of(name, TEXT))
+            .collect();
+        for (place, (name, colour, _)) in beside(&paths, &widths, axes.frame)
+            .into_iter()
+            .zip(&entries)
+        {
+            canvas.text(name, place.at, place.anchor, TEXT, *colour)?;
+        }
+    }
     Ok(())
+}
+
+/// Where a curve's name stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct NamePlace {
+    at: (f64, f64),
+    anchor: Anchor,
+}
+
+/// For each curve the height at which the others, or the frame, leave its name
+/// most room beside it; no height is taken twice. `paths` and `widths` (of the
+/// names) are pixels.
+#[allow(clippy::cast_precision_loss)]
+fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Frame) -> Vec<NamePlace> {
+    /// Heights that are tried, half a name's height, and how far a name stands
+    /// from its curve.
+    const LEVELS: usize = 22;
+    const HALF: f64 = 9.0;
+    const GAP: f64 = 7.0;
+    let step = (frame.bottom - frame.top) / (LEVELS + 1) as f64;
+    // How far to the right a curve is at a height.
+    let across = |path: &[(f64, f64)], y: f64| {
+        let last = path.iter().rfind(|point| point.1 <= y).or(path.first());
+        last.map_or(frame.left, |point| point.0)
+    };
+    // What a curve takes up beside a name.
+    let span = |path: &[(f64, f64)], y: f64| (across(path, y - HALF), across(path, y + HALF));
+    let mut taken: Vec<usize> = Vec::new();
+    let mut found = Vec::new();
+    for (index, (path, width)) in paths.iter().zip(widths).enumerate() {
+        let enough = width + 2.0 * GAP;
+        let mut best: Option<(f64, usize, NamePlace)> = None;
+        for nth in (1..=LEVELS).filter(|nth| !taken.contains(nth)) {
+            let y = frame.top + step * nth as f64;
+            let (from, to) = span(path, y);
+            let (mut left, mut right) = (from - frame.left, frame.right - to);
+            for (_, other) in paths.iter().enumerate().filter(|(of, _)| *of != index) {
+                let (begin, end) = span(other, y);
+                if end > to {
+                    right = right.min(begin - to);
+                }
+                if begin < from {
+                    left = left.min(from - end);
+                }
+            }
+            let is_right = right >= left.min(enough);
+            let (room, at, anchor) = match is_right {
+                true => (right, (to + GAP, y), Anchor::Left),
+                false => (left, (from - GAP, y), Anchor::Right),
+            };
+            // More room than the name takes is no better.
+            let room = room.min(enough);
+            if best.is_none_or(|(most, ..)| room > most) {
+                best = Some((room, nth, NamePlace { at, anchor }));
+            }
+        }
+        // There are more heights than names.
+        if let Some((_, nth, place)) = best {
+            taken.push(nth);
+            found.push(place);
+        }
+    }
+    found
 }
 
 const fn caption(exceedance: bool) -> &'static str {
@@ -284,6 +367,38 @@ mod tests {
         assert_eq!(points.first().unwrap().1, 0.0);
         assert_eq!(points.last().unwrap().1, 0.0);
         assert!(points.windows(2).all(|two| two[0].0 <= two[1].0));
+    }
+
+    #[test]
+    fn names_stand_beside_their_curves_where_there_is_room_and_at_heights_of_their_own() {
+        let frame = Frame {
+            left: 0.0,
+            top: 0.0,
+            right: 400.0,
+            bottom: 230.0,
+        };
+        // Two that come together at the bottom, and one between them above.
+        let paths = [
+            vec![(20.0, 0.0), (20.0, 100.0), (300.0, 100.0), (300.0, 230.0)],
+            vec![(150.0, 0.0), (150.0, 120.0), (310.0, 120.0), (310.0, 230.0)],
+            vec![(140.0, 0.0), (140.0, 90.0), (160.0, 230.0)],
+        ];
+
+        let found = beside(&paths, &[60.0, 60.0, 60.0], frame);
+
+        // The first has room above its flat part, the second only at the right.
+        assert_eq!(found.len(), 3);
+        assert!(found[0].at.0 == 27.0 && found[0].at.1 < 91.0, "{found:?}");
+        assert!(
+            found[1].at.0 > 150.0 && found[1].anchor == Anchor::Left,
+            "{found:?}"
+        );
+        let mut heights: Vec<f64> = found.iter().map(|place| place.at.1).collect();
+        heights.sort_by(f64::total_cmp);
+        assert!(
+            heights.windows(2).all(|two| two[1] - two[0] >= 9.0),
+            "{found:?}"
+        );
     }
 
     #[test]
