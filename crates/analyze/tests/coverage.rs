@@ -6,7 +6,7 @@
 use laggard_analyze::Interval;
 use laggard_analyze::counts::{Tails, rate_interval, rate_ratio};
 use laggard_analyze::forecast::{
-    Method, Pareto, Peaks, RateUncertainty, Settings, Tail, empirical_level, profile_interval,
+    LevelSettings, Method, Pareto, Peaks, RateUncertainty, Tail, empirical_level, profile_interval,
     return_level,
 };
 use rand::{RngExt, SeedableRng};
@@ -162,7 +162,7 @@ fn accepted_and_covered(
     let estimates: Vec<_> = (0..runs)
         .filter_map(|run| {
             let peaks = drawn(peaks, &excess, &mut Pcg64Mcg::seed_from_u64(run));
-            return_level(&peaks, horizon, &Settings::default()).ok()
+            return_level(&peaks, horizon, &LevelSettings::default()).ok()
         })
         .collect();
     let is_model = |method| matches!(method, Method::PeaksOverThreshold { .. });
@@ -214,7 +214,7 @@ fn refused(peaks: impl Fn(&mut Pcg64Mcg) -> Peaks) -> f64 {
     let refused = (0..runs)
         .filter(|&run| {
             let peaks = peaks(&mut Pcg64Mcg::seed_from_u64(run));
-            return_level(&peaks, 10.0, &Settings::default()).is_err()
+            return_level(&peaks, 10.0, &LevelSettings::default()).is_err()
         })
         .count();
     refused as f64 / runs as f64

@@ -2,7 +2,7 @@
 //! that are independent, and those that are not.
 
 use laggard_analyze::forecast::{
-    Bootstrap, ByCause, Component, Mixture, Observation, Pareto, Peaks, Settings, Tail,
+    Bootstrap, ByCause, Component, LevelSettings, Mixture, Observation, Pareto, Peaks, Tail,
     level_by_cause,
 };
 use laggard_model::Nanos;
@@ -283,9 +283,9 @@ fn forecast(random: &mut Pcg64Mcg, seed: u64) -> Option<laggard_analyze::Interva
         classes: &[0, 1, 2],
         compression: 1.0,
     };
-    let settings = Settings {
+    let settings = LevelSettings {
         bootstrap: Bootstrap { rounds: 99, seed },
-        ..Settings::default()
+        ..LevelSettings::default()
     };
     let found = level_by_cause(known, 10.0 * HOUR, &settings).ok()?;
     Some(found.0.interval)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use laggard_analyze::causes::{Pieces, Signature, explain_named};
-use laggard_analyze::forecast::{CauseSource, Explained};
+use laggard_analyze::forecast::{CauseSource, ExplainedLatency};
 use laggard_model::name::{cause_name, who};
 use laggard_model::{
     CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, Service, Symbols,
@@ -52,7 +52,7 @@ pub struct KnownCauses {
     /// `culprits`.
     without_place: Vec<usize>,
     culprits: Vec<Signature>,
-    recordings: Vec<Vec<(Service, Route, Explained)>>,
+    recordings: Vec<Vec<(Service, Route, ExplainedLatency)>>,
     pieces: BTreeMap<(Service, Route), Pieces>,
     /// From which latency on each service's activations were kept.
     thresholds: BTreeMap<(Service, Route), Nanos>,
@@ -163,7 +163,7 @@ impl KnownCauses {
                     early.extend(cause.map(|at| (parts[at].0, time)));
                 }
             }
-            let explained = Explained {
+            let explained = ExplainedLatency {
                 expiry: episode.expiry_ns,
                 latency,
                 parts: summed(early),
@@ -171,7 +171,7 @@ impl KnownCauses {
             let irqs = line.interrupts();
             recording.push((irqs.service, irqs.route, explained));
         }
-        let explained = Explained {
+        let explained = ExplainedLatency {
             expiry: episode.expiry_ns,
             latency: read.own,
             parts: summed(parts),
@@ -208,12 +208,17 @@ impl KnownCauses {
     }
 
     /// The late activations of a service in one recording, in order of expiry.
-    pub(crate) fn of(&self, service: Service, route: Route, recording: usize) -> Vec<Explained> {
+    pub(crate) fn of(
+        &self,
+        service: Service,
+        route: Route,
+        recording: usize,
+    ) -> Vec<ExplainedLatency> {
         let all = self
             .recordings
             .get(recording)
             .map_or(&[][..], Vec::as_slice);
-        let mut late: Vec<Explained> = all
+        let mut late: Vec<ExplainedLatency> = all
             .iter()
             .filter(|one| (one.0, one.1) == (service, route))
             .map(|one| one.2.clone())

@@ -62,7 +62,7 @@ fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
     if kind.has_own_period() && args.every.is_some() {
         bail!("the period of `{kind}` comes from the kernel's settings; leave --every out");
     }
-    if kind != disturb::Kind::Throttle && !args.pid.is_empty() {
+    if kind != disturb::FaultKind::Throttle && !args.pid.is_empty() {
         bail!("`{kind}` stops no process; --pid is for `throttle`");
     }
     let online = linux::online_cpus();

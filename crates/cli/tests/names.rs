@@ -5,9 +5,31 @@ use std::path::{Path, PathBuf};
 
 /// Words that once named several types each. A new type of such a name says
 /// what it is of: `WindowFigures`, not `Figures`.
-const WORDS: [&str; 14] = [
-    "Axis", "Deferral", "Evidence", "Figures", "Late", "Load", "Outcome", "Refused", "Run", "Seen",
-    "Source", "Timeline", "Wanted", "Way",
+const WORDS: [&str; 24] = [
+    "Advice",
+    "Axis",
+    "Cell",
+    "Deferral",
+    "Evidence",
+    "Explained",
+    "Figures",
+    "Interval",
+    "Kind",
+    "Late",
+    "Level",
+    "Load",
+    "LoadError",
+    "Observed",
+    "Outcome",
+    "Refused",
+    "Run",
+    "RunError",
+    "Seen",
+    "Source",
+    "Timeline",
+    "Verdict",
+    "Wanted",
+    "Way",
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use laggard_workload::disturb::{Hit, Kind};
+use laggard_workload::disturb::{FaultKind, Hit};
 use tempfile::TempDir;
 
 /// A limit against hanging, not an expectation: generous on purpose.
@@ -47,7 +47,10 @@ fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
     let hits = hits_in(&String::from_utf8(output.stdout).unwrap());
     assert!(output.status.success());
     assert!(!hits.is_empty());
-    assert!(hits.iter().all(|hit| hit.kind == Kind::Queue), "{hits:?}");
+    assert!(
+        hits.iter().all(|hit| hit.kind == FaultKind::Queue),
+        "{hits:?}"
+    );
 }
 
 #[test]

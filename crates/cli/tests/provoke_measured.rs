@@ -14,7 +14,7 @@ use laggard_analyze::period::{TickSearch, find_tick};
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Probe, Request};
 use laggard_model::{Activation, Batch, Cpu, Nanos, Service, Stage};
-use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run};
+use laggard_workload::disturb::{DisturbError, Disturbance, FaultKind, Hit, run};
 
 /// Two faults at once would make each other's truth false.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -29,7 +29,7 @@ struct Measured {
     activations: Vec<Activation>,
 }
 
-fn plan(kind: Kind) -> Disturbance {
+fn plan(kind: FaultKind) -> Disturbance {
     Disturbance {
         kind,
         length: LENGTH,
@@ -41,7 +41,7 @@ fn plan(kind: Kind) -> Disturbance {
 }
 
 /// Measures fifo:90 under `kind`, or says why that is not possible.
-fn measure_under(kind: Kind) -> Option<Measured> {
+fn measure_under(kind: FaultKind) -> Option<Measured> {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
@@ -107,7 +107,7 @@ impl Measured {
 
 /// Checks that most hits made a thread late, and most that was due in one, made
 /// so before `stage`. What was under way when the hit began is late elsewhere.
-fn most_hits_delay(kind: Kind, stage: Stage) {
+fn most_hits_delay(kind: FaultKind, stage: Stage) {
     let Some(seen) = measure_under(kind) else {
         return;
     };
@@ -131,23 +131,23 @@ fn most_hits_delay(kind: Kind, stage: Stage) {
 
 #[test]
 fn a_long_softirq_keeps_a_thread_that_was_woken_from_running() {
-    most_hits_delay(Kind::Softirq, Stage::Running);
+    most_hits_delay(FaultKind::Softirq, Stage::Running);
 }
 
 #[test]
 fn a_thread_above_keeps_a_thread_that_was_woken_from_running() {
-    most_hits_delay(Kind::Thread, Stage::Running);
+    most_hits_delay(FaultKind::Thread, Stage::Running);
 }
 
 #[test]
 fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
     // They join the running interrupt, so they have no `irq` of their own.
-    most_hits_delay(Kind::Irq, Stage::Expire);
+    most_hits_delay(FaultKind::Irq, Stage::Expire);
 }
 
 #[test]
 fn disabled_interrupts_keep_the_interrupt_out() {
-    most_hits_delay(Kind::IrqsOff, Stage::Irq);
+    most_hits_delay(FaultKind::IrqsOff, Stage::Irq);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_search_for_ticks_finds_the_hidden_one() {
         every: PERIOD,
         cpu: Cpu(0),
         duration: Nanos::from_secs(1),
-        ..plan(Kind::Tick)
+        ..plan(FaultKind::Tick)
     };
     let hits = match run(&plan, &AtomicBool::new(false)) {
         Ok(hits) => hits,

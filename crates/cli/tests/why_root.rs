@@ -9,7 +9,7 @@ use std::thread;
 
 use assert_cmd::Command;
 use laggard_model::{Cpu, Nanos};
-use laggard_workload::disturb::{self, Disturbance, Hit, Kind};
+use laggard_workload::disturb::{self, Disturbance, FaultKind, Hit};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ fn laggard() -> Command {
 
 fn disturb() -> Result<Vec<Hit>, disturb::DisturbError> {
     let plan = Disturbance {
-        kind: Kind::Thread,
+        kind: FaultKind::Thread,
         length: LENGTH,
         every: Nanos::from_ms(500),
         cpu: Cpu(0),

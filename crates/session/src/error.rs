@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use laggard_measure::ProbeError;
 use laggard_measure::linux::FlightError;
 use laggard_record::{CreateError, WriteError};
-use laggard_workload::load::{LoadError, RecipeError};
+use laggard_workload::load::{LaunchError, RecipeError};
 
 /// Why a watcher cannot go on.
 pub type WatchError = Box<dyn Error + Send + Sync>;
@@ -41,14 +41,14 @@ pub enum SessionError {
     Recipe(#[from] RecipeError),
     /// The load could not be started, watched or ended.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] LaunchError),
     /// The load could not be set up.
     #[error("set up the load `{name}`")]
     SetUp {
         /// The load.
         name: String,
         /// What went wrong.
-        source: LoadError,
+        source: LaunchError,
     },
     /// The recording could not be begun.
     #[error(transparent)]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use laggard_measure::linux;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Launch, LoadError, LoadProcess, NamedLoad, Output};
+use laggard_workload::load::{Launch, LaunchError, LoadProcess, NamedLoad, Output};
 
 use crate::{LoadChoice, Plan, SessionError};
 
@@ -107,7 +107,7 @@ impl Meanwhile {
 
     /// Whether a command of the user's has ended, and with it measuring. A load
     /// of ours that ends by itself has failed; see [`Meanwhile::stop`].
-    pub(crate) fn has_ended(&mut self) -> Result<bool, LoadError> {
+    pub(crate) fn has_ended(&mut self) -> Result<bool, LaunchError> {
         let Some(process) = &mut self.process else {
             return Ok(false);
         };
@@ -121,7 +121,7 @@ impl Meanwhile {
     }
 
     /// Ends the load. Returns what is to be said of it.
-    pub(crate) fn stop(&mut self) -> Result<Vec<Caveat>, LoadError> {
+    pub(crate) fn stop(&mut self) -> Result<Vec<Caveat>, LaunchError> {
         let (Some(process), Some(run)) = (self.process.take(), &mut self.run) else {
             return Ok(Vec::new());
         };

@@ -25,7 +25,7 @@ pub(crate) struct Price {
 
 /// Whether to measure at that price.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum PriceVerdict {
     /// It may be measured.
     Fits,
     /// The user decides, and is told this.
@@ -35,9 +35,9 @@ pub(crate) enum Verdict {
 }
 
 impl Price {
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> PriceVerdict {
         if self.share < OwnCost::TOO_MUCH {
-            return Verdict::Fits;
+            return PriceVerdict::Fits;
         }
         let what = format!(
             "measuring every {} takes {:.0} % of the time of {}",
@@ -50,11 +50,11 @@ impl Price {
         );
         let advice = self.advice();
         match self.share < TOO_MUCH_TO_BEGIN {
-            true => Verdict::Dear(format!(
+            true => PriceVerdict::Dear(format!(
                 "{what}; from {:.0} % on a result is not trusted. {advice}",
                 OwnCost::TOO_MUCH * 100.0
             )),
-            false => Verdict::Refused(format!(
+            false => PriceVerdict::Refused(format!(
                 "{what}, which leaves too little for what is to be measured. {advice}"
             )),
         }
@@ -112,7 +112,10 @@ mod tests {
 
     #[test]
     fn what_takes_little_is_not_spoken_of() {
-        assert_eq!(price(0.24, Nanos::from_ms(1), 6).verdict(), Verdict::Fits);
+        assert_eq!(
+            price(0.24, Nanos::from_ms(1), 6).verdict(),
+            PriceVerdict::Fits
+        );
     }
 
     #[test]
@@ -121,7 +124,7 @@ mod tests {
 
         assert_eq!(
             verdict,
-            Verdict::Dear(
+            PriceVerdict::Dear(
                 "measuring every 100us takes 70 % of the time of CPUs 0-1; from 25 % on a result is not trusted. Use --period 1ms (about 7 %), or --services with 2 instead of 6 (about 23 %)".into()
             )
         );
@@ -133,7 +136,7 @@ mod tests {
 
         assert_eq!(
             verdict,
-            Verdict::Refused(
+            PriceVerdict::Refused(
                 "measuring every 50us takes 97 % of the time of CPUs 0-1, which leaves too little for what is to be measured. Use --period 500us (about 10 %), or --services with 1 instead of 6 (about 16 %)".into()
             )
         );

@@ -11,7 +11,7 @@ use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
 };
 use laggard_record::Recorder;
-use laggard_workload::load::LoadError;
+use laggard_workload::load::LaunchError;
 
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
@@ -236,7 +236,7 @@ impl Measurement<'_, '_, '_> {
 
     fn note_load(
         &mut self,
-        stopped: Result<Vec<Caveat>, LoadError>,
+        stopped: Result<Vec<Caveat>, LaunchError>,
         caveats: &mut Vec<Caveat>,
     ) -> Option<SessionError> {
         match stopped {

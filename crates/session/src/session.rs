@@ -14,7 +14,7 @@ use crate::beginning;
 use crate::episodes::EpisodeWatch;
 use crate::keeper::Keeper;
 use crate::load::{Failure, Meanwhile};
-use crate::price::{Price, Verdict};
+use crate::price::{Price, PriceVerdict};
 use crate::run::Measurement;
 use crate::watcher::Watchers;
 use crate::{Pace, Plan, ProbeChoice, SessionError, Watcher};
@@ -174,12 +174,12 @@ impl<'a> Session<'a> {
             services: services.len(),
         };
         match price.verdict() {
-            Verdict::Fits => Ok(start),
-            Verdict::Dear(what) => {
+            PriceVerdict::Fits => Ok(start),
+            PriceVerdict::Dear(what) => {
                 watchers.say(&what);
                 Ok(start)
             }
-            Verdict::Refused(what) => Err(ProbeError::Unaffordable(what).into()),
+            PriceVerdict::Refused(what) => Err(ProbeError::Unaffordable(what).into()),
         }
     }
 }

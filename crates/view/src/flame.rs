@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
-use laggard_answer::why::{Explained, Frame, Level, stacks};
+use laggard_answer::why::{Explained, Frame, FrameKind, stacks};
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable};
 
@@ -96,10 +96,10 @@ fn written(stack: &[Frame]) -> String {
         .iter()
         .map(|frame| {
             let mark = match frame.level {
-                Level::Class => "",
-                Level::Who => WHO,
-                Level::User => USER,
-                Level::Kernel => KERNEL,
+                FrameKind::Class => "",
+                FrameKind::Who => WHO,
+                FrameKind::User => USER,
+                FrameKind::Kernel => KERNEL,
             };
             format!("{}{mark}", clean(&frame.name))
         })

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use laggard_model::{Cpu, Nanos};
-use laggard_workload::disturb::{DisturbError, Disturbance, Hit, Kind, run, run_telling};
+use laggard_workload::disturb::{DisturbError, Disturbance, FaultKind, Hit, run, run_telling};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn plan(kind: Kind) -> Disturbance {
+fn plan(kind: FaultKind) -> Disturbance {
     Disturbance {
         kind,
         length: Nanos::from_ms(4),
@@ -43,13 +43,13 @@ fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
 #[test]
 fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
     for kind in [
-        Kind::Thread,
-        Kind::Queue,
-        Kind::PageFault,
-        Kind::Net,
-        Kind::Softirq,
-        Kind::Irq,
-        Kind::IrqsOff,
+        FaultKind::Thread,
+        FaultKind::Queue,
+        FaultKind::PageFault,
+        FaultKind::Net,
+        FaultKind::Softirq,
+        FaultKind::Irq,
+        FaultKind::IrqsOff,
     ] {
         let plan = plan(kind);
         let Some(hits) = hits(&plan) else { continue };
@@ -75,7 +75,7 @@ fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
 fn waits_of_a_timer_on_the_hidden_tick_end_on_that_tick() {
     let plan = Disturbance {
         every: Nanos::from_ms(1),
-        ..plan(Kind::Tick)
+        ..plan(FaultKind::Tick)
     };
     let Some(hits) = hits(&plan) else { return };
 
@@ -95,7 +95,7 @@ fn each_hit_is_told_when_it_is_over() {
     let told = Mutex::new(Vec::new());
     let tell = |hit: &Hit| told.lock().unwrap().push(*hit);
 
-    let hits = run_telling(&plan(Kind::Queue), &AtomicBool::new(false), &tell).unwrap();
+    let hits = run_telling(&plan(FaultKind::Queue), &AtomicBool::new(false), &tell).unwrap();
 
     let told = told.into_inner().unwrap();
     assert!(!hits.is_empty());
@@ -104,7 +104,7 @@ fn each_hit_is_told_when_it_is_over() {
 
 #[test]
 fn a_long_system_call_is_written_down_as_long_as_it_was() {
-    let Some(hits) = hits(&plan(Kind::PreemptOff)) else {
+    let Some(hits) = hits(&plan(FaultKind::PreemptOff)) else {
         return;
     };
 
@@ -117,7 +117,7 @@ fn a_long_system_call_is_written_down_as_long_as_it_was() {
 
 #[test]
 fn a_waiter_without_inheritance_waits_for_the_middle_thread_too() {
-    let (plain, inherit) = (plan(Kind::Lock), plan(Kind::LockPi));
+    let (plain, inherit) = (plan(FaultKind::Lock), plan(FaultKind::LockPi));
     let (Some(plain), Some(inherit)) = (hits(&plain), hits(&inherit)) else {
         return;
     };
@@ -135,7 +135,7 @@ fn a_group_beyond_its_quota_is_stopped_and_nothing_is_left_of_it() {
     let plan = Disturbance {
         length: Nanos::from_ms(36),
         duration: Nanos::from_secs(1),
-        ..plan(Kind::Throttle)
+        ..plan(FaultKind::Throttle)
     };
     let Some(hits) = hits(&plan) else { return };
 
@@ -154,7 +154,7 @@ fn a_fault_ends_when_it_is_told_to() {
     let stop = AtomicBool::new(false);
     let plan = Disturbance {
         duration: Nanos::from_secs(3600),
-        ..plan(Kind::Queue)
+        ..plan(FaultKind::Queue)
     };
 
     let hits = thread::scope(|scope| {
@@ -172,7 +172,7 @@ fn a_dangerous_plan_is_refused_before_anything_is_done() {
     let plan = Disturbance {
         length: Nanos::from_secs(30),
         every: Nanos::from_secs(60),
-        ..plan(Kind::Thread)
+        ..plan(FaultKind::Thread)
     };
 
     let err = run(&plan, &AtomicBool::new(false)).unwrap_err();
@@ -184,7 +184,7 @@ fn a_dangerous_plan_is_refused_before_anything_is_done() {
 fn a_cpu_that_does_not_exist_is_named() {
     let plan = Disturbance {
         cpu: Cpu(8191),
-        ..plan(Kind::Net)
+        ..plan(FaultKind::Net)
     };
 
     let err = run(&plan, &AtomicBool::new(false)).unwrap_err();

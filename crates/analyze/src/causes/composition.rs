@@ -71,16 +71,16 @@ impl Pieces {
         let mut most: Option<(Nanos, CauseKey)> = None;
         for cause in &explanation.causes {
             match kind(cause.class) {
-                Kind::Blocking => {
+                PieceKind::Blocking => {
                     blocking += cause.time_ns;
                     if most.as_ref().is_none_or(|most| cause.time_ns > most.0) {
                         most = Some((cause.time_ns, (cause.class, cause.culprit.clone())));
                     }
                 }
-                Kind::Own => own += cause.time_ns,
-                Kind::Unknown => unexplained += cause.time_ns,
-                Kind::Above => {}
-                Kind::Turns => self.took_turns = true,
+                PieceKind::Own => own += cause.time_ns,
+                PieceKind::Unknown => unexplained += cause.time_ns,
+                PieceKind::Above => {}
+                PieceKind::Turns => self.took_turns = true,
             }
         }
         if blocking > self.blocking {
@@ -147,7 +147,7 @@ impl Pieces {
 }
 
 /// How a part of a latency counts.
-enum Kind {
+enum PieceKind {
     Blocking,
     Own,
     Above,
@@ -155,21 +155,23 @@ enum Kind {
     Unknown,
 }
 
-const fn kind(class: CauseClass) -> Kind {
+const fn kind(class: CauseClass) -> PieceKind {
     match class {
-        CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => Kind::Own,
-        CauseClass::Unexplained => Kind::Unknown,
-        CauseClass::Throttled => Kind::Turns,
+        CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => {
+            PieceKind::Own
+        }
+        CauseClass::Unexplained => PieceKind::Unknown,
+        CauseClass::Throttled => PieceKind::Turns,
         CauseClass::Interrupt
         | CauseClass::Softirq
         | CauseClass::Stolen
         | CauseClass::Stall
         | CauseClass::HigherPriority
-        | CauseClass::Equal => Kind::Above,
+        | CauseClass::Equal => PieceKind::Above,
         CauseClass::IdleExit
         | CauseClass::InterruptsOff
         | CauseClass::PreemptionOff
-        | CauseClass::Migration => Kind::Blocking,
+        | CauseClass::Migration => PieceKind::Blocking,
     }
 }
 
@@ -177,7 +179,7 @@ const fn kind(class: CauseClass) -> Kind {
 fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
     let mut all: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
     for part in parts {
-        if !matches!(kind(part.class), Kind::Above) {
+        if !matches!(kind(part.class), PieceKind::Above) {
             continue;
         }
         let culprit = Culprit {

@@ -15,4 +15,4 @@ pub use maxima::{RankTest, block_maxima, compare_ranks};
 pub use multiple::holm;
 pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio, quantile_ratio_bounds};
 pub use tail::{TailTest, compare_tails};
-pub use verdict::{Comparison, Magnitude, Verdict, compare_rates};
+pub use verdict::{Comparison, ComparisonVerdict, Magnitude, compare_rates};

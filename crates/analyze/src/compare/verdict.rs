@@ -6,7 +6,7 @@ use crate::input::between;
 
 /// What the data say of the second system, compared with the first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// It is late more often.
     Worse,
     /// It is late less often.
@@ -37,7 +37,7 @@ pub struct Comparison {
     /// The second rate over the first.
     pub ratio: RateRatio,
     /// What that means.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// Whether it is an order of magnitude.
     pub magnitude: Magnitude,
 }
@@ -57,13 +57,13 @@ pub fn compare_rates(
     let ratio = rate_ratio(first, second, confidence, Tails::Exact)?;
     let (low, high) = (ratio.interval.low, ratio.interval.high);
     let verdict = if low > 1.0 {
-        Verdict::Worse
+        ComparisonVerdict::Worse
     } else if high < 1.0 {
-        Verdict::Better
+        ComparisonVerdict::Better
     } else if low > 1.0 / margin && high < margin {
-        Verdict::Equivalent
+        ComparisonVerdict::Equivalent
     } else {
-        Verdict::Inconclusive
+        ComparisonVerdict::Inconclusive
     };
     let magnitude = if low >= 10.0 {
         Magnitude::TenTimesWorse
@@ -92,8 +92,8 @@ mod tests {
             let there = compare_rates((a, 1.0), (b, 1.0), 1.25, 0.95).unwrap().verdict;
             let back = compare_rates((b, 1.0), (a, 1.0), 1.25, 0.95).unwrap().verdict;
             let swapped = match there {
-                Verdict::Worse => Verdict::Better,
-                Verdict::Better => Verdict::Worse,
+                ComparisonVerdict::Worse => ComparisonVerdict::Better,
+                ComparisonVerdict::Better => ComparisonVerdict::Worse,
                 other => other,
             };
             prop_assert_eq!(back, swapped);
@@ -104,7 +104,7 @@ mod tests {
     fn without_any_event_nothing_can_be_said() {
         let comparison = compare_rates((0, 10.0), (0, 10.0), 1.25, 0.95).unwrap();
 
-        assert_eq!(comparison.verdict, Verdict::Inconclusive);
+        assert_eq!(comparison.verdict, ComparisonVerdict::Inconclusive);
         assert_eq!(comparison.magnitude, Magnitude::Compatible);
     }
 }

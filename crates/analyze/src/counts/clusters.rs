@@ -33,7 +33,7 @@
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
 
-use super::groups::Circle;
+use super::groups::{Circle, Event};
 use crate::input::{ascending, between, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 use crate::solve::root_between;
@@ -47,15 +47,6 @@ const LEAST: f64 = 0.5;
 /// With more clusters than this the interval is the normal one of a logarithm;
 /// with more degrees of freedom Student's t is the normal distribution.
 const MANY: f64 = 10_000.0;
-
-/// Something that happened.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Event {
-    /// When it came.
-    pub at: f64,
-    /// What it counts for.
-    pub size: f64,
-}
 
 /// The independent events behind others.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,5 @@
 //! Which events belong together, and how much the sum of all varies.
 
-use super::Event;
 use crate::sample::{index, variance};
 
 /// Windows whose sums are compared.
@@ -10,6 +9,15 @@ const LONG: f64 = 0.25;
 
 /// Distances that differ by less than this part of the time are the same.
 const ROUNDING: f64 = 1e-9;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// When it came.
+    pub at: f64,
+    /// What it counts for.
+    pub size: f64,
+}
 
 /// Events between two of the largest gaps.
 #[derive(Clone, Copy, Debug)]

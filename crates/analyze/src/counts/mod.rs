@@ -16,9 +16,10 @@ mod prediction;
 mod rate;
 mod ratio;
 
-pub use clusters::{Clusters, Event, clustered_interval};
+pub use clusters::{Clusters, clustered_interval};
 pub use compound::{SizedEvents, predicted_sum};
 pub use dispersion::{Dispersion, dispersion_index};
+pub use groups::Event;
 pub use order::{QuantileBounds, quantile_interval};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};
 pub use prediction::predicted_count;

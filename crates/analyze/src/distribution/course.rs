@@ -34,7 +34,7 @@ pub struct Point {
 
 /// The samples of one interval.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Interval {
+pub struct CourseInterval {
     /// Its number; it begins at this many times the interval's length.
     pub number: usize,
     /// Half of the samples are not later; at most 4.4 % high. `None` where
@@ -189,12 +189,12 @@ impl Course {
     }
 
     /// Intervals in which something was seen, in order.
-    pub fn intervals(&self) -> impl Iterator<Item = Interval> + '_ {
+    pub fn intervals(&self) -> impl Iterator<Item = CourseInterval> + '_ {
         self.intervals
             .iter()
             .enumerate()
             .filter_map(|(number, counts)| {
-                Some(Interval {
+                Some(CourseInterval {
                     number,
                     median: counts.median(),
                     largest: counts.largest?,
@@ -383,7 +383,7 @@ mod tests {
     fn an_interval_has_its_median_and_its_largest() {
         let late = |us| activation(Nanos::from_ms(10), false, &[(Stage::User, us)]);
 
-        let intervals: Vec<Interval> = course(&[late(10), late(10), late(50)])
+        let intervals: Vec<CourseInterval> = course(&[late(10), late(10), late(50)])
             .intervals()
             .collect();
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use laggard_model::{Batch, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
 
+use super::line::LineTally;
 use super::tally::Tally;
 use super::{Group, Key, Lost};
 
@@ -33,23 +34,6 @@ pub enum Counted {
     Thread,
     /// From the stage before.
     Step(Stage),
-}
-
-/// All that is counted of one line in one part of the time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LineTally {
-    /// Expiry to last stage, the missed included.
-    pub(super) latency: Tally,
-    /// The smallest of those that were served.
-    pub(super) least: Option<Nanos>,
-    /// How many of those were missed.
-    pub(super) missed: u64,
-    /// How long those of them had waited that were still waiting at the end.
-    pub(super) censored: Tally,
-    /// From the stage before, by [`Stage::index`].
-    pub(super) steps: [Tally; STAGES.len()],
-    /// Waking to user.
-    pub(super) thread: Tally,
 }
 
 /// Activations, counted by line and part of the time.
@@ -220,19 +204,6 @@ impl Gather for Fold {
             for (mine, their) in ours.iter_mut().zip(theirs) {
                 mine.merge(&their);
             }
-        }
-    }
-}
-
-impl LineTally {
-    fn merge(&mut self, other: &Self) {
-        self.latency.merge(&other.latency);
-        self.least = [self.least, other.least].into_iter().flatten().min();
-        self.missed += other.missed;
-        self.censored.merge(&other.censored);
-        self.thread.merge(&other.thread);
-        for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
-            mine.merge(theirs);
         }
     }
 }

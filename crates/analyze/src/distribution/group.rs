@@ -2,7 +2,7 @@
 
 use laggard_model::{Cpu, Histogram, Nanos, Route, STAGES, Service};
 
-use super::fold::LineTally;
+use super::line::LineTally;
 use super::quantile::{Quantile, bounded, bucket_at, without};
 use super::tally::Tally;
 

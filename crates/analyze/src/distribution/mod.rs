@@ -9,11 +9,12 @@ mod courses;
 mod fold;
 mod group;
 mod latest;
+mod line;
 mod lost;
 mod quantile;
 mod tally;
 
-pub use course::{Course, Cut, Focus, INTERVALS, Interval, Point, limit};
+pub use course::{Course, CourseInterval, Cut, Focus, INTERVALS, Point, limit};
 pub use courses::{Courses, focuses};
 pub use fold::{Counted, Fold, LineSum, Split};
 pub use group::{Group, Key};

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::level::{doubts, limits, tail_of, useful};
-use super::{Component, Estimate, Method, Mixture, Observation, Peaks, Reason, Settings};
+use super::{Component, Estimate, LevelSettings, Method, Mixture, Observation, Peaks, Reason};
 use crate::period::{SourceSearch, held_together, periodic_sources};
 
 /// An upper limit so many times the estimate is of no use.
@@ -79,7 +79,7 @@ pub struct CauseRefusal {
 pub fn level_by_cause(
     known: ByCause<'_>,
     horizon: f64,
-    settings: &Settings,
+    settings: &LevelSettings,
 ) -> Result<(Estimate, Vec<CauseSource>), CauseRefusal> {
     let of_all = |reason| CauseRefusal {
         source: None,
@@ -122,7 +122,7 @@ fn level(
     sources: Vec<Component>,
     compression: f64,
     horizon: f64,
-    settings: &Settings,
+    settings: &LevelSettings,
 ) -> Result<Estimate, Reason> {
     let mixture = Mixture::new(sources, compression)?;
     // The mixture counts in time of use.
@@ -236,7 +236,7 @@ fn source(
     known: ByCause<'_>,
     (peaks, share): (&Peaks, f64),
     horizon: f64,
-    settings: &Settings,
+    settings: &LevelSettings,
 ) -> Result<Component, Reason> {
     if share >= PERIODIC {
         let (factor, most) = (
@@ -323,7 +323,7 @@ mod tests {
             classes: &[0, 1],
             compression,
         };
-        level_by_cause(known, hours * 3_600.0 * SECONDS, &Settings::default())
+        level_by_cause(known, hours * 3_600.0 * SECONDS, &LevelSettings::default())
     }
 
     fn known(all: &[(f64, f64, usize)]) -> Vec<Option<usize>> {

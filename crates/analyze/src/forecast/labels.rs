@@ -2,12 +2,12 @@
 
 use laggard_model::Nanos;
 
-use super::{Observed, Peaks};
+use super::{ObservedPeaks, Peaks};
 use crate::InputError;
 
 /// A late activation whose causes are known.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Explained {
+pub struct ExplainedLatency {
     /// Its programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
     /// How late the activation was.
@@ -19,14 +19,14 @@ pub struct Explained {
 /// The explained activations of each peak.
 #[derive(Clone, Debug)]
 pub struct Labels<'a> {
-    by_peak: Vec<Vec<&'a Explained>>,
+    by_peak: Vec<Vec<&'a ExplainedLatency>>,
 }
 
 impl<'a> Labels<'a> {
     /// Gives each peak of `observed` the activations of `late` that belong to
     /// its cluster. `late` has the explained activations of one service by
     /// observation, in order of expiry.
-    pub fn new(observed: &Observed, late: &'a [Vec<Explained>]) -> Self {
+    pub fn new(observed: &ObservedPeaks, late: &'a [Vec<ExplainedLatency>]) -> Self {
         let by_peak = observed
             .spans
             .iter()
@@ -85,7 +85,7 @@ impl<'a> Labels<'a> {
     /// # Errors
     /// Never for the peaks that the labels were made for.
     pub fn without(&self, peaks: &Peaks, cause: usize) -> Result<Peaks, InputError> {
-        let left = |one: &Explained| {
+        let left = |one: &ExplainedLatency| {
             let own = one.parts.iter().filter(|(number, _)| *number == cause);
             let taken = own.fold(Nanos::ZERO, |sum, &(_, time)| sum + time);
             one.latency.saturating_sub(taken).as_f64()
@@ -110,8 +110,8 @@ mod tests {
     use super::super::PeakSpan;
     use super::*;
 
-    fn explained(ms: u64, latency_us: u64, parts: &[(usize, u64)]) -> Explained {
-        Explained {
+    fn explained(ms: u64, latency_us: u64, parts: &[(usize, u64)]) -> ExplainedLatency {
+        ExplainedLatency {
             expiry: Nanos::from_ms(ms),
             latency: Nanos::from_us(latency_us),
             parts: parts
@@ -122,14 +122,14 @@ mod tests {
     }
 
     /// Three peaks, at 1, 2 and 3 s, of 9, 5 and 7 ms.
-    fn observed() -> Observed {
+    fn observed() -> ObservedPeaks {
         let peaks = Peaks::new(1e6, 10e9, vec![1e9, 2e9, 3e9], vec![9e6, 5e6, 7e6]).unwrap();
         let span = |ms| PeakSpan {
             observation: 0,
             from: Nanos::from_ms(ms),
             to: Nanos::from_ms(ms + 5),
         };
-        Observed {
+        ObservedPeaks {
             peaks,
             spans: vec![span(1_000), span(2_000), span(3_000)],
         }

@@ -16,7 +16,7 @@ const CANDIDATES: [usize; 7] = [400, 300, 200, 150, 100, 75, 50];
 const MOST_UNCERTAIN: f64 = 10.0;
 /// What a forecast may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct LevelSettings {
     /// Confidence of the interval.
     pub confidence: f64,
     /// How the bootstrap draws.
@@ -37,7 +37,7 @@ pub struct Settings {
     pub error_share: f64,
 }
 
-impl Default for Settings {
+impl Default for LevelSettings {
     fn default() -> Self {
         Self {
             confidence: 0.95,
@@ -95,7 +95,11 @@ pub struct Estimate {
 ///
 /// # Errors
 /// A [`Refusal`], with every reason found and how long to record.
-pub fn return_level(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Refusal> {
+pub fn return_level(
+    peaks: &Peaks,
+    horizon: f64,
+    settings: &LevelSettings,
+) -> Result<Estimate, Refusal> {
     let needed = exposure_without_model(horizon, settings.confidence).unwrap_or(f64::INFINITY);
     let refuse = |reasons: Vec<Reason>| refusal(reasons, peaks.exposure(), needed);
     let doubts = doubts(peaks);
@@ -131,7 +135,7 @@ impl From<InputError> for Reason {
 fn by_order(
     peaks: &Peaks,
     horizon: f64,
-    settings: &Settings,
+    settings: &LevelSettings,
     doubts: Vec<Reason>,
 ) -> Result<Estimate, Reason> {
     let (sizes, exposure) = (peaks.sizes(), peaks.exposure());
@@ -154,7 +158,7 @@ fn by_order(
 }
 
 /// Limits of what a model may extrapolate from.
-pub(super) fn limits(peaks: &Peaks, horizon: f64, settings: &Settings) -> Vec<Reason> {
+pub(super) fn limits(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let (count, needed) = (peaks.sizes().len(), settings.fewest_peaks);
     if count < needed {
@@ -253,7 +257,7 @@ fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
 
 /// The tail above the lowest threshold that fits, and how many peaks are
 /// above it.
-pub(super) fn tail_of(peaks: &Peaks, settings: &Settings) -> Result<(Tail, usize), Reason> {
+pub(super) fn tail_of(peaks: &Peaks, settings: &LevelSettings) -> Result<(Tail, usize), Reason> {
     let chosen = chosen(peaks.sizes())?;
     let shape = chosen.likely.shape;
     if shape >= settings.heavy_shape {
@@ -281,7 +285,7 @@ pub(super) fn useful(value: f64, interval: Interval, most: f64) -> Result<Interv
     Ok(interval)
 }
 
-fn by_model(peaks: &Peaks, horizon: f64, settings: &Settings) -> Result<Estimate, Reason> {
+fn by_model(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> Result<Estimate, Reason> {
     let (tail, count) = tail_of(peaks, settings)?;
     let value = tail.return_level(horizon)?;
     let confidence = 1.0 - settings.error_share * (1.0 - settings.confidence);

@@ -29,10 +29,10 @@ pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
 pub use extremal::extremal_index;
 pub use fit::{FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile};
-pub use labels::{Explained, Labels};
-pub use level::{Estimate, Method, Settings, return_level};
+pub use labels::{ExplainedLatency, Labels};
+pub use level::{Estimate, LevelSettings, Method, return_level};
 pub use mixture::{Component, Mixture};
-pub use observed::{Observation, Observed, PeakSpan, observe, peaks_of, periodic_share};
+pub use observed::{Observation, ObservedPeaks, PeakSpan, observe, peaks_of, periodic_share};
 pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use prediction::{

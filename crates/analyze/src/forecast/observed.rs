@@ -35,7 +35,7 @@ pub struct Observation<'a> {
 
 /// The peaks of observations, and where each came from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct ObservedPeaks {
     /// The peaks, one observation after the other.
     pub peaks: Peaks,
     /// By peak: from when to when its cluster was late.
@@ -68,7 +68,10 @@ pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks,
 ///
 /// # Errors
 /// As [`peaks_of`].
-pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observed, InputError> {
+pub fn observe(
+    observations: &[Observation<'_>],
+    horizon: f64,
+) -> Result<ObservedPeaks, InputError> {
     let exposure: f64 = observations.iter().map(|one| one.duration.as_f64()).sum();
     crate::input::positive("exposure", exposure)?;
     let most = LEAST_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
@@ -93,7 +96,7 @@ pub fn observe(observations: &[Observation<'_>], horizon: f64) -> Result<Observe
     let threshold = descending(&sizes).get(most).copied().unwrap_or(threshold);
     clusters.retain(|(cluster, _)| cluster.peak > threshold);
     let (clusters, spans): (Vec<Cluster>, Vec<PeakSpan>) = clusters.into_iter().unzip();
-    Ok(Observed {
+    Ok(ObservedPeaks {
         peaks: Peaks::of(&clusters, threshold, exposure)?,
         spans,
     })

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::Envelope;
 use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
-use crate::forecast::{Peaks, Reason, Settings, return_level};
+use crate::forecast::{LevelSettings, Peaks, Reason, return_level};
 use crate::input::positive;
 
 /// Ratio of neighbouring windows.
@@ -148,9 +148,9 @@ fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f6
     let peaks = Peaks::new(threshold, exposure, times, sizes)?;
     // Where it is refused the largest seen stands in, so that nothing depends
     // on what is accepted.
-    let settings = Settings {
+    let settings = LevelSettings {
         error_share: 1.0,
-        ..Settings::default()
+        ..LevelSettings::default()
     };
     Ok(match return_level(&peaks, permitted, &settings) {
         Ok(estimate) => Some(estimate.interval.high),

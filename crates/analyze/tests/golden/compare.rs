@@ -1,6 +1,6 @@
 //! Comparison of two systems; resolution and observer effects.
 
-use laggard_analyze::compare::{Magnitude, Verdict, compare_ranks, compare_rates, holm};
+use laggard_analyze::compare::{ComparisonVerdict, Magnitude, compare_ranks, compare_rates, holm};
 use laggard_analyze::resolution::{
     exceedance_band, tail_inflation_triangular, tail_inflation_uniform,
 };
@@ -50,10 +50,10 @@ fn verdict(case: &Vector) {
     case.expect("hi", found.ratio.interval.high, case.rtol());
     case.expect("p", found.ratio.p, case.rtol());
     let verdict = match found.verdict {
-        Verdict::Worse => "B worse",
-        Verdict::Better => "B better",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Inconclusive => "inconclusive",
+        ComparisonVerdict::Worse => "B worse",
+        ComparisonVerdict::Better => "B better",
+        ComparisonVerdict::Equivalent => "equivalent",
+        ComparisonVerdict::Inconclusive => "inconclusive",
     };
     assert_eq!(verdict, case.text("verdict"));
     let magnitude = match found.magnitude {

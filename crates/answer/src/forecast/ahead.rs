@@ -2,7 +2,7 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    BlockLength, Observed, block_length, chance_of_new_largest, exposure_for_bound,
+    BlockLength, ObservedPeaks, block_length, chance_of_new_largest, exposure_for_bound,
     prediction_bound,
 };
 use schemars::JsonSchema;
@@ -62,7 +62,7 @@ pub struct Blocks {
 
 /// What is known of the past of one service.
 pub(super) struct Past<'a> {
-    pub(super) observed: &'a Observed,
+    pub(super) observed: &'a ObservedPeaks,
     pub(super) blocks: Blocks,
     /// The shortest that something had waited when measuring ended, ns.
     pub(super) waited: Option<f64>,
@@ -70,7 +70,7 @@ pub(super) struct Past<'a> {
 }
 
 impl Blocks {
-    pub(super) fn of(observed: &Observed) -> Result<Self, InputError> {
+    pub(super) fn of(observed: &ObservedPeaks) -> Result<Self, InputError> {
         let longest = observed
             .spans
             .iter()
@@ -130,7 +130,7 @@ mod tests {
     fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
         let times = (0..10_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
         let sizes = (1..=10_u32).map(|size| f64::from(size) * 10e6).collect();
-        let observed = Observed {
+        let observed = ObservedPeaks {
             peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
             spans: Vec::new(),
         };

@@ -2,8 +2,9 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    ByCause, Estimate, Explained, Labels, Method, Observation, Observed, Peaks, Reason, Refusal,
-    Settings, exposure_without_model, level_by_cause, observe, periodic_share, return_level,
+    ByCause, Estimate, ExplainedLatency, Labels, LevelSettings, Method, Observation, ObservedPeaks,
+    Peaks, Reason, Refusal, exposure_without_model, level_by_cause, observe, periodic_share,
+    return_level,
 };
 use laggard_analyze::period::PeriodicSource;
 use laggard_model::{Route, Service, UsagePattern};
@@ -76,8 +77,8 @@ fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_
 #[derive(Debug)]
 pub(crate) struct Tails<'a> {
     observations: Vec<Observation<'a>>,
-    observed: Observed,
-    late: Vec<Vec<Explained>>,
+    observed: ObservedPeaks,
+    late: Vec<Vec<ExplainedLatency>>,
     periodic: Vec<PeriodicSource>,
     periodic_share: f64,
     /// So many services are searched for a period.
@@ -98,7 +99,7 @@ impl<'a> Tails<'a> {
         horizons: &[Horizon],
         line: (Service, Route),
     ) -> Result<Self, InputError> {
-        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<Explained>>) = seen
+        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<ExplainedLatency>>) = seen
             .runs
             .iter()
             .enumerate()
@@ -156,7 +157,7 @@ impl<'a> Tails<'a> {
             exposure_for_model: None,
             exposure_without_model: exposure_without_model(
                 measured,
-                Settings::default().confidence,
+                LevelSettings::default().confidence,
             )
             .unwrap_or(f64::INFINITY),
         };
@@ -205,7 +206,7 @@ impl<'a> Tails<'a> {
             classes: &self.known.classes(),
             compression: self.usage.compression,
         };
-        match level_by_cause(by_cause, measured, &Settings::default()) {
+        match level_by_cause(by_cause, measured, &LevelSettings::default()) {
             Ok((estimate, sources)) => {
                 let names = sources.into_iter().map(|one| self.known.name(one));
                 of(&estimate, Some(names.collect()))
@@ -305,9 +306,9 @@ fn of_service(
 
 /// By ranks, or by one tail.
 fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<Estimate, Refusal> {
-    let settings = Settings {
+    let settings = LevelSettings {
         periodic_share: share,
-        ..Settings::default()
+        ..LevelSettings::default()
     };
     match return_level(peaks, horizon, &settings) {
         // What comes by the clock on the wall comes more often in an hour of

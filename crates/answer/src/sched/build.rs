@@ -1,7 +1,7 @@
 //! From a recording and a task set to verdicts (docs/method.md 9).
 
 use laggard_analyze::InputError;
-use laggard_analyze::forecast::{Settings, peaks_of, return_level};
+use laggard_analyze::forecast::{LevelSettings, peaks_of, return_level};
 use laggard_analyze::sched::{
     LatencyBudget, Supply, Task, amortized_test, breakdown_utilization, edf_demand, exact_test,
     hyperbolic_product, response_time, utilization, utilization_bound,
@@ -216,7 +216,7 @@ fn pseudo(
         .max()
         .map_or(0.0, ns);
     let peaks = peaks_of(&way.observations(), horizon)?;
-    let (rare, rare_from) = match return_level(&peaks, horizon, &Settings::default()) {
+    let (rare, rare_from) = match return_level(&peaks, horizon, &LevelSettings::default()) {
         Ok(level) => (
             level.interval.high,
             format!(

@@ -25,7 +25,7 @@ use explained::explanations;
 pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
-pub use stacks::{Frame, Level, stacks};
+pub use stacks::{Frame, FrameKind, stacks};
 pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.

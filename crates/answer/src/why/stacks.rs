@@ -11,7 +11,7 @@ use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
 
 /// What a name in a stack stands for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Level {
+pub enum FrameKind {
     /// The class of a cause.
     Class,
     /// Who took the time.
@@ -28,7 +28,7 @@ pub struct Frame {
     /// The text.
     pub name: String,
     /// What the name stands for.
-    pub level: Level,
+    pub level: FrameKind,
 }
 
 /// The stacks of an episode, outermost name first, and their times: together
@@ -44,7 +44,7 @@ pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<
         if samples.is_empty() {
             let place = part.culprit.frame.map(|at| Frame {
                 name: symbols.kernel_name(at),
-                level: Level::Kernel,
+                level: FrameKind::Kernel,
             });
             stacks.push((head.into_iter().chain(place).collect(), part.time()));
             continue;
@@ -67,11 +67,11 @@ fn shares(whole: u64, count: u64) -> impl Iterator<Item = Nanos> {
 fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
     let class = Frame {
         name: part.class.words().into(),
-        level: Level::Class,
+        level: FrameKind::Class,
     };
     let who = name::who_anywhere(&part.culprit, symbols).map(|name| Frame {
         name,
-        level: Level::Who,
+        level: FrameKind::Who,
     });
     std::iter::once(class).chain(who).collect()
 }
@@ -85,11 +85,11 @@ fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Fram
         name: named(known.and_then(|all| all.get(&at)), || {
             symbols.user_name(sample.process, at)
         }),
-        level: Level::User,
+        level: FrameKind::User,
     });
     let kernel = sample.kernel.iter().rev().map(|&at| Frame {
         name: named(symbols.kernel.get(&at), || symbols.kernel_name(at)),
-        level: Level::Kernel,
+        level: FrameKind::Kernel,
     });
     let mut chain: Vec<Frame> = user.chain(kernel).collect();
     let is_interrupt = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);

@@ -25,12 +25,12 @@ pub(super) struct Field {
     pub(super) name: String,
     /// In bytes, from the beginning of the structure.
     pub(super) offset: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
 }
 
 /// What a field is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     /// A whole number.
     Int { bytes: usize, is_signed: bool },
     /// A structure of this name and size.
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Array(Box<Self>, usize),
 }
 
-impl Kind {
+impl FieldKind {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Int { bytes, .. } | Self::Struct(_, bytes) => *bytes,
@@ -129,7 +129,7 @@ impl Layout {
             let of: BtfType<'_> = btf
                 .type_by_id(member.ty)
                 .ok_or_else(|| format!("`{field}` has no type"))?;
-            let kind = Kind::of(of).map_err(|reason| format!("`{field}` {reason}"))?;
+            let kind = FieldKind::of(of).map_err(|reason| format!("`{field}` {reason}"))?;
             end = offset + kind.bytes();
             fields.push(Field {
                 name: field.into(),

@@ -22,7 +22,7 @@ use std::{env, fs, io};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Enum, Struct};
 
-use layout::{Kind, Layout};
+use layout::{FieldKind, Layout};
 
 /// Why types cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -166,8 +166,8 @@ impl Types {
                 .fields
                 .iter()
                 .filter_map(|field| match field.kind.element() {
-                    Kind::Struct(inner, _) => Some(inner.clone()),
-                    Kind::Int { .. } | Kind::Array(..) => None,
+                    FieldKind::Struct(inner, _) => Some(inner.clone()),
+                    FieldKind::Int { .. } | FieldKind::Array(..) => None,
                 });
             wanted.extend(inner);
             self.text.push_str(&write(&layout));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use libbpf_rs::btf::HasSize as _;
 use libbpf_rs::btf::types::Enum;
 
-use super::layout::{Field, Kind, Layout};
+use super::layout::{Field, FieldKind, Layout};
 
 /// A type whose fields are atomic, in C's layout.
 pub(super) fn shared(layout: &Layout) -> String {
@@ -67,7 +67,7 @@ pub(super) fn value(layout: &Layout) -> String {
             "    /// Where `{field}` lies, in bytes.\n    pub(crate) const {}_AT: usize = {offset};",
             field.to_uppercase()
         );
-        if let Kind::Array(_, count) = kind {
+        if let FieldKind::Array(_, count) = kind {
             let _ = writeln!(
                 text,
                 "    /// How many `{field}` has.\n    pub(crate) const {}_LEN: usize = {count};",
@@ -132,24 +132,24 @@ fn of_words(layout: &Layout) -> String {
 /// Bytes of what is read at once.
 const WORD: usize = 8;
 
-fn of_word(kind: &Kind, at: usize) -> Option<String> {
+fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
     let word = at / WORD;
     match kind {
-        Kind::Int {
+        FieldKind::Int {
             bytes: WORD,
             is_signed,
         } => {
             let cast = if *is_signed { ".cast_signed()" } else { "" };
             Some(format!("word({word}){cast}"))
         }
-        Kind::Int { bytes, is_signed } => Some(format!(
+        FieldKind::Int { bytes, is_signed } => Some(format!(
             "{}::from_ne_bytes(::laggard_bpf::value::part(&word({word}).to_ne_bytes(), {}))",
             int(*bytes, *is_signed),
             at % WORD
         )),
-        Kind::Array(of, _)
+        FieldKind::Array(of, _)
             if **of
-                == (Kind::Int {
+                == (FieldKind::Int {
                     bytes: WORD,
                     is_signed: false,
                 }) =>
@@ -159,7 +159,7 @@ fn of_word(kind: &Kind, at: usize) -> Option<String> {
                 _ => format!("::std::array::from_fn(|place| word({word} + place))"),
             })
         }
-        Kind::Array(..) | Kind::Struct(..) => None,
+        FieldKind::Array(..) | FieldKind::Struct(..) => None,
     }
 }
 
@@ -202,36 +202,36 @@ fn int(bytes: usize, is_signed: bool) -> String {
     format!("{}{}", if is_signed { 'i' } else { 'u' }, bytes * 8)
 }
 
-fn plain(kind: &Kind) -> String {
+fn plain(kind: &FieldKind) -> String {
     match kind {
-        Kind::Int { bytes, is_signed } => int(*bytes, *is_signed),
-        Kind::Struct(name, _) => type_name(name),
-        Kind::Array(of, count) => format!("[{}; {count}]", plain(of)),
+        FieldKind::Int { bytes, is_signed } => int(*bytes, *is_signed),
+        FieldKind::Struct(name, _) => type_name(name),
+        FieldKind::Array(of, count) => format!("[{}; {count}]", plain(of)),
     }
 }
 
-fn atomic(kind: &Kind) -> String {
+fn atomic(kind: &FieldKind) -> String {
     match kind {
-        Kind::Int { bytes, is_signed } => {
+        FieldKind::Int { bytes, is_signed } => {
             let name = int(*bytes, *is_signed).to_uppercase();
             format!("::std::sync::atomic::Atomic{name}")
         }
-        Kind::Struct(name, _) => type_name(name),
-        Kind::Array(of, count) => format!("[{}; {count}]", atomic(of)),
+        FieldKind::Struct(name, _) => type_name(name),
+        FieldKind::Array(of, count) => format!("[{}; {count}]", atomic(of)),
     }
 }
 
 /// How a field is read that begins at `at`.
-fn read(kind: &Kind, at: &str) -> String {
+fn read(kind: &FieldKind, at: &str) -> String {
     match kind {
-        Kind::Int { bytes, is_signed } => format!(
+        FieldKind::Int { bytes, is_signed } => format!(
             "{}::from_ne_bytes(::laggard_bpf::value::part(bytes, {at}))",
             int(*bytes, *is_signed)
         ),
-        Kind::Struct(_, bytes) => format!(
+        FieldKind::Struct(_, bytes) => format!(
             "::laggard_bpf::value::Value::from_bytes(&bytes[{at}..{at} + {bytes}]).expect(\"a part of the whole, of its size\")"
         ),
-        Kind::Array(of, _) => {
+        FieldKind::Array(of, _) => {
             let within = match of.bytes() {
                 1 => "place".into(),
                 bytes => format!("place * {bytes}"),
@@ -247,13 +247,13 @@ fn read(kind: &Kind, at: &str) -> String {
 }
 
 /// How `what` is appended to `bytes`.
-fn put(kind: &Kind, what: &str) -> String {
+fn put(kind: &FieldKind, what: &str) -> String {
     match kind {
-        Kind::Int { .. } => format!("        bytes.extend({what}.to_ne_bytes());\n"),
-        Kind::Struct(..) => {
+        FieldKind::Int { .. } => format!("        bytes.extend({what}.to_ne_bytes());\n"),
+        FieldKind::Struct(..) => {
             format!("        bytes.extend(::laggard_bpf::value::Value::to_bytes(&{what}));\n")
         }
-        Kind::Array(of, _) => format!(
+        FieldKind::Array(of, _) => format!(
             "        for one in {what} {{\n    {}        }}\n",
             put(of, "one")
         ),

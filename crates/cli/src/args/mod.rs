@@ -15,7 +15,7 @@ use laggard_measure::Drive;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage, UsagePattern};
 use laggard_session::ProbeChoice;
-use laggard_workload::disturb::Kind;
+use laggard_workload::disturb::FaultKind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
@@ -427,7 +427,7 @@ Examples:
 pub(crate) struct ProvokeArgs {
     /// The fault
     #[arg(value_parser = kinds(), value_name = "KIND")]
-    pub(crate) kind: Kind,
+    pub(crate) kind: FaultKind,
     /// Length of a hit [default: 7ms; throttle: 40ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) length: Option<Nanos>,
@@ -458,7 +458,7 @@ fn some_time(text: &str) -> Result<Nanos, String> {
 }
 
 /// Reads the name of a fault; the help shows what each does.
-fn kinds() -> impl TypedValueParser<Value = Kind> {
-    let known = Kind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
-    PossibleValuesParser::new(known).try_map(|name| name.parse::<Kind>())
+fn kinds() -> impl TypedValueParser<Value = FaultKind> {
+    let known = FaultKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(known).try_map(|name| name.parse::<FaultKind>())
 }

@@ -6,6 +6,7 @@
 //! computed with these digits as zeros. It is checked before anything is
 //! decoded.
 
+mod damage;
 mod page;
 mod read;
 
@@ -23,7 +24,8 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-pub(crate) use read::{Damage, LARGEST_ROWS, Rows, bad, column, guarded, open};
+pub(crate) use damage::Damage;
+pub(crate) use read::{LARGEST_ROWS, Rows, bad, column, guarded, open};
 
 const CHECKSUM_KEY: &str = "laggard.crc32";
 const NO_CHECKSUM: &str = "00000000";

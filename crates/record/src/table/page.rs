@@ -10,7 +10,7 @@
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::Damage;
+use super::damage::Damage;
 
 /// More than any page of ours: one holds [`super::PAGE_ROWS`] values at most.
 const LARGEST_PAGE: u64 = 8 << 20;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use laggard_model::{Nanos, Route, Service};
 use laggard_testkit::host::Kernel;
-use laggard_testkit::versus::{Cell, LOADS, Plan, Repetition, page, repeat};
+use laggard_testkit::versus::{LOADS, Plan, Repetition, VersusCell, page, repeat};
 
 /// Compare stock with real-time kernels under four loads; prints Markdown.
 #[derive(Debug, Parser)]
@@ -89,7 +89,7 @@ fn compare(names: &[String; 2], plan: &Plan, results: &Path) -> Result<String> {
             .collect();
         loads.push(
             keys.into_iter()
-                .map(|key| Cell::of(key, [stock, rt], &plan.slacks))
+                .map(|key| VersusCell::of(key, [stock, rt], &plan.slacks))
                 .collect::<Result<Vec<_>, _>>()?,
         );
     }

@@ -72,7 +72,7 @@ impl FetchError {
 /// Why a test host did not run its command to the end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunError {
+pub enum GuestError {
     /// The programs that every guest has could not be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
@@ -152,7 +152,7 @@ pub enum RunError {
     },
 }
 
-impl RunError {
+impl GuestError {
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_hung_guest_shows_the_end_of_its_console() {
         let console: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        let text = RunError::Deadline {
+        let text = GuestError::Deadline {
             after: Duration::from_secs(90),
             console,
             output: None,

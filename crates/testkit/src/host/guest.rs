@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::clock::GuestClock;
-use super::error::{FetchError, RunError};
+use super::error::{FetchError, GuestError};
 use super::qmp::Qmp;
 use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
 use super::{PlannedStall, Stall};
@@ -71,7 +71,7 @@ pub(super) struct Guest {
 
 impl Guest {
     /// Starts QEMU with these arguments.
-    pub(super) fn boot(arguments: &[String], scratch: &Path) -> Result<Self, RunError> {
+    pub(super) fn boot(arguments: &[String], scratch: &Path) -> Result<Self, GuestError> {
         let booted_at = Instant::now();
         // QEMU ends when this thread ends, however that happens, and never
         // runs under a real-time policy, which would starve its own main loop.
@@ -82,7 +82,7 @@ impl Guest {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(&errors).map_err(RunError::io(&errors))?)
+            .stderr(File::create(&errors).map_err(GuestError::io(&errors))?)
             .spawn()
             .map(Process)
             .map_err(|_| FetchError::NotInstalled {
@@ -117,7 +117,7 @@ impl Guest {
         mut self,
         stalls: &[PlannedStall],
         deadline: Duration,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<Finished, GuestError> {
         let mut planned = stalls.iter().peekable();
         let mut made = Vec::new();
         loop {
@@ -139,7 +139,7 @@ impl Guest {
                 Ok(Happening::Event(_)) => {}
                 Ok(Happening::Gone) | Err(RecvTimeoutError::Disconnected) => {
                     let words = last_words(&self.scratch)?;
-                    return Err(RunError::Qemu(format!("{words}\n{}", self.console)));
+                    return Err(GuestError::Qemu(format!("{words}\n{}", self.console)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let is_due = due.is_some_and(|due| due <= Instant::now());
@@ -150,7 +150,7 @@ impl Guest {
                         // cannot read it is ended after the grace.
                         let _ = input.write_all(b"\n");
                     } else {
-                        return Err(RunError::Deadline {
+                        return Err(GuestError::Deadline {
                             after: deadline,
                             console: std::mem::take(&mut self.console),
                             output: None,
@@ -181,9 +181,9 @@ impl Guest {
 
     /// Stops QEMU by a signal; when that was, and for how long. Its own `stop` command would stop the guest's
     /// clocks as well, and the guest would see nothing.
-    fn stall(&self, length: Duration) -> Result<(Instant, Duration), RunError> {
+    fn stall(&self, length: Duration) -> Result<(Instant, Duration), GuestError> {
         let signal = |signal| {
-            kill(self.process.pid(), signal).map_err(|errno| RunError::Qemu(errno.to_string()))
+            kill(self.process.pid(), signal).map_err(|errno| GuestError::Qemu(errno.to_string()))
         };
         let from = Instant::now();
         signal(Signal::SIGSTOP)?;
@@ -193,11 +193,11 @@ impl Guest {
     }
 
     /// The guest has switched off; its memory is still there.
-    fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<Finished, RunError> {
+    fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<Finished, GuestError> {
         let total = self.booted_at.elapsed();
         let page = self.scratch.join("header");
         self.qmp.save_memory(RESULTS_AT, HEADER_BYTES, &page)?;
-        let bytes = fs::read(&page).map_err(RunError::io(&page))?;
+        let bytes = fs::read(&page).map_err(GuestError::io(&page))?;
         // What the console still has to say may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
             if let Happening::Line(line, at) = happening {
@@ -207,14 +207,14 @@ impl Guest {
         let header = match Header::parse(&bytes) {
             Some(header) if header.bytes > 0 => header,
             _ => {
-                return Err(RunError::NoResults {
+                return Err(GuestError::NoResults {
                     began: self.began_at.is_some(),
                     console: std::mem::take(&mut self.console),
                 });
             }
         };
         if header.bytes > LIMIT_BYTES {
-            return Err(RunError::ResultsTooBig {
+            return Err(GuestError::ResultsTooBig {
                 bytes: header.bytes,
                 limit: LIMIT_BYTES,
             });
@@ -225,7 +225,7 @@ impl Guest {
             made.push(Stall {
                 at: from - began,
                 length,
-                guest: self.clock.at(from).ok_or(RunError::ClockUnknown)?,
+                guest: self.clock.at(from).ok_or(GuestError::ClockUnknown)?,
             });
         }
         let archive = self.scratch.join("results.tar");
@@ -252,13 +252,13 @@ impl Process {
     }
 
     /// Connects as soon as QEMU listens.
-    fn connect(&mut self, scratch: &Path) -> Result<UnixStream, RunError> {
+    fn connect(&mut self, scratch: &Path) -> Result<UnixStream, GuestError> {
         let give_up = Instant::now() + LISTENS_WITHIN;
         loop {
             if let Ok(stream) = UnixStream::connect(socket(scratch)) {
                 return Ok(stream);
             }
-            let ended = self.0.try_wait().map_err(RunError::io("qemu"))?.is_some();
+            let ended = self.0.try_wait().map_err(GuestError::io("qemu"))?.is_some();
             let errors = last_words(scratch)?;
             if ended && errors.contains("failed to execute") {
                 return Err(FetchError::NotInstalled {
@@ -268,7 +268,7 @@ impl Process {
                 .into());
             }
             if ended || Instant::now() > give_up {
-                return Err(RunError::Qemu(errors));
+                return Err(GuestError::Qemu(errors));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -284,9 +284,9 @@ impl Drop for Process {
 }
 
 /// What QEMU complained about before it ended.
-fn last_words(scratch: &Path) -> Result<String, RunError> {
+fn last_words(scratch: &Path) -> Result<String, GuestError> {
     let path = scratch.join("qemu.err");
-    let text = fs::read(&path).map_err(RunError::io(path))?;
+    let text = fs::read(&path).map_err(GuestError::io(path))?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 

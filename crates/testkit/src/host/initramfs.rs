@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cpio::Archive;
-use super::error::{FetchError, RunError};
+use super::error::{FetchError, GuestError};
 use super::kernel::Kernel;
 use super::results::{RESULTS_AT, RESULTS_BYTES};
 use super::tools::Tools;
@@ -38,16 +38,16 @@ pub(super) struct Contents<'a> {
 
 impl Contents<'_> {
     /// Writes the file system to `path` and returns its size in bytes.
-    pub(super) fn write(&self, path: &Path) -> Result<u64, RunError> {
+    pub(super) fn write(&self, path: &Path) -> Result<u64, GuestError> {
         let mut archive = Archive::new(BufWriter::new(
-            File::create(path).map_err(RunError::io(path))?,
+            File::create(path).map_err(GuestError::io(path))?,
         ));
         self.fill(&mut archive, path)?;
-        archive.finish().map_err(RunError::io(path))?;
-        Ok(fs::metadata(path).map_err(RunError::io(path))?.len())
+        archive.finish().map_err(GuestError::io(path))?;
+        Ok(fs::metadata(path).map_err(GuestError::io(path))?.len())
     }
 
-    fn fill(&self, archive: &mut Archive<impl Write>, path: &Path) -> Result<(), RunError> {
+    fn fill(&self, archive: &mut Archive<impl Write>, path: &Path) -> Result<(), GuestError> {
         let modules: &[&str] = if self.edu {
             &["uio", "uio_pci_generic"]
         } else {
@@ -71,11 +71,11 @@ impl Contents<'_> {
         ] {
             archive
                 .file(name, mode, content.as_bytes())
-                .map_err(RunError::io(path))?;
+                .map_err(GuestError::io(path))?;
         }
         archive
             .symlink("etc/mtab", "/proc/mounts")
-            .map_err(RunError::io(path))?;
+            .map_err(GuestError::io(path))?;
         let config = format!("boot/config-{}", self.kernel.release);
         copy(archive, &self.kernel.config(), &config)?;
         for module in modules {
@@ -92,18 +92,20 @@ impl Contents<'_> {
     }
 }
 
-fn copy(archive: &mut Archive<impl Write>, from: &Path, to: &str) -> Result<(), RunError> {
-    let content = fs::read(from).map_err(RunError::io(from))?;
+fn copy(archive: &mut Archive<impl Write>, from: &Path, to: &str) -> Result<(), GuestError> {
+    let content = fs::read(from).map_err(GuestError::io(from))?;
     let mode = fs::metadata(from)
-        .map_err(RunError::io(from))?
+        .map_err(GuestError::io(from))?
         .permissions()
         .mode();
-    archive.file(to, mode, &content).map_err(RunError::io(from))
+    archive
+        .file(to, mode, &content)
+        .map_err(GuestError::io(from))
 }
 
 /// The shared libraries that a program of this machine needs, and the loader.
 /// None where it is statically linked.
-pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
     let output = Command::new("ldd")
         .arg(program)
         .env("LC_ALL", "C")

@@ -31,10 +31,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use laggard_model::{Cpu, Nanos};
-use laggard_workload::disturb::{Hit, Kind};
+use laggard_workload::disturb::{FaultKind, Hit};
 use tempfile::TempDir;
 
-pub use error::{FetchError, RunError};
+pub use error::{FetchError, GuestError};
 use guest::Guest;
 use initramfs::Contents;
 pub use kernel::{Kernel, KernelName};
@@ -122,7 +122,7 @@ impl Stall {
     /// each CPU, since all of them stood still.
     pub fn hits(&self) -> Vec<Hit> {
         let hit = |cpu| Hit {
-            kind: Kind::Steal,
+            kind: FaultKind::Steal,
             start_ns: self.guest,
             length_ns: self.length.into(),
             cpu: Cpu(cpu),
@@ -275,17 +275,17 @@ impl Host {
     /// When the host cannot be built or booted, does not end within the
     /// deadline, or ends without results. A command that fails is not an
     /// error: see [`HostOutcome::status`].
-    pub fn run(self) -> Result<HostOutcome, RunError> {
+    pub fn run(self) -> Result<HostOutcome, GuestError> {
         if self.mode == Mode::Icount && !self.stalls.is_empty() {
-            return Err(RunError::StallUnseen);
+            return Err(GuestError::StallUnseen);
         }
         if let Some(directory) = &self.results
             && directory.join("result").exists()
         {
-            return Err(RunError::ResultsExist(directory.clone()));
+            return Err(GuestError::ResultsExist(directory.clone()));
         }
         let tools = Tools::fetch()?;
-        let scratch = TempDir::new().map_err(RunError::io("a temporary directory"))?;
+        let scratch = TempDir::new().map_err(GuestError::io("a temporary directory"))?;
         let initramfs = scratch.path().join("initramfs");
         let bytes = Contents {
             kernel: &self.kernel,
@@ -301,7 +301,7 @@ impl Host {
         // it unpacks it into as much again.
         let limit = ((self.memory_mib << 20) - RESULTS_AT - RESULTS_BYTES) / 2;
         if bytes > limit {
-            return Err(RunError::FilesTooBig { bytes, limit });
+            return Err(GuestError::FilesTooBig { bytes, limit });
         }
 
         let arguments = self.qemu_arguments(&initramfs, scratch.path());
@@ -310,8 +310,8 @@ impl Host {
             boots += 1;
             let guest = Guest::boot(&arguments, scratch.path())?;
             match guest.finish(&self.stalls, self.deadline) {
-                Err(RunError::NoResults { began: false, .. }) if boots < self.mode.most_boots() => {
-                }
+                Err(GuestError::NoResults { began: false, .. })
+                    if boots < self.mode.most_boots() => {}
                 finished => break finished?,
             }
         };
@@ -321,7 +321,7 @@ impl Host {
             .unwrap_or_else(|| scratch.path().join("results"));
         let output = results::unpack(&finished.archive, &directory)?;
         if finished.header.stopped {
-            return Err(RunError::Deadline {
+            return Err(GuestError::Deadline {
                 after: self.deadline,
                 console: finished.console,
                 output: Some(output),
@@ -340,7 +340,7 @@ impl Host {
         })
     }
 
-    fn all_files(&self) -> Result<Vec<(PathBuf, String)>, RunError> {
+    fn all_files(&self) -> Result<Vec<(PathBuf, String)>, GuestError> {
         let mut files = Vec::new();
         for program in &self.programs {
             for library in initramfs::libraries(program)? {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::error::RunError;
+use super::error::GuestError;
 
 /// A limit against hanging, not an expectation.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ impl Qmp {
     pub(super) fn start(
         stream: UnixStream,
         on_event: impl Fn(String) + Send + 'static,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, GuestError> {
         let reader = stream
             .try_clone()
             .map_err(|error| refused("qmp_capabilities", error))?;
@@ -39,12 +39,12 @@ impl Qmp {
     }
 
     /// Writes guest memory, by physical address, to a file.
-    pub(super) fn save_memory(&mut self, at: u64, bytes: u64, to: &Path) -> Result<(), RunError> {
+    pub(super) fn save_memory(&mut self, at: u64, bytes: u64, to: &Path) -> Result<(), GuestError> {
         let arguments = json!({ "val": at, "size": bytes, "filename": to });
         self.execute("pmemsave", &arguments)
     }
 
-    fn execute(&mut self, command: &str, arguments: &Value) -> Result<(), RunError> {
+    fn execute(&mut self, command: &str, arguments: &Value) -> Result<(), GuestError> {
         let line = json!({ "execute": command, "arguments": arguments });
         let line = format!("{line}\n");
         self.stream
@@ -58,8 +58,8 @@ impl Qmp {
     }
 }
 
-fn refused(command: &str, reason: impl ToString) -> RunError {
-    RunError::Monitor {
+fn refused(command: &str, reason: impl ToString) -> GuestError {
+    GuestError::Monitor {
         command: command.into(),
         reason: reason.to_string(),
     }

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::error::RunError;
+use super::error::GuestError;
 
 /// Where that memory begins: above what any of the kernels needs to boot,
 /// below where QEMU puts the initial file system.
@@ -60,17 +60,17 @@ impl Header {
 
 /// Unpacks the guest's archive: `result/` and the file `output`. Returns what
 /// the command wrote.
-pub(super) fn unpack(archive: &Path, into: &Path) -> Result<String, RunError> {
-    let file = File::open(archive).map_err(RunError::io(archive))?;
-    fs::create_dir_all(into.join("result")).map_err(RunError::io(into))?;
+pub(super) fn unpack(archive: &Path, into: &Path) -> Result<String, GuestError> {
+    let file = File::open(archive).map_err(GuestError::io(archive))?;
+    fs::create_dir_all(into.join("result")).map_err(GuestError::io(into))?;
     let mut tar = tar::Archive::new(BufReader::new(file));
     tar.set_preserve_mtime(false);
-    tar.unpack(into).map_err(RunError::io(into))?;
+    tar.unpack(into).map_err(GuestError::io(into))?;
     let path = into.join("output");
     let mut output = Vec::new();
     File::open(&path)
         .and_then(|mut file| file.read_to_end(&mut output))
-        .map_err(RunError::io(&path))?;
+        .map_err(GuestError::io(&path))?;
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 

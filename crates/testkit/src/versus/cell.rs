@@ -1,7 +1,7 @@
 //! One service under one load on two kernels.
 
 use laggard_analyze::compare::{
-    BlockBootstrap, Comparison, QuantileRatio, Verdict, compare_rates, quantile_ratio,
+    BlockBootstrap, Comparison, ComparisonVerdict, QuantileRatio, compare_rates, quantile_ratio,
 };
 use laggard_analyze::forecast::decluster;
 use laggard_model::{Nanos, Route, Service};
@@ -50,7 +50,7 @@ pub struct Lateness {
 
 /// One service under one load.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct VersusCell {
     /// The service that was measured.
     pub service: Service,
     /// How it was reached.
@@ -63,7 +63,7 @@ pub struct Cell {
     pub late: Vec<Lateness>,
 }
 
-impl Cell {
+impl VersusCell {
     /// Compares the repetitions of two kernels under one load, paired by seed.
     ///
     /// # Errors
@@ -193,12 +193,12 @@ impl Lateness {
             (false, ..) => "repetitions disagree",
             (_, Magnitude::TenTimesBetter, _) => "10 times better",
             (_, Magnitude::TenTimesWorse, _) => "10 times worse",
-            (_, Magnitude::Compatible, Verdict::Better) => "better, perhaps 10 times",
-            (_, Magnitude::Compatible, Verdict::Worse) => "worse, perhaps 10 times",
-            (_, Magnitude::Less, Verdict::Better) => "better, less than 10 times",
-            (_, Magnitude::Less, Verdict::Worse) => "worse, less than 10 times",
-            (_, _, Verdict::Equivalent) => "equal",
-            (_, _, Verdict::Inconclusive) => "cannot be told",
+            (_, Magnitude::Compatible, ComparisonVerdict::Better) => "better, perhaps 10 times",
+            (_, Magnitude::Compatible, ComparisonVerdict::Worse) => "worse, perhaps 10 times",
+            (_, Magnitude::Less, ComparisonVerdict::Better) => "better, less than 10 times",
+            (_, Magnitude::Less, ComparisonVerdict::Worse) => "worse, less than 10 times",
+            (_, _, ComparisonVerdict::Equivalent) => "equal",
+            (_, _, ComparisonVerdict::Inconclusive) => "cannot be told",
         }
     }
 }
@@ -246,12 +246,12 @@ mod tests {
         let (rare, often) = (repetition(1_000, 2_000), repetition(50, 2_000));
         let (rare, often) = (vec![rare; 3], vec![often; 3]);
 
-        let cell = Cell::of(KEY, [&rare, &often], &[Nanos::from_ms(1)]).unwrap();
+        let cell = VersusCell::of(KEY, [&rare, &often], &[Nanos::from_ms(1)]).unwrap();
 
         assert_eq!(cell.late[0].clusters, [15, 300]);
         assert_eq!(cell.late[0].words(), "10 times worse");
         assert_eq!(cell.sides[1].largest, Some(Nanos::from_ms(2)));
-        let swapped = Cell::of(KEY, [&often, &rare], &[Nanos::from_ms(1)]).unwrap();
+        let swapped = VersusCell::of(KEY, [&often, &rare], &[Nanos::from_ms(1)]).unwrap();
         assert_eq!(swapped.late[0].words(), "10 times better");
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let first = [often.clone(), rare.clone()];
         let second = [rare, often];
 
-        let cell = Cell::of(KEY, [&first, &second], &[Nanos::from_ms(1)]).unwrap();
+        let cell = VersusCell::of(KEY, [&first, &second], &[Nanos::from_ms(1)]).unwrap();
 
         assert_eq!(cell.late[0].words(), "repetitions disagree");
     }
@@ -270,7 +270,7 @@ mod tests {
     fn a_service_that_one_kernel_lacks_is_not_compared() {
         let with = [repetition(50, 2_000)];
 
-        let cell = Cell::of(KEY, [&with, &[]], &[Nanos::from_ms(1)]).unwrap();
+        let cell = VersusCell::of(KEY, [&with, &[]], &[Nanos::from_ms(1)]).unwrap();
 
         assert!(cell.late.is_empty() && cell.ratio.is_none());
         assert_eq!(cell.sides[1].largest, None);
@@ -280,7 +280,7 @@ mod tests {
     fn the_quantile_ratio_of_twice_the_latency_is_two() {
         let (one, other) = ([repetition(10, 100)], [repetition(10, 200)]);
 
-        let cell = Cell::of(KEY, [&one, &other], &[]).unwrap();
+        let cell = VersusCell::of(KEY, [&one, &other], &[]).unwrap();
 
         assert!((cell.ratio.unwrap().ratio - 2.0).abs() < 1e-9);
         assert_eq!(cell.sides[0].p999, Some(Nanos::from_us(100)));

@@ -12,8 +12,8 @@ use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Nanos, Route, Service};
 use laggard_record::{Columns, OpenError, Recording};
 
-use crate::host::{Host, Kernel, RunError};
-pub use cell::{Cell, Lateness, Side};
+use crate::host::{GuestError, Host, Kernel};
+pub use cell::{Lateness, Side, VersusCell};
 pub use page::page;
 
 /// The loads, in the order in which a host runs them. `kernel` is
@@ -49,7 +49,7 @@ pub struct Plan {
 pub enum VersusError {
     /// The host did not run, or a program of it is missing.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(#[from] GuestError),
     /// A file for the host could not be written.
     #[error("{path}: {source}")]
     Io {

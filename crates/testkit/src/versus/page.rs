@@ -6,14 +6,18 @@ use laggard_analyze::compare::holm;
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route};
 
-use super::cell::{Cell, Lateness};
+use super::cell::{Lateness, VersusCell};
 use super::{LOADS, VersusError};
 
 /// Tables of the second kernel against the first, one per load.
 ///
 /// # Errors
 /// When a p-value is not a number.
-pub fn page(names: [&str; 2], loads: &[Vec<Cell>], lost: [u64; 2]) -> Result<String, VersusError> {
+pub fn page(
+    names: [&str; 2],
+    loads: &[Vec<VersusCell>],
+    lost: [u64; 2],
+) -> Result<String, VersusError> {
     let all: Vec<&Lateness> = loads.iter().flatten().flat_map(|cell| &cell.late).collect();
     let p: Vec<f64> = all.iter().map(|late| late.comparison.ratio.p).collect();
     let mut adjusted = holm(&p)?.into_iter();
@@ -45,7 +49,7 @@ pub fn page(names: [&str; 2], loads: &[Vec<Cell>], lost: [u64; 2]) -> Result<Str
     Ok(text)
 }
 
-fn header(names: [&str; 2], cells: &[Cell]) -> String {
+fn header(names: [&str; 2], cells: &[VersusCell]) -> String {
     let mut columns = vec!["service".to_owned()];
     for name in names {
         columns.push(format!("{name}: largest"));
@@ -63,7 +67,7 @@ fn header(names: [&str; 2], cells: &[Cell]) -> String {
     )
 }
 
-fn name(cell: &Cell) -> String {
+fn name(cell: &VersusCell) -> String {
     match (cell.service.is_thread(), cell.route) {
         (true, Route::Deferred) => format!("{} deferred", cell.service),
         _ => cell.service.to_string(),
@@ -84,7 +88,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn ratio(cell: &Cell) -> String {
+fn ratio(cell: &VersusCell) -> String {
     cell.ratio.map_or_else(
         || "-".into(),
         |ratio| {

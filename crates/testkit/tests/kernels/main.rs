@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
 use laggard_model::{Activation, Nanos, State};
-use laggard_testkit::host::{Host, Kernel, KernelName, Mode, RunError};
+use laggard_testkit::host::{GuestError, Host, Kernel, KernelName, Mode};
 
 /// The kernels to test: those asked for, as far as they can be had.
 fn kernels() -> Vec<Kernel> {
@@ -177,7 +177,7 @@ fn a_command_that_does_not_end_is_stopped_and_its_output_shown() {
     let Some(outcome) = run(host) else { return };
 
     match outcome {
-        Err(RunError::Deadline { output, .. }) => {
+        Err(GuestError::Deadline { output, .. }) => {
             assert_eq!(
                 output.as_deref().and_then(|text| text.lines().next()),
                 Some("waiting for nothing")
@@ -198,7 +198,7 @@ fn a_guest_that_panics_shows_its_last_words() {
     };
 
     match outcome {
-        Err(RunError::NoResults { console, .. }) => {
+        Err(GuestError::NoResults { console, .. }) => {
             assert!(console.contains("Kernel panic - not syncing"), "{console}");
         }
         other => panic!("{other:?}"),

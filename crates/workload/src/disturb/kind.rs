@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A known fault.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FaultKind {
     /// A real-time thread above all measured ones computes.
     Thread,
     /// Normal threads compete with normal threads.
@@ -43,7 +43,7 @@ pub enum Kind {
     Steal,
 }
 
-impl Kind {
+impl FaultKind {
     /// Every kind of fault.
     pub const ALL: [Self; 14] = [
         Self::Thread,
@@ -159,7 +159,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Kind {
 )]
 pub struct UnknownKind(pub String);
 
-impl FromStr for Kind {
+impl FromStr for FaultKind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
@@ -183,13 +183,13 @@ impl FromStr for Kind {
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for FaultKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for FaultKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         name.parse().map_err(serde::de::Error::custom)
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn every_fault_is_found_by_its_name_and_named_in_the_error() {
-        let err = "flood".parse::<Kind>().unwrap_err().to_string();
+        let err = "flood".parse::<FaultKind>().unwrap_err().to_string();
 
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert!(err.contains(kind.name()), "{kind} is not in: {err}");
         }

@@ -24,23 +24,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::scheduling::{self, Policy};
 
-pub use kind::{Kind, UnknownKind};
+pub use kind::{FaultKind, UnknownKind};
 pub use refusal::DisturbRefused;
 
 /// The fault to make, where, and for how long.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
     /// The fault.
-    pub kind: Kind,
-    /// The length of one hit. Not for [`Kind::has_own_length`].
+    pub kind: FaultKind,
+    /// The length of one hit. Not for [`FaultKind::has_own_length`].
     pub length: Nanos,
-    /// The time from one hit to the next. Not for [`Kind::has_own_period`].
+    /// The time from one hit to the next. Not for [`FaultKind::has_own_period`].
     pub every: Nanos,
     /// The CPU that is hit.
     pub cpu: Cpu,
     /// How long in all.
     pub duration: Nanos,
-    /// For [`Kind::Throttle`]: processes (their PIDs) that are stopped
+    /// For [`FaultKind::Throttle`]: processes (their PIDs) that are stopped
     /// together with its own. They are put back at the end.
     pub victims: Vec<u32>,
 }
@@ -49,7 +49,7 @@ pub struct Disturbance {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Hit {
     /// The kind of fault.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// When it began, `CLOCK_MONOTONIC`.
     pub start_ns: Nanos,
     /// How long it lasted.
@@ -74,7 +74,7 @@ pub enum DisturbError {
     )]
     Placement {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was wanted, as a service is named.
         policy: String,
         /// The CPU that was to be hit.
@@ -86,7 +86,7 @@ pub enum DisturbError {
     #[error("{kind}: cannot {act}")]
     Needs {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was tried.
         act: String,
         /// What the system said.
@@ -98,7 +98,7 @@ pub enum DisturbError {
     )]
     Unseen {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// How often it was tried.
         rounds: u64,
     },
@@ -139,20 +139,20 @@ pub fn run_telling(
     plan.check()?;
     let site = Site { plan, stop, tell };
     match plan.kind {
-        Kind::Thread => hog::thread(&site),
-        Kind::Queue => hog::queue(&site),
-        Kind::Throttle => throttle::group(&site),
-        Kind::RtThrottle => throttle::real_time(&site),
-        Kind::PageFault => fault::run(&site),
-        Kind::Lock => lock::run(&site, lock::Protocol::Plain),
-        Kind::LockPi => lock::run(&site, lock::Protocol::Inherit),
-        Kind::Net => net::run(&site),
-        Kind::PreemptOff => syscall::run(&site),
-        Kind::Softirq => kernel::run(&site, kernel::Context::Softirq),
-        Kind::Irq => kernel::run(&site, kernel::Context::Irq),
-        Kind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
-        Kind::Tick => tick::run(&site),
-        Kind::Steal => Err(DisturbRefused::FromOutside.into()),
+        FaultKind::Thread => hog::thread(&site),
+        FaultKind::Queue => hog::queue(&site),
+        FaultKind::Throttle => throttle::group(&site),
+        FaultKind::RtThrottle => throttle::real_time(&site),
+        FaultKind::PageFault => fault::run(&site),
+        FaultKind::Lock => lock::run(&site, lock::Protocol::Plain),
+        FaultKind::LockPi => lock::run(&site, lock::Protocol::Inherit),
+        FaultKind::Net => net::run(&site),
+        FaultKind::PreemptOff => syscall::run(&site),
+        FaultKind::Softirq => kernel::run(&site, kernel::Context::Softirq),
+        FaultKind::Irq => kernel::run(&site, kernel::Context::Irq),
+        FaultKind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
+        FaultKind::Tick => tick::run(&site),
+        FaultKind::Steal => Err(DisturbRefused::FromOutside.into()),
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn hits_are_written_one_a_line_and_read_back() {
         let hits = [5, 6].map(|ms| Hit {
-            kind: Kind::IrqsOff,
+            kind: FaultKind::IrqsOff,
             start_ns: Nanos::from_ms(ms),
             length_ns: Nanos::from_us(7),
             cpu: Cpu(1),

@@ -2,7 +2,7 @@
 
 use laggard_model::Nanos;
 
-use super::{Disturbance, Kind};
+use super::{Disturbance, FaultKind};
 
 /// The longest hit: well below the 20 s after which the kernel takes a CPU
 /// for dead, and short enough for a person to keep typing.
@@ -41,7 +41,7 @@ pub enum DisturbRefused {
     #[error("{kind}: hits of {length} could hang this machine of {cpus} CPUs; use at most {most}")]
     TooLong {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was asked for.
         length: Nanos,
         /// How many CPUs there are.
@@ -53,7 +53,7 @@ pub enum DisturbRefused {
     #[error("{kind}: hits of {length} cannot be made exactly; use at least {SHORTEST}")]
     TooShort {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was asked for.
         length: Nanos,
     },
@@ -63,7 +63,7 @@ pub enum DisturbRefused {
     )]
     TooOften {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was asked for.
         length: Nanos,
         /// What was asked for.
@@ -77,7 +77,7 @@ pub enum DisturbRefused {
     )]
     Unreachable {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was asked for.
         length: Nanos,
         /// The limit, as just measured.
@@ -89,7 +89,7 @@ pub enum DisturbRefused {
     )]
     TooBrief {
         /// The fault.
-        kind: Kind,
+        kind: FaultKind,
         /// What was asked for.
         every: Nanos,
         /// What was asked for.
@@ -138,13 +138,13 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), DisturbRefused> {
         duration,
         ..
     } = plan;
-    if kind == Kind::Steal {
+    if kind == FaultKind::Steal {
         return Err(DisturbRefused::FromOutside);
     }
     if kind.has_own_period() {
         return Ok(());
     }
-    if kind == Kind::Tick && !(TIMER_PERIODS[0]..=TIMER_PERIODS[1]).contains(&every) {
+    if kind == FaultKind::Tick && !(TIMER_PERIODS[0]..=TIMER_PERIODS[1]).contains(&every) {
         return Err(DisturbRefused::Timer { every });
     }
     if !kind.has_own_length() {
@@ -161,7 +161,7 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), DisturbRefused> {
 }
 
 fn check_length(
-    kind: Kind,
+    kind: FaultKind,
     length: Nanos,
     every: Nanos,
     cpus: usize,
@@ -184,7 +184,7 @@ fn check_length(
     if length < SHORTEST {
         return Err(DisturbRefused::TooShort { kind, length });
     }
-    if kind == Kind::Throttle {
+    if kind == FaultKind::Throttle {
         let [shortest, longest] = QUOTA_PERIODS;
         let fits =
             (shortest..=longest).contains(&every) && every.saturating_sub(length) >= SMALLEST_QUOTA;
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    fn plan(kind: Kind, length_ms: u64, every_ms: u64) -> Disturbance {
+    fn plan(kind: FaultKind, length_ms: u64, every_ms: u64) -> Disturbance {
         Disturbance {
             kind,
             length: Nanos::from_ms(length_ms),
@@ -223,28 +223,28 @@ mod tests {
 
     #[test]
     fn a_length_that_could_hang_the_machine_is_refused_with_the_limit() {
-        let long = check_for(&plan(Kind::Thread, 5000, 10_000), 2).unwrap_err();
-        let alone = check_for(&plan(Kind::Thread, 200, 10_000), 1).unwrap_err();
+        let long = check_for(&plan(FaultKind::Thread, 5000, 10_000), 2).unwrap_err();
+        let alone = check_for(&plan(FaultKind::Thread, 200, 10_000), 1).unwrap_err();
 
         assert_eq!(
             long.to_string(),
             "thread: hits of 5s could hang this machine of 2 CPUs; use at most 500ms"
         );
         assert!(alone.to_string().ends_with("at most 100ms"), "{alone}");
-        assert_eq!(check_for(&plan(Kind::Queue, 200, 10_000), 1), Ok(()));
+        assert_eq!(check_for(&plan(FaultKind::Queue, 200, 10_000), 1), Ok(()));
     }
 
     #[test]
     fn hits_that_leave_no_time_are_refused_with_the_shortest_period() {
-        let err = check_for(&plan(Kind::Lock, 8, 9), 2).unwrap_err();
+        let err = check_for(&plan(FaultKind::Lock, 8, 9), 2).unwrap_err();
 
         assert!(err.to_string().ends_with("at least 10ms"), "{err}");
-        assert_eq!(check_for(&plan(Kind::Lock, 8, 10), 2), Ok(()));
+        assert_eq!(check_for(&plan(FaultKind::Lock, 8, 10), 2), Ok(()));
     }
 
     #[test]
     fn inside_the_kernel_hits_are_shorter_and_rarer() {
-        for kind in [Kind::Softirq, Kind::Irq, Kind::IrqsOff] {
+        for kind in [FaultKind::Softirq, FaultKind::Irq, FaultKind::IrqsOff] {
             let long = check_for(&plan(kind, 101, 10_000), 64).unwrap_err();
             let often = check_for(&plan(kind, 100, 199), 64).unwrap_err();
 
@@ -256,42 +256,42 @@ mod tests {
 
     #[test]
     fn a_plan_that_ends_before_its_first_hit_is_refused() {
-        let err = check_for(&plan(Kind::Net, 7, 60_000), 2).unwrap_err();
+        let err = check_for(&plan(FaultKind::Net, 7, 60_000), 2).unwrap_err();
 
         assert_eq!(
             err.to_string(),
             "net: with a hit every 60s there is none in 60s; go on for longer than 60s"
         );
-        assert_eq!(check_for(&plan(Kind::Net, 7, 59_999), 2), Ok(()));
+        assert_eq!(check_for(&plan(FaultKind::Net, 7, 59_999), 2), Ok(()));
     }
 
     #[test]
     fn a_machine_does_not_stop_itself_and_is_told_who_can() {
-        let err = check_for(&plan(Kind::Steal, 20, 500), 2).unwrap_err();
+        let err = check_for(&plan(FaultKind::Steal, 20, 500), 2).unwrap_err();
 
         assert!(err.to_string().contains("testhost run"), "{err}");
     }
 
     #[test]
     fn only_timers_with_sensible_periods_are_served_on_the_tick() {
-        let err = check_for(&plan(Kind::Tick, 0, 0), 2).unwrap_err();
+        let err = check_for(&plan(FaultKind::Tick, 0, 0), 2).unwrap_err();
 
         assert_eq!(
             err.to_string(),
             "tick: a timer of 0ns is out of range; use 100us to 1s"
         );
-        assert_eq!(check_for(&plan(Kind::Tick, 0, 1), 2), Ok(()));
+        assert_eq!(check_for(&plan(FaultKind::Tick, 0, 1), 2), Ok(()));
     }
 
     #[test]
     fn no_length_is_refused() {
-        assert!(check_for(&plan(Kind::Net, 0, 10), 2).is_err());
+        assert!(check_for(&plan(FaultKind::Net, 0, 10), 2).is_err());
     }
 
     #[test]
     fn quotas_that_the_kernel_does_not_have_are_refused() {
-        assert!(check_for(&plan(Kind::Throttle, 20, 2000), 2).is_err());
-        assert!(check_for(&plan(Kind::Throttle, 20, 20), 2).is_err());
-        assert_eq!(check_for(&plan(Kind::Throttle, 95, 100), 2), Ok(()));
+        assert!(check_for(&plan(FaultKind::Throttle, 20, 2000), 2).is_err());
+        assert!(check_for(&plan(FaultKind::Throttle, 20, 20), 2).is_err());
+        assert_eq!(check_for(&plan(FaultKind::Throttle, 95, 100), 2), Ok(()));
     }
 }

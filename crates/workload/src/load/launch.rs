@@ -12,8 +12,9 @@ use std::thread;
 use laggard_model::CpuList;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use super::error::LaunchError;
 use super::guard::Guard;
-use super::{Ended, LoadProcess};
+use super::process::LoadProcess;
 use crate::scheduling::{self, Policy};
 
 /// What becomes of a load's output.
@@ -43,34 +44,14 @@ pub struct Launch {
     open_files: Option<u64>,
 }
 
-/// Why a load did not start or could not be watched.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// There is no command.
-    #[error("the load's command is empty; give one after `--`")]
-    Empty,
-    /// The program could not be run.
-    #[error("cannot start the load `{0}`; check its name and that it is in PATH")]
-    Start(String, #[source] io::Error),
-    /// The shell that ends the load when we die could not be run.
-    #[error("cannot start /bin/sh, which ends the load should this program be killed")]
-    Guard(#[source] io::Error),
-    /// The output has nowhere to go.
-    #[error("cannot write the load's output to {0}; choose another file")]
-    Output(String, #[source] io::Error),
-    /// The load cannot run on these CPUs.
-    #[error("cannot run the load on CPUs {0}; choose from those in /sys/devices/system/cpu/online")]
-    Cpus(CpuList, #[source] io::Error),
-    /// Normal scheduling was refused.
-    #[error("cannot give the load normal (SCHED_OTHER) scheduling")]
-    Scheduling(#[source] io::Error),
-    /// A held load ended by itself.
-    #[error("the load ended before it began to work: {0}")]
-    EndedEarly(Ended),
-    /// Somebody else reaped our child, or a signal was refused.
-    #[error("lost track of the load `{0}`; look with ps whether it still runs")]
-    Lost(String, #[source] io::Error),
+impl LoadProcess {
+    /// Starts `command` as a load; its output is thrown away.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub fn spawn(command: Vec<OsString>) -> Result<Self, LaunchError> {
+        Launch::new(command).start()
+    }
 }
 
 impl Launch {
@@ -140,31 +121,31 @@ impl Launch {
     /// # Errors
     /// When the program, its output or its CPUs cannot be had; nothing is
     /// left running then.
-    pub fn start(self) -> Result<LoadProcess, LoadError> {
+    pub fn start(self) -> Result<LoadProcess, LaunchError> {
         // A child inherits policy and CPUs from the thread that starts it, so
         // that is a thread of its own, which may change both.
         thread::scope(|scope| {
             let starter = thread::Builder::new()
                 .name("load-start".into())
                 .spawn_scoped(scope, || self.start_here())
-                .map_err(|source| LoadError::Start(self.name(), source))?;
+                .map_err(|source| LaunchError::Start(self.name(), source))?;
             starter
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    fn start_here(&self) -> Result<LoadProcess, LoadError> {
+    fn start_here(&self) -> Result<LoadProcess, LaunchError> {
         let [program, arguments @ ..] = self.command.as_slice() else {
-            return Err(LoadError::Empty);
+            return Err(LaunchError::Empty);
         };
-        scheduling::set(Policy::Other).map_err(LoadError::Scheduling)?;
-        let mut guard = Guard::new().map_err(LoadError::Guard)?;
+        scheduling::set(Policy::Other).map_err(LaunchError::Scheduling)?;
+        let mut guard = Guard::new().map_err(LaunchError::Guard)?;
         let started = self.spawn(program, arguments, guard.group());
         match started {
             Ok((main, output)) => Ok(LoadProcess::new(self.name(), main, guard, output)),
             Err(err) => {
-                guard.end().map_err(LoadError::Guard)?;
+                guard.end().map_err(LaunchError::Guard)?;
                 Err(err)
             }
         }
@@ -175,9 +156,9 @@ impl Launch {
         program: &OsString,
         arguments: &[OsString],
         group: i32,
-    ) -> Result<(Child, Option<File>), LoadError> {
+    ) -> Result<(Child, Option<File>), LaunchError> {
         if let Some(cpus) = &self.cpus {
-            scheduling::pin(cpus).map_err(|source| LoadError::Cpus(cpus.clone(), source))?;
+            scheduling::pin(cpus).map_err(|source| LaunchError::Cpus(cpus.clone(), source))?;
         }
         let (file, kept) = self.open_output()?;
         let (out, err) = match file {
@@ -187,7 +168,7 @@ impl Launch {
         let mut command = match self.is_told {
             true => {
                 // Once told it is too late to hear of a wrong name.
-                find(program).map_err(|source| LoadError::Start(self.name(), source))?;
+                find(program).map_err(|source| LaunchError::Start(self.name(), source))?;
                 let mut shell = Command::new("/bin/sh");
                 shell.args(["-c", WAIT, "laggard-load"]).arg(program);
                 shell
@@ -205,7 +186,7 @@ impl Launch {
             .stdout(out)
             .stderr(err)
             .spawn()
-            .map_err(|source| LoadError::Start(self.name(), source))?;
+            .map_err(|source| LaunchError::Start(self.name(), source))?;
         if let Some(most) = self.open_files {
             // One that has ended already needs no limit.
             let _ = scheduling::limit_open_files(main.id(), most);
@@ -215,7 +196,7 @@ impl Launch {
 
     /// Two handles for the child, and one to read from later.
     #[allow(clippy::type_complexity)]
-    fn open_output(&self) -> Result<(Option<(File, File)>, Option<File>), LoadError> {
+    fn open_output(&self) -> Result<(Option<(File, File)>, Option<File>), LaunchError> {
         let (name, file) = match &self.output {
             Output::Null => return Ok((None, None)),
             Output::File(path) => (path.display().to_string(), File::create(path)),
@@ -226,7 +207,7 @@ impl Launch {
                     .map_err(io::Error::from),
             ),
         };
-        let refused = |source| LoadError::Output(name.clone(), source);
+        let refused = |source| LaunchError::Output(name.clone(), source);
         let file = file.map_err(refused)?;
         let second = file.try_clone().map_err(refused)?;
         let kept = match self.output {

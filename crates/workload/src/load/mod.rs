@@ -6,6 +6,7 @@
 //! described by a [`Recipe`].
 
 mod draw;
+mod error;
 mod fileio;
 mod find;
 mod fp;
@@ -24,9 +25,10 @@ use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
 
+pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
-pub use launch::{Launch, LoadError, Output};
-pub use process::{Ended, LoadProcess, READY};
+pub use launch::{Launch, Output};
+pub use process::{LoadProcess, READY};
 pub use recipe::{Need, Order, Recipe, RecipeError, Step, Told, Work, run_recipe};
 
 /// A load that needs nothing but this program.

@@ -1,47 +1,17 @@
 //! A load as a process: watched, and ended with all it started.
 
-use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use laggard_model::Throughput;
 use nix::sys::signal::Signal;
 
+use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
-use super::{Launch, LoadError};
-
-/// How a load ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// Its first process's exit status.
-    pub status: ExitStatus,
-    /// What it did, where it told.
-    pub throughput: Option<Throughput>,
-    /// The last line that it wrote, where its output was kept in memory and
-    /// that line is not the throughput: often an error text.
-    pub last_words: Option<String>,
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.status.code(), self.status.signal()) {
-            (Some(code), _) => write!(f, "exit status {code}")?,
-            (_, Some(signal)) => write!(f, "killed by signal {signal}")?,
-            (None, None) => write!(f, "{}", self.status)?,
-        }
-        match &self.last_words {
-            Some(words) => write!(f, ": {words}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A running load and all processes that it started, as far as they stay in
 /// its process group.
@@ -66,14 +36,6 @@ pub const READY: &str = "ready";
 const POLL: Duration = Duration::from_millis(5);
 
 impl LoadProcess {
-    /// Starts `command` as a load; its output is thrown away.
-    ///
-    /// # Errors
-    /// As [`Launch::start`].
-    pub fn spawn(command: Vec<OsString>) -> Result<Self, LoadError> {
-        Launch::new(command).start()
-    }
-
     pub(super) fn new(name: String, mut main: Child, guard: Guard, output: Option<File>) -> Self {
         Self {
             word: main.stdin.take(),
@@ -90,12 +52,12 @@ impl LoadProcess {
         self.main.id()
     }
 
-    /// Whether a load that was started [held](Launch::held) is set up and
+    /// Whether a load that was started [held](super::Launch::held) is set up and
     /// waits for the word to begin. One that has ended is not.
     ///
     /// # Errors
     /// When its output cannot be read.
-    pub fn is_ready(&self) -> Result<bool, LoadError> {
+    pub fn is_ready(&self) -> Result<bool, LaunchError> {
         const LINE: usize = READY.len() + 1;
         let Some(output) = &self.output else {
             return Ok(false);
@@ -104,7 +66,7 @@ impl LoadProcess {
         let mut line = [0; LINE];
         let read = output
             .read_at(&mut line, 0)
-            .map_err(|err| LoadError::Output("memory".into(), err))?;
+            .map_err(|err| LaunchError::Output("memory".into(), err))?;
         Ok(read == LINE && line.starts_with(READY.as_bytes()))
     }
 
@@ -112,14 +74,14 @@ impl LoadProcess {
     ///
     /// # Errors
     /// When it has ended by itself, or its output cannot be read.
-    pub fn wait_until_ready(&mut self, interrupted: &AtomicBool) -> Result<bool, LoadError> {
+    pub fn wait_until_ready(&mut self, interrupted: &AtomicBool) -> Result<bool, LaunchError> {
         const POLL: Duration = Duration::from_millis(10);
         while !interrupted.load(Ordering::Relaxed) {
             if self.is_ready()? {
                 return Ok(true);
             }
             if let Some(ended) = self.poll()? {
-                return Err(LoadError::EndedEarly(ended));
+                return Err(LaunchError::EndedEarly(ended));
             }
             thread::sleep(POLL);
         }
@@ -142,7 +104,7 @@ impl LoadProcess {
     ///
     /// # Errors
     /// When the process cannot be waited for.
-    pub fn poll(&mut self) -> Result<Option<Ended>, LoadError> {
+    pub fn poll(&mut self) -> Result<Option<Ended>, LaunchError> {
         if self.ended.is_none()
             && let Some(status) = self.main.try_wait().map_err(|err| self.lost(err))?
         {
@@ -156,11 +118,11 @@ impl LoadProcess {
     ///
     /// # Errors
     /// When a process cannot be signalled or waited for.
-    pub fn stop(mut self) -> Result<Ended, LoadError> {
+    pub fn stop(mut self) -> Result<Ended, LaunchError> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<Ended, LoadError> {
+    fn end(&mut self) -> Result<Ended, LaunchError> {
         // One that still waits for the word waits no longer.
         self.word = None;
         if self.poll()?.is_none() {
@@ -183,10 +145,10 @@ impl LoadProcess {
     }
 
     /// Kills the rest of the group and reads the output.
-    fn clean_up(&mut self, status: ExitStatus) -> Result<Ended, LoadError> {
+    fn clean_up(&mut self, status: ExitStatus) -> Result<Ended, LaunchError> {
         let (throughput, last_words) = match self.output.take().map(last_line) {
             None | Some(Ok(None)) => (None, None),
-            Some(Err(err)) => return Err(LoadError::Output("memory".into(), err)),
+            Some(Err(err)) => return Err(LaunchError::Output("memory".into(), err)),
             Some(Ok(Some(line))) => match serde_json::from_str(&line) {
                 Ok(throughput) => (Some(throughput), None),
                 Err(_) => (None, Some(line)),
@@ -208,8 +170,8 @@ impl LoadProcess {
         Ok(ended)
     }
 
-    fn lost(&self, err: io::Error) -> LoadError {
-        LoadError::Lost(self.name.clone(), err)
+    fn lost(&self, err: io::Error) -> LaunchError {
+        LaunchError::Lost(self.name.clone(), err)
     }
 }
 
