@@ -193,6 +193,8 @@ export interface EpisodeView {
   stages_ns: Record<string, Nanos>;
 }
 
+export type Every = Record<string, number>;
+
 export interface ExampleView {
   at_ns: Nanos;
   cpu: Cpu;
@@ -381,6 +383,7 @@ export interface Periodic {
 export interface Plan {
   dither: boolean;
   duration_ns: Nanos | null;
+  every?: Every;
   held_awake: boolean;
   keep: Keep;
   period_ns: Nanos;

@@ -312,8 +312,9 @@ fn doubts(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<Doubt> {
 
 /// For the late activations of a recording.
 pub(crate) fn collector(manifest: &Manifest) -> Collector {
-    let gap = manifest.plan.period_ns * if manifest.plan.dither { 2 } else { 1 };
-    Collector::new(manifest.lines.len(), gap)
+    let plan = &manifest.plan;
+    let gap = |&line| plan.every.longest_gap(line, plan.period_ns, plan.dither);
+    Collector::of(manifest.lines.iter().map(gap).collect())
 }
 
 fn search(recording: &Recording, threads: NonZeroUsize) -> Searched {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use laggard_analyze::period::{TickSearch, find_tick};
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Probe, Request};
-use laggard_model::{Activation, Batch, Cpu, Nanos, Service, Stage};
+use laggard_model::{Activation, Batch, Cpu, Every, Nanos, Service, Stage};
 use laggard_workload::disturb::{DisturbError, Disturbance, FaultKind, Hit, run};
 
 /// Two faults at once would make each other's truth false.
@@ -55,6 +55,7 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
         services: vec![Service::Fifo(90)],
         optional: false,
         period: PERIOD,
+        every: Every::default(),
         dither: true,
         seed: 1,
         drive: laggard_measure::Drive::Timer,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CpuList, Line, LineId, Losses, Nanos, OwnCost, Service, Stage,
-    Tid,
+    Account, Backend, Batch, Caveat, CpuList, Every, Line, LineId, Losses, Nanos, OwnCost, Service,
+    Stage, Tid,
 };
 
 /// What a probe is asked to measure.
@@ -20,6 +20,8 @@ pub struct Request {
     pub optional: bool,
     /// Mean time between two expiries of a line; whole microseconds.
     pub period: Nanos,
+    /// Which services have only one in so many of them. A device's has all.
+    pub every: Every,
     /// Whether expiries are spread over all phases of a hidden tick.
     pub dither: bool,
     /// Seed of that spread.
@@ -143,10 +145,12 @@ pub(crate) const fn check_number(lines: usize) -> Result<(), ProbeError> {
 }
 
 /// When a probe's expiries are due.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pace {
-    /// The mean time between a line's expiries.
+    /// The mean time between a line's expiries, but for those of `every`.
     pub period: Nanos,
+    /// Which services have only one in so many of them.
+    pub every: Every,
     /// Whether they are spread within it.
     pub dither: bool,
     /// The seed of that spread.

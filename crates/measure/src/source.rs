@@ -159,6 +159,8 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::Every;
+
     use super::*;
 
     fn request(services: &str, drive: Drive, optional: bool) -> Request {
@@ -170,6 +172,7 @@ mod tests {
                 .collect(),
             optional,
             period: Nanos::from_ms(1),
+            every: Every::default(),
             dither: true,
             seed: 1,
             drive,

@@ -10,7 +10,7 @@ use laggard_measure::linux::{
     self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe, online_cpus,
 };
 use laggard_measure::{Drive, Flight as _, Probe as _, Request};
-use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Service, Tid};
+use laggard_model::{Activity, Cpu, Every, Evidence, Happening, Nanos, Service, Tid};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
@@ -194,6 +194,7 @@ fn request() -> Request {
         services: vec![Service::Other],
         optional: false,
         period: Nanos::from_ms(1),
+        every: Every::default(),
         dither: true,
         seed: 1,
         drive: Drive::Timer,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{Batch, Nanos};
+use laggard_model::{Batch, Every, Nanos};
 
 /// Allocations of each thread, by the low bits of its TID.
 static ALLOCATIONS: [AtomicU64; 1 << 12] = [const { AtomicU64::new(0) }; 1 << 12];
@@ -80,6 +80,7 @@ fn probe() -> LinuxProbe {
             .collect(),
         optional: true,
         period: Nanos::from_ms(1),
+        every: Every::default(),
         dither: true,
         seed: 1,
         drive: Drive::Timer,

@@ -12,6 +12,7 @@ mod caveat;
 mod cost;
 mod cpu;
 mod episode;
+mod every;
 mod gather;
 mod histogram;
 mod host;
@@ -40,6 +41,7 @@ pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
     Steal, Stolen, Throttle, Vector,
 };
+pub use every::Every;
 pub use gather::Gather;
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};

@@ -1,10 +1,12 @@
 //! The manifest: what a recording is of, and how it ended.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Caveat, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern,
+    Caveat, Every, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern,
 };
 
 /// The version of the recording's layout that this program writes. Readers
@@ -57,8 +59,11 @@ pub enum Keep {
 /// What was asked of the probe.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Plan {
-    /// The mean time between a line's expiries.
+    /// The mean time between a line's expiries, but for those of `every`.
     pub period_ns: Nanos,
+    /// Which services have only one in so many of these expiries; absent: none.
+    #[serde(default, skip_serializing_if = "Every::is_all")]
+    pub every: Every,
     /// Whether expiries are spread so that no hidden tick can hide.
     pub dither: bool,
     /// The seed of that spread; the same seed gives the same timelines.
@@ -77,11 +82,42 @@ pub struct Plan {
     pub stages: Option<Vec<Stage>>,
 }
 
+impl Plan {
+    /// How often services are measured, in words: `1ms`, or `1ms, softirq and
+    /// other 2ms, fifo:50 4ms`.
+    #[must_use]
+    pub fn periods(&self) -> String {
+        let mut seldom: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (service, every) in self.every.iter() {
+            seldom.entry(every).or_default().push(service.to_string());
+        }
+        let of = |(every, services): (u32, Vec<String>)| {
+            format!(
+                ", {} {}",
+                services.join(" and "),
+                self.period_ns * u64::from(every)
+            )
+        };
+        let seldom: String = seldom.into_iter().map(of).collect();
+        format!("{}{seldom}", self.period_ns)
+    }
+
+    /// The same in short: `1ms`, or `1ms to 4ms`.
+    #[must_use]
+    pub fn pace(&self) -> String {
+        match self.every.iter().map(|(_, every)| every).max() {
+            None | Some(1) => self.period_ns.to_string(),
+            Some(most) => format!("{} to {}", self.period_ns, self.period_ns * u64::from(most)),
+        }
+    }
+}
+
 impl Default for Plan {
-    /// What `laggard record` does unasked, with the first of all seeds.
+    /// Every service each millisecond, with the first of all seeds.
     fn default() -> Self {
         Self {
             period_ns: Nanos::from_ms(1),
+            every: Every::default(),
             dither: true,
             seed: 1,
             duration_ns: None,
@@ -270,5 +306,36 @@ impl Manifest {
             cost: OwnCost::default(),
             segments: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Service;
+
+    #[test]
+    fn a_plan_says_how_often_each_service_is_measured() {
+        let even = Plan::default();
+        let asked = Plan {
+            every: Every::about(Service::Fifo(90)),
+            ..Plan::default()
+        };
+
+        assert_eq!(even.periods(), "1ms");
+        assert_eq!(even.pace(), "1ms");
+        assert_eq!(asked.periods(), "1ms, softirq and other 2ms, fifo:50 4ms");
+        assert_eq!(asked.pace(), "1ms to 4ms");
+    }
+
+    #[test]
+    fn a_plan_of_an_earlier_version_has_every_service_every_period() {
+        let text = serde_json::to_string(&Plan::default()).unwrap();
+
+        assert!(!text.contains("every"), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Plan>(&text).unwrap(),
+            Plan::default()
+        );
     }
 }

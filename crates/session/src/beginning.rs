@@ -18,6 +18,7 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
     let (host, caveats) = machine(probe);
     let asked = Asked {
         period_ns: pace.period,
+        every: pace.every,
         dither: pace.dither,
         seed: pace.seed,
         duration_ns: plan.duration,

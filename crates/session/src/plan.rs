@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use laggard_measure::Drive;
-use laggard_model::{CpuList, Keep, Nanos, Service, Stage};
+use laggard_model::{CpuList, Every, Keep, Nanos, Service, Stage};
 
 /// What is to be measured, and what is to be kept of it: all that a
 /// [`Session`](crate::Session) needs to know.
@@ -34,6 +34,10 @@ pub struct Plan {
     pub services: Option<Vec<Service>>,
     /// Mean time between two activations of a service on a CPU, 10 us to 10 s.
     pub period: Nanos,
+    /// Which services have only one in so many of them; `None`: of `services`
+    /// none, of those that are measured unasked what [`Every::about`] says of
+    /// `fifo:90`.
+    pub every: Option<Every>,
     /// Whether expiries are spread over all phases of a hidden tick.
     pub dither: bool,
     /// What begins an activation.
@@ -75,6 +79,15 @@ pub struct Plan {
 impl Plan {
     /// How long is recorded unless asked otherwise.
     pub const DURATION: Nanos = Nanos::from_secs(30);
+
+    /// How often each service is measured.
+    pub(crate) fn every(&self) -> Every {
+        match (&self.every, &self.services) {
+            (Some(every), _) => every.clone(),
+            (None, Some(_)) => Every::default(),
+            (None, None) => Every::about(Service::Fifo(90)),
+        }
+    }
 }
 
 impl Default for Plan {
@@ -84,6 +97,7 @@ impl Default for Plan {
             cpus: None,
             services: None,
             period: Nanos::from_ms(1),
+            every: None,
             dither: true,
             drive: Drive::Timer,
             stages: None,

@@ -214,6 +214,7 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
         optional: services.is_none(),
         services: services.unwrap_or_else(|| Service::DEFAULTS.to_vec()),
         period: plan.period,
+        every: plan.every(),
         dither: plan.dither,
         seed,
         drive: plan.drive.clone(),

@@ -247,8 +247,7 @@ mod tests {
     use std::path::Path;
 
     use laggard_model::{
-        Activation, Clock, Cpu, Keep, Line, LineId, Manifest, Plan, Route, STAGES, Service, Stage,
-        State,
+        Activation, Clock, Cpu, Line, LineId, Manifest, Plan, Route, STAGES, Service, Stage, State,
     };
     use laggard_record::Recording;
 
@@ -256,14 +255,8 @@ mod tests {
 
     fn manifest(backend: Backend) -> Manifest {
         let plan = Plan {
-            period_ns: Nanos::from_ms(1),
             dither: false,
-            seed: 0,
-            duration_ns: None,
-            threshold_ns: Nanos::from_ms(1),
-            keep: Keep::All,
-            held_awake: false,
-            stages: None,
+            ..Plan::default()
         };
         let line = |cpu| Line {
             cpu: Cpu(cpu),

@@ -65,7 +65,7 @@ fn head(report: &RecordingReport, number: &str) -> String {
         escaped(&report.path),
         span(report.duration_ns),
         escaped(&report.started),
-        report.plan.period_ns,
+        report.plan.periods(),
     )
 }
 

@@ -175,6 +175,13 @@ fn typed(schema: &Value) -> String {
     }
 }
 
+/// What every value of a map is: its keys are any, or all of one pattern.
+fn values(schema: &Value) -> Option<&Value> {
+    let any = Some(&schema["additionalProperties"]).filter(|of| of.is_object());
+    let of_pattern = || schema["patternProperties"].as_object()?.values().next();
+    any.or_else(of_pattern)
+}
+
 /// A type by its name; `None` for an object of which nothing is said here.
 fn named(name: &str, schema: &Value) -> Option<String> {
     Some(match name {
@@ -189,10 +196,7 @@ fn named(name: &str, schema: &Value) -> Option<String> {
                 let members = fields.iter().map(|(name, of)| format!("{name}: {of}"));
                 format!("{{ {} }}", members.collect::<Vec<_>>().join("; "))
             }
-            None => match &schema["additionalProperties"] {
-                of @ Value::Object(_) => format!("Record<string, {}>", typed(of)),
-                _ => return None,
-            },
+            None => format!("Record<string, {}>", typed(values(schema)?)),
         },
         other => panic!("a type named {other}"),
     })

@@ -14,6 +14,12 @@ const BACKENDS = {
 /** A value is null or empty where it is not known. */
 export type Fact = [name: string, value: string | null];
 
+/** How often services are measured: those that are not named, as the first says. */
+function periods({ period_ns: period, every = {} }: Recording["plan"]): string {
+  const seldom = Object.entries(every).map(([service, times]) => `, ${service} ${time(period * times)}`);
+  return time(period) + seldom.join("");
+}
+
 /** How the recording was made, and the machine. When it began is another matter. */
 export function facts({ host, plan, duration_ns, load, backend, services, ...rest }: Recording): Fact[] {
   return [
@@ -21,7 +27,7 @@ export function facts({ host, plan, duration_ns, load, backend, services, ...res
     ["load", name(load)],
     ["the load did", rate(load)],
     ["services", [...new Set(services.map(({ service }) => service))].join(", ")],
-    ["period", `${time(plan.period_ns)}, ${plan.dither ? "dithered" : "not dithered"}`],
+    ["period", `${periods(plan)}, ${plan.dither ? "dithered" : "not dithered"}`],
     ["threshold", time(plan.threshold_ns)],
     ["kept", plan.keep === "all" ? "every sample" : "histograms and the tail"],
     ["CPUs kept awake", plan.held_awake ? "yes, as asked" : null],

@@ -17,8 +17,8 @@ const LEAST_KEPT: usize = 4_096;
 pub struct Collector {
     /// By line: of its service, and of its interrupts.
     lines: Vec<[Kept; 2]>,
-    /// The longest time between two activations of a line, if none is lost.
-    gap: Nanos,
+    /// By line: the longest time between two activations, if none is lost.
+    gaps: Vec<Nanos>,
     most: usize,
 }
 
@@ -26,11 +26,16 @@ impl Collector {
     /// An empty collector for a recording of `lines` lines whose activations
     /// are at most `gap` apart: the period, or twice that with dither.
     pub fn new(lines: usize, gap: Nanos) -> Self {
-        let most = (MOST_KEPT / (2 * lines).max(1)).max(LEAST_KEPT);
+        Self::of(vec![gap; lines])
+    }
+
+    /// The same where each line has a gap of its own.
+    pub fn of(gaps: Vec<Nanos>) -> Self {
+        let lines = gaps.len();
         Self {
             lines: vec![<[Kept; 2]>::default(); lines],
-            gap,
-            most,
+            gaps,
+            most: (MOST_KEPT / (2 * lines).max(1)).max(LEAST_KEPT),
         }
     }
 
@@ -38,7 +43,10 @@ impl Collector {
     /// each line. Lines that the recording does not have are passed over.
     pub fn add(&mut self, batch: &Batch) {
         for row in 0..batch.len() {
-            let Some([service, irq]) = self.lines.get_mut(usize::from(batch.line[row].0)) else {
+            let line = usize::from(batch.line[row].0);
+            let (Some([service, irq]), Some(&gap)) =
+                (self.lines.get_mut(line), self.gaps.get(line))
+            else {
                 continue;
             };
             let read = batch.readings(row);
@@ -48,9 +56,9 @@ impl Collector {
                 latency,
                 missed: batch.missed[row],
             };
-            service.add(one(read.own), self.gap, self.most);
+            service.add(one(read.own), gap, self.most);
             if let Some(latency) = read.irq {
-                irq.add(one(latency), self.gap, self.most);
+                irq.add(one(latency), gap, self.most);
             }
         }
     }
@@ -61,9 +69,10 @@ impl Collector {
     pub fn streams(self, lines: &[Line]) -> Vec<Stream> {
         let mut streams: BTreeMap<(Service, Route, Cpu), Kept> = BTreeMap::new();
         let most = self.most;
-        for (line, [service, irq]) in lines.iter().zip(self.lines) {
+        let each = lines.iter().zip(self.lines).zip(self.gaps);
+        for ((line, [service, irq]), gap) in each {
             for (of, mut kept) in [(*line, service), (line.interrupts(), irq)] {
-                kept.end(self.gap, most);
+                kept.end(gap, most);
                 let key = (of.service, of.route, of.cpu);
                 streams.entry(key).or_default().absorb(kept, most);
             }
@@ -129,9 +138,10 @@ impl Gather for Collector {
     }
 
     fn join(&mut self, later: Self) {
-        for (ours, theirs) in self.lines.iter_mut().zip(later.lines) {
+        let each = self.lines.iter_mut().zip(later.lines).zip(&self.gaps);
+        for ((ours, theirs), &gap) in each {
             for (mine, their) in ours.iter_mut().zip(theirs) {
-                mine.join(their, self.gap, self.most);
+                mine.join(their, gap, self.most);
             }
         }
     }

@@ -136,7 +136,8 @@ pub(crate) struct RecordArgs {
     /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
-    /// Mean time between two activations of a service on a CPU
+    /// Mean time between two activations of a service on a CPU; without
+    /// --services, of softirq and other twice this, of fifo:50 four times
     #[arg(short, long, value_name = "TIME", default_value = "1ms")]
     pub(crate) period: Nanos,
     /// Latency from which on an activation is shown as exceeding, and kept as

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use laggard_model::{Nanos, TaskCount};
+use laggard_model::{Every, Nanos, TaskCount};
 use laggard_session::{Episodes, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
 use laggard_workload::load::{Launch, LoadProcess};
 
@@ -109,6 +109,8 @@ fn plan(args: &RehearseArgs, dir: &Path, duration: Nanos, period: Nanos) -> Plan
         recording: Some(dir.to_owned()),
         duration: Some(duration),
         period,
+        // Each may be what a task is compared with.
+        every: Some(Every::default()),
         episodes: Episodes::Off,
         load: match &args.load {
             Some(name) => LoadChoice::Named(name.clone()),

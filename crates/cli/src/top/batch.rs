@@ -89,7 +89,7 @@ fn head(state: &Live) -> String {
     let mut text = format!(
         "laggard top: {}, period {} ({dither}), {}",
         load(manifest),
-        manifest.plan.period_ns,
+        manifest.plan.periods(),
         backend(manifest.backend)
     );
     if !host.kernel.is_empty() {

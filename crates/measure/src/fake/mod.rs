@@ -11,7 +11,8 @@ mod script;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, Cpu, Line, LineId, LossReason, Losses, Nanos, OwnCost, Stage,
+    Account, Backend, Batch, Caveat, Cpu, Every, Line, LineId, LossReason, Losses, Nanos, OwnCost,
+    Stage,
 };
 
 pub use script::{Script, ScriptLine, Span};
@@ -82,6 +83,7 @@ impl Probe for FakeProbe {
     fn pace(&self) -> Pace {
         Pace {
             period: self.script.period(),
+            every: Every::default(),
             dither: self.script.dither,
             seed: self.script.seed,
         }

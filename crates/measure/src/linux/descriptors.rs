@@ -48,7 +48,7 @@ pub(super) fn needed(cpus: usize, each: &CpuLines) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Cpu, Service};
+    use laggard_model::{Cpu, Every, Service};
 
     use super::*;
     use crate::linux::lines::Deferral;
@@ -63,7 +63,7 @@ mod tests {
             Service::Fifo(50),
             Service::Other,
         ];
-        let each = CpuLines::new(Cpu(0), &services, Deferral::Callback);
+        let each = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Callback);
 
         // Counted in /proc/PID/fd: 119 and 128.
         assert_eq!(needed(1, &each), 119);

@@ -1,6 +1,6 @@
 //! Which lines a request means, and where they stand on each CPU.
 
-use laggard_model::{Cpu, Line, Route, Service};
+use laggard_model::{Cpu, Every, Line, Route, Service};
 
 /// The thread that waits where only the softirq is asked for.
 const CARRIER: Service = Service::Fifo(90);
@@ -41,18 +41,22 @@ pub(crate) struct CpuLines {
     pub(crate) followers: Vec<usize>,
     /// What serves the deferred route, where there is one.
     pub(crate) deferral: Option<Deferral>,
+    /// Which timelines lead to a line at one of so many expiries only.
+    every: Every,
 }
 
 impl CpuLines {
-    /// The lines that `services` mean on `cpu`.
+    /// The lines that `services` mean on `cpu`, each with an expiry every period
+    /// but for those of `every`.
     ///
     /// `irq` has no line of its own. `worker` is reached through the softirq,
     /// which is then measured too. Where there is a softirq, every thread
     /// service has a second line, woken by it. A timer descriptor needs a
     /// thread, so there is at least one of those.
-    pub(crate) fn new(cpu: Cpu, services: &[Service], deferral: Deferral) -> Self {
+    pub(crate) fn new(cpu: Cpu, services: &[Service], every: &Every, deferral: Deferral) -> Self {
         let mut all = Self {
             cpu: cpu.0,
+            every: every.clone(),
             ..Self::default()
         };
         let line = |service, route| Line {
@@ -109,14 +113,28 @@ impl CpuLines {
         self.places(|line| line.service.is_thread() && line.route == Route::Deferred)
     }
 
+    /// Which of the CPU's timelines leads to the line at `place`: a direct
+    /// thread's own, or the softirq timer's, which is the last.
+    pub(crate) fn timeline_of(&self, place: usize) -> usize {
+        let own = self.direct_threads().position(|direct| direct == place);
+        own.unwrap_or_else(|| self.direct_threads().count())
+    }
+
     /// Which of its timeline's expiries are those of the line at `place`.
     pub(crate) fn turn_of(&self, place: usize) -> Turn {
+        let timeline = self.timeline_of(place);
+        let stride = u64::from(self.every.of(match self.lines[place].route {
+            Route::Direct => self.lines[place].service,
+            Route::Deferred => Service::Softirq,
+        }));
+        // So that not all have theirs in the same periods.
+        let first = timeline as u64 % stride;
         match self.followers.iter().position(|&one| one == place) {
-            Some(first) => Turn {
-                first: first as u64,
-                stride: self.followers.len() as u64,
+            Some(turn) => Turn {
+                first: first + turn as u64 * stride,
+                stride: stride * self.followers.len() as u64,
             },
-            None => Turn::default(),
+            None => Turn { first, stride },
         }
     }
 
@@ -168,6 +186,7 @@ mod tests {
                 Service::Fifo(90),
                 Service::Other,
             ],
+            &Every::default(),
             Deferral::Callback,
         );
 
@@ -195,6 +214,7 @@ mod tests {
         let lines = CpuLines::new(
             Cpu(0),
             &[Service::Irq, Service::Fifo(50)],
+            &Every::default(),
             Deferral::Callback,
         );
 
@@ -206,7 +226,7 @@ mod tests {
     fn timer_descriptors_take_turns_on_one_timeline() {
         let services = [Service::Softirq, Service::Fifo(90), Service::Other];
 
-        let lines = CpuLines::new(Cpu(0), &services, Deferral::Descriptor);
+        let lines = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Descriptor);
 
         assert_eq!(lines.timelines(), 3);
         assert_eq!(
@@ -221,18 +241,46 @@ mod tests {
     }
 
     #[test]
+    fn what_is_measured_more_seldom_has_its_turn_on_the_same_timelines() {
+        let services = [
+            Service::Softirq,
+            Service::Fifo(90),
+            Service::Fifo(50),
+            Service::Other,
+        ];
+        let every = Every::about(Service::Fifo(90));
+
+        let lines = CpuLines::new(Cpu(0), &services, &every, Deferral::Callback);
+
+        let turns: Vec<(u64, u64)> = (0..lines.lines.len())
+            .map(|place| lines.turn_of(place))
+            .map(|turn| (turn.first, turn.stride))
+            .collect();
+        // The softirq, the three threads, and those that the softirq asks in turn.
+        assert_eq!(
+            turns,
+            [(1, 2), (0, 1), (1, 4), (0, 2), (1, 6), (3, 6), (5, 6)]
+        );
+    }
+
+    #[test]
     fn a_work_item_is_carried_where_no_callback_can_start_it() {
         let services = [Service::Worker, Service::Fifo(90)];
 
-        let carried = CpuLines::new(Cpu(0), &services, Deferral::Descriptor);
-        let called = CpuLines::new(Cpu(0), &services, Deferral::Callback);
+        let carried = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Descriptor);
+        let called = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Callback);
 
         assert_eq!((carried.carried(), called.carried()), (Some(3), None));
     }
 
     #[test]
     fn a_softirq_alone_is_reached_through_a_thread_where_it_needs_one() {
-        let lines = CpuLines::new(Cpu(0), &[Service::Softirq], Deferral::Descriptor);
+        let lines = CpuLines::new(
+            Cpu(0),
+            &[Service::Softirq],
+            &Every::default(),
+            Deferral::Descriptor,
+        );
 
         assert_eq!(lines.mirrored(), Some((0, 1)));
         assert_eq!(lines.lines[1].service, CARRIER);

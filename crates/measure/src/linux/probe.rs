@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Tid,
+    Account, Backend, Batch, Caveat, CaveatKind, Every, Line, LineId, Losses, Nanos, OwnCost, Tid,
 };
 
 use super::boost::ReaderBoost;
@@ -14,7 +14,7 @@ use super::tracers::Tracers;
 use super::usage::Usage;
 use super::{clock, descriptors, policy, reason_of};
 use crate::board::BoardMaps;
-use crate::probe::{Pace, Probe, ProbeError, Request, check_number};
+use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
 use crate::source::{Source, SourcePlan, plan};
 
 /// From the call of `start` to the first expiry.
@@ -51,9 +51,14 @@ impl LinuxProbe {
     /// # Errors
     /// When the request is out of range, or a service that is not optional
     /// cannot be measured.
-    pub fn new(request: Request, wanted: BackendChoice) -> Result<Self, ProbeError> {
-        let pace = Pace {
+    pub fn new(mut request: Request, wanted: BackendChoice) -> Result<Self, ProbeError> {
+        if request.drive != Drive::Timer {
+            // A device has one line, whose every interrupt counts.
+            request.every = Every::default();
+        }
+        let mut pace = Pace {
             period: request.period,
+            every: request.every.clone(),
             dither: request.dither,
             seed: request.seed,
         };
@@ -84,6 +89,8 @@ impl LinuxProbe {
             return Err(ProbeError::NoService);
         }
         check_number(lines.len())?;
+        pace.every
+            .keep(|service| lines.iter().any(|line| line.service == service));
         Ok(Self {
             sources,
             lines,
@@ -141,7 +148,7 @@ impl Probe for LinuxProbe {
     }
 
     fn pace(&self) -> Pace {
-        self.pace
+        self.pace.clone()
     }
 
     fn lines(&self) -> &[Line] {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{Account, Activation, Backend, Batch, Line, Losses, Nanos, OwnCost};
+use laggard_model::{Account, Activation, Backend, Batch, Every, Line, Losses, Nanos, OwnCost};
 
 const PERIOD: Nanos = Nanos::from_ms(1);
 const TIME: Duration = Duration::from_secs(1);
@@ -48,6 +48,7 @@ fn request(services: &str) -> Request {
             .collect(),
         optional: true,
         period: PERIOD,
+        every: Every::default(),
         dither: true,
         seed: 1,
         drive: Drive::Timer,

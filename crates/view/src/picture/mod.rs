@@ -214,7 +214,7 @@ fn place(report: &RecordingReport) -> String {
     let mut parts = vec![
         load(report),
         span(report.duration_ns),
-        format!("every {}", report.plan.period_ns),
+        format!("every {}", report.plan.pace()),
     ];
     if !host.kernel.is_empty() {
         parts.push(format!("Linux {}", host.kernel));

@@ -79,7 +79,7 @@ fn head(report: &RecordingReport) -> String {
         "  {} from {}, {load}, period {} ({dither}){awake}, {backend}",
         span(report.duration_ns),
         printable(&report.started),
-        report.plan.period_ns,
+        report.plan.periods(),
     );
     let _ = writeln!(
         text,

@@ -33,7 +33,7 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
             ", ",
             format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
         ),
-        (", ", format!("every {}", manifest.plan.period_ns)),
+        (", ", format!("every {}", manifest.plan.pace())),
         (", ", backend(manifest.backend).to_owned()),
     ] {
         // What does not fit is left out whole.

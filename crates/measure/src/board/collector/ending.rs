@@ -39,7 +39,7 @@ impl LineReader {
             None => standing.unserved_from.filter(|_| had_room),
         };
         if let (Asker::Callback, Some(_)) = (self.asker, unserved_from) {
-            look.skips.stop_at(self.next_seq);
+            look.skips.stop_at(self.number(self.next_seq));
         }
         let mut expiry = self.planned_expiry();
         while expiry < self.until {

@@ -141,7 +141,7 @@ impl LineReader {
             line.tail.store(tail, Ordering::Release);
         }
         if self.asker == Asker::Callback {
-            look.skips.read_until(self.next_seq);
+            look.skips.read_until(self.number(self.next_seq));
         }
         if let Some(mirror) = &mut self.mirror {
             mirror.drain(into);
@@ -296,7 +296,7 @@ impl LineReader {
         into: &mut Batch,
     ) {
         if self.asker == Asker::Callback {
-            look.skips.add(self.next_seq, reading.end);
+            look.skips.add(self.number(self.next_seq), reading.end);
         }
         if !self.is_recorded(expiry) {
             return;

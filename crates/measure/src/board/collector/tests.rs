@@ -24,17 +24,9 @@ struct Cpu {
     is_elsewhere: bool,
 }
 
-/// When the softirq's expiry `number` is due.
+/// When the timeline's expiry `number` is due.
 fn expiry(number: u64) -> Nanos {
     START + PERIOD * (number + 1)
-}
-
-/// The follower's expiries are those of odd numbers.
-fn number(line: usize, seq: u64) -> u64 {
-    match line {
-        FOLLOWER => 2 * seq + 1,
-        _ => seq,
-    }
 }
 
 fn reader(index: usize) -> LineReader {
@@ -61,6 +53,12 @@ impl Cpu {
         }
     }
 
+    /// When expiry `seq` of a line is due: all are the softirq's, and every
+    /// second its follower's.
+    fn expiry(&self, line: usize, seq: u64) -> Nanos {
+        expiry(self.readers[line].number(seq))
+    }
+
     /// The slot number `place` of a line.
     fn slot(&self, line: usize, place: u64) -> &BoardSlot {
         &self.board.ring(self.board.cpu(0), line)[usize::try_from(place).unwrap()]
@@ -69,13 +67,13 @@ impl Cpu {
     /// Asks for expiry `seq`, and nothing comes.
     fn ask(&self, line: usize, seq: u64) {
         let writer = self.board.writer(0, line);
-        writer.claim(seq, expiry(number(line, seq))).unwrap();
+        writer.claim(seq, self.expiry(line, seq)).unwrap();
     }
 
     /// What the kernel, or a thread, does so long after expiry `seq`.
     fn serve(&self, line: usize, seq: u64, late: Nanos) {
         let writer = self.board.writer(0, line);
-        let expiry = expiry(number(line, seq));
+        let expiry = self.expiry(line, seq);
         writer.publish(writer.claim(seq, expiry).unwrap(), expiry + late, false);
     }
 
@@ -125,7 +123,7 @@ impl Cpu {
     /// Whether every expiry from the beginning to `until` is settled once.
     fn check_account(&self, line: usize, until: Nanos) {
         let account = self.readers[line].account();
-        let due = (0..).map(|seq| expiry(number(line, seq)));
+        let due = (0..).map(|seq| self.expiry(line, seq));
         let planned = due.take_while(|expiry| *expiry < until).count() as u64;
         assert_eq!(account.planned, Some(planned), "line {line}");
         assert_eq!(self.rows(line).len() as u64 + account.lost, planned);
@@ -144,11 +142,21 @@ const AT_ONCE: Nanos = Nanos::from_us(10);
 
 /// Expiry 2 is served 3.5 periods late, so the softirq skips 3, 4 and 5.
 fn late_softirq() -> Cpu {
-    let cpu = Cpu::new();
+    late_softirq_of(1, 0)
+}
+
+/// The same, where one in `stride` expiries of the timeline, from `first` on, is
+/// the softirq's.
+fn late_softirq_of(stride: u64, first: u64) -> Cpu {
+    let mut cpu = Cpu::new();
+    for (reader, turns) in cpu.readers.iter_mut().zip([1, 2]) {
+        reader.first = reader.first * stride + first;
+        reader.stride = stride * turns;
+    }
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 1, AT_ONCE);
     cpu.serve(FOLLOWER, 0, AT_ONCE * 2);
-    cpu.serve(SOFTIRQ, 2, Nanos::from_us(3_500));
+    cpu.serve(SOFTIRQ, 2, Nanos::from_us(3_500) * stride);
     cpu
 }
 
@@ -176,6 +184,28 @@ fn what_the_softirq_skips_while_it_is_read_is_no_loss_of_its_follower() {
         [(0, false), (1, true), (2, true), (3, false)]
     );
     assert_eq!(cpu.losses(FOLLOWER), Losses::default());
+}
+
+#[test]
+fn a_softirq_of_every_third_period_skips_what_its_follower_is_not_asked_for() {
+    let mut cpu = late_softirq_of(3, 2);
+    cpu.read(SOFTIRQ);
+    in_time_again(&cpu);
+    for line in [FOLLOWER, SOFTIRQ, FOLLOWER] {
+        cpu.read(line);
+    }
+
+    assert_eq!(
+        cpu.numbers(FOLLOWER),
+        [(0, false), (1, true), (2, true), (3, false)]
+    );
+    assert_eq!(cpu.losses(FOLLOWER), Losses::default());
+    // Number 8 of the softirq is due at 26 periods.
+    let until = expiry(26);
+    cpu.close(until, Some(0), until);
+    for line in [SOFTIRQ, FOLLOWER] {
+        cpu.check_account(line, until);
+    }
 }
 
 #[test]
@@ -257,7 +287,7 @@ fn what_is_asked_for_and_not_served_by_the_end_waited_at_least_until_it_was_give
     assert_eq!(rows.len(), 4);
     for (row, seq) in rows.iter().zip(0..) {
         assert!(row.missed && row.censored);
-        assert_eq!((row.seq, row.expiry), (seq, expiry(number(FOLLOWER, seq))));
+        assert_eq!((row.seq, row.expiry), (seq, cpu.expiry(FOLLOWER, seq)));
         assert_eq!(row.expiry + row.latency(), given_up);
     }
     let longest = given_up.saturating_sub(expiry(1));

@@ -8,8 +8,8 @@
  *            buffer (whose wakeup takes an irq_work hop: signal -> waking),
  *            or a work item (worker.bpf.c)
  *
- * Every expiry has one follower, in turn, so that no two services answer the
- * same expiry and disturb each other. Not in it: `irq` and `raise`
+ * Every expiry of the softirq has one follower, in turn, so that no two services
+ * answer the same expiry and disturb each other. Not in it: `irq` and `raise`
  * (irq.bpf.c, raise.bpf.c) and the thread's waking and running (chain.bpf.c).
  */
 #include "kernel.h"
@@ -22,8 +22,8 @@ enum {
 	FOLLOWERS = 8,
 	FIRST_DELAY_NS = 1000, /* to the first callback, which only plans */
 	BUSY = 16, /* EBUSY: initialised by a trial before */
-	/* Expiries that one callback can find passed: a stall of this many
-	 * periods is skipped in one go, a longer one in several. */
+	/* Expiries of the timeline that one callback can find passed: a stall of
+	 * this many periods is skipped in one go, a longer one in several. */
 	CATCH_UP = 512,
 };
 
@@ -34,6 +34,7 @@ struct deferral {
 	struct bpf_timer timer;
 	struct timeline timeline;
 	u64 armed_ns;	/* what the timer was armed for */
+	u64 number;	/* of the softirq's expiry that is planned, from 0 */
 	u64 rounds[FOLLOWERS];	/* expiries that were each follower's turn */
 	u64 foreign;	/* callbacks on another CPU */
 	u64 runs;	/* callbacks, and the time that they ran: the kernel's */
@@ -47,6 +48,8 @@ struct deferral {
 	u32 skipping; /* woken only to go on catching up */
 	u32 stop;
 	u32 late; /* the timer was armed after what it was armed for */
+	u32 stride; /* one of so many expiries of the timeline is the softirq's */
+	u32 others; /* so many that are not come before the next that is */
 };
 
 struct {
@@ -104,11 +107,12 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 		line->waiting = 0;
 }
 
-/* The timeline's next expiry is the next follower's. */
+/* The softirq's next expiry is the next follower's. */
 static __always_inline void next_turn(struct deferral *d)
 {
 	u32 turn = d->turn;
 
+	d->number += 1;
 	if (turn < FOLLOWERS)
 		d->rounds[turn] += 1;
 	turn += 1;
@@ -135,6 +139,11 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 n
 	d->skipping = 1;
 	for (u32 i = 0; i < CATCH_UP; i++) {
 		timeline_advance(&d->timeline);
+		if (d->others) {
+			d->others -= 1;
+			continue;
+		}
+		d->others = d->stride - 1;
 		if (d->timeline.expiry_ns > now) {
 			d->skipping = 0;
 			break;
@@ -161,9 +170,7 @@ static __always_inline void serve(struct deferral *d, struct board_cpu *cpu, u64
 	if (bpf_get_smp_processor_id() != d->cpu) {
 		d->foreign += 1;
 	} else {
-		/* `seq` was advanced when this expiry was planned. */
-		u64 seq = (d->timeline.seq - 1) |
-			  (d->late ? 1ULL << BOARD_ARMED_LATE : 0);
+		u64 seq = d->number | (d->late ? 1ULL << BOARD_ARMED_LATE : 0);
 		struct board_slot *slot =
 			own ? claim_slot(cpu, own, d->line, seq, d->armed_ns, now) :
 			      NULL;

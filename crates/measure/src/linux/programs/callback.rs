@@ -127,12 +127,18 @@ impl Deferral {
             *slot = place(follower);
         }
         let worker = of(Service::Worker);
+        let turn = lines
+            .and_then(|lines| Some(lines.turn_of(lines.place_of(Service::Softirq)?)))
+            .unwrap_or_default();
+        let rounds = |count: u64| u32::try_from(count).expect("a turn is one in a u32 of them");
         Self {
             timeline: timeline.into(),
             cpu,
             line: of(Service::Softirq),
             nr_followers: place(listed.len()),
             followers,
+            stride: rounds(turn.stride),
+            others: rounds(turn.first),
             worker: followers
                 .iter()
                 .position(|&one| one == worker && one != NO_LINE)

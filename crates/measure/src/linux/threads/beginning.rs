@@ -59,7 +59,7 @@ impl ThreadSource {
         for plan in &self.plans {
             let board = self.shared.board.cpu(plan.cpu);
             for place in plan.direct_threads() {
-                planned += each;
+                planned += each / plan.turn_of(place).stride as f64;
                 served += board.lines[place].head.load(Ordering::Relaxed) as f64;
             }
         }
@@ -121,13 +121,11 @@ impl ThreadSource {
 /// The timeline that leads to the line at `place`: a direct thread's own, or
 /// the softirq timer's.
 pub(super) fn timeline(request: &Request, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
-    let own = plan.direct_threads().position(|direct| direct == place);
-    let place = own.unwrap_or_else(|| plan.direct_threads().count());
     Timeline::new(
         request.seed ^ u64::from(plan.cpu),
         request.period,
         request.dither,
-        u32::try_from(place).expect("a CPU has 16 places"),
+        u32::try_from(plan.timeline_of(place)).expect("a CPU has 16 places"),
         u32::try_from(plan.timelines()).unwrap_or(1),
         start,
     )

@@ -39,7 +39,7 @@ pub(super) fn ring_bits(request: &Request) -> u32 {
 /// How many lines the request can mean at most.
 pub(super) fn most_lines(request: &Request) -> usize {
     let of_cpu = |deferral| {
-        let lines = CpuLines::new(Cpu(0), &request.services, deferral).lines;
+        let lines = CpuLines::new(Cpu(0), &request.services, &request.every, deferral).lines;
         lines.len()
     };
     of_cpu(Deferral::Callback).max(of_cpu(Deferral::Descriptor)) * request.cpus.len()

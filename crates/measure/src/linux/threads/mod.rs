@@ -119,7 +119,7 @@ impl ThreadSource {
             .cpus
             .as_slice()
             .iter()
-            .map(|&cpu| CpuLines::new(cpu, &request.services, deferral))
+            .map(|&cpu| CpuLines::new(cpu, &request.services, &request.every, deferral))
             .collect();
         check_lines(&plans)?;
         check_descriptors(&plans)?;

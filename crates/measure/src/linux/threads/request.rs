@@ -159,7 +159,7 @@ pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Cpu, LineId};
+    use laggard_model::{Cpu, Every, LineId};
 
     use super::super::super::lines::Deferral;
     use super::*;
@@ -172,7 +172,7 @@ mod tests {
             Service::Fifo(50),
             Service::Other,
         ];
-        let plan = |cpu| CpuLines::new(Cpu(cpu), &services, Deferral::Callback);
+        let plan = |cpu| CpuLines::new(Cpu(cpu), &services, &Every::default(), Deferral::Callback);
         (0..cpus).map(plan).collect()
     }
 
