@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use laggard_model::text::Unit;
 use laggard_model::{Line, Nanos, Route, printable};
 
-use laggard_session::{News, Next, WatchError, Watcher};
+use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
 use crate::pipe;
 
@@ -82,7 +82,7 @@ impl Watcher for Progress {
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, _ending: &Ending) {
         self.bar.finish_and_clear();
     }
 }

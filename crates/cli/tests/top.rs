@@ -97,6 +97,55 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
     assert!(text.contains("      30       0\n"), "{text}");
 }
 
+/// A thread of this process whose name ends like this.
+fn thread_of(process: u32, name: &str) -> Option<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let is_it = |task: &PathBuf| {
+        let comm = fs::read_to_string(task.join("comm")).unwrap_or_default();
+        comm.trim_end().ends_with(name)
+    };
+    let task = tasks.flatten().map(|task| task.path()).find(is_it)?;
+    task.file_name()?.to_str()?.parse().ok()
+}
+
+/// Without BPF and real-time threads, so that it needs no rights.
+#[test]
+fn what_is_found_while_it_measures_is_judged_as_show_does() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let top = laggard()
+        .args(["top", "--batch", "--backend=user", "--services=other"])
+        .args(["--duration=3s", "--output"])
+        .arg(&recording)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let tid = loop {
+        assert!(begun.elapsed() < DEADLINE, "it does not begin to measure");
+        sleep(Duration::from_millis(20));
+        if let Some(tid) = thread_of(top.id(), "/other") {
+            break tid;
+        }
+    };
+    sleep(Duration::from_secs(1));
+
+    // SAFETY: takes no pointers.
+    let changed = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, 5) };
+    let output = top.wait_with_output().unwrap();
+    if changed != 0 {
+        return println!("skipped: this user may not renice a thread");
+    }
+
+    let text = String::from_utf8(output.stdout).unwrap();
+    let shown = laggard().arg("show").arg(&recording).output().unwrap();
+    assert_eq!(shown.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let found = text.split_once("Found while measuring:").unwrap().1;
+    assert!(found.contains("at nice 5 while it measured"), "{text}");
+    assert!(found.contains("NOT TRUSTWORTHY"), "{text}");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_it() {
     let dir = TempDir::new().unwrap();

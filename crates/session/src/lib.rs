@@ -52,4 +52,4 @@ pub use load::Failure;
 pub use plan::{Episodes, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, Pace};
 pub use session::{Done, Session};
-pub use watcher::{News, Next, Watcher};
+pub use watcher::{Ending, News, Next, Watcher};

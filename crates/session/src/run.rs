@@ -18,7 +18,7 @@ use crate::episodes::EpisodeWatch;
 use crate::keeper::{Completion, Keeper};
 use crate::load::Meanwhile;
 use crate::watcher::Watchers;
-use crate::{News, Next, SessionError};
+use crate::{Ending, News, Next, SessionError};
 
 /// How long a session waits between its looks at the probe, which watchers are
 /// shown.
@@ -77,7 +77,6 @@ impl Measurement<'_, '_, '_> {
                 self.look(end_ns).map(|_| ())
             }
         };
-        self.watchers.end();
         let stopped = self.meanwhile.stop();
         let (last, watched) = self.end_watch(last);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
@@ -86,6 +85,11 @@ impl Measurement<'_, '_, '_> {
         let failed = self.note_load(stopped, &mut caveats);
         self.manifest.load = self.meanwhile.run();
         add_news(&mut self.manifest.caveats, caveats);
+        let mut ending = Ending {
+            caveats: self.manifest.caveats.clone(),
+            losses: self.probe.losses(),
+            cost: cost.clone(),
+        };
         let written = self.keeper.take().map(|keeper| {
             let dir = keeper.dir().to_owned();
             let outcome = Completion {
@@ -97,9 +101,14 @@ impl Measurement<'_, '_, '_> {
             (dir, keeper.finish(outcome))
         });
         let (kept, refused) = match written {
-            Some((dir, (recorder, result))) => (Some((dir, recorder)), result),
+            Some((dir, (recorder, result))) => {
+                let not_written = recorder.manifest().losses.not_written;
+                ending.losses.add(LossReason::NotWritten, not_written);
+                (Some((dir, recorder)), result)
+            }
             None => (None, Ok(())),
         };
+        self.watchers.end(&ending);
         let end = match (end, refused, last, failed) {
             (end @ End::Failed(_), ..) => end,
             (_, Err(err), ..) => End::Failed(err.into()),

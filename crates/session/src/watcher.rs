@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Batch, Episode, Losses, Nanos, OwnCost};
+use laggard_model::{Batch, Caveat, Episode, Losses, Nanos, OwnCost};
 
 use crate::{SessionError, WatchError};
 
@@ -33,6 +33,18 @@ impl std::fmt::Debug for News<'_> {
             .field("losses", &self.losses)
             .finish_non_exhaustive()
     }
+}
+
+/// What is only known when measuring has ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// Reasons to doubt: those from before measuring, then what was found
+    /// meanwhile.
+    pub caveats: Vec<Caveat>,
+    /// All that was lost since measuring began.
+    pub losses: Losses,
+    /// All that measuring cost.
+    pub cost: OwnCost,
 }
 
 /// What a watcher wants.
@@ -69,8 +81,9 @@ pub trait Watcher {
     /// Is given something to tell the person.
     fn say(&mut self, _text: &str) {}
 
-    /// Measuring has ended; what was started is being closed.
-    fn end(&mut self) {}
+    /// Measuring has ended, and so has the load: what a recording says of itself
+    /// at last, a watcher is told too. Nothing comes after it.
+    fn end(&mut self, _ending: &Ending) {}
 }
 
 /// All who watch a session, as one.
@@ -104,8 +117,8 @@ impl Watchers<'_, '_> {
         self.0.iter_mut().for_each(|one| one.say(text));
     }
 
-    pub(crate) fn end(&mut self) {
-        self.0.iter_mut().for_each(|one| one.end());
+    pub(crate) fn end(&mut self, ending: &Ending) {
+        self.0.iter_mut().for_each(|one| one.end(ending));
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use laggard_model::{Nanos, State};
 use laggard_record::Recording;
 use laggard_session::{
-    Done, News, Next, Plan, ProbeChoice, Session, SessionError, WatchError, Watcher,
+    Done, Ending, LoadChoice, News, Next, Plan, ProbeChoice, Session, SessionError, WatchError,
+    Watcher,
 };
 use tempfile::TempDir;
 
@@ -24,7 +25,7 @@ struct Counts {
     next: Result<Next, &'static str>,
     seen: usize,
     begun: Option<Nanos>,
-    has_ended: bool,
+    ending: Option<Ending>,
     heard: Vec<Result<PathBuf, String>>,
 }
 
@@ -34,7 +35,7 @@ impl Counts {
             next,
             seen: 0,
             begun: None,
-            has_ended: false,
+            ending: None,
             heard: Vec::new(),
         }
     }
@@ -56,8 +57,8 @@ impl Watcher for Counts {
         self.heard.push(heard);
     }
 
-    fn end(&mut self) {
-        self.has_ended = true;
+    fn end(&mut self, ending: &Ending) {
+        self.ending = Some(ending.clone());
     }
 }
 
@@ -67,15 +68,22 @@ fn play(
     recording: Option<PathBuf>,
     watchers: &mut [&mut dyn Watcher],
 ) -> Result<Done, SessionError> {
-    let script = dir.path().join("script.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
     let plan = Plan {
-        probe: ProbeChoice::Script(script),
         duration: Some(Nanos::from_secs(2)),
         recording,
-        ..Plan::default()
+        ..scripted(dir)
     };
     Session::ready(&plan, &AtomicBool::new(false))?.run(watchers)
+}
+
+/// The script, as a plan has it.
+fn scripted(dir: &TempDir) -> Plan {
+    let script = dir.path().join("script.toml");
+    std::fs::write(&script, SCRIPT).unwrap();
+    Plan {
+        probe: ProbeChoice::Script(script),
+        ..Plan::default()
+    }
 }
 
 fn rows(recording: &Path) -> u64 {
@@ -98,7 +106,33 @@ fn every_watcher_is_shown_what_is_recorded() {
     assert_eq!(done.recording, Some(to.clone()));
     assert!(one.seen > 1_900, "{}", one.seen);
     assert_eq!((one.seen, other.seen as u64), (other.seen, rows(&to)));
-    assert!(one.has_ended && other.has_ended);
+    assert!(one.ending.is_some() && one.ending == other.ending);
+}
+
+/// That the command failed is known only when it has been stopped.
+#[test]
+fn a_watcher_is_told_at_the_end_what_the_recording_says_of_itself() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("r.laggard");
+    let plan = Plan {
+        duration: None,
+        load: LoadChoice::Command(vec!["false".into()]),
+        recording: Some(to.clone()),
+        ..scripted(&dir)
+    };
+    let mut watcher = Counts::who_wants(Ok(Next::GoOn));
+
+    let interrupted = AtomicBool::new(false);
+    let session = Session::ready(&plan, &interrupted).unwrap();
+    let before = session.manifest().caveats.clone();
+    session.run(&mut [&mut watcher]).unwrap();
+
+    let manifest = Recording::open(&to).unwrap().manifest().clone();
+    let ending = watcher.ending.unwrap();
+    assert_ne!(ending.caveats, before);
+    assert_eq!(ending.caveats, manifest.caveats);
+    assert_eq!(ending.losses, manifest.losses);
+    assert_eq!(ending.cost.wall_ns, manifest.cost.wall_ns);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use crate::trust::{Case, Judgement, judge};
 use laggard_analyze::distribution::{Key, LineSum, Quantile, bounded};
 use laggard_model::{
-    Batch, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route, STAGES,
-    Service,
+    Batch, Caveat, Cpu, Histogram, Line, LineCount, Losses, Manifest, Nanos, OwnCost, Route,
+    STAGES, Service,
 };
 
 pub use late::{LateActivation, LateFinder, LateList};
@@ -99,6 +99,8 @@ pub struct Live {
     /// Unknown until it was first read.
     pub cost: Option<OwnCost>,
     cost_due: Nanos,
+    /// Reasons to doubt that were found while it was measured; known at its end.
+    pub found: Vec<Caveat>,
     /// Late activations.
     pub late: LateList,
     /// Grows with every change of the figures.
@@ -123,6 +125,7 @@ impl Live {
             losses_before: Losses::default(),
             cost: None,
             cost_due: Nanos::ZERO,
+            found: Vec::new(),
             late: LateList::default(),
             version: 0,
         }
@@ -191,6 +194,17 @@ impl Live {
             .chain(self.irqs.values_mut())
             .for_each(|series| series.close(now));
         self.version += 1;
+    }
+
+    /// Takes in what is only known when measuring has ended: all caveats, what was
+    /// lost since measuring began, and what it cost.
+    pub fn end(&mut self, caveats: &[Caveat], losses: Losses, cost: OwnCost) {
+        let before = std::mem::replace(&mut self.manifest.caveats, caveats.to_vec());
+        let is_new = |one: &&Caveat| !before.contains(one);
+        self.found = caveats.iter().filter(is_new).cloned().collect();
+        self.losses = losses;
+        self.cost = Some(cost);
+        self.close();
     }
 
     /// Whether it is time to read what measuring costs.

@@ -7,7 +7,7 @@ use laggard_answer::show::named_losses;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, printable};
-use laggard_session::{News, Next, WatchError, Watcher};
+use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
 use super::panel::{backend, load};
 use crate::pipe;
@@ -72,8 +72,9 @@ impl Watcher for Lines {
         pipe::say(text);
     }
 
-    fn end(&mut self) {
-        self.state.close();
+    fn end(&mut self, ending: &Ending) {
+        self.state
+            .end(&ending.caveats, ending.losses, ending.cost.clone());
     }
 }
 
@@ -191,6 +192,17 @@ pub(super) fn summary(state: &Live) -> String {
             text,
             "Own cost: {:.2} % of one CPU",
             100.0 * cost.total().ns() as f64 / cost.wall_ns.ns() as f64
+        );
+    }
+    if !state.found.is_empty() {
+        text += "Found while measuring:\n";
+    }
+    for caveat in &state.found {
+        let _ = writeln!(
+            text,
+            "  - {}; {}",
+            printable(&caveat.what),
+            printable(&caveat.advice)
         );
     }
     text

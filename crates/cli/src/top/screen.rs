@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use laggard_answer::live::{LateFinder, Live, Row};
 use laggard_measure::linux;
 use laggard_model::Cpu;
-use laggard_session::{News, Next, SessionError, WatchError, Watcher};
+use laggard_session::{Ending, News, Next, SessionError, WatchError, Watcher};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
@@ -312,8 +312,11 @@ impl Watcher for Screen {
 
     /// Nothing more is drawn. The terminal is given back when all is closed: one
     /// that takes nothing must not keep that waiting.
-    fn end(&mut self) {
-        self.shared.picture().state.close();
+    fn end(&mut self, ending: &Ending) {
+        let mut picture = self.shared.picture();
+        let state = &mut picture.state;
+        state.end(&ending.caveats, ending.losses, ending.cost.clone());
+        drop(picture);
         self.shared.is_over.store(true, Ordering::Relaxed);
     }
 }
