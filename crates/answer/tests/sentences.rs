@@ -1,10 +1,10 @@
 //! What is said of ties, zeros, one sample, nothing served and nothing at all.
 
-use laggard_model::{Line, Nanos, Route, Service, Stage};
+use laggard_model::{Line, LoadRun, Nanos, Route, Service, Stage};
 
 mod made;
 
-use made::{Made, line};
+use made::{Made, START, line};
 
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
@@ -93,6 +93,27 @@ fn of_one_sample_nothing_is_typical() {
             "In 6 s, fifo:90 ran once; the largest seen was 16.0 us (0.000 s after the start), not a bound."
         ]
     );
+}
+
+/// A command that fails at once ends a recording in its first millisecond.
+#[test]
+fn where_next_to_no_time_passed_none_is_told() {
+    let mut one = Made::new(&LINES[..1]).served(0, 1, &[(Stage::User, 16_000)]);
+    one.manifest.clock.end_ns = Some(START + Nanos::from_ms(3));
+    let ran =
+        "fifo:90 ran once; the largest seen was 16.0 us (0.000 s after the start), not a bound.";
+
+    assert_eq!(said(&one), [ran]);
+
+    one.manifest.load = Some(LoadRun {
+        name: "false".into(),
+        command: Vec::new(),
+        usage: None,
+        ended: None,
+        begun_ns: None,
+        throughput: None,
+    });
+    assert_eq!(said(&one), [format!("Under the load `false`, {ran}")]);
 }
 
 #[test]

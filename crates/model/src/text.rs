@@ -49,9 +49,10 @@ impl Unit {
     /// `ns` in this unit, with the unit's name: `13.4 us`.
     pub fn write(self, ns: f64) -> String {
         let (unit, factor) = match self {
-            Self::Auto if ns < 1e3 => ("ns", 1.0),
-            Self::Auto if ns < 1e6 => ("us", 1e3),
-            Self::Auto if ns < 1e9 => ("ms", 1e6),
+            // What rounds to 1000 belongs to the next unit.
+            Self::Auto if ns < 999.5 => ("ns", 1.0),
+            Self::Auto if ns < 999.5e3 => ("us", 1e3),
+            Self::Auto if ns < 999.5e6 => ("ms", 1e6),
             Self::Auto => ("s", 1e9),
             Self::Ns => ("ns", 1.0),
             Self::Us => ("us", 1e3),
@@ -129,9 +130,13 @@ pub fn percent(q: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// A length of time for people: `30 s`, `2 h 5 min`.
+/// A length of time for people: `30 s`, `2 h 5 min`, `31.0 ms`.
 pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
+    // No time that has passed is 0 s long.
+    if time > Nanos::ZERO && seconds < 0.1 {
+        return Unit::Auto.write_nanos(time);
+    }
     if seconds < 120.0 {
         let text = format!("{seconds:.1}");
         return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
@@ -245,6 +250,8 @@ mod tests {
             (1_340.0, "1.34 us"),
             (13_400.0, "13.4 us"),
             (134_000.0, "134 us"),
+            (999_499.0, "999 us"),
+            (999_600.0, "1.00 ms"),
             (4_200_000.0, "4.20 ms"),
             (2.5e9, "2.50 s"),
         ] {
@@ -295,6 +302,9 @@ mod tests {
             ("0".into(), "1,234,567".into())
         );
         assert_eq!(span(Nanos::from_secs(30)), "30 s");
+        assert_eq!(span(Nanos::from_ms(100)), "0.1 s");
+        assert_eq!(span(Nanos::from_ms(31)), "31.0 ms");
+        assert_eq!(span(Nanos::ZERO), "0 s");
         assert_eq!(span(Nanos::from_secs(7_500)), "2 h 5 min");
     }
 }

@@ -212,6 +212,29 @@ fn a_service_that_starves() {
 }
 
 #[test]
+fn every_service_that_lost_some_is_named_where_quantiles_are_limits() {
+    let lines = [
+        (Service::Fifo(90), 0),
+        (Service::Other, 0),
+        (Service::Other, 1),
+    ];
+    let steps = [(Stage::User, 16_000)];
+    let made = Made::new(&lines.map(|(service, cpu)| line(service, cpu)))
+        .served(0, 10_000, &steps)
+        .served(1, 10_000, &steps)
+        .served(2, 10_000, &steps)
+        .planned(0, 10_040, 40)
+        .planned(2, 11_234, 1_234);
+
+    let text = text::show(&made.report(), text::Options::default());
+
+    assert!(
+        text.contains("can have been of any latency: other up to 1,234, fifo:90 up to 40\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_json_of_a_service() {
     insta::assert_json_snapshot!(report(Split::Whole, false).services[1]);
 }

@@ -12,6 +12,9 @@ use crate::waiting::Waiting;
 
 /// CPUs that are named; others are counted.
 const NAMED: usize = 4;
+/// Shorter than this, how long it was recorded says nothing of how often anything
+/// comes.
+const LEAST: Nanos = Nanos::from_ms(100);
 /// What is late seldom, and one time in how many: the first that is known. In a
 /// short recording the largest alone would look like one accident.
 const RARE: [(f64, &str); 2] = [(0.999, "1,000"), (0.99, "100")];
@@ -66,14 +69,21 @@ pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow
 }
 
 fn how_late(report: &RecordingReport, row: &ServiceRow) -> String {
-    let load = match LoadLabel::of(report.load.as_ref()).load() {
-        Some(load) => format!(" under the load `{}`", printable(load)),
-        None => String::new(),
+    let time = match row.minute {
+        Some(minute) => Some(format!("minute {minute}")),
+        None => Some(report.duration_ns)
+            .filter(|&time| time >= LEAST)
+            .map(span),
     };
-    let mut text = match row.minute {
-        Some(minute) => format!("In minute {minute}{load}, {} ran", row.name()),
-        None => format!("In {}{load}, {} ran", span(report.duration_ns), row.name()),
+    let load = LoadLabel::of(report.load.as_ref());
+    let load = load.load().map(|load| format!("`{}`", printable(load)));
+    let when = match (time, load) {
+        (Some(time), Some(load)) => format!("In {time} under the load {load}, "),
+        (Some(time), None) => format!("In {time}, "),
+        (None, Some(load)) => format!("Under the load {load}, "),
+        (None, None) => String::new(),
     };
+    let mut text = format!("{when}{} ran", row.name());
     if let Some(cpu) = row.cpu {
         text += &format!(" on CPU {cpu}");
     }

@@ -223,21 +223,36 @@ fn how_exact(report: &RecordingReport) -> String {
             count(waiting)
         );
     }
-    let is_lossy = |share: &&Share| share.low_ns.is_some() || share.is_at_least;
-    let most = rows
-        .iter()
-        .filter(|row| row.latency.quantiles.iter().any(|share| is_lossy(&share)))
-        .max_by_key(|row| row.lost)
-        .filter(|row| row.lost > 0);
-    if let Some(row) = most {
-        let _ = writeln!(
-            text,
-            "  to, >= : {} lost up to {} activations, which can have been of any latency",
-            row.name(),
-            count(row.lost)
-        );
-    }
+    text += &lossy(rows);
     text + &unsupported(report)
+}
+
+/// Whose quantiles are limits because something was lost, those that lost most
+/// first.
+fn lossy(rows: &[ServiceRow]) -> String {
+    let is_limit = |share: &Share| share.low_ns.is_some() || share.is_at_least;
+    let is_lossy = |row: &&ServiceRow| row.lost > 0 && row.latency.quantiles.iter().any(is_limit);
+    let mut lost: Vec<(String, u64)> = Vec::new();
+    for row in rows.iter().filter(is_lossy) {
+        let name = row.name();
+        // Each CPU or minute can have a row of its own.
+        match lost.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, most)) => *most = row.lost.max(*most),
+            None => lost.push((name, row.lost)),
+        }
+    }
+    if lost.is_empty() {
+        return String::new();
+    }
+    lost.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+    let each = lost
+        .iter()
+        .map(|(name, most)| format!("{name} up to {}", count(*most)));
+    let each: Vec<String> = each.collect();
+    format!(
+        "  to, >= : activations that were lost can have been of any latency: {}\n",
+        each.join(", ")
+    )
 }
 
 /// Which quantiles are not shown, and how many samples they take.

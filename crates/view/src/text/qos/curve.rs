@@ -203,16 +203,32 @@ fn remarks(load: &LoadOutlook) -> String {
             Unit::Auto.write_nanos(waited)
         );
     }
-    let mut coarse: Vec<&Coarse> = load
-        .services
-        .iter()
-        .filter_map(|one| one.coarse.as_ref())
-        .collect();
-    coarse.dedup();
-    for why in coarse {
-        let _ = writeln!(text, "\nNote: {why}");
+    let coarse = coarse(load);
+    for (why, services) in &coarse {
+        let of = match coarse.len() {
+            1 => String::new(),
+            _ => format!(" on {}", services.join(", ")),
+        };
+        let _ = writeln!(text, "\nNote{of}: {why}");
     }
     text
+}
+
+/// Why figures are coarse, each reason once, with the services that it is of:
+/// those with another one can stand between two.
+fn coarse(load: &LoadOutlook) -> Vec<(&Coarse, Vec<String>)> {
+    let mut all: Vec<(&Coarse, Vec<String>)> = Vec::new();
+    for one in &load.services {
+        let Some(why) = &one.coarse else {
+            continue;
+        };
+        let name = line_name(one.service, one.route);
+        match all.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, services)) => services.push(name),
+            None => all.push((why, vec![name])),
+        }
+    }
+    all
 }
 
 fn rate(per_hour: f64) -> String {
@@ -220,5 +236,64 @@ fn rate(per_hour: f64) -> String {
         rate if rate >= 100.0 => format!("{rate:.0}"),
         rate if rate > 0.0 => format!("{rate:.2}"),
         _ => "0 seen".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{LoadLabel, Route, Service};
+
+    use super::*;
+
+    fn outlook(service: Service, coarse: &str) -> ServiceOutlook {
+        ServiceOutlook {
+            service,
+            route: Route::Direct,
+            cpus: 1,
+            samples: 1_000,
+            waited_ns: None,
+            outlook: MissFigures {
+                exposure_ns: 6e10,
+                failures: None,
+                clusters: None,
+                mttf_ns: None,
+                mttf_low_ns: 1e9,
+                mttf_high_ns: None,
+                late_per_hour: 0.0,
+                dispersion: None,
+                paper_mttf_ns: None,
+            },
+            curve: Vec::new(),
+            needed: Vec::new(),
+            coarse: Some(Coarse {
+                why: coarse.into(),
+                advice: "record more".into(),
+            }),
+        }
+    }
+
+    fn said(services: Vec<ServiceOutlook>) -> String {
+        remarks(&LoadOutlook {
+            load: LoadLabel::none(),
+            recordings: vec!["r.laggard".into()],
+            services,
+            notes: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn why_it_is_coarse_is_said_once_with_the_services_that_it_is_of() {
+        let every_1_ms = |service| outlook(service, "every 1 ms");
+        let (irq, fifo) = (Service::Irq, Service::Fifo(90));
+
+        let same = said(vec![every_1_ms(irq), every_1_ms(fifo)]);
+        let softirq = outlook(Service::Softirq, "every 4 ms");
+        let two = said(vec![every_1_ms(irq), softirq, every_1_ms(fifo)]);
+
+        assert_eq!(same, "\nNote: every 1 ms; record more\n");
+        assert_eq!(
+            two,
+            "\nNote on irq, fifo:90: every 1 ms; record more\n\nNote on softirq: every 4 ms; record more\n"
+        );
     }
 }

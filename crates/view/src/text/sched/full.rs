@@ -117,29 +117,48 @@ fn of_pseudo(pseudo: &Pseudo, buffers: u32) -> String {
     )
 }
 
+/// So many digits that a value is not told as the limit that it is beyond: 3 to 9.
+fn digits(value: f64, limit: f64) -> usize {
+    let differs = |digits: &usize| format!("{value:.digits$}") != format!("{limit:.digits$}");
+    (3..=9).find(differs).unwrap_or(3)
+}
+
+/// On which side of a limit a value is.
+fn side(value: f64, limit: f64) -> &'static str {
+    let digits = digits(value, limit);
+    match value <= limit {
+        true => "within",
+        false if format!("{value:.digits$}") == format!("{limit:.digits$}") => "just above",
+        false => "above",
+    }
+}
+
 fn of_set(set: &SetVerdict) -> String {
-    let within = |holds: bool| if holds { "within" } else { "above" };
     let edf = |found: Option<bool>| match found {
         Some(true) => "no deadline is missed",
         Some(false) => "some are missed",
         None => "it cannot be decided",
     };
-    let bounds = if set.bounds_apply {
-        format!(
-            "{} Liu & Layland's bound {:.3}; hyperbolic product {:.3}, {} 2",
-            within(set.utilization <= set.utilization_bound),
-            set.utilization_bound,
-            set.hyperbolic_product,
-            within(set.hyperbolic_product <= 2.0)
-        )
+    let (used, bound) = (set.utilization, set.utilization_bound);
+    let (of_used, bounds) = if set.bounds_apply {
+        let (of_used, product) = (digits(used, bound), set.hyperbolic_product);
+        let bounds = format!(
+            "{} Liu & Layland's bound {bound:.of_used$}; hyperbolic product {product:.*}, {} 2",
+            side(used, bound),
+            digits(product, 2.0),
+            side(product, 2.0)
+        );
+        (of_used, bounds)
     } else {
-        "bounds on it do not apply (deadlines, blocking or priorities)".into()
+        (
+            3,
+            "bounds on it do not apply (deadlines, blocking or priorities)".into(),
+        )
     };
     format!(
-        "\nUtilisation {:.3}: {bounds}\n\
+        "\nUtilisation {used:.of_used$}: {bounds}\n\
          Breakdown utilisation: {:.3} without latency, {}{:.3} with the blackouts {}\n\
          Earliest deadline first: {} without latency, {} with the longest blackout as blocking\n",
-        set.utilization,
         set.breakdown_ideal,
         if set.all_kept { "" } else { "at most " },
         set.breakdown,
@@ -151,4 +170,48 @@ fn of_set(set: &SetVerdict) -> String {
             "cannot be told"
         }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(utilization: f64, hyperbolic_product: f64) -> String {
+        of_set(&SetVerdict {
+            utilization,
+            utilization_bound: 0.779_763,
+            hyperbolic_product,
+            bounds_apply: true,
+            edf_ideal: Some(true),
+            edf: None,
+            breakdown_ideal: 0.9,
+            breakdown: 0.8,
+            all_kept: true,
+        })
+    }
+
+    #[test]
+    fn what_is_beyond_a_limit_is_not_told_as_that_limit() {
+        let usual = said(0.62, 1.7);
+        assert!(
+            usual.starts_with(
+                "\nUtilisation 0.620: within Liu & Layland's bound 0.780; hyperbolic product 1.700, within 2\n"
+            ),
+            "{usual}"
+        );
+        let near = said(0.780_1, 2.000_02);
+        assert!(
+            near.starts_with(
+                "\nUtilisation 0.7801: above Liu & Layland's bound 0.7798; hyperbolic product 2.00002, above 2\n"
+            ),
+            "{near}"
+        );
+        let nearest = said(0.779_763_000_000_1, 2.0);
+        assert!(
+            nearest.starts_with(
+                "\nUtilisation 0.780: just above Liu & Layland's bound 0.780; hyperbolic product 2.000, within 2\n"
+            ),
+            "{nearest}"
+        );
+    }
 }
