@@ -27,6 +27,7 @@ export type {
   PageData,
   RecordingReport as Recording,
   Report,
+  RhythmRow as Rhythm,
   SchedReport as Sched,
   ServiceBuffers,
   ServiceForecast,

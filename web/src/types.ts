@@ -75,9 +75,11 @@ export interface CauseRow {
   cpus: Cpu[];
   episodes: number;
   first_in: number;
+  is_at_least?: boolean;
   is_ours?: boolean;
   largest_episode: number;
   largest_ns: Nanos;
+  largest_without_is_at_least?: boolean;
   largest_without_ns: Nanos;
   per_hour: number;
   rhythm: RhythmRow | null;
@@ -172,6 +174,7 @@ export interface Culprit {
 export interface EpisodeRow {
   after_start_ns: Nanos;
   causes: Cause[];
+  is_at_least?: boolean;
   latency_ns: Nanos;
   line: Line;
   main: string;
@@ -462,6 +465,8 @@ export interface Report {
 export interface RhythmRow {
   due: number;
   hits: number;
+  none_after_ns?: Nanos;
+  none_before_ns?: Nanos;
   p: number;
   period_error_ns: Nanos | null;
   period_ns: Nanos;
@@ -662,6 +667,7 @@ export interface WhyReport {
   duration_ns: Nanos;
   episodes: number;
   largest: EpisodeRow[];
+  largest_is_at_least?: boolean;
   largest_ns: Nanos;
   more_causes: number;
   overwritten: number;

@@ -121,8 +121,8 @@ fn throttled(report: &RecordingReport) -> String {
 
 fn look(row: &CauseRow) -> String {
     if row.who.as_deref() == Some(ELSEWHERE) {
-        return "Keep timers on the CPU that arms them (`sysctl -w kernel.timer_migration=0`), which interrupts CPUs that \
-                are to be left alone."
+        return "Look for what was late on the CPU that has the timers at that time (record it too), or keep timers on the CPU \
+                that arms them (`sysctl -w kernel.timer_migration=0`), which interrupts CPUs that are to be left alone."
             .into();
     }
     format!(

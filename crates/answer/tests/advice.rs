@@ -27,7 +27,9 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
         share,
         largest_ns: Nanos::from_ms(4),
         largest_episode: 17,
+        is_at_least: false,
         largest_without_ns: Nanos::from_us(80),
+        largest_without_is_at_least: false,
         rhythm: None,
         worth: Vec::new(),
     }
@@ -44,6 +46,7 @@ fn why(causes: Vec<CauseRow>) -> WhyReport {
         overwritten: 0,
         total_ns: Nanos::from_ms(20),
         largest_ns: Nanos::from_ms(9),
+        largest_is_at_least: false,
         causes,
         more_causes: 0,
         thresholds: Vec::new(),
@@ -170,7 +173,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
         (C::ReturnToUser, None, plain, "--episode 17", "mlockall"),
         (
             C::Unexplained,
-            Some("another CPU was to expire the timer, and what ran there was not kept"),
+            Some(laggard_analyze::causes::ELSEWHERE),
             plain,
             "timer_migration=0",
             "--episode",

@@ -1,6 +1,6 @@
 // Who made activations late: ranking, periodic sources, flame graph, episodes.
 
-import type { Cause, Causes, PageData } from "../data";
+import type { Cause, Causes, PageData, Rhythm } from "../data";
 import { h, prose, section, select, tableElement } from "../dom";
 import { figure } from "../figure";
 import { flame } from "../flame";
@@ -34,6 +34,11 @@ export function causes(data: PageData): HTMLElement | null {
   );
 }
 
+/** A time, as a lower limit if it is one: what had not ended when measuring did. */
+function atLeast(isAtLeast: boolean | undefined, ns: number): string {
+  return (isAtLeast ? ">= " : "") + time(ns);
+}
+
 function ranking({ why, classes }: Causes): HTMLElement {
   const words = (name: string) => classes.find((one) => one.class === name)?.words ?? name;
   const row = (cause: Cause) => [
@@ -44,8 +49,8 @@ function ranking({ why, classes }: Causes): HTMLElement {
     cause.per_hour < 10 ? cause.per_hour.toFixed(1) : count(Math.round(cause.per_hour)),
     time(cause.total_ns),
     `${percent(Math.round(cause.share * 1000) / 1000)} %`,
-    time(cause.largest_ns),
-    time(cause.largest_without_ns),
+    atLeast(cause.is_at_least, cause.largest_ns),
+    atLeast(cause.largest_without_is_at_least, cause.largest_without_ns),
   ];
   const lost = [
     why.surplus > 0 && `${count(why.surplus)} more late activations were not kept: there were too many in a minute.`,
@@ -89,13 +94,22 @@ function periodic({ why, classes }: Causes): HTMLElement {
       head: ["what", "every", "seen when due", "by chance"],
       rows: found.map(({ class: name, who, rhythm }) => [
         who === null ? words(name) : `${words(name)}: ${who}`,
-        meanTime(rhythm!.period_ns) + (rhythm!.period_error_ns === null ? "" : ` ± ${time(rhythm!.period_error_ns)}`),
+        meanTime(rhythm!.period_ns) +
+          (rhythm!.period_error_ns === null ? "" : ` ± ${time(rhythm!.period_error_ns)}`) +
+          spell(rhythm!),
         `${count(rhythm!.hits)} of ${count(rhythm!.due)}`,
         rhythm!.p < 0.001 ? "p < 0.001" : `p ${rhythm!.p.toFixed(3)}`,
       ]),
     },
     { caption: "What comes again and again" },
   );
+}
+
+/** From when to when a rhythm was there, where that is less than the recording. */
+function spell({ none_before_ns: from, none_after_ns: to }: Rhythm): string {
+  const before = from === undefined ? "" : `, none before ${(Math.floor(from / 1e8) / 10).toFixed(1)} s`;
+  const after = to === undefined ? "" : `, none after ${(Math.ceil(to / 1e8) / 10).toFixed(1)} s`;
+  return before + after;
 }
 
 function flames(all: { causes: Causes; label: string }[], classes: Class[]): HTMLElement {

@@ -29,7 +29,8 @@ const NORMAL: i16 = 100;
 /// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
 const KTHREAD: i16 = 4;
 /// Said of the time before a timer fired that another CPU had.
-pub const ELSEWHERE: &str = "another CPU was to expire the timer, and what ran there was not kept";
+pub const ELSEWHERE: &str =
+    "another CPU had the timer and expired it late (look for the cause there)";
 /// Said of a thread that runs with the priority of who waits for it.
 const BOOSTED: &str = "boosted: it holds a lock";
 

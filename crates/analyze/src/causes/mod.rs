@@ -16,6 +16,7 @@ mod rank;
 mod rhythm;
 mod samples;
 mod silence;
+mod spell;
 mod steal;
 mod timeline;
 
@@ -30,6 +31,7 @@ pub use context::{Context, Open, Slice, Thread};
 pub use rank::{RankedCause, Ranking, Signature, rank};
 pub use rhythm::{Rhythm, rhythms};
 pub use samples::samples_by_part;
+pub use spell::{Spell, Watched};
 pub use timeline::{CpuTimeline, timelines};
 
 /// A slice of an episode and to whom it was counted.

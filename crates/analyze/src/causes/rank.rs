@@ -31,6 +31,9 @@ pub struct RankedCause {
     pub largest: Nanos,
     /// The number of that one.
     pub largest_episode: u64,
+    /// Whether it is at least these times: one of its episodes had not ended when
+    /// measuring did.
+    pub is_at_least: bool,
     /// On which CPUs.
     pub cpus: Vec<Cpu>,
     /// The largest latency of any episode, had this cause taken no time.
@@ -51,6 +54,9 @@ pub struct Ranking {
     pub total: Nanos,
     /// The largest of them.
     pub largest: Nanos,
+    /// Whether the largest is at least that, with each cause and without: an
+    /// episode had not ended when measuring did.
+    pub is_at_least: bool,
 }
 
 /// Ranks the causes of explained episodes. `who` puts a culprit in words; equal
@@ -61,6 +67,7 @@ pub fn rank<'a>(
 ) -> Ranking {
     let mut causes: BTreeMap<Signature, RankedCause> = BTreeMap::new();
     let mut latencies = Vec::new();
+    let mut is_at_least = false;
     // By episode: how much each signature took.
     let mut shares: Vec<BTreeMap<Signature, Nanos>> = Vec::new();
     for (episode, explanation) in explained {
@@ -87,9 +94,11 @@ pub fn rank<'a>(
                 cause.cpus.push(episode.cpu);
                 cause.cpus.sort_unstable();
             }
+            cause.is_at_least |= episode.censored;
             cause.met.push((episode.expiry_ns, time));
         }
         latencies.push(episode.latency());
+        is_at_least |= episode.censored;
         shares.push(share);
     }
     let mut causes: Vec<RankedCause> = causes.into_values().collect();
@@ -106,6 +115,7 @@ pub fn rank<'a>(
         episodes: latencies.len(),
         total: latencies.iter().fold(Nanos::ZERO, |sum, &one| sum + one),
         largest: latencies.iter().copied().max().unwrap_or_default(),
+        is_at_least,
     }
 }
 
@@ -118,6 +128,7 @@ impl RankedCause {
             total: Nanos::ZERO,
             largest: Nanos::ZERO,
             largest_episode: 0,
+            is_at_least: false,
             cpus: Vec::new(),
             largest_without: Nanos::ZERO,
             met: Vec::new(),

@@ -6,6 +6,7 @@
 use laggard_model::Nanos;
 
 use super::RankedCause;
+use super::spell::{Spell, Watched, spell};
 use crate::counts::binomial;
 use crate::period::{SourceSearch, held_together, periodic_sources};
 
@@ -15,7 +16,8 @@ const LIKE_THE_LARGEST: f64 = 0.25;
 /// Episodes nearer to each other than this are one visit of the cause, which
 /// made several lines late.
 const ONE_VISIT: Nanos = Nanos::from_ms(25);
-/// The search takes time with the cube of the number of visits.
+/// The search takes time with the cube of the number of visits, so it is in the
+/// first ones: a choice of single ones would hide a rhythm.
 const MOST_VISITS: usize = 60;
 /// A comb through each so manieth visit is looked through for the visits between.
 const FINER: std::ops::RangeInclusive<u32> = 2..=8;
@@ -51,17 +53,34 @@ pub struct Rhythm {
     /// How likely chance alone is to give as clear a rhythm to any of the
     /// causes that were searched.
     pub p: f64,
+    /// Whether it began or ended while it was watched.
+    pub spell: Spell,
 }
 
 /// The rhythm of each cause, if chance does not explain it: chance alone gives
-/// any of them one in at most 1 % of all recordings.
-pub fn rhythms(causes: &[&RankedCause]) -> Vec<Option<Rhythm>> {
+/// any of them one in at most 1 % of all recordings. Where `watched` tells, also
+/// whether it began or ended meanwhile: said of any that did not in at most as many.
+pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
     let visits_of =
         |least: f64| -> Vec<Vec<f64>> { causes.iter().map(|cause| visits(cause, least)).collect() };
-    let found = rhythms_below(ALPHA, &visits_of(LIKE_THE_LARGEST));
+    let mut large = visits_of(LIKE_THE_LARGEST);
+    large.iter_mut().for_each(|one| one.truncate(MOST_VISITS));
+    let found = rhythms_below(ALPHA, &large);
+    // Both ends of each.
+    let ends = 2 * found.iter().flatten().count().max(1);
     // A rhythm of the large visits only may be a part of that of all.
     let with_short = visits_of(0.0);
-    let finer = |(found, visits): (Option<Rhythm>, &Vec<f64>)| Some(finest(found?, visits));
+    let finer = |(found, visits): (Option<Rhythm>, &Vec<f64>)| {
+        let first = &visits[..visits.len().min(MOST_VISITS)];
+        let found = finest(found?, first);
+        let period = found.period.as_f64();
+        let [_, widest] = TOLERANCES;
+        let near = widest.min(period * FINER_NEAR);
+        Some(Rhythm {
+            spell: spell(visits, (period, near), watched, ALPHA / ends as f64),
+            ..found
+        })
+    };
     found.into_iter().zip(&with_short).map(finer).collect()
 }
 
@@ -116,7 +135,7 @@ fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
                 .map(|error| Nanos::from_ns(error.ns() / u64::from(parts))),
             hits: teeth.iter().filter(is_hit).count(),
             due: teeth.len(),
-            p: found.p,
+            ..found
         })
     });
     finer.unwrap_or(found)
@@ -173,11 +192,11 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
         hits: source.comb.hits,
         due: source.comb.teeth,
         p: source.p,
+        spell: Spell::default(),
     })
 }
 
-/// When the cause came and took `part` of its largest or more, ns; the first ones
-/// only if there are many, because a choice of single ones would hide a rhythm.
+/// When the cause came and took `part` of its largest or more, ns.
 fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
     let least = cause.largest.as_secs_f64() * part;
     let mut times: Vec<Nanos> = cause
@@ -197,8 +216,7 @@ fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
         }
         before = Some(at);
     }
-    let times = visits.iter().map(|at| at.as_f64());
-    times.take(MOST_VISITS).collect()
+    visits.iter().map(|at| at.as_f64()).collect()
 }
 
 /// A length of time, as far as it is one.
@@ -228,6 +246,7 @@ mod tests {
             total: took,
             largest: took,
             largest_episode: 1,
+            is_at_least: false,
             cpus: Vec::new(),
             largest_without: Nanos::ZERO,
             met: met_ms
@@ -243,7 +262,7 @@ mod tests {
             .flat_map(|turn| [turn * 5_000 + turn % 3, turn * 5_000 + 4])
             .collect();
 
-        let found = rhythms(&[&cause(&met)])[0].unwrap();
+        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
         assert!(found.period.ns().abs_diff(5_000_000_000) < 5_000_000);
         assert_eq!((found.hits, found.due), (8, 8));
@@ -283,7 +302,7 @@ mod tests {
             })
             .collect();
 
-        let found = rhythms(&[&cause])[0].unwrap();
+        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
             found.period.ns().abs_diff(500_000_000) < 2_000_000,
@@ -300,7 +319,7 @@ mod tests {
             cause.met.push((Nanos::from_ms(90_000 + ms), short));
         }
 
-        let found = rhythms(&[&cause])[0].unwrap();
+        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
             found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
@@ -321,7 +340,7 @@ mod tests {
             })
             .collect();
 
-        let found = rhythms(&[&cause])[0].unwrap();
+        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
             found.period.ns().abs_diff(350_000_000) < 1_000_000,
@@ -334,7 +353,7 @@ mod tests {
     fn a_period_below_the_shortest_is_not_told_as_its_double() {
         let met: Vec<u64> = (0..40).map(|turn| turn * 40 + turn % 2).collect();
 
-        let found = rhythms(&[&cause(&met)])[0].unwrap();
+        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
         assert!(
             found.period.ns().abs_diff(40_000_000) < 1_000_000,
@@ -342,7 +361,7 @@ mod tests {
         );
         // Nearer to each other than one visit: no pace can be told.
         let quick: Vec<u64> = (0..120).map(|turn| turn * 13).collect();
-        assert_eq!(rhythms(&[&cause(&quick)]), [None]);
+        assert_eq!(rhythms(&[&cause(&quick)], &Watched::default()), [None]);
     }
 
     /// So many that most instants have one near.
@@ -355,7 +374,7 @@ mod tests {
             let some = (0..70).map(|_| Nanos::from_ms(90_000 + random.random_range(0..3_500)));
             cause.met.extend(some.map(|at| (at, short)));
 
-            let found = rhythms(&[&cause])[0].unwrap();
+            let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
             assert!(
                 found.period.ns().abs_diff(500_000_000) < 2_000_000,
@@ -368,9 +387,9 @@ mod tests {
     fn times_without_a_pattern_have_no_rhythm() {
         let met = [120, 1_940, 2_210, 6_480, 9_050, 9_930, 15_700, 21_060];
 
-        assert_eq!(rhythms(&[&cause(&met)]), [None]);
-        assert_eq!(rhythms(&[&cause(&met[..2])]), [None]);
-        assert_eq!(rhythms(&[]), []);
+        assert_eq!(rhythms(&[&cause(&met)], &Watched::default()), [None]);
+        assert_eq!(rhythms(&[&cause(&met[..2])], &Watched::default()), [None]);
+        assert_eq!(rhythms(&[], &Watched::default()), []);
     }
 
     /// Visits at random times within 60 s.

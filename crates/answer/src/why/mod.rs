@@ -11,7 +11,7 @@ mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{RankedCause, Rhythm, Signature, rank};
+use laggard_analyze::causes::{ELSEWHERE, RankedCause, Ranking, Rhythm, Signature, rank};
 use laggard_model::name::{self, cause_words, line_name};
 use laggard_model::text::{Unit, count};
 use laggard_model::{
@@ -60,6 +60,10 @@ pub struct WhyReport {
     pub total_ns: Nanos,
     /// The largest of them.
     pub largest_ns: Nanos,
+    /// Whether the true largest is at least that, also without a cause: a service
+    /// was still waiting when measuring ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub largest_is_at_least: bool,
     /// Causes, those with most time first.
     pub causes: Vec<CauseRow>,
     /// Causes that are not listed.
@@ -109,8 +113,15 @@ pub struct CauseRow {
     pub largest_ns: Nanos,
     /// The number of that one.
     pub largest_episode: u64,
+    /// Whether it took at least these times: one of its episodes had not ended
+    /// when measuring did.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_at_least: bool,
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without_ns: Nanos,
+    /// Whether that is at least so much.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub largest_without_is_at_least: bool,
     /// How it comes again and again, where chance does not explain that.
     /// Looked for in the causes with most time.
     pub rhythm: Option<RhythmRow>,
@@ -132,6 +143,14 @@ pub struct RhythmRow {
     /// How likely chance alone is to give as clear a rhythm to any of the causes
     /// that were searched.
     pub p: f64,
+    /// When it came first, since the start of the recording, where chance does
+    /// not explain that it did not come before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub none_before_ns: Option<Nanos>,
+    /// When it came last, where chance does not explain that it did not come
+    /// after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub none_after_ns: Option<Nanos>,
 }
 
 /// From which latency on a line was late.
@@ -168,6 +187,9 @@ pub struct EpisodeRow {
     pub after_start_ns: Nanos,
     /// How late.
     pub latency_ns: Nanos,
+    /// Whether it was still waiting when measuring ended, and is at least so late.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_at_least: bool,
     /// Stages after the expiry.
     pub stages_ns: BTreeMap<Stage, Nanos>,
     /// Its parts: they add up to the latency.
@@ -194,18 +216,21 @@ impl Explained<'_> {
         let ours = ours(&self.episodes, symbols);
         let irqs = irqs(&self.episodes, symbols);
         let searched = ranking.causes.iter().take(RHYTHMS);
-        let rhythms = Rhythms::new(&self.episodes, symbols, searched.map(|one| &one.signature));
+        let searched = searched.map(|one| &one.signature);
+        let whole = watched::all_kept(late, service);
+        let rhythms = Rhythms::new(&self.episodes, symbols, searched, &whole);
+        let start = late.manifest.clock.start_ns;
         let rows: Vec<CauseRow> = ranking
             .causes
             .iter()
             .enumerate()
             .map(|(place, cause)| {
-                let row = row(cause, ranking.total, duration);
+                let row = row(cause, &ranking, duration);
                 let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
                 CauseRow {
                     is_ours: ours.contains(&cause.signature),
                     irq: irqs.get(&cause.signature).copied(),
-                    rhythm: found.flatten().map(RhythmRow::from),
+                    rhythm: found.flatten().map(|found| RhythmRow::new(found, start)),
                     ..row
                 }
             })
@@ -218,7 +243,7 @@ impl Explained<'_> {
             ranking.episodes,
             ranking.largest,
         ));
-        let found = sentences_of(&rows, ranking.episodes, ranking.largest);
+        let found = sentences_of(&rows, &ranking);
         let sentences = [&waiting[..], &found, &others].concat();
         let mut largest: Vec<EpisodeRow> = self
             .episodes
@@ -237,6 +262,7 @@ impl Explained<'_> {
             overwritten: late.notes.overwritten,
             total_ns: ranking.total,
             largest_ns: ranking.largest,
+            largest_is_at_least: ranking.is_at_least,
             more_causes: rows.len().saturating_sub(top),
             causes: rows.into_iter().take(top).collect(),
             thresholds: watched::lines(late),
@@ -296,7 +322,7 @@ fn own_share(rows: &[CauseRow]) -> Option<String> {
     })
 }
 
-fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
+fn row(cause: &RankedCause, all: &Ranking, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
     let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     CauseRow {
@@ -309,23 +335,45 @@ fn row(cause: &RankedCause, total: Nanos, duration: Nanos) -> CauseRow {
         first_in: cause.first_in,
         per_hour: ratio(cause.episodes as f64, hours),
         total_ns: cause.total,
-        share: ratio(cause.total.as_secs_f64(), total.as_secs_f64()),
+        share: ratio(cause.total.as_secs_f64(), all.total.as_secs_f64()),
         largest_ns: cause.largest,
         largest_episode: cause.largest_episode,
+        is_at_least: cause.is_at_least,
         largest_without_ns: cause.largest_without,
+        largest_without_is_at_least: all.is_at_least,
         rhythm: None,
         worth: Vec::new(),
     }
 }
 
-impl From<Rhythm> for RhythmRow {
-    fn from(found: Rhythm) -> Self {
+impl RhythmRow {
+    /// Of a recording that began at `start`.
+    fn new(found: Rhythm, start: Nanos) -> Self {
+        let since = |at: Nanos| at.saturating_sub(start);
         Self {
             period_ns: found.period,
             period_error_ns: found.period_error,
             hits: found.hits,
             due: found.due,
             p: found.p,
+            none_before_ns: found.spell.from.map(since),
+            none_after_ns: found.spell.to.map(since),
+        }
+    }
+
+    /// From when to when it was there, in words; empty: throughout, as far as is
+    /// known.
+    fn spell(&self) -> String {
+        let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
+        let before = self.none_before_ns.map(|at| tenths(at).floor() / 10.0);
+        let after = self.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
+        match (before, after) {
+            (None, None) => String::new(),
+            (Some(before), None) => format!(", none before {before:.1} s"),
+            (None, Some(after)) => format!(", none after {after:.1} s"),
+            (Some(before), Some(after)) => {
+                format!(", none before {before:.1} s and after {after:.1} s")
+            }
         }
     }
 }
@@ -341,6 +389,7 @@ fn episode_row(
         line: explained.line,
         after_start_ns: episode.expiry_ns.saturating_sub(manifest.clock.start_ns),
         latency_ns: episode.latency(),
+        is_at_least: episode.censored,
         stages_ns: episode.stages.clone(),
         main: explained
             .causes()
@@ -351,18 +400,16 @@ fn episode_row(
     }
 }
 
-fn sentences_of(rows: &[CauseRow], episodes: usize, largest: Nanos) -> Vec<String> {
-    if episodes == 0 {
+fn sentences_of(rows: &[CauseRow], all: &Ranking) -> Vec<String> {
+    if all.episodes == 0 {
         return Vec::new();
     }
-    let write = |ns| Unit::Auto.write_nanos(ns);
     let mut sentences = vec![format!(
-        "{} episode{}, the largest {}.",
-        count(episodes as u64),
-        if episodes == 1 { "" } else { "s" },
-        write(largest)
+        "{}, the largest {}.",
+        plural(all.episodes),
+        at_least(all.is_at_least, all.largest)
     )];
-    sentences.extend(leading(rows).map(|row| sentence(row, episodes)));
+    sentences.extend(leading(rows).map(|row| sentence(row, all.episodes)));
     sentences
 }
 
@@ -377,21 +424,37 @@ pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
 pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     let write = |ns| Unit::Auto.write_nanos(ns);
     let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+    // Who is to be looked for on another CPU is not on these.
+    let place = match row.who.as_deref() {
+        Some(ELSEWHERE) => ", for activations of CPU",
+        _ => " on CPU",
+    };
     format!(
-        "{} on CPU {}{}: the largest part of {} of {}, up to {} of one; without it the largest seen would be {}.",
+        "{}{place} {}{}: the largest part of {} of {}, up to {}{} of one; without it the largest seen would be {}.",
         capital(&name::cause_name(row.class, row.who.as_deref())),
         cpus.join(", "),
         row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
-            ", every {} ({} of {} seen)",
+            ", every {}{} ({} of {} seen)",
             write(rhythm.period_ns),
+            rhythm.spell(),
             rhythm.hits,
             rhythm.due
         )),
         row.first_in,
         plural(episodes),
         write(row.largest_ns),
-        write(row.largest_without_ns)
+        if row.is_at_least { " or more" } else { "" },
+        at_least(row.largest_without_is_at_least, row.largest_without_ns)
     )
+}
+
+/// A time that may be a lower limit.
+fn at_least(is_at_least: bool, time: Nanos) -> String {
+    let time = Unit::Auto.write_nanos(time);
+    match is_at_least {
+        true => format!("at least {time}"),
+        false => time,
+    }
 }
 
 fn plural(episodes: usize) -> String {

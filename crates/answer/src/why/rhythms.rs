@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{RankedCause, Rhythm, Signature, rank, rhythms};
+use laggard_analyze::causes::{RankedCause, Rhythm, Signature, Watched, rank, rhythms};
 use laggard_model::name;
 use laggard_model::{Culprit, Symbols};
 
@@ -21,11 +21,13 @@ pub(super) struct Rhythms {
 }
 
 impl Rhythms {
-    /// Looks at those culprits that have one of the `wanted` signatures.
+    /// Looks at those culprits that have one of the `wanted` signatures, and
+    /// whether they were there for as long as they were watched for.
     pub(super) fn new<'a>(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
         wanted: impl Iterator<Item = &'a Signature>,
+        watched: &Watched,
     ) -> Self {
         let mut anywhere = BTreeMap::new();
         let all = explained.iter().flat_map(ExplainedEpisode::causes);
@@ -48,7 +50,7 @@ impl Rhythms {
             .collect();
         let found = searched
             .iter()
-            .zip(rhythms(&searched))
+            .zip(rhythms(&searched, watched))
             .filter_map(|(cause, found)| Some((cause.signature.clone(), found?)))
             .collect();
         Self { anywhere, found }
@@ -98,7 +100,8 @@ mod tests {
             class: CauseClass::PreemptionOff,
             who: Some(who.into()),
         });
-        let rhythms = Rhythms::new(&explained, &Symbols::default(), places.iter());
+        let (symbols, watched) = (Symbols::default(), Watched::default());
+        let rhythms = Rhythms::new(&explained, &symbols, places.iter(), &watched);
 
         for signature in &places {
             let found = rhythms.of(signature).unwrap();

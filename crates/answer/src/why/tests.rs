@@ -1,4 +1,4 @@
-use laggard_model::{Episode, EpisodeNotes, Happening, Route, Tid};
+use laggard_model::{Episode, EpisodeNotes, Happening, LineWatch, Route, Tid};
 
 use super::made::{episode, manifest, notes};
 use super::*;
@@ -35,6 +35,101 @@ fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
         "Higher-priority thread: hog on CPU 1, every 5.00 s (11 of 11 seen): \
          the largest part of 11 of 11 episodes, up to 1.99 ms of one; \
          without it the largest seen would be 17.0 us."
+    );
+}
+
+#[test]
+fn a_rhythm_that_stops_long_before_the_end_is_said_to_have_stopped() {
+    let episodes: Vec<Episode> = (1..=7).map(episode).collect();
+
+    let report = report(&episodes, None);
+
+    let rhythm = report.causes[0].rhythm.as_ref().unwrap();
+    assert_eq!(rhythm.none_after_ns, Some(Nanos::from_secs(35)));
+    // Since when it was watched is not known.
+    assert_eq!(rhythm.none_before_ns, None);
+    assert!(
+        report.sentences[1].contains(", every 5.00 s, none after 35.0 s (7 of 7 seen):"),
+        "{}",
+        report.sentences[1]
+    );
+}
+
+#[test]
+fn a_rhythm_that_begins_long_after_the_beginning_is_said_to_have_begun() {
+    let episodes: Vec<Episode> = (5..=11).map(episode).collect();
+    let watch = LineWatch {
+        from_ns: Some(Nanos::ZERO),
+        ..LineWatch::default()
+    };
+    let notes = EpisodeNotes {
+        lines: vec![watch],
+        ..notes()
+    };
+    let manifest = manifest();
+    let late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest: &manifest,
+        episodes: &episodes,
+        notes: &notes,
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+
+    let report = why(&late, None, 3);
+
+    assert!(
+        report.sentences[1].contains(", every 5.00 s, none before 25.0 s (7 of 7 seen):"),
+        "{}",
+        report.sentences[1]
+    );
+}
+
+#[test]
+fn what_had_not_ended_was_late_for_at_least_so_long() {
+    let mut waiting = episode(2);
+    waiting.censored = true;
+
+    let report = report(&[episode(1), waiting], None);
+
+    assert_eq!(
+        report.sentences[0],
+        "2 episodes, the largest at least 2.00 ms."
+    );
+    assert!(
+        report.sentences[1].ends_with(
+            "up to 1.99 ms or more of one; without it the largest seen would be at least 17.0 us."
+        ),
+        "{}",
+        report.sentences[1]
+    );
+    assert!(report.largest_is_at_least && report.causes[0].is_at_least);
+    let rows = report
+        .largest
+        .iter()
+        .map(|row| (row.number, row.is_at_least));
+    assert!(rows.eq([(1, false), (2, true)]));
+}
+
+/// Which CPU had it is not recorded.
+#[test]
+fn who_kept_another_cpu_from_the_timer_is_to_be_looked_for_there() {
+    let mut late = episode(1);
+    late.stages = [
+        (Stage::IrqElsewhere, Nanos::from_us(1_990)),
+        (Stage::Waking, Nanos::from_us(1_995)),
+        (Stage::Running, Nanos::from_us(2_000)),
+        (Stage::User, Nanos::from_us(2_002)),
+    ]
+    .into();
+
+    let said = &report(&[late], None).sentences[1];
+
+    assert!(
+        said.starts_with(
+            "Unexplained: another CPU had the timer and expired it late (look for the cause there), for activations of CPU 1: the largest part of 1 of 1 episode"
+        ),
+        "{said}"
     );
 }
 

@@ -1,6 +1,7 @@
 //! What is known of late activations that were not kept: since when each line
 //! was watched, what was seen before, and what counted as late at all.
 
+use laggard_analyze::causes;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count};
 use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, Service};
@@ -50,6 +51,32 @@ pub(super) fn sentences(
     all.extend(undecided(&watched));
     all.extend(high(&watched, &late.manifest));
     all
+}
+
+/// From when to when all that was late was kept, of `service` only if one is
+/// given.
+pub(super) fn all_kept(late: &RecordedEpisodes<'_>, service: Option<Service>) -> causes::Watched {
+    let clock = &late.manifest.clock;
+    let of_service: Vec<Watched> = watched(late)
+        .into_iter()
+        .filter(|one| service.is_none_or(|wanted| wanted == one.line.service))
+        .collect();
+    let decided = |one: &Watched| Some(one.watch?.from_ns?.max(clock.start_ns));
+    let from: Option<Vec<Nanos>> = of_service.iter().map(decided).collect();
+    let surplus = of_service
+        .iter()
+        .try_fold(0, |sum, one| Some(sum + one.watch?.surplus));
+    let kept = || {
+        let mut kept: Vec<Nanos> = late.episodes.iter().map(|one| one.expiry_ns).collect();
+        kept.sort_unstable();
+        kept
+    };
+    causes::Watched {
+        from: from.and_then(|from| from.into_iter().max()),
+        to: clock.end_ns,
+        hidden: late.manifest.losses.activations() + late.notes.overwritten,
+        kept: (surplus.unwrap_or(late.notes.surplus) > 0).then(kept),
+    }
 }
 
 /// Lines that were still waiting when measuring ended: how late they were in

@@ -87,25 +87,43 @@ fn sentence(row: &CauseRow) -> String {
     let Some((worth, with)) = told else {
         return refused(row, &cause);
     };
-    let verb = match worth.without.level() {
-        Some(without) if without.level_ns >= with.level_ns => "would not fall: from",
-        _ => "would fall from",
-    };
-    format!(
-        "{}: without it the {} return level of {} {verb} {} to {}.",
-        capital(&cause),
+    let level = format!(
+        "the {} return level of {}",
         adjective(worth.horizon),
-        line_name(worth.service, worth.route),
-        write(with),
-        match (&worth.without, worth.without.level()) {
-            (_, Some(without)) => write(without),
-            (Outcome::Refused(refused), None) => match refused.at_most_ns {
-                Some(most) => format!("at most {}", Unit::Auto.write(most)),
-                None => format!("one that cannot be told ({})", refused.reasons_in_words()),
-            },
-            (_, None) => "one that cannot be told".into(),
+        line_name(worth.service, worth.route)
+    );
+    let with_it = write(with);
+    let cause = capital(&cause);
+    match without(worth) {
+        Ok((most, without)) if most < with.low_ns => {
+            format!("{cause}: without it {level} would fall from {with_it} to {without}.")
         }
-    )
+        Ok((_, without)) => format!(
+            "{cause}: that {level} would fall without it is not shown: {with_it} with it, {without} without."
+        ),
+        Err(why) => {
+            format!(
+                "{cause}: {level} is {with_it}; what it would be without it cannot be told{why}."
+            )
+        }
+    }
+}
+
+/// The most that the level would be without the cause, ns, and the level in
+/// words; or why neither can be told.
+fn without(worth: &Worth) -> Result<(f64, String), String> {
+    if let Some(level) = worth.without.level() {
+        return Ok((level.high_ns, write(level)));
+    }
+    match &worth.without {
+        Outcome::Refused(refused) => match refused.at_most_ns {
+            Some(most) => Ok((most, format!("at most {}", Unit::Auto.write(most)))),
+            None => Err(format!(" ({})", refused.reasons_in_words())),
+        },
+        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => {
+            Err(String::new())
+        }
+    }
 }
 
 fn refused(row: &CauseRow, cause: &str) -> String {
@@ -138,7 +156,7 @@ const fn adjective(horizon: Horizon) -> &'static str {
     }
 }
 
-/// A level with its interval.
+/// A level with its 95 % interval.
 fn write(level: &Level) -> String {
     let time = |ns| Unit::Auto.write(ns);
     format!(
@@ -147,4 +165,103 @@ fn write(level: &Level) -> String {
         time(level.low_ns),
         time(level.high_ns)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_analyze::forecast::Reason;
+    use laggard_model::{CauseClass, Nanos};
+
+    use super::super::{RankedCause, Ranking, row};
+    use super::*;
+    use crate::forecast::{Against, Refused};
+
+    fn level(level_ns: f64, low_ns: f64, high_ns: f64) -> Outcome {
+        Outcome::OrderStatistics(Level {
+            level_ns,
+            low_ns,
+            high_ns,
+            doubts: Vec::new(),
+        })
+    }
+
+    fn refused(at_most_ns: Option<f64>) -> Outcome {
+        Outcome::Refused(Refused {
+            reasons: vec![Against::Peaks(Reason::Periodic { share: 0.5 })],
+            at_most_ns,
+            record_for_model_ns: None,
+            record_without_model_ns: 1e12,
+        })
+    }
+
+    /// What is said of a hog with which the hourly level is 9 ms [8 ms, 10 ms].
+    fn said(without: Outcome) -> String {
+        let cause = RankedCause {
+            signature: Signature {
+                class: CauseClass::HigherPriority,
+                who: Some("hog".into()),
+            },
+            episodes: 1,
+            first_in: 1,
+            total: Nanos::ZERO,
+            largest: Nanos::ZERO,
+            largest_episode: 1,
+            is_at_least: false,
+            cpus: Vec::new(),
+            largest_without: Nanos::ZERO,
+            met: Vec::new(),
+        };
+        let all = Ranking {
+            causes: Vec::new(),
+            episodes: 1,
+            total: Nanos::ZERO,
+            largest: Nanos::ZERO,
+            is_at_least: false,
+        };
+        let worth = Worth {
+            service: Service::Fifo(90),
+            route: Route::Direct,
+            horizon: Horizon::Hour,
+            with: level(9e6, 8e6, 1e7),
+            without,
+        };
+        sentence(&CauseRow {
+            worth: vec![worth],
+            ..row(&cause, &all, Nanos::ZERO)
+        })
+    }
+
+    #[test]
+    fn that_a_level_would_fall_is_said_only_where_the_intervals_show_it() {
+        for (without, told) in [
+            (
+                level(1e6, 9e5, 2e6),
+                "without it the hourly return level of fifo:90 would fall from 9.00 ms [8.00 ms, 10.0 ms] to 1.00 ms [900 us, 2.00 ms].",
+            ),
+            (
+                refused(Some(5e6)),
+                "without it the hourly return level of fifo:90 would fall from 9.00 ms [8.00 ms, 10.0 ms] to at most 5.00 ms.",
+            ),
+            // Less as a point only.
+            (
+                level(7e6, 5e6, 9e6),
+                "that the hourly return level of fifo:90 would fall without it is not shown: 9.00 ms [8.00 ms, 10.0 ms] with it, 7.00 ms [5.00 ms, 9.00 ms] without.",
+            ),
+            (
+                refused(Some(2e7)),
+                "that the hourly return level of fifo:90 would fall without it is not shown: 9.00 ms [8.00 ms, 10.0 ms] with it, at most 20.0 ms without.",
+            ),
+            (
+                refused(None),
+                "the hourly return level of fifo:90 is 9.00 ms [8.00 ms, 10.0 ms]; what it would be without it cannot be told (REASONS).",
+            ),
+        ] {
+            let why = match &without {
+                Outcome::Refused(refused) => refused.reasons_in_words(),
+                _ => String::new(),
+            };
+            let told = told.replace("REASONS", &why);
+            assert_eq!(said(without), format!("Higher-priority thread: hog: {told}"));
+        }
+    }
 }

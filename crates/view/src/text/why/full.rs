@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use laggard_answer::show::at_least;
 use laggard_answer::why::{WhyReport, place};
 use laggard_model::name;
 use laggard_model::text::{Unit, count, span};
@@ -98,9 +99,12 @@ fn causes(report: &WhyReport) -> String {
             format!("{:.0}", row.per_hour),
             write(row.total_ns),
             format!("{:.1} %", row.share * 100.0),
-            write(row.largest_ns),
+            at_least(row.is_at_least, &write(row.largest_ns)),
             format!("#{}", row.largest_episode),
-            write(row.largest_without_ns),
+            at_least(
+                row.largest_without_is_at_least,
+                &write(row.largest_without_ns),
+            ),
         ]);
     }
     format!("{}\n", table.trim_fmt())
@@ -117,7 +121,7 @@ fn largest(report: &WhyReport) -> String {
         table.add_row([
             cut(&row.main),
             write(most),
-            write(row.latency_ns),
+            at_least(row.is_at_least, &write(row.latency_ns)),
             format!("#{}", row.number),
             place(row.line),
             format!("{:.3} s", row.after_start_ns.as_secs_f64()),
