@@ -93,6 +93,42 @@ fn the_context_before_a_window_is_part_of_its_evidence() {
     assert!(matches!(first.what, Happening::Switch { .. }), "{first:?}");
 }
 
+/// As a child does that has its parent's name until it is what it was made for.
+#[test]
+fn a_thread_that_is_renamed_while_it_runs_has_its_new_name_throughout() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (tid, evidence) = std::thread::scope(|scope| {
+        let renamed = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(0).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let from = linux::now();
+            std::thread::sleep(Duration::from_millis(1));
+            spin(Nanos::from_ms(2));
+            std::fs::write("/proc/thread-self/comm", "newborn").unwrap();
+            spin(Nanos::from_ms(2));
+            std::thread::sleep(Duration::from_millis(1));
+            let tid = Tid(gettid().as_raw().cast_unsigned());
+            (tid, recorder.evidence(Cpu(0), from, linux::now()))
+        });
+        renamed.join().unwrap()
+    });
+
+    let names = evidence
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            Happening::Switch { tid: to, name, .. } if *to == tid => Some(name.as_str()),
+            _ => None,
+        });
+    let names: Vec<&str> = names.collect();
+    assert!(!names.is_empty());
+    assert!(names.iter().all(|name| *name == "newborn"), "{names:?}");
+}
+
 #[test]
 fn every_activity_that_ends_had_begun() {
     let Some(recorder) = recorder() else {

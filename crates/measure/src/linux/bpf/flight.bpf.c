@@ -9,7 +9,7 @@
  *   timer_expire_entry/exit
  *   workqueue_execute_start/end   work items, with their function
  *   cpu_idle                      idle entry and exit
- *   sched_switch                  who runs next
+ *   sched_switch                  who runs next; who ran, if it has a new name
  *
  * Not in it: wakeups (an activation has its own), and switching interrupts or
  * preemption off and on (thousands a millisecond; their length is seen from
@@ -146,12 +146,52 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 	return throttled ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
 }
 
+/* Who runs on a CPU, by the name that it was switched in with. */
+struct runner {
+	u64 name[2];
+	u64 tid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct runner);
+} runners SEC(".maps");
+
+/*
+ * A thread that leaves by another name than it came by: a child that has the
+ * name of its parent until it gives itself one, or runs another program.
+ */
+static __always_inline void note_name(const struct runner *runner, struct task_struct *prev)
+{
+	u64 first = ((u64 *)prev->comm)[0];
+	u64 second = ((u64 *)prev->comm)[1];
+	struct flight_record *record;
+
+	if (runner->tid != (u32)prev->pid ||
+	    (runner->name[0] == first && runner->name[1] == second))
+		return;
+	record = next_record(FLIGHT_RENAMED, prev->pid);
+	if (!record)
+		return;
+	record->what[0] = first;
+	record->what[1] = second;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
-	struct flight_record *record = next_record(FLIGHT_SWITCH, next->pid);
+	struct flight_record *record;
+	struct runner *runner;
+	u32 zero = 0;
 
+	runner = bpf_map_lookup_elem(&runners, &zero);
+	/* The idle thread, as which a CPU begins here, has one name. */
+	if (runner && runner->tid)
+		note_name(runner, prev);
+	record = next_record(FLIGHT_SWITCH, next->pid);
 	if (!record)
 		return 0;
 	record->before = before(preempt, prev);
@@ -160,6 +200,11 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	/* As numbers: a copy would need a helper that lockdown refuses. */
 	record->what[0] = ((u64 *)next->comm)[0];
 	record->what[1] = ((u64 *)next->comm)[1];
+	if (runner) {
+		runner->tid = next->pid;
+		runner->name[0] = record->what[0];
+		runner->name[1] = record->what[1];
+	}
 	return 0;
 }
 

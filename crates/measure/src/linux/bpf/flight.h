@@ -19,6 +19,8 @@ enum flight_kind {
 	FLIGHT_WORK = 10,   /* what: the address of its function */
 	FLIGHT_IDLE = 12,   /* id: idle state */
 	FLIGHT_SWITCH = 14, /* id: next TID; what: next's name; no end */
+	FLIGHT_RENAMED = 16, /* id: TID; what: its name when it left, which is not
+				that of its switch; no end */
 };
 
 /* Interrupts of the CPU itself that have no number. Append only. */

@@ -195,6 +195,7 @@ impl Flight for FlightRecorder {
         read.records.sort_by_key(FlightRecord::time);
         let oldest = read.records.first().map(FlightRecord::time);
         record::forget_old(&mut read.records, from);
+        record::give_newest_names(&mut read.records);
         let events = read.records.iter().filter_map(FlightRecord::event);
         let events: Vec<_> = events.collect();
         let mut evidence = Evidence {

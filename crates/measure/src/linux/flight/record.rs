@@ -6,8 +6,8 @@ use laggard_model::{
 };
 
 use shared::{
-    BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_SOFTIRQ,
-    FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK, VECTOR_CALL_FUNCTION,
+    BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_RENAMED,
+    FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK, VECTOR_CALL_FUNCTION,
     VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER, VECTOR_RESCHEDULE,
     VECTOR_THERMAL,
 };
@@ -150,6 +150,24 @@ pub(super) fn forget_old(records: &mut Vec<FlightRecord>, from: Nanos) {
     records.retain(|record| record.time() >= context || record.is_switch());
 }
 
+/// Gives each thread of `records`, which are in order of time, the name that it
+/// left by, in what was recorded of it before: it had that name at the end of its
+/// stay, and what it was called at the beginning was its parent's, or that of the
+/// program that it ran before.
+pub(super) fn give_newest_names(records: &mut [FlightRecord]) {
+    for at in 0..records.len() {
+        let FlightRecord { kind, id, what, .. } = records[at];
+        if u32::from(kind) != FLIGHT_RENAMED {
+            continue;
+        }
+        let its = |one: &&mut FlightRecord| one.is_switch() && one.id == id;
+        records[..at]
+            .iter_mut()
+            .filter(its)
+            .for_each(|one| one.what = what);
+    }
+}
+
 /// The threads that were switched out because their group was throttled, from
 /// records in order of time.
 pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
@@ -275,6 +293,31 @@ mod tests {
 
         let kept = found.iter().rev().map(|one| one.time().ns() / ms(1));
         assert_eq!(kept.collect::<Vec<_>>(), [1_000, 4_800, 5_001, 5_002]);
+    }
+
+    #[test]
+    fn a_thread_that_leaves_by_a_new_name_had_it_while_it_ran() {
+        let named = |at, kind, id, name: &[u8; 8]| FlightRecord {
+            what: [u64::from_ne_bytes(*name), 0],
+            ..record(at, kind, id)
+        };
+        let mut records = [
+            named(1, FLIGHT_SWITCH, 42, b"parent\0\0"),
+            named(2, FLIGHT_SWITCH, 7, b"parent\0\0"),
+            named(3, FLIGHT_SWITCH, 42, b"parent\0\0"),
+            named(4, FLIGHT_RENAMED, 42, b"child\0\0\0"),
+            named(5, FLIGHT_SWITCH, 7, b"parent\0\0"),
+        ];
+
+        give_newest_names(&mut records);
+
+        let names = records.iter().filter_map(|one| match one.event()?.what {
+            Happening::Switch { tid, name, .. } => Some((tid.0, name)),
+            Happening::Begin(_) | Happening::End(_) => None,
+        });
+        let expected = [(42, "child"), (7, "parent"), (42, "child"), (7, "parent")];
+        let expected = expected.map(|(tid, name)| (tid, name.to_owned()));
+        assert_eq!(names.collect::<Vec<_>>(), expected);
     }
 
     #[test]
