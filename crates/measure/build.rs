@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
     Types::of(objects)?
         .shared(&["board_slot", "board_cpu"])?
-        .constants(&["board_limit", "board_mark"])?
+        .constants(&["board_limit", "board_mark", "board_sharing"])?
         .write("board.rs")?;
     Types::of(objects)?
         .shared(&["ring_head"])?

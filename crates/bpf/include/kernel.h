@@ -36,6 +36,9 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 0: runnable */
 	int prio;	      /* below 0 deadline, 0-99 real time, else normal */
+	int static_prio;      /* 120 plus the nice value */
+	unsigned int rt_priority; /* of SCHED_FIFO and SCHED_RR: 1 to 99 */
+	unsigned int policy;  /* SCHED_... */
 	int pid;	      /* user space calls it TID */
 	int tgid;	      /* user space calls it PID */
 	char comm[16];

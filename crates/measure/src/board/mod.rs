@@ -32,7 +32,7 @@ mod shared {
 }
 
 use shared::{BOARD_LINES, BOARD_NONE};
-pub(crate) use shared::{BoardCpu, BoardLine, BoardSlot};
+pub(crate) use shared::{BOARD_SHARE_BITS, BoardCpu, BoardLine, BoardSlot};
 
 /// Most lines on one CPU.
 pub(crate) const LINES_PER_CPU: usize = BOARD_LINES as usize;

@@ -4,8 +4,13 @@ use std::fmt;
 
 use laggard_model::Tid;
 
+use crate::board::BOARD_SHARE_BITS;
+
 /// The calling thread, to the kernel.
 pub(super) const OWN: Tid = Tid(0);
+
+/// The kernel's priority of a normal thread at nice 0.
+const NICE_0: i32 = 120;
 
 /// The policy of a thread, with what else tells it apart from its equals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -91,6 +96,19 @@ impl Scheduling {
         let policy = Policy::of(tid);
         let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
         (!matches!(policy, Policy::Unknown(..0))).then_some(Self { policy, nice })
+    }
+}
+
+impl Scheduling {
+    /// Of a number that a program has put on the board (`board.h`).
+    pub(super) fn of_board(number: u32) -> Self {
+        let share = (number & ((1 << BOARD_SHARE_BITS) - 1)).cast_signed();
+        let policy = Policy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
+        let nice = match policy.has_nice() {
+            true => share - NICE_0,
+            false => 0,
+        };
+        Self { policy, nice }
     }
 }
 

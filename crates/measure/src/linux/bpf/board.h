@@ -23,6 +23,12 @@ enum board_mark {
 	BOARD_FOREIGN = 63,    /* served on another CPU */
 };
 
+/* A scheduling as a number: the policy, above these bits, and what tells threads
+ * of it apart: real-time priority, or 120 plus nice. */
+enum board_sharing {
+	BOARD_SHARE_BITS = 8,
+};
+
 /* One activation. */
 struct board_slot {
 	u64 seq; /* number, and bits of enum board_mark */
@@ -46,10 +52,14 @@ struct board_line {
 	u64 tail;      /* slots read */
 	u64 lost;      /* found no room since the last slot written */
 	u64 slot;      /* index of the current activation's slot */
+	u64 other_ns;  /* its thread was first seen scheduled otherwise, or 0 */
 	u32 waiting;   /* an activation is under way and its slot is ours */
+	u32 scheduling; /* how its thread is to be scheduled (enum board_sharing),
+			   or 0: it has no thread that the programs know */
+	u32 other;	/* how it was at `other_ns` */
 	u32 padding;
 };
-_Static_assert(sizeof(struct board_line) == 40, "no hidden padding");
+_Static_assert(sizeof(struct board_line) == 56, "no hidden padding");
 
 /* Everything of one CPU; written on that CPU only. */
 struct board_cpu {
@@ -82,6 +92,6 @@ struct board_cpu {
 	u64 expiries[BOARD_LINES]; /* what each waits for, or 0 */
 	struct board_line lines[BOARD_LINES];
 };
-_Static_assert(sizeof(struct board_cpu) == 1112, "no hidden padding");
+_Static_assert(sizeof(struct board_cpu) == 1368, "no hidden padding");
 
 #endif

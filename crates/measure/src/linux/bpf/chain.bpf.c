@@ -17,6 +17,9 @@
  * threads and of timer descriptors) has the stages `raise` and `softirq`
  * instead of `expire`.
  *
+ * Besides, whether the thread is scheduled as its service is, whenever it wakes
+ * or is switched in for an activation.
+ *
  * Not in it: `expiry` and `user`, which the thread itself writes, and `irq`
  * (irq.bpf.c). A thread that is preempted after its switch-in waits again;
  * that wait is part of the step to `user`.
@@ -104,6 +107,37 @@ static __always_inline u64 address_of(struct board_cpu *cpu, struct hrtimer *tim
 	return *place;
 }
 
+/* Policies: include/uapi/linux/sched.h. */
+enum { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH };
+
+/*
+ * How a task is scheduled, as its line has it (never 0). Not by its effective
+ * priority, which those who wait for a lock of its may lend it.
+ */
+static __always_inline u32 scheduling_of(struct task_struct *task)
+{
+	u32 policy = task->policy;
+	u32 share = 0;
+
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		share = task->rt_priority;
+	else if (policy == SCHED_NORMAL || policy == SCHED_BATCH)
+		share = task->static_prio;
+	return policy << BOARD_SHARE_BITS | share;
+}
+
+/* Remembers that the line's thread is not scheduled as when it was enlisted. */
+static __always_inline void check_scheduling(struct board_line *line,
+					     struct task_struct *task)
+{
+	u32 found = scheduling_of(task);
+
+	if (found == line->scheduling || !line->scheduling || line->other_ns)
+		return;
+	line->other = found;
+	line->other_ns = bpf_ktime_get_ns();
+}
+
 struct enlist_args {
 	u32 cpu;
 	u32 line;
@@ -121,6 +155,7 @@ int enlist(struct enlist_args *args)
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct board_cpu *cpu = board_cpu(args->cpu);
 	struct owner owner = {.cpu = args->cpu, .line = args->line};
+	struct board_line *line;
 	volatile u64 *place;
 	u64 i = args->line;
 	u64 timer;
@@ -131,6 +166,9 @@ int enlist(struct enlist_args *args)
 	if (args->serves) {
 		cpu->tids[i] = tid;
 		__sync_fetch_and_or(&cpu->tid_bits, 1ULL << (tid & 63));
+		line = board_line(cpu, i);
+		if (line)
+			line->scheduling = scheduling_of(self);
 	}
 	timer = cpu->timers[i];
 	if (!timer) {
@@ -239,6 +277,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	line = line_of(cpu, task->pid);
 	if (!line || !line->waiting)
 		return 0;
+	check_scheduling(line, task);
 	slot = board_slot(line);
 	if (slot && !slot->waking_ns)
 		slot->waking_ns = bpf_ktime_get_ns();
@@ -258,6 +297,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	line = line_of(cpu, next->pid);
 	if (!line || !line->waiting)
 		return 0;
+	check_scheduling(line, next);
 	slot = board_slot(line);
 	if (!slot || slot->running_ns)
 		return 0;

@@ -10,6 +10,7 @@
 
 const volatile enum board_limit board_limit;
 const volatile enum board_mark board_mark;
+const volatile enum board_sharing board_sharing;
 const volatile enum flight_kind flight_kind;
 const volatile enum flight_vector flight_vector;
 const volatile enum flight_before flight_before;

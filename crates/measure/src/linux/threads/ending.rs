@@ -26,7 +26,8 @@ impl ThreadSource {
     /// Records no expiry from `ended` on.
     pub(super) fn end(&mut self, ended: Nanos) {
         self.ended = Some(ended);
-        self.schedulings.look(&self.threads, ended);
+        let board = &self.shared.board;
+        self.schedulings.look(&self.threads, board, ended);
         self.skipped.1 = Some(self.skipped_so_far());
         for (_, reader) in &mut self.readers {
             reader.until = ended;

@@ -310,7 +310,8 @@ impl Source for ThreadSource {
         }
         self.note_softirq_threads();
         if self.ended.is_none() {
-            self.schedulings.look_at_times(&self.threads, now);
+            let board = &self.shared.board;
+            self.schedulings.look_at_times(&self.threads, board, now);
         }
         self.shared.exhaustion.note(clock::now());
     }

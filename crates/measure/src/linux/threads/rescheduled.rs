@@ -1,13 +1,18 @@
 //! Whether measuring threads keep the scheduling that makes them their service.
 //!
 //! `chrt`, `renice` or a daemon that does the like can change it while they
-//! measure, and they would not know: the collector looks.
+//! measure, and they would not know. Where programs stamp their wakeups, these
+//! compare it at each; the collector looks once a second, too, for where they do
+//! not, and for how it was at the end.
+
+use std::sync::atomic::Ordering;
 
 use laggard_model::name::line_name;
 use laggard_model::{Caveat, CaveatKind, Line, Nanos};
 
 use super::super::scheduling::Scheduling;
 use super::super::thread::MeasuringThread;
+use crate::board::{Board, BoardCpu};
 
 /// How often is looked: it takes some system calls for each thread.
 const EVERY: Nanos = Nanos::from_secs(1);
@@ -42,18 +47,21 @@ impl Schedulings {
     }
 
     /// Looks again, at `now`, unless it has just been done.
-    pub(super) fn look_at_times(&mut self, threads: &[MeasuringThread], now: Nanos) {
+    pub(super) fn look_at_times(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
         if now >= self.looked + EVERY {
-            self.look(threads, now);
+            self.look(threads, board, now);
         }
     }
 
     /// Looks again, at `now`.
-    pub(super) fn look(&mut self, threads: &[MeasuringThread], now: Nanos) {
+    pub(super) fn look(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
         self.looked = now;
-        let all = self.threads.iter_mut().zip(threads);
-        for (thread, one) in all.filter(|(_, one)| !one.is_finished()) {
-            if let Some(found) = Scheduling::of(one.tid) {
+        for (thread, one) in self.threads.iter_mut().zip(threads) {
+            let (cpu, place) = one.line;
+            if one.is_service {
+                note_seen(&mut thread.1, board.cpu(cpu.0), place);
+            }
+            if let Some(found) = Scheduling::of(one.tid).filter(|_| !one.is_finished()) {
                 note(thread, found, now);
             }
         }
@@ -72,6 +80,19 @@ impl Schedulings {
             changed.filter_map(|((_, change), one)| Some(((*change)?, line_of(one)?)));
         let (first, line) = changed.next()?;
         Some(words(first, line, changed.count(), began))
+    }
+}
+
+/// Takes in what the programs saw of the thread of a CPU's line.
+fn note_seen(change: &mut Option<Change>, cpu: &BoardCpu, place: usize) {
+    let line = &cpu.lines[place];
+    let at = Nanos::from_ns(line.other_ns.load(Ordering::Relaxed));
+    if at > Nanos::ZERO && change.is_none() {
+        *change = Some(Change {
+            to: Scheduling::of_board(line.other.load(Ordering::Relaxed)),
+            at,
+            lasts: false,
+        });
     }
 }
 
@@ -118,6 +139,31 @@ mod tests {
     use laggard_model::{Cpu, Route, Service, Tid};
 
     use super::*;
+
+    /// As a program has it that saw it at a wakeup.
+    #[test]
+    fn a_change_that_was_put_back_before_anybody_looked_is_remembered() {
+        let board = Board::owned(1, 1);
+        let own = Scheduling::of(Tid(0)).unwrap();
+        let mut thread = (Some(own), None);
+
+        note_seen(&mut thread.1, board.cpu(0), 2);
+        assert_eq!(thread.1, None);
+        let line = &board.cpu(0).lines[2];
+        let fifo = libc::SCHED_FIFO.cast_unsigned() << 8 | 95;
+        line.other.store(fifo, Ordering::Relaxed);
+        line.other_ns.store(7_000_000_000, Ordering::Relaxed);
+        note_seen(&mut thread.1, board.cpu(0), 2);
+        note(&mut thread, own, Nanos::from_secs(8));
+
+        let change = thread.1.unwrap();
+        assert_eq!(change.to.to_string(), "SCHED_FIFO with priority 95");
+        assert_eq!((change.at, change.lasts), (Nanos::from_secs(7), false));
+        assert_eq!(
+            Scheduling::of_board(125).to_string(),
+            "SCHED_OTHER at nice 5"
+        );
+    }
 
     #[test]
     fn a_change_is_remembered_with_when_it_was_seen_also_where_it_is_taken_back() {
