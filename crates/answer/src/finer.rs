@@ -52,6 +52,41 @@ pub(crate) fn two_digits(time: Nanos) -> Nanos {
 mod tests {
     use super::*;
 
+    /// A recording every millisecond, which kept so many CPUs busy.
+    fn recorded(own_cpus: f64) -> Run {
+        Run {
+            dir: "r.laggard".into(),
+            path: "r.laggard".into(),
+            load: None,
+            start: Nanos::ZERO,
+            duration: Nanos::from_secs(60),
+            plan: laggard_model::Plan::default(),
+            groups: Vec::new(),
+            streams: Vec::new(),
+            own_cpus,
+            waiting: Vec::new(),
+            doubts: Vec::new(),
+            trust: crate::Trust::Good,
+        }
+    }
+
+    #[test]
+    fn a_shorter_period_is_advised_with_its_price_and_not_where_it_would_disturb() {
+        let advised = |own_cpus| finer([&recorded(own_cpus)].into_iter(), 0.05);
+
+        assert_eq!(
+            advised(0.02),
+            "record with `--period 50us`, at about 40 % of one CPU (2.0 % at 1.00 ms in this recording)"
+        );
+        assert_eq!(
+            advised(0.04),
+            "record with `--period 50us`, at about 80 % of one CPU (4.0 % at 1.00 ms in this recording), which would \
+             disturb what it measures; fewer services (`--services`) cost less"
+        );
+        // What it took is not known of an earlier version's.
+        assert_eq!(advised(0.0), "record with `--period 50us`");
+    }
+
     #[test]
     fn an_advised_period_is_one_that_people_type() {
         for (ns, text) in [(373_350, "370us"), (7, "7ns"), (1_000_000, "1ms")] {

@@ -182,10 +182,13 @@ impl Load {
         loads.into_iter().find_map(|load| load.usage)
     }
 
-    /// What was recorded: services by route, in the order of the recordings.
+    /// What was recorded: services by route, in the order of the recordings. One of
+    /// which no activation was seen is not among them: nothing can be answered
+    /// from it.
     pub fn lines(&self) -> Vec<(Service, Route)> {
         let mut lines = Vec::new();
-        for group in self.runs.iter().flat_map(|run| &run.groups) {
+        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        for group in groups.filter(|group| group.latency.histogram().count() > 0) {
             let line = (group.key.service, group.key.route);
             if !lines.contains(&line) {
                 lines.push(line);

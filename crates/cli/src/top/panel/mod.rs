@@ -204,4 +204,6 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,245 @@
+//! Whatever was recorded, the answers neither panic nor print what is no number,
+//! and the terminal says the verdict of the JSON.
+
+use laggard_analyze::distribution::{Fold, Split};
+use laggard_analyze::exceedance::Collector;
+use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
+use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess};
+use laggard_answer::sched::{Asked, TaskAsked, Verdict, analyse};
+use laggard_answer::show::Waiting;
+use laggard_answer::{KnownCauses, Load, Run, Trust};
+use laggard_model::{
+    Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, Plan, Route, STAGES, Service, Stage,
+    UsagePattern,
+};
+use laggard_view::text;
+use proptest::prelude::*;
+
+const START: Nanos = Nanos::from_secs(1_000);
+const SERVICES: [(Service, Route); 4] = [
+    (Service::Softirq, Route::Direct),
+    (Service::Fifo(90), Route::Direct),
+    (Service::Fifo(90), Route::Deferred),
+    (Service::Other, Route::Direct),
+];
+
+/// What became of one expiry of a line: how late it was, ns, and whether it was
+/// missed.
+type Row = (u64, bool);
+
+/// Ordinary latencies and late ones of every size.
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let late = prop_oneof![
+        0..40_000_u64,
+        0..40_000_u64,
+        0..5_000_000_u64,
+        0..2_000_000_000_u64,
+    ];
+    prop::collection::vec((late, prop::bool::weighted(0.2)), 0..120)
+}
+
+/// A recording of lines whose activations are 1 ms apart; the last one of a line
+/// may still wait at its end.
+fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
+    let named: Vec<Line> = (0..)
+        .zip(lines)
+        .map(|(number, _)| {
+            let (service, route) = SERVICES[number as usize % SERVICES.len()];
+            Line {
+                cpu: Cpu(number / 2),
+                service,
+                route,
+            }
+        })
+        .collect();
+    let mut batch = Batch::default();
+    let mut waiting = Vec::new();
+    for (number, (line, (rows, waits))) in (0..).zip(named.iter().zip(lines)) {
+        for (seq, &(late, missed)) in (0..).zip(rows) {
+            let is_last = seq + 1 == rows.len() as u64;
+            let mut one = Activation {
+                line: LineId(number),
+                seq,
+                expiry: START + Nanos::from_ms(seq),
+                missed: missed || (is_last && *waits),
+                censored: is_last && *waits,
+                steps: [None; STAGES.len()],
+            };
+            one.steps[Stage::User.index()] = Some(Nanos::from_ns(late));
+            batch.push(&one);
+            if one.censored {
+                waiting.push(Waiting {
+                    service: line.service,
+                    route: line.route,
+                    cpu: line.cpu,
+                    served: rows.iter().filter(|row| !row.1).count() as u64,
+                    still_waiting: 1,
+                    at_least_ns: Nanos::from_ns(late),
+                });
+            }
+        }
+    }
+    let mut fold = Fold::new(named.len(), Split::Whole);
+    fold.add(&batch);
+    let mut late = Collector::new(named.len(), Nanos::from_ms(2));
+    late.add(&batch);
+    let longest = lines.iter().map(|(rows, _)| rows.len()).max();
+    Load {
+        label: LoadLabel::none(),
+        runs: vec![Run {
+            dir: "r.laggard".into(),
+            path: "r.laggard".into(),
+            load: None,
+            start: START,
+            duration: Nanos::from_ms(longest.unwrap_or_default() as u64 + 1),
+            plan: Plan::default(),
+            groups: fold.groups(&named, false),
+            streams: late.streams(&named),
+            own_cpus: 0.02,
+            waiting,
+            doubts: Vec::new(),
+            trust: Trust::Good,
+        }],
+    }
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    prop::collection::vec((rows(), prop::bool::weighted(0.1)), 1..5)
+        .prop_filter("a recording of nothing is refused", |lines| {
+            lines.iter().any(|(rows, _)| !rows.is_empty())
+        })
+        .prop_map(|lines| seen(&lines))
+}
+
+/// No text has what is no number, no time below nothing where times are not
+/// differences, no share of nothing, no name that is missing and no time in a unit
+/// that is too small for it.
+fn assert_clean(text: &str, has_differences: bool) {
+    assert!(!text.trim().is_empty());
+    assert!(
+        text.chars().all(|one| one == '\n' || !one.is_control()),
+        "{text:?}"
+    );
+    for part in ["NaN", "0 of 0", "``", "()", "( ", " :\n", "of : "] {
+        assert!(!text.contains(part), "`{part}` in\n{text}");
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let bare = |word: &str| {
+        word.trim_matches(['[', ']', '(', ')', ',', ';', ':'])
+            .to_owned()
+    };
+    for (index, word) in words.iter().enumerate() {
+        let word = bare(word);
+        let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+        assert!(
+            !["inf", "-inf", "infinity"].contains(&word.as_str()),
+            "{text}"
+        );
+        let below = word.strip_prefix('-').is_some_and(is_number);
+        assert!(!below || has_differences, "{word} in\n{text}");
+        let unit = words.get(index + 1).map(|next| bare(next));
+        if let (Ok(value), Some("ns" | "us" | "ms")) = (word.parse::<f64>(), unit.as_deref()) {
+            assert!(value < 1_000.0, "{value} {unit:?} in\n{text}");
+        }
+    }
+}
+
+fn application(buffers: u32, buffer: u64, part: u64) -> Application {
+    let compute = buffer * part / 100;
+    let tolerance = buffer * u64::from(buffers - 1);
+    Application {
+        name: "a".into(),
+        buffers,
+        buffer_ns: Nanos::from_ns(buffer),
+        compute_ns: Nanos::from_ns(compute),
+        tolerance_ns: Nanos::from_ns(tolerance),
+        slack_ns: Nanos::from_ns(tolerance - compute),
+        source: "made".into(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn buffers_are_answered_in_words_and_numbers(
+        load in load(),
+        (buffers, buffer, part) in (2..20_u32, 1_000_000..1_000_000_000_u64, 1..100_u64),
+    ) {
+        let application = application(buffers, buffer, part);
+        let found = match assess(&load, &application, None) {
+            Err(QosError::TooShort { .. }) => return Ok(()),
+            found => found.unwrap(),
+        };
+        for one in &found.services {
+            for figures in one.curve.iter().map(|point| &point.figures).chain([&one.outlook]) {
+                prop_assert!(figures.mttf_low_ns > 0.0, "{figures:?}");
+                prop_assert!(figures.mttf_ns.is_none_or(|mttf| mttf.is_finite() && mttf > 0.0));
+                prop_assert!(figures.mttf_high_ns.is_none_or(|high| high >= figures.mttf_low_ns));
+                prop_assert!(figures.late_per_hour.is_finite() && figures.late_per_hour >= 0.0);
+            }
+            prop_assert!(one.curve.is_sorted_by_key(|point| point.total_ns));
+        }
+        let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
+        prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
+        assert_clean(&text::qos(&report), false);
+    }
+
+    #[test]
+    fn a_task_set_is_answered_with_the_verdict_of_the_json(
+        load in load(),
+        (buffers, period, part) in (2..20_u32, 1_000_000..1_000_000_000_u64, 1..100_u64),
+    ) {
+        let (service, _) = SERVICES[1];
+        let tasks = ["t", "u"].map(|name| TaskAsked {
+            name: name.into(),
+            compute_ns: Nanos::from_ns((period * part / 200).max(1)),
+            period_ns: Nanos::from_ns(period),
+            deadline_ns: Nanos::from_ns(period),
+            blocking_ns: Nanos::ZERO,
+            service,
+            cpu: None,
+            buffers: (name == "t").then_some(buffers),
+        });
+        let asked = Asked {
+            tasks: tasks.into(),
+            overhead: Nanos::ZERO,
+            permitted: Nanos::from_secs(3_600),
+        };
+        if !load.lines().iter().any(|line| line.0 == service) {
+            return Ok(());
+        }
+        let found = analyse(&load, &asked).unwrap();
+        let text = text::sched(&found);
+        assert_clean(&text, true);
+        for task in &found.tasks {
+            prop_assert!(!task.limit.is_empty());
+            let name = format!("{} ", task.task.name);
+            let row = text.lines().find(|line| line.starts_with(&name));
+            let said = row.and_then(|row| row.split_whitespace().last());
+            let wanted = match task.verdict {
+                Verdict::Meets => "meets",
+                Verdict::Misses => "MISSES",
+                Verdict::Unclear => "unclear",
+            };
+            prop_assert_eq!(said, Some(wanted), "{}", text);
+            let is_unclear = task.verdict == Verdict::Unclear;
+            prop_assert_eq!(is_unclear, !task.doubts.is_empty(), "{}", text);
+        }
+    }
+
+    #[test]
+    fn a_forecast_is_answered_in_words_and_numbers(
+        load in load(),
+        (compression, hours) in (0.1..1_000.0_f64, 0.1..24.0_f64),
+    ) {
+        let usage = UsagePattern { compression, hours_per_day: hours, days_per_week: 5.0 };
+        let known = KnownCauses::default();
+        let found = predict(&load, &known, usage, "as given".into(), &Horizon::ALL).unwrap();
+        let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![found] };
+        prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
+        for all in [false, true] {
+            assert_clean(&text::forecast(&report, all), false);
+        }
+    }
+}
