@@ -182,7 +182,9 @@ proptest! {
         }
         let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
-        assert_clean(&text::qos(&report), false);
+        for curve in [false, true] {
+            assert_clean(&text::qos(&report, curve), false);
+        }
     }
 
     #[test]
@@ -210,7 +212,8 @@ proptest! {
             return Ok(());
         }
         let found = analyse(&load, &asked).unwrap();
-        let text = text::sched(&found);
+        assert_clean(&text::sched(&found, false), true);
+        let text = text::sched(&found, true);
         assert_clean(&text, true);
         for task in &found.tasks {
             prop_assert!(!task.limit.is_empty());

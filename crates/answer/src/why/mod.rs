@@ -363,7 +363,7 @@ impl RhythmRow {
 
     /// From when to when it was there, in words; empty: throughout, as far as is
     /// known.
-    fn spell(&self) -> String {
+    pub fn spell(&self) -> String {
         let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
         let before = self.none_before_ns.map(|at| tenths(at).floor() / 10.0);
         let after = self.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
@@ -420,19 +420,26 @@ pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
         .take(3)
 }
 
+impl CauseRow {
+    /// What it is, and on which CPUs, in words.
+    pub fn on_cpus(&self) -> String {
+        let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
+        // Who is to be looked for on another CPU is not on these.
+        let place = match self.who.as_deref() {
+            Some(ELSEWHERE) => ", for activations of CPU",
+            _ => " on CPU",
+        };
+        let name = name::cause_name(self.class, self.who.as_deref());
+        format!("{name}{place} {}", cpus.join(", "))
+    }
+}
+
 /// A cause of some of these `episodes` in a sentence.
 pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     let write = |ns| Unit::Auto.write_nanos(ns);
-    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
-    // Who is to be looked for on another CPU is not on these.
-    let place = match row.who.as_deref() {
-        Some(ELSEWHERE) => ", for activations of CPU",
-        _ => " on CPU",
-    };
     format!(
-        "{}{place} {}{}: the largest part of {} of {}, up to {}{} of one; without it the largest seen would be {}.",
-        capital(&name::cause_name(row.class, row.who.as_deref())),
-        cpus.join(", "),
+        "{}{}: the largest part of {} of {}, up to {}{} of one; without it the largest seen would be {}.",
+        capital(&row.on_cpus()),
         row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
             ", every {}{} ({} of {} seen)",
             write(rhythm.period_ns),
@@ -448,8 +455,8 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
     )
 }
 
-/// A time that may be a lower limit.
-fn at_least(is_at_least: bool, time: Nanos) -> String {
+/// A time that may be a lower limit, in words.
+pub fn at_least(is_at_least: bool, time: Nanos) -> String {
     let time = Unit::Auto.write_nanos(time);
     match is_at_least {
         true => format!("at least {time}"),

@@ -3,8 +3,8 @@
 
 mod full;
 
-use laggard_answer::why::{CauseRow, WhyReport, place};
-use laggard_model::name::cause_name;
+use laggard_answer::show::at_least;
+use laggard_answer::why::{self, CauseRow, WhyReport, place};
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Caveat, Nanos, printable, printable_lines};
 
@@ -71,8 +71,9 @@ fn late(report: &WhyReport) -> String {
 fn sentence(report: &WhyReport, first: &CauseRow) -> String {
     let rhythm = first.rhythm.as_ref().map_or(String::new(), |rhythm| {
         format!(
-            ", every {} ({} of {} seen)",
+            ", every {}{} ({} of {} seen)",
             write(rhythm.period_ns),
+            rhythm.spell(),
             rhythm.hits,
             rhythm.due
         )
@@ -84,20 +85,13 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
         } else {
             "Mostly"
         },
-        on_cpus(first),
+        first.on_cpus(),
         first.share * 100.0,
         write(report.total_ns),
         late(report),
-        write(report.largest_ns),
-        write(first.largest_without_ns)
+        why::at_least(report.largest_is_at_least, report.largest_ns),
+        why::at_least(first.largest_without_is_at_least, first.largest_without_ns)
     )
-}
-
-/// A cause, and where.
-fn on_cpus(row: &CauseRow) -> String {
-    let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
-    let name = cause_name(row.class, row.who.as_deref());
-    format!("{name} on CPU {}", cpus.join(", "))
 }
 
 /// The causes with most time, a line or two each.
@@ -113,10 +107,13 @@ fn causes(report: &WhyReport) -> String {
             &format!("{:.0} %", row.share * 100.0),
             &write(row.total_ns),
             &count(row.episodes as u64),
-            &write(row.largest_ns),
-            &write(row.largest_without_ns),
+            &at_least(row.is_at_least, &write(row.largest_ns)),
+            &at_least(
+                row.largest_without_is_at_least,
+                &write(row.largest_without_ns),
+            ),
         );
-        text += &hanging(&numbers, &rest, &on_cpus(row));
+        text += &hanging(&numbers, &rest, &row.on_cpus());
     }
     match report.more_causes {
         0 => text,
@@ -129,7 +126,7 @@ fn basis(report: &WhyReport) -> String {
     let largest = report.largest.first().map_or(String::new(), |one| {
         format!(
             "The largest is {} of {}, {:.3} s after the start: --episode {}. ",
-            write(one.latency_ns),
+            why::at_least(one.is_at_least, one.latency_ns),
             place(one.line),
             one.after_start_ns.as_secs_f64(),
             one.number
