@@ -261,7 +261,10 @@ mod tests {
                 _ => String::new(),
             };
             let told = told.replace("REASONS", &why);
-            assert_eq!(said(without), format!("Higher-priority thread: hog: {told}"));
+            assert_eq!(
+                said(without),
+                format!("Higher-priority thread: hog: {told}")
+            );
         }
     }
 }
