@@ -66,12 +66,11 @@ fn a_rhythm_that_begins_long_after_the_beginning_is_said_to_have_begun() {
         lines: vec![watch],
         ..notes()
     };
-    let manifest = manifest();
     let late = RecordedEpisodes {
         path: "r.laggard".into(),
-        manifest: &manifest,
-        episodes: &episodes,
-        notes: &notes,
+        manifest: manifest(),
+        episodes,
+        notes,
         latest: Vec::new(),
         shortfalls: Vec::new(),
     };

@@ -55,7 +55,7 @@ pub(super) fn sentences(
 
 /// From when to when all that was late was kept, of `service` only if one is
 /// given.
-pub(super) fn all_kept(late: &RecordedEpisodes<'_>, service: Option<Service>) -> causes::Watched {
+pub(super) fn all_kept(late: &RecordedEpisodes, service: Option<Service>) -> causes::Watched {
     let clock = &late.manifest.clock;
     let of_service: Vec<Watched> = watched(late)
         .into_iter()
