@@ -25,24 +25,25 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
     }
     right.push(' ');
     let room = width.saturating_sub(right.chars().count());
-    let mut left = format!(" laggard top  {}", clock(shown.state.now));
     let cpus = shown.state.cpus().len();
-    for (between, part) in [
-        ("  ", load(manifest)),
-        (
-            ", ",
-            format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
-        ),
-        (", ", format!("every {}", manifest.plan.pace())),
-        (", ", backend(manifest.backend).to_owned()),
-    ] {
-        // What does not fit is left out whole.
-        if left.chars().count() + between.len() + part.chars().count() > room {
-            break;
-        }
-        left += between;
-        left += &part;
-    }
+    let parts = [
+        load(manifest),
+        format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
+        format!("every {}", manifest.plan.pace()),
+        // A script says here that it is no measurement.
+        backend(manifest.backend).to_owned(),
+    ];
+    let with = |kept: &[usize]| {
+        let kept: Vec<&str> = kept.iter().map(|&part| parts[part].as_str()).collect();
+        let clock = clock(shown.state.now);
+        format!(" laggard top  {clock}  {}", kept.join(", "))
+    };
+    // What does not fit is left out whole, the least telling first.
+    let left = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[3]]
+        .into_iter()
+        .map(with)
+        .find(|left| left.chars().count() <= room)
+        .unwrap_or_else(|| with(&[3]));
     let left = cut(&left, room);
     Line::styled(format!("{left:room$}{right}"), shown.palette.bar())
 }

@@ -231,7 +231,7 @@ fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
     }
     let narrow = first(&screen((60, 24), &state(70), &look));
     assert!(
-        narrow.contains("2 CPUs  ") && narrow.contains("PAUSED REC"),
+        narrow.contains("eBPF  ") && narrow.contains("PAUSED REC"),
         "{narrow}"
     );
     look.panel = Panel::Info;
