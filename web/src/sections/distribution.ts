@@ -180,7 +180,7 @@ function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Dr
         tooltip: { show: false },
         data: places(points, [x.min, x.max]).map((place, index) => ({
           value: place.at,
-          itemStyle: { color: "transparent" },
+          itemStyle: { color: "transparent", opacity: 1 },
           label: {
             show: true,
             position: place.side,

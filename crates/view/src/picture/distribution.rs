@@ -116,6 +116,22 @@ impl Curve {
         points
     }
 
+    /// The latency that all but 1 in 1,000 exceed, ns.
+    fn ordinary(&self) -> f64 {
+        let mut left = self.samples() / 1_000;
+        let bucket = self
+            .buckets
+            .iter()
+            .find(|(_, count)| match left.checked_sub(*count) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            });
+        bucket.map_or(1.0, |(bucket, _)| edge(bucket.saturating_sub(1)))
+    }
+
     /// Latency and the share of samples that were later, as stairs.
     #[allow(clippy::cast_precision_loss)]
     fn shares(&self) -> Vec<(f64, f64)> {
@@ -190,6 +206,14 @@ pub(super) fn draw<B: DrawingBackend>(
             }
         })
         .collect();
+    // What is earlier than all but 1 in 1,000 would only take up room.
+    let begin = match exceedance {
+        true => curves
+            .iter()
+            .map(Curve::ordinary)
+            .fold(edge(last), f64::min),
+        false => edge(first.saturating_sub(1)),
+    };
     let heights = || lines.iter().flatten().map(|(_, y)| *y).filter(|y| *y > 0.0);
     let y = Scale::decades(
         if exceedance {
@@ -208,7 +232,7 @@ pub(super) fn draw<B: DrawingBackend>(
         canvas,
         frame,
         &Axis {
-            scale: Scale::decades(edge(first.saturating_sub(1)), edge(last)),
+            scale: Scale::decades(begin, edge(last)),
             name: "latency: from the programmed expiry to the service",
             write: &write_time,
             marks: Vec::new(),
