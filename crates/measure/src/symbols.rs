@@ -96,6 +96,8 @@ impl Default for SymbolBook {
 impl SymbolBook {
     /// Notes every address of an episode. Call it while the processes live.
     pub fn note(&mut self, evidence: &Evidence) {
+        // Each once: there are thousands of switches, between few threads.
+        let mut switched_to = BTreeSet::new();
         for event in &evidence.events {
             match event.what {
                 Happening::Begin(
@@ -106,7 +108,9 @@ impl SymbolBook {
                 Happening::Begin(Activity::Irq(number)) => {
                     self.interrupts.insert(number);
                 }
-                Happening::Switch { tid, .. } => self.threads.note(tid),
+                Happening::Switch { tid, .. } => {
+                    switched_to.insert(tid);
+                }
                 // These have no function of their own, or a name that is known.
                 Happening::Begin(
                     Activity::Vector(_)
@@ -116,6 +120,9 @@ impl SymbolBook {
                 )
                 | Happening::End(_) => {}
             }
+        }
+        for tid in switched_to {
+            self.threads.note(tid);
         }
         let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
         for sample in &evidence.samples {

@@ -11,6 +11,7 @@ mod stacks;
 mod steal;
 mod still;
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use laggard_bpf::object::{Loaded, ObjectRefused};
@@ -278,15 +279,21 @@ fn start_stacks(
 /// Keeps programs from loading whose tracepoint this kernel does not have;
 /// the names of those.
 fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
+    const OF_TRACEPOINT: &str = "btf_trace_";
     let kernel = Btf::from_vmlinux()?;
+    // Once through all types: to look a name up goes through them each time.
+    let types = kernel.type_by_kind::<Typedef<'_>>();
+    let names = types.filter_map(|one| Some(one.name()?.to_str()?.to_owned()));
+    let known: BTreeSet<String> = names
+        .filter(|name| name.starts_with(OF_TRACEPOINT))
+        .collect();
     let mut absent = Vec::new();
     for mut program in open.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let Some(tracepoint) = section.strip_prefix("tp_btf/") else {
             continue;
         };
-        let name = format!("btf_trace_{tracepoint}");
-        if kernel.type_by_name::<Typedef<'_>>(&name).is_none() {
+        if !known.contains(&format!("{OF_TRACEPOINT}{tracepoint}")) {
             program.set_autoload(false);
             absent.push(tracepoint.to_owned());
         }
