@@ -27,6 +27,7 @@ export interface Advice {
 export interface Ahead {
   horizon_ns: number;
   is_at_least: boolean;
+  is_at_most: boolean;
   new_largest: number;
   stays_below: StaysBelow[];
 }
@@ -516,6 +517,7 @@ export interface ServiceForecast {
   largest_is_at_least: boolean;
   largest_ns: number | null;
   lost: number;
+  observed_ns: number;
   peaks: number;
   periodic: Periodic[];
   route: Route;
@@ -591,6 +593,9 @@ export interface StageRow {
 export type State = { state: "running" } | { state: "complete" } | { state: "interrupted" } | { error: string; state: "failed" };
 
 export interface StaysBelow {
+  assumed_ns: number | null;
+  assumed_record_ns: number;
+  assumed_shape: number;
   bound_ns: number | null;
   carried: number | null;
   is_at_least: boolean;

@@ -66,6 +66,7 @@ function ofLoad(load: LoadForecast): HTMLElement {
     "div",
     {},
     ahead(load),
+    assumed(load),
     load.advice.length > 0 && h("p", {}, load.advice.map(advised).join(" ")),
     tableElement(table, { caption: `${load.load}: ${meanTime(load.observed_ns)} observed; use: ${use}` }),
     remarks.length > 0 &&
@@ -89,11 +90,32 @@ function ahead({ services }: LoadForecast): HTMLElement {
   const rows = services.map((service) => [
     lineName(service),
     ...service.cells.flatMap(({ ahead }) => [
-      atLeast(ahead.is_at_least, percent(ahead.new_largest)),
+      chance(ahead),
       ...ahead.stays_below.map((one) => (one.bound_ns === null ? `record ${meanTime(one.record_ns)}` : atLeast(one.is_at_least, time(one.bound_ns)))),
     ]),
   ]);
   return tableElement({ head, rows }, { caption: "By ranks, no model: if the time to come is like the time recorded" });
+}
+
+/** The chance of a new largest, with which way it errs. */
+function chance(ahead: Cell["ahead"]): string {
+  const text = percent(ahead.new_largest);
+  if (ahead.is_at_most) return ahead.is_at_least ? `~ ${text}` : `<= ${text.startsWith(">") ? "100 %" : text}`;
+  return atLeast(ahead.is_at_least && !text.startsWith(">"), text);
+}
+
+/** What horizons stay below that the ranks do not bound, if the tail is no heavier than assumed. */
+function assumed({ services }: LoadForecast): HTMLElement | false {
+  const [first] = services;
+  const shape = first?.cells[0]?.ahead.stays_below[0]?.assumed_shape;
+  if (!first || shape === undefined) return false;
+  const head = ["service", ...first.cells.flatMap(({ horizon, ahead }) => ahead.stays_below.map(({ share }) => `${10 * share} of 10 ${horizon}s`))];
+  const rows = services.map((service) => [
+    lineName(service),
+    ...service.cells.flatMap(({ ahead }) => ahead.stays_below.map((one) => (one.assumed_ns === null ? `record ${meanTime(one.assumed_record_ns)}` : atLeast(ahead.is_at_least, time(one.assumed_ns))))),
+  ]);
+  const most = (10 ** shape).toFixed(1);
+  return tableElement({ head, rows }, { caption: `Assumed, not seen: in ten times the time the largest is at most ${most} times as large (a tail of shape ${shape} or lighter). If so, these stay below` });
 }
 
 /** A chance, with as many digits as tell it from certainty. */

@@ -7,6 +7,7 @@
 
 mod bootstrap;
 mod by_cause;
+mod capped;
 mod clusters;
 mod empirical;
 mod extremal;
@@ -25,6 +26,7 @@ mod threshold;
 
 pub use bootstrap::Bootstrap;
 pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
+pub use capped::{FARTHEST_HORIZON, HEAVIEST_SHAPE, capped_bound};
 pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
 pub use extremal::extremal_index;

@@ -1,12 +1,12 @@
 //! What the time to come brings, from ranks alone (docs/method.md 8.3).
 //!
 //! Past and future are cut into blocks of equal length. If these are
-//! exchangeable (no order of them is likelier than another), all orders of their
-//! largest values are equally likely, whatever their distribution. The r largest
-//! of N past and H future blocks are all past ones with the chance
-//! C(N, r) / C(N + H, r): then, and only then, all of the future stays at or below
-//! the r-th largest seen (Gumbel & von Schelling 1950, "The distribution of the
-//! number of exceedances"; Hahn & Meeker 1991, chapter 5, as a prediction bound).
+//! exchangeable (no order of them is likelier than another), the r blocks with the
+//! largest values are any r of the N past and H future ones alike, whatever
+//! the distribution: C(N + H, r) choices, of which C(N, r) have past ones only.
+//! Then, and only then, all of the future stays at or below the r-th largest seen.
+//! (For N = H it is Epstein 1954, "Tables for the Distribution of the Number of
+//! Exceedances", equation 2 with no exceedance.)
 
 use super::{Peaks, ljung_box};
 use crate::InputError;

@@ -1,9 +1,10 @@
-//! What the time to come brings, without a model.
+//! What the time to come brings, without a fit: by ranks, and beyond them by an
+//! assumption on the tail.
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    BlockLength, ObservedPeaks, block_length, chance_of_new_largest, exposure_for_bound,
-    prediction_bound,
+    BlockLength, FARTHEST_HORIZON, HEAVIEST_SHAPE, ObservedPeaks, block_length, capped_bound,
+    chance_of_new_largest, exposure_for_bound, prediction_bound,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,15 +20,20 @@ const CLUSTERS: f64 = 10.0;
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Ahead {
     /// The horizon in measured time, ns: without its compression where a source
-    /// that comes by the clock on the wall made much of what was late.
+    /// that comes by the clock on the wall made much of what was late, and no
+    /// shorter than a block, of the parts of which nothing is known.
     pub horizon_ns: f64,
     /// The chance of a latency larger than the largest seen, h / (T + h).
     pub new_largest: f64,
+    /// Whether the chance is at most that: the largest seen was seen more than
+    /// once, and what may come may equal it again.
+    pub is_at_most: bool,
     /// Whether the chance is at least that: the true largest of the recording
     /// may be larger than the largest seen, since activations were lost or
     /// still waiting at the end.
     pub is_at_least: bool,
-    /// What half and nine of ten such horizons stay at or below.
+    /// What half and nine of ten such horizons stay at or below: by ranks, and by
+    /// an assumption.
     pub stays_below: Vec<StaysBelow>,
 }
 
@@ -48,6 +54,16 @@ pub struct StaysBelow {
     pub carried: Option<f64>,
     /// Recordings so long carry a bound, ns in all.
     pub record_ns: f64,
+    /// What the share stays below if the tail is no heavier than `assumed_shape`,
+    /// ns: an assumption, and never below `bound_ns`. Absent where the recordings
+    /// are shorter than `assumed_record_ns`. Where the cell's `is_at_least` is set
+    /// it is at least that.
+    pub assumed_ns: Option<f64>,
+    /// Recordings so long carry that, ns in all.
+    pub assumed_record_ns: f64,
+    /// The power of time that the largest latencies are assumed to grow with at
+    /// most.
+    pub assumed_shape: f64,
 }
 
 /// The blocks of time that are taken to be exchangeable.
@@ -71,10 +87,10 @@ pub(super) struct Past<'a> {
 
 impl Blocks {
     pub(super) fn of(observed: &ObservedPeaks) -> Result<Self, InputError> {
-        let longest = observed
-            .spans
-            .iter()
-            .map(|span| span.to.saturating_sub(span.from).as_secs_f64() * 1e9)
+        // From the first expiry until the last activation may have been served.
+        let lasted = observed.spans.iter().zip(observed.peaks.sizes());
+        let longest = lasted
+            .map(|(span, peak)| span.to.saturating_sub(span.from).as_secs_f64() * 1e9 + peak)
             .fold(0.0, f64::max);
         let shortest = SHORTEST_BLOCK_NS.max(CLUSTERS * longest);
         let BlockLength {
@@ -92,17 +108,24 @@ impl Past<'_> {
     /// What `horizon_ns` of measured time brings.
     pub(super) fn ahead(&self, horizon_ns: f64) -> Result<Ahead, InputError> {
         let peaks = &self.observed.peaks;
+        // Of spans shorter than a block nothing is known.
+        let horizon_ns = horizon_ns.max(self.blocks.least_ns);
         let stays_below = SHARES
             .iter()
             .map(|&share| {
                 let found = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
+                let assumed = capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE)?;
                 Ok(StaysBelow {
                     share,
                     bound_ns: found.map(|one| one.bound),
                     is_at_least: found.is_some_and(|one| self.may_be_larger(one.bound)),
                     rank: found.map(|one| one.rank),
                     carried: found.map(|one| one.chance),
-                    record_ns: exposure_for_bound(horizon_ns.max(self.blocks.least_ns), share)?,
+                    record_ns: exposure_for_bound(horizon_ns, share)?,
+                    assumed_ns: assumed
+                        .map(|assumed| found.map_or(assumed, |found| found.bound.max(assumed))),
+                    assumed_record_ns: horizon_ns / FARTHEST_HORIZON,
+                    assumed_shape: HEAVIEST_SHAPE,
                 })
             })
             .collect::<Result<_, InputError>>()?;
@@ -110,8 +133,17 @@ impl Past<'_> {
             horizon_ns,
             new_largest: chance_of_new_largest(peaks.exposure(), horizon_ns)?,
             is_at_least: self.lost > 0 || self.waited.is_some(),
+            is_at_most: self.is_tied(),
             stays_below,
         })
+    }
+
+    /// Whether the largest was seen more than once, or nothing rose above the
+    /// threshold, below which nothing is known.
+    fn is_tied(&self) -> bool {
+        let sizes = self.observed.peaks.sizes();
+        let largest = sizes.iter().copied().fold(0.0, f64::max);
+        sizes.iter().filter(|&&size| size >= largest).count() != 1
     }
 
     /// Whether the true value of a rank may be larger than `bound`, which was
@@ -124,10 +156,11 @@ impl Past<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_analyze::forecast::Peaks;
+    use laggard_analyze::forecast::{PeakSpan, Peaks};
+    use laggard_model::Nanos;
 
     /// Ten blocks of 10 s, the largest of each 10 to 100 ms, and a horizon of one.
-    fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
+    fn past_of<T>(waited: Option<f64>, lost: u64, ask: impl Fn(&Past<'_>) -> T) -> T {
         let times = (0..10_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
         let sizes = (1..=10_u32).map(|size| f64::from(size) * 10e6).collect();
         let observed = ObservedPeaks {
@@ -143,7 +176,79 @@ mod tests {
             waited,
             lost,
         };
-        past.ahead(10e9).unwrap()
+        ask(&past)
+    }
+
+    fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
+        past_of(waited, lost, |past| past.ahead(10e9).unwrap())
+    }
+
+    #[test]
+    fn beyond_the_ranks_it_grows_with_the_assumed_power_and_is_never_below_them() {
+        let ahead = ahead(None, 0);
+
+        // The largest of ten is 100 ms; half of horizons as long as all stay below it.
+        assert_eq!(ahead.stays_below[0].assumed_ns, Some(100e6));
+        let nine = ahead.stays_below[1];
+        assert!(nine.assumed_ns >= nine.bound_ns);
+        let long = past_of(None, 0, |past| past.ahead(900e9).unwrap());
+        let nine = long.stays_below[1];
+        assert_eq!(nine.bound_ns, None);
+        // 81 times what the ranks bound.
+        assert!((nine.assumed_ns.unwrap() / (100e6 * 81_f64.powf(0.75)) - 1.0).abs() < 1e-9);
+        let far = past_of(None, 0, |past| past.ahead(1.6e13).unwrap());
+        assert_eq!(far.stays_below[1].assumed_ns, None);
+    }
+
+    #[test]
+    fn what_lasts_longer_makes_longer_blocks_and_a_horizon_is_no_shorter_than_one() {
+        // One stall of 20 s in a minute; it expired once.
+        let peaks = Peaks::new(1e6, 60e9, vec![10e9], vec![20e9]).unwrap();
+        let at = Nanos::from_ns(10_000_000_000);
+        let spans = vec![PeakSpan {
+            observation: 0,
+            from: at,
+            to: at,
+        }];
+        let observed = ObservedPeaks { peaks, spans };
+        let blocks = Blocks::of(&observed).unwrap();
+        let past = Past {
+            observed: &observed,
+            blocks,
+            waited: None,
+            lost: 0,
+        };
+
+        let ahead = past.ahead(1e9).unwrap();
+
+        assert!((blocks.least_ns / 200e9 - 1.0).abs() < 1e-9);
+        assert!((ahead.new_largest - 200.0 / 260.0).abs() < 1e-9);
+        assert!(ahead.stays_below.iter().all(|one| one.bound_ns.is_none()));
+    }
+
+    #[test]
+    fn where_the_largest_came_twice_a_new_one_is_as_likely_at_most() {
+        let is_at_most = |sizes: Vec<f64>| {
+            let times = (0..sizes.len()).map(|at| at as f64 * 1e9).collect();
+            let observed = ObservedPeaks {
+                peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
+                spans: Vec::new(),
+            };
+            let past = Past {
+                observed: &observed,
+                blocks: Blocks {
+                    least_ns: 1e9,
+                    is_dependent: false,
+                },
+                waited: None,
+                lost: 0,
+            };
+            past.ahead(10e9).unwrap().is_at_most
+        };
+
+        assert!(!is_at_most(vec![3e6, 5e6, 4e6]));
+        assert!(is_at_most(vec![5e6, 5e6, 4e6]));
+        assert!(is_at_most(Vec::new()), "nothing was late");
     }
 
     #[test]

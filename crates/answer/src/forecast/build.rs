@@ -280,6 +280,7 @@ fn of_service(
     Ok(ServiceForecast {
         service: line.0,
         route: line.1,
+        observed_ns: peaks.exposure(),
         samples: histograms().map(|one| one.count()).sum(),
         largest_ns: histograms()
             .filter_map(|one| one.max())

@@ -76,6 +76,8 @@ pub struct ServiceForecast {
     pub route: Route,
     /// Activations.
     pub samples: u64,
+    /// How long the recordings are together that have this service, ns.
+    pub observed_ns: f64,
     /// The largest seen: a measurement, neither a forecast nor a bound, ns.
     pub largest_ns: Option<u64>,
     /// Whether the true largest is at least that: the service was still waiting

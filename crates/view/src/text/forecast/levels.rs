@@ -21,6 +21,41 @@ pub(super) fn in_full(report: &ForecastReport) -> String {
     text + LEGEND
 }
 
+/// The levels that can be told, by service and horizon; nothing where none can.
+pub(super) fn told(load: &LoadForecast) -> String {
+    let is_told = |one: &&ServiceForecast| {
+        let mut cells = one.cells.iter();
+        cells.any(|cell| cell.outcome.level().is_some())
+    };
+    let services: Vec<&ServiceForecast> = load.services.iter().filter(is_told).collect();
+    let Some(first) = services.first() else {
+        return String::new();
+    };
+    let heads = first.cells.iter().map(|cell| cell.horizon.name());
+    let heads: Vec<&str> = ["level, once per"].into_iter().chain(heads).collect();
+    let mut rows = table(&heads);
+    let mut is_doubted = false;
+    for service in services {
+        let name = line_name(service.service, service.route);
+        let cells = service.cells.iter().map(|cell| {
+            let Some(level) = cell.outcome.level() else {
+                return "-".into();
+            };
+            let doubt = if level.doubts.is_empty() { "" } else { "?" };
+            is_doubted |= !level.doubts.is_empty();
+            let time = |ns: f64| Unit::Auto.write(ns);
+            format!("{} to {}{doubt}", time(level.low_ns), time(level.high_ns))
+        });
+        rows.add_row([name].into_iter().chain(cells).collect::<Vec<_>>());
+    }
+    let doubted = if is_doubted {
+        "  ?: the peaks are not those of a steady process; see --all.\n"
+    } else {
+        ""
+    };
+    format!("{}\n{doubted}", rows.trim_fmt())
+}
+
 /// What stands behind a level.
 const LEGEND: &str = "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
      c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";

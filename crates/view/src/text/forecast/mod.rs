@@ -1,5 +1,6 @@
 //! `laggard forecast` for the terminal: what needs no model first, then levels.
 
+mod assumed;
 mod levels;
 
 use laggard_answer::forecast::{
@@ -28,6 +29,8 @@ pub fn forecast(report: &ForecastReport, all: bool) -> String {
     );
     if all {
         text.push('\n');
+        text += &filled("", assumed::EXPLAINED);
+        text.push('\n');
         text += &levels::in_full(report);
     }
     printable_lines(&text).to_string()
@@ -51,6 +54,9 @@ fn of_load(load: &LoadForecast, all: bool) -> String {
     text += &bounds(load);
     text += &filled("  ", &carried(load));
     text.push('\n');
+    text += &assumed::of_load(load);
+    text.push('\n');
+    text += &levels::told(load);
     text += &filled("  ", &fitted(load, all));
     for advice in &load.advice {
         text += &filled("  ", &sentence(&advice.words));
@@ -104,11 +110,20 @@ fn chance(cells: &[&Cell]) -> String {
         return "-".into();
     };
     let (low, high) = (percent(least.new_largest), percent(most.new_largest));
-    if low != high {
-        return format!("{low} to {high}");
+    let text = if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
+    };
+    let is_at_least = ahead().any(|one| one.is_at_least);
+    match (is_at_least, ahead().any(|one| one.is_at_most)) {
+        // By neither is it told which way it errs.
+        (true, true) => format!("~ {text}"),
+        (true, false) => at_least(!text.starts_with('>'), &text),
+        (false, true) if text.contains('>') => "<= 100 %".into(),
+        (false, true) => format!("<= {text}"),
+        (false, false) => text,
     }
-    let is_at_least = ahead().any(|one| one.is_at_least) && !low.starts_with('>');
-    at_least(is_at_least, &low)
 }
 
 /// Whether all services have a bound, or how long to record for one.
@@ -176,7 +191,9 @@ fn asked_of(service: &ServiceForecast, at: usize, share: usize) -> &StaysBelow {
 
 /// The horizons that the largest seen bounds, T (1 - q) / q, and the assumption.
 fn carried(load: &LoadForecast) -> String {
-    let observed = load.observed_ns;
+    // A service may be in some of the recordings only.
+    let observed = load.services.iter().map(|one| one.observed_ns);
+    let observed = observed.fold(f64::INFINITY, f64::min);
     let lengths = || load.services.iter().map(|one| one.blocks.least_ns);
     let longest_block = lengths().fold(0.0, f64::max);
     let (least, most) = (
@@ -188,7 +205,18 @@ fn carried(load: &LoadForecast) -> String {
     } else {
         format!(" to {most}")
     };
-    let assumed = format!("Assumed: blocks of {least}{to} come in any order alike.");
+    let changing = load.services.iter().filter(|one| one.blocks.is_dependent);
+    let changing = match changing.count() {
+        0 => String::new(),
+        count => format!(
+            ", which {count} of {} services here do not",
+            load.services.len()
+        ),
+    };
+    let assumed = format!("Assumed: blocks of {least}{to} come in any order alike{changing}.");
+    if !changing.is_empty() {
+        return assumed;
+    }
     let is_seen = |one: &ServiceForecast| one.lost == 0 && !one.largest_is_at_least;
     if !load.services.iter().all(is_seen) {
         return format!("{assumed} Lost or unended activations make >= of a bound.");

@@ -1,0 +1,57 @@
+//! What horizons stay below that the ranks do not bound, by an assumption.
+
+use laggard_answer::forecast::{Cell, LoadForecast, StaysBelow};
+use laggard_answer::show::at_least;
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, mean_time};
+
+use super::super::table;
+use super::filled;
+
+/// Where the assumption comes from.
+pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ranks bound 9 of 10 \
+    horizons of up to a ninth of the recordings, by the largest seen. A horizon n times as long is \
+    taken to stay below n^shape times that. The shape was chosen by back-tests, which reached 150 \
+    times the recordings; beyond, nothing is told. docs/forecast.md has how often it held.";
+
+/// By service: what nine of ten of each horizon stay below if the tail is no
+/// heavier than assumed.
+pub(super) fn of_load(load: &LoadForecast) -> String {
+    let Some(first) = load.services.first() else {
+        return String::new();
+    };
+    let heads = first
+        .cells
+        .iter()
+        .map(|cell| format!("9 of 10 {}s", cell.horizon.name()));
+    let heads: Vec<String> = ["if so, below".into()].into_iter().chain(heads).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut rows = table(&heads);
+    for service in &load.services {
+        let name = line_name(service.service, service.route);
+        let cells = service.cells.iter().map(of_cell);
+        rows.add_row([name].into_iter().chain(cells).collect::<Vec<_>>());
+    }
+    let shape = asked(&first.cells[0]).assumed_shape;
+    let most = 10_f64.powf(shape);
+    let text = format!(
+        "Assumed, not seen: in ten times the time the largest is at most {most:.1} times as large \
+         (a tail of shape {shape} or lighter). If so:"
+    );
+    format!("{}{}\n", filled("  ", &text), rows.trim_fmt())
+}
+
+fn of_cell(cell: &Cell) -> String {
+    let asked = asked(cell);
+    asked.assumed_ns.map_or_else(
+        || format!("record {}", mean_time(asked.assumed_record_ns)),
+        |ns| at_least(cell.ahead.is_at_least, &Unit::Auto.write(ns)),
+    )
+}
+
+/// The highest share that is asked: nine of ten.
+fn asked(cell: &Cell) -> &StaysBelow {
+    let all = cell.ahead.stays_below.iter();
+    all.max_by(|a, b| a.share.total_cmp(&b.share))
+        .expect("shares are a constant, not empty")
+}
