@@ -2,8 +2,21 @@
 """Do forecasts come true? A back-test on recordings of one machine.
 
 usage: backtest.py LAGGARD [--interleaved] DIR...
+       backtest.py LAGGARD --lines DIR...
+       backtest.py LAGGARD --record FOLDER [--short] [LOAD...]
 
-The recordings of each load are put in order of time and halved; or, with
+--record makes a set of recordings in FOLDER and tests all that is there: 30 min
+of each load in pieces of 60 s, two hours for the four loads that every machine
+has, or of those named; with --short, 24 pieces of 4 s, about 3 min a load.
+
+--lines tests what is told in every cell: from every 1, 2, 4, ... pieces in a row
+and for the pieces that follow, as many as 1/4 to 90 times these, was the largest
+latency (of each service, on the worst CPU) a new one as often as the chance said;
+did it stay at or below the bounds of 50 and 90 % by ranks; by the assumed tail; and
+at or below the upper limit of a fitted level, which is for the level, so 37 % at
+least must? Futures overlap and services share their stalls: cells are not independent.
+
+Else the recordings of each load are put in order of time and halved; or, with
 --interleaved, every other one is taken, which keeps a load that changes in both
 halves. `laggard forecast` sees the first half only; the second is cut into
 blocks of the horizon. Horizons of 1, 2, ... recordings are tried, by a usage pattern whose
@@ -21,6 +34,7 @@ peaks are not those of a steady process and that the interval may be too narrow.
 import collections
 import json
 import math
+import pathlib
 import subprocess
 import sys
 
@@ -60,6 +74,82 @@ def forecast(program, paths, seconds):
         for load in answer["loads"]
         for service in load["services"]
     }
+
+
+LOADS = ("idle", "fileio", "draw", "fp")
+# Pieces and seconds of each.
+SET, SHORT_SET = (30, 60), (24, 4)
+# Horizons in lengths of the recordings that they are forecast from.
+RATIOS = (0.25, 0.5, 1, 2, 4, 9, 20, 45, 90)
+
+
+def record(program, folder, loads, pieces, seconds):
+    """A set of recordings, by load; what is there already stays."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for load in loads:
+        for piece in range(pieces):
+            path = folder / f"{load}-{piece:03}.laggard"
+            if not path.exists():
+                command = (program, "record", "--quiet", "-d", f"{seconds}s", "--load", load, "-o", str(path))
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode not in (0, 3):
+                    sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return sorted(str(path) for path in folder.glob("*.laggard"))
+
+
+def spans(pieces):
+    """From which pieces to forecast which: the past, and the pieces that follow it."""
+    length = 1
+    while length < len(pieces):
+        for ratio in RATIOS:
+            ahead = round(length * ratio)
+            if not ahead or length + ahead > len(pieces) or ahead / length != ratio:
+                continue
+            for begin in range(0, len(pieces) - length - ahead + 1, length):
+                middle = begin + length
+                yield ratio, pieces[begin:middle], pieces[middle:middle + ahead]
+        length *= 2
+
+
+def lines(program, load, pieces):
+    """How often each line of a forecast held, by horizon."""
+    found = collections.defaultdict(collections.Counter)
+    for ratio, past, future in spans(sorted(pieces, key=lambda piece: piece[1])):
+        seconds = sum(piece[2] for piece in future)
+        for line, cell in forecast(program, [piece[3] for piece in past], seconds).items():
+            seen = max(piece[4].get(line, 0) for piece in past)
+            largest = max(piece[4].get(line, 0) for piece in future)
+            at = found[ratio]
+            at.update(cells=1, new=largest > seen, said=cell["ahead"]["new_largest"])
+            for asked in cell["ahead"]["stays_below"]:
+                share = f"{asked['share']:.1f}"
+                if asked["bound_ns"] is not None:
+                    at.update({f"ranks {share}": 1, f"ranks {share} held": largest <= asked["bound_ns"]})
+                if asked["assumed_ns"] is not None:
+                    at.update({f"tail {share}": 1, f"tail {share} held": largest <= asked["assumed_ns"]})
+            if "level_ns" in cell:
+                at.update(levels=1, below=largest <= cell["high_ns"])
+    print_lines(load, found)
+    return found
+
+
+def print_lines(load, found):
+    def share(at, hits, tries):
+        return f"{at[hits] / at[tries]:.2f} of {at[tries]}" if at[tries] else "-"
+
+    print(f"\n{load}\n")
+    print("| horizon / recordings | cells | a new largest: said | seen | below half, by ranks | 9 of 10, by ranks "
+          "| half, tail assumed | 9 of 10, tail assumed | below a fitted level's upper limit |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    total = collections.Counter()
+    for ratio, at in [*sorted(found.items()), ("all", total)]:
+        if ratio != "all":
+            total.update(at)
+        print(f"| {ratio} | {at['cells']} | {at['said'] / max(at['cells'], 1):.2f} | {at['new'] / max(at['cells'], 1):.2f} "
+              f"| {share(at, 'ranks 0.5 held', 'ranks 0.5')} | {share(at, 'ranks 0.9 held', 'ranks 0.9')} "
+              f"| {share(at, 'tail 0.5 held', 'tail 0.5')} | {share(at, 'tail 0.9 held', 'tail 0.9')} "
+              f"| {share(at, 'below', 'levels')} |")
 
 
 def tail(hits, tries, p):
@@ -123,17 +213,34 @@ def count(cell, maxima):
     return below, len(maxima) - below - above, above
 
 
-def main():
-    words = [word for word in sys.argv[1:] if word != "--interleaved"]
-    if len(words) < 3:
-        sys.exit(__doc__)
-    program, *paths = words
+def by_load(program, paths):
     loads = collections.defaultdict(list)
     for path in paths:
         piece = summary(program, path)
         loads[piece[0]].append(piece)
+    return loads
+
+
+def main():
+    flags = {word for word in sys.argv[1:] if word.startswith("--")}
+    words = [word for word in sys.argv[1:] if word not in flags]
+    if len(words) < 2 or flags - {"--interleaved", "--lines", "--record", "--short"}:
+        sys.exit(__doc__)
+    program, *paths = words
+    if "--record" in flags:
+        pieces, seconds = SHORT_SET if "--short" in flags else SET
+        paths = record(program, paths[0], paths[1:] or LOADS, pieces, seconds)
+    loads = by_load(program, paths)
+    if flags & {"--lines", "--record"}:
+        together = collections.defaultdict(collections.Counter)
+        for load, pieces in loads.items():
+            for ratio, at in lines(program, load, pieces).items():
+                together[ratio].update(at)
+        if len(loads) > 1:
+            print_lines("all loads", together)
+        return
     for load, pieces in loads.items():
-        back_test(program, load, *halves(pieces, "--interleaved" in sys.argv))
+        back_test(program, load, *halves(pieces, "--interleaved" in flags))
 
 
 if __name__ == "__main__":
