@@ -49,11 +49,14 @@ impl Exit {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
-  1  a requirement is not met, or not shown to be met (doctor; sched; rehearse; a service, load or fault that cannot be
-     had here), or nothing that was asked can be told (forecast)
+  1  a requirement is not met, or not shown to be met (doctor; sched; rehearse;
+     a service, load or fault that cannot be had here), or nothing that was
+     asked can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
-  3  the measurement is not trustworthy (too much was lost or not seen, or measuring itself took too much)
-A command after `--` that fails passes its own exit code on (128 and the number of a signal).";
+  3  the measurement is not trustworthy (too much was lost or not seen, or
+     measuring itself took too much)
+A command after `--` that fails passes its own exit code on (128 and the number
+of a signal).";
 
 /// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
 /// the file, instead of this program's end.

@@ -5,6 +5,7 @@
 
 mod args;
 mod ask;
+mod completion;
 mod doctor;
 mod document;
 mod drawn;
@@ -12,6 +13,7 @@ mod exit;
 mod file;
 mod forecast;
 mod load;
+mod manual;
 mod measuring;
 mod pipe;
 mod plot;
@@ -35,6 +37,7 @@ use crate::args::{Args, Command};
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
     laggard_measure::linux::become_normal();
+    completion::answer();
     exit::survive_file_limit();
     let args = Args::parse();
     let result = match args.command {
@@ -51,8 +54,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),
-        Command::Completions { shell } => document::completions(shell),
-        Command::Man { dir } => document::man(&dir),
+        Command::Completions { shell } => completion::script(shell),
+        Command::Man { dir } => manual::man(&dir),
         Command::Schema { of } => document::schema(of),
     };
     exit::report(result)

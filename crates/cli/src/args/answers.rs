@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use laggard_model::{Nanos, Service, UsagePattern};
 
+use crate::completion;
+
 /// The application is named from the catalogue (--list), read from a TOML
 /// file, or given by its buffers; without any, a few of the catalogue have a
 /// line each. Recordings of the same load count together.
@@ -25,13 +27,13 @@ An application's file:
   compute = \"1.5ms\"")]
 pub(crate) struct QosArgs {
     /// Recordings
-    #[arg(required_unless_present = "list", value_name = "DIR")]
+    #[arg(required_unless_present = "list", value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// List the applications of the catalogue, with their sources
     #[arg(long)]
     pub(crate) list: bool,
     /// Application: a name of the catalogue, or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", conflicts_with_all = ["buffers", "buffer", "compute"])]
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with_all = ["buffers", "buffer", "compute"], add = completion::applications())]
     pub(crate) app: Option<String>,
     /// Number of buffers, 2 or more
     #[arg(long, value_name = "N", requires_all = ["buffer", "compute"])]
@@ -44,7 +46,7 @@ pub(crate) struct QosArgs {
     pub(crate) compute: Option<Nanos>,
     /// Only this service [default: every one recorded; the sentence is on the
     /// most urgent thread]
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// Every service, over the number of buffers, with all caveats
     #[arg(long)]
@@ -64,13 +66,13 @@ Examples:
   laggard forecast monday.laggard tuesday.laggard --usage office
   laggard forecast busy.laggard --usage 7,5,10 --horizon day,week
 
-Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and how many hours of a person's
-use one measured hour stands for:
+Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and how many hours
+of a person's use one measured hour stands for:
   always       24,7,1    office  7,5,10    workstation  7,5,5
   game         3.5,7,1   web     3.5,7,4")]
 pub(crate) struct ForecastArgs {
     /// Recordings
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// Who uses the machine how: a name, or HOURS-A-DAY,DAYS-A-WEEK,COMPRESSION
     /// [default: the load's own, else always]
@@ -123,10 +125,10 @@ A task set:
 Exit code 1 when a task misses, or when that cannot be told.")]
 pub(crate) struct SchedArgs {
     /// Recording
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
     /// Task set: TOML, or the JSON of rt-app
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", add = completion::tasks())]
     pub(crate) tasks: PathBuf,
     /// Every response, what holds of the set, and all caveats
     #[arg(long)]

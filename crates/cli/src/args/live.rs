@@ -8,16 +8,18 @@ use laggard_model::{Nanos, Service};
 
 use super::RecordArgs;
 
+use crate::completion;
+
 const TOP_EXAMPLES: &str = "\
 Examples:
   laggard top                                   this machine as it is; q ends it
   laggard top --load fileio                     under a built-in load
-  laggard top -o live.laggard                   and record everything from the start
+  laggard top -o live.laggard                   and record it from the start
   laggard top --services fifo:90 --threshold 100us
   laggard top --batch --every 5s --duration 1min | tee latencies.txt
   laggard top -- make -j8                       while a command of yours runs
 
-Keys are explained on the screen; ? shows them all. The key s begins a recording.";
+Keys are explained on the screen; ? shows them all. The key s begins to record.";
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = TOP_EXAMPLES)]
@@ -46,7 +48,7 @@ Examples:
 #[command(after_help = PLOT_EXAMPLES)]
 pub(crate) struct PlotArgs {
     /// Recordings; distribution and mttf take several
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// What to draw
     #[arg(required = true, value_name = "FIGURE")]
@@ -56,7 +58,7 @@ pub(crate) struct PlotArgs {
     pub(crate) output: PathBuf,
     /// Only this service [default: the most urgent thread; distribution of one
     /// recording: the interrupt and a normal thread too]
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// For distribution and mttf: every service
     #[arg(long, conflicts_with = "service")]
@@ -71,7 +73,7 @@ pub(crate) struct PlotArgs {
     #[arg(long)]
     pub(crate) dark: bool,
     /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", default_value = USUAL)]
+    #[arg(short, long, value_name = "NAME|FILE", default_value = USUAL, add = completion::applications())]
     pub(crate) app: String,
     /// Width and height
     #[arg(long, value_name = "WxH", default_value = "960x600")]

@@ -21,12 +21,13 @@ pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
 
+use crate::completion;
 use crate::exit::CODES;
 
 /// How late your operating system runs your code, who made it late, and how
 /// often your application will miss its deadlines because of it.
 #[derive(Debug, Parser)]
-#[command(name = "laggard", version, after_help = CODES, max_term_width = 100)]
+#[command(name = "laggard", version, after_help = CODES, max_term_width = 80)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -168,7 +169,7 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) hold_cpu_awake: bool,
     /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command")]
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command", add = completion::loads())]
     pub(crate) load: Option<String>,
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
@@ -281,7 +282,7 @@ Examples:
   laggard show busy.laggard --json | jq '.recordings[0].services'")]
 pub(crate) struct ShowArgs {
     /// Recordings
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// Write JSON; `laggard schema show` describes it
     #[arg(long)]
@@ -306,16 +307,16 @@ Examples:
   laggard why busy.laggard --table4             samples by module and function
   laggard why busy.laggard --flame late.svg     as a flame graph, for a browser
   laggard why busy.laggard --perfetto late.pftrace
-                                                as a trace, for https://ui.perfetto.dev")]
+                                        as a trace, for https://ui.perfetto.dev")]
 pub(crate) struct WhyArgs {
     /// Recording
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
     /// Show this late activation alone
     #[arg(short, long, value_name = "NUMBER")]
     pub(crate) episode: Option<u64>,
     /// Late activations of this service only
-    #[arg(short, long, value_name = "SERVICE")]
+    #[arg(short, long, value_name = "SERVICE", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// How many causes and late activations to list [default: 5; with --all
     /// and --json: 20]
@@ -364,7 +365,7 @@ Examples:
   laggard report busy.laggard --markdown | xclip")]
 pub(crate) struct ReportArgs {
     /// Recordings
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// File to write; what it held before is replaced
     /// [default: report.html; with --markdown: standard output]
@@ -375,10 +376,10 @@ pub(crate) struct ReportArgs {
     pub(crate) markdown: bool,
     /// Application that the page marks first: a name of `laggard qos --list`,
     /// or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown")]
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown", add = completion::applications())]
     pub(crate) app: Option<String>,
     /// Task set whose schedulability the page shows, as `laggard sched` takes it
-    #[arg(short, long, value_name = "FILE", conflicts_with = "markdown")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "markdown", add = completion::tasks())]
     pub(crate) tasks: Option<PathBuf>,
 }
 
@@ -404,11 +405,13 @@ pub(crate) enum LoadCommand {
     /// Print what a load of real applications does, as TOML to start from
     Show {
         /// Its name, or a TOML file
+        #[arg(add = completion::loads())]
         name: String,
     },
     /// Run a load until Ctrl-C, then print its throughput as JSON
     Run {
         /// Its name, or a TOML file
+        #[arg(add = completion::loads())]
         name: String,
         /// Only set it up, then write `ready` and wait for a line of input
         #[arg(long, hide = true)]
@@ -418,7 +421,7 @@ pub(crate) enum LoadCommand {
 
 const PROVOKE_EXAMPLES: &str = "\
 Examples:
-  laggard provoke softirq                       7 ms every 5 s, as the DEC Ethernet driver of 1999
+  laggard provoke softirq     7 ms every 5 s, as DEC's Ethernet driver of 1999
   laggard provoke softirq --length 17ms --every 10s --for 5min
   laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
   laggard provoke throttle --pid 4242 --length 80ms --every 100ms";

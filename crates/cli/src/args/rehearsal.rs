@@ -5,19 +5,21 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use laggard_model::Nanos;
 
+use crate::completion;
+
 /// The tasks do no more than compute for a known time, every period, at the
 /// level that is asked for. What they miss is counted and set against what was
 /// predicted from an earlier recording under the same load.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard rehearse robot.toml --load fileio     records 60 s first, to predict from
+  laggard rehearse robot.toml --load fileio  records 60 s to predict from
   laggard rehearse robot.toml --load fileio --from busy.laggard --duration 5min
-  laggard rehearse robot.toml --count-only      runs the tasks and counts, no more
+  laggard rehearse robot.toml --count-only   runs and counts, no more
 
 The tasks (as for `laggard sched`):
   service = \"fifo:80\"     # or other, softirq, worker; a task may have its own
-  cpu = 1                 # default: the last one online; a task may have its own
+  cpu = 1                 # default: the last one; a task may have its own
   [[task]]
   name = \"mixer\"
   period = \"5ms\"          # the length of a buffer
@@ -28,16 +30,16 @@ The tasks (as for `laggard sched`):
 Exit code 1 when a count lies outside its predicted interval.")]
 pub(crate) struct RehearseArgs {
     /// Tasks: TOML, or the JSON of rt-app
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", add = completion::tasks())]
     pub(crate) tasks: PathBuf,
     /// How long the tasks run
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = super::some_time)]
     pub(crate) duration: Nanos,
     /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE")]
+    #[arg(short, long, value_name = "NAME|FILE", add = completion::loads())]
     pub(crate) load: Option<String>,
     /// Recordings under the same load to predict from [default: one is made first]
-    #[arg(long, value_name = "DIR", num_args = 1..)]
+    #[arg(long, value_name = "DIR", num_args = 1.., add = completion::recordings())]
     pub(crate) from: Vec<PathBuf>,
     /// How long to record first, where there is no --from
     #[arg(

@@ -1,0 +1,110 @@
+//! Completion of what is typed: the shell asks the program itself, so that it
+//! knows applications, loads and which folders are recordings.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
+use clap_complete::env::{CompleteEnv, Shells};
+use laggard_answer::qos::catalogue;
+use laggard_workload::load::{Builtin, Recipe};
+
+use crate::args::Args;
+use crate::exit::Exit;
+use crate::pipe;
+
+/// Set by a shell that asks what could come next.
+const VARIABLE: &str = "LAGGARD_COMPLETE";
+const NAME: &str = "laggard";
+/// Services of which each name is one.
+const SERVICES: [&str; 7] = [
+    "irq", "softirq", "worker", "fifo:90", "fifo:50", "other", "kthread",
+];
+
+/// Answers a shell that asks what could come next, and ends.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Args::command)
+        .var(VARIABLE)
+        .complete();
+}
+
+/// The script with which a shell asks.
+pub(crate) fn script(shell: Shell) -> anyhow::Result<Exit> {
+    let shells = Shells::builtins();
+    let shell = shell.to_string();
+    let asks = shells
+        .completer(&shell)
+        .ok_or_else(|| anyhow::anyhow!("`{shell}` has no completion"))?;
+    let mut script = Vec::new();
+    asks.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
+    pipe::print_document(&String::from_utf8(script)?)?;
+    Ok(Exit::Ok)
+}
+
+/// Names of these, each with what it is.
+fn named<'a>(
+    current: &OsStr,
+    all: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    all.filter(|(name, _)| name.starts_with(&*current))
+        .map(|(name, about)| CompletionCandidate::new(name).help(Some(about.to_owned().into())))
+        .collect()
+}
+
+/// Files of this kind, and folders on the way to them.
+fn files(current: &OsStr, is_wanted: fn(&Path) -> bool) -> Vec<CompletionCandidate> {
+    PathCompleter::any().filter(is_wanted).complete(current)
+}
+
+fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "toml")
+}
+
+/// Folders that hold a recording.
+pub(crate) fn recordings() -> ArgValueCompleter {
+    let is_recording = |path: &Path| path.join("manifest.json").is_file();
+    ArgValueCompleter::new(move |current: &OsStr| files(current, is_recording))
+}
+
+/// Applications of the catalogue, and files of one's own.
+pub(crate) fn applications() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let known = catalogue().unwrap_or_default();
+        let mut found = named(current, known.iter().map(|one| (&*one.name, &*one.about)));
+        found.extend(files(current, is_toml));
+        found
+    })
+}
+
+/// Loads by name, and files of one's own.
+pub(crate) fn loads() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let built_in = Builtin::ALL.iter().map(|one| (one.name(), one.about()));
+        let recipes = Recipe::built_in().unwrap_or_default();
+        let recipes = recipes.iter().map(|one| (&*one.name, &*one.about));
+        let mut found = named(current, built_in.chain(recipes));
+        found.extend(files(current, is_toml));
+        found
+    })
+}
+
+/// Task sets.
+pub(crate) fn tasks() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        files(current, |path| {
+            is_toml(path) || path.extension().is_some_and(|kind| kind == "json")
+        })
+    })
+}
+
+/// Services; others are `fifo:` and a priority.
+pub(crate) fn services() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        named(current, SERVICES.iter().map(|name| (*name, "")))
+    })
+}
