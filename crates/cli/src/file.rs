@@ -1,8 +1,8 @@
 //! Writing files that a user named.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
@@ -25,4 +25,85 @@ pub(crate) fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()>
         let _ = fs::remove_file(&part);
     }
     written.with_context(context)
+}
+
+/// A file that appears under its name only when it is whole.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    path: PathBuf,
+    part: PathBuf,
+    file: File,
+    may_replace: bool,
+    is_kept: bool,
+}
+
+impl NewFile {
+    /// Begins `path`, which must not exist unless it `may_replace` it.
+    pub(crate) fn create(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
+        let context = || format!("write `{}`", path.display());
+        let mut name = path
+            .file_name()
+            .ok_or_else(|| anyhow::anyhow!("give the name of a file, not of a folder"))
+            .with_context(context)?
+            .to_owned();
+        name.push(".part");
+        let part = path.with_file_name(name);
+        Self::refuse(path, may_replace)?;
+        Ok(Self {
+            file: File::create(&part).with_context(context)?,
+            path: path.to_owned(),
+            part,
+            may_replace,
+            is_kept: false,
+        })
+    }
+
+    fn refuse(path: &Path, may_replace: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !path.is_dir(),
+            "`{}` is a folder; give the name of a file",
+            path.display()
+        );
+        // To replace a device or a pipe would take it from all others.
+        anyhow::ensure!(
+            path.is_file() || !path.exists(),
+            "`{}` is no regular file; write to standard output (`-`) and redirect that",
+            path.display()
+        );
+        anyhow::ensure!(
+            may_replace || !path.exists(),
+            "`{}` exists; give another name, or replace it with `--force`",
+            path.display()
+        );
+        Ok(())
+    }
+
+    /// Gives it its name.
+    pub(crate) fn keep(mut self) -> anyhow::Result<()> {
+        // It may have been made meanwhile.
+        Self::refuse(&self.path, self.may_replace)?;
+        fs::rename(&self.part, &self.path)
+            .with_context(|| format!("write `{}`", self.path.display()))?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // Best effort: what went wrong before is what matters.
+            let _ = fs::remove_file(&self.part);
+        }
+    }
 }

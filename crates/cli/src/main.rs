@@ -10,6 +10,7 @@ mod doctor;
 mod document;
 mod drawn;
 mod exit;
+mod export;
 mod file;
 mod forecast;
 mod load;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
         Command::Plot(args) => plot::plot(&args),
+        Command::Export(args) => export::export(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Sched(args) => sched::sched(&args),

@@ -2,12 +2,13 @@
 //!
 //! [`text`] is the terminal's, [`page`] the browser's, [`markdown()`] is for
 //! issue trackers, [`picture`] draws single figures, [`flame()`] and
-//! [`perfetto()`] late activations. An answer's JSON is the value itself. Nothing
+//! [`perfetto()`] late activations, [`export`] writes recordings for other programs. An answer's JSON is the value itself. Nothing
 //! here computes: who explains, counts or fits is `laggard-answer`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+pub mod export;
 mod flame;
 #[cfg(test)]
 #[path = "../../answer/src/why/made.rs"]

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod export;
 mod live;
 mod plan;
 mod rehearsal;
@@ -18,6 +19,7 @@ use laggard_session::ProbeChoice;
 use laggard_workload::disturb::FaultKind;
 
 pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use export::{ExportArgs, FormatArg};
 pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
 
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     ///
     /// The numbers are those of `show --json`, and of `qos --json` for mttf.
     Plot(PlotArgs),
+    /// Write a recording for other programs: samples or distributions
+    Export(ExportArgs),
     /// Say how often an application's buffers will run dry
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use

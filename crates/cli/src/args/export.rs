@@ -1,0 +1,45 @@
+//! Arguments of `laggard export`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::completion;
+
+/// Samples are rows: the activation, its latency, its stages, whether it was
+/// missed, and whether it was still waiting at the end. docs/format.md has the
+/// columns.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard export busy.laggard --format csv | head
+  laggard export busy.laggard --format parquet -o busy.parquet
+  laggard export busy.laggard --format openmetrics -o l.prom --force
+  laggard export busy.laggard --format hdr > busy.hlog")]
+pub(crate) struct ExportArgs {
+    /// Recording
+    #[arg(value_name = "DIR", add = completion::recordings())]
+    pub(crate) recording: PathBuf,
+    /// What to write
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) format: FormatArg,
+    /// File to write, which must not exist; `-` is standard output [default:
+    /// standard output, but for parquet]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the file where it exists
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// Samples, as lines of text with commas
+    Csv,
+    /// Samples, as one Parquet file
+    Parquet,
+    /// Distributions, as text for Prometheus
+    Openmetrics,
+    /// Distributions, as a log of `HdrHistogram`
+    Hdr,
+}

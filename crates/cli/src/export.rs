@@ -1,0 +1,98 @@
+//! `laggard export`: a recording for other programs.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use laggard_answer::show::{By, RecordingReport, report};
+use laggard_model::{Keep, State};
+use laggard_record::{Columns, Recording};
+use laggard_view::export::{ExportError, TableFormat, hdr, openmetrics, table};
+
+use crate::args::{ExportArgs, FormatArg};
+use crate::exit::Exit;
+use crate::file::NewFile;
+use crate::{ask, pipe};
+
+pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
+    let recording = Recording::open(&args.recording)?;
+    match output(args)? {
+        Some(path) => {
+            let mut file = NewFile::create(path, args.force)?;
+            write(args, &recording, &mut file)
+                .with_context(|| format!("write `{}`", path.display()))?;
+            file.keep()?;
+        }
+        None => match write(args, &recording, io::stdout()) {
+            Err(error) if is_gone(&error) => {}
+            written => written.context("write to standard output")?,
+        },
+    }
+    Ok(Exit::Ok)
+}
+
+/// The file that is asked for; `None`: standard output.
+fn output(args: &ExportArgs) -> anyhow::Result<Option<&Path>> {
+    match &args.output {
+        Some(path) if path.as_os_str() == "-" => Ok(None),
+        Some(path) => Ok(Some(path)),
+        None if args.format == FormatArg::Parquet => anyhow::bail!(
+            "Parquet is no text; name a file with `--output`, or `--output -` for a pipe"
+        ),
+        None => Ok(None),
+    }
+}
+
+fn write(args: &ExportArgs, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
+    match args.format {
+        FormatArg::Csv => samples(TableFormat::Csv, from, out),
+        FormatArg::Parquet => samples(TableFormat::Parquet, from, out),
+        FormatArg::Openmetrics => text(&openmetrics(&distributions(from)?), out),
+        FormatArg::Hdr => text(&hdr(&distributions(from)?)?, out),
+    }
+}
+
+fn distributions(from: &Recording) -> anyhow::Result<RecordingReport> {
+    Ok(report(from, By::Service, ask::threads())?)
+}
+
+fn text(text: &str, mut out: impl Write) -> anyhow::Result<()> {
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(ExportError::Io)?;
+    Ok(())
+}
+
+/// Every sample that was kept, a few thousand rows at a time.
+fn samples(format: TableFormat, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
+    let manifest = from.manifest();
+    let mut table = table(format, &manifest.lines, out)?;
+    let mut written = Ok(());
+    let mut missing = from.shortfalls().to_vec();
+    missing.extend(from.scan(Columns::all(), |batch| {
+        if written.is_ok() {
+            written = table.add(batch);
+        }
+    }));
+    written?;
+    table.finish()?;
+    if manifest.plan.keep == Keep::Tail {
+        pipe::say(
+            "only the tail was kept (`--keep tail`): these rows are the latest of all activations; \
+             the formats openmetrics and hdr have the distribution of all",
+        );
+    }
+    if manifest.state == State::Running {
+        pipe::say("the recording has no end: it still runs, or was killed");
+    }
+    for one in missing {
+        pipe::say(&format!("missing: {one}; {}", one.advice()));
+    }
+    Ok(())
+}
+
+/// Whether a reader of the pipe has gone away, which is no error.
+fn is_gone(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref();
+    matches!(refused, Some(ExportError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,119 @@
+//! Recordings for other programs.
+//!
+//! Samples become the rows of a [`Table`], batch by batch, so that a recording
+//! of any length takes the memory of a few of them. Distributions become
+//! [`openmetrics()`] or [`hdr()`], which take what `show` counted.
+
+mod columnar;
+mod csv;
+mod hdr;
+mod openmetrics;
+
+use std::io::{self, Write};
+
+use laggard_model::{Batch, Line, Nanos, STAGES};
+use parquet::errors::ParquetError;
+
+pub use hdr::hdr;
+pub use openmetrics::openmetrics;
+
+/// Why something cannot be written for others.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The file or pipe refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The table cannot be encoded.
+    #[error("encode Parquet")]
+    Parquet(#[source] ParquetError),
+    /// The histogram cannot be encoded.
+    #[error("encode a histogram: {0}")]
+    Hdr(String),
+}
+
+impl From<ParquetError> for ExportError {
+    fn from(error: ParquetError) -> Self {
+        // What the disk says is told as such.
+        if let ParquetError::External(source) = error {
+            return match source.downcast::<io::Error>() {
+                Ok(error) => Self::Io(*error),
+                Err(other) => Self::Parquet(ParquetError::External(other)),
+            };
+        }
+        Self::Parquet(error)
+    }
+}
+
+/// What a table is written as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TableFormat {
+    /// Lines of text with commas, with a header.
+    Csv,
+    /// One Parquet file, in groups of 65,536 rows.
+    Parquet,
+}
+
+/// Takes the samples of a recording: one row per activation.
+pub trait Table {
+    /// Adds rows, of whose batch every column was read.
+    ///
+    /// # Errors
+    /// When what it writes to refuses.
+    fn add(&mut self, batch: &Batch) -> Result<(), ExportError>;
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// When what it writes to refuses.
+    fn finish(self: Box<Self>) -> Result<(), ExportError>;
+}
+
+/// A table of activations of `lines`, written to `out`.
+///
+/// # Errors
+/// When `out` refuses.
+pub fn table<'a>(
+    format: TableFormat,
+    lines: &'a [Line],
+    out: impl Write + Send + 'a,
+) -> Result<Box<dyn Table + 'a>, ExportError> {
+    Ok(match format {
+        TableFormat::Csv => Box::new(csv::Csv::new(lines, out)?),
+        TableFormat::Parquet => Box::new(columnar::ParquetTable::new(lines, out)?),
+    })
+}
+
+/// The columns before those of the stages.
+const COLUMNS: [&str; 9] = [
+    "line",
+    "cpu",
+    "service",
+    "route",
+    "seq",
+    "expiry_ns",
+    "latency_ns",
+    "missed",
+    "censored",
+];
+
+/// The names of the stages' columns.
+fn stage_columns() -> impl Iterator<Item = String> {
+    STAGES.iter().map(|stage| format!("{stage}_ns"))
+}
+
+/// Steps of a row, in the order of the stages.
+fn steps(batch: &Batch, row: usize) -> impl Iterator<Item = Option<u64>> + '_ {
+    let step = move |steps: &Vec<u64>| steps.get(row).copied();
+    batch
+        .step_ns
+        .iter()
+        .map(move |steps| step(steps).filter(|&ns| ns != Batch::ABSENT))
+}
+
+/// The sum of a row's steps.
+fn latency(batch: &Batch, row: usize) -> Nanos {
+    steps(batch, row)
+        .flatten()
+        .fold(Nanos::ZERO, |sum, step| sum + Nanos::from_ns(step))
+}
