@@ -70,7 +70,7 @@ pub struct Scanned<G> {
 ///     }
 /// }
 ///
-/// let recording = Recording::open("r.laggard".as_ref())?;
+/// let recording = Recording::open("r.laggard")?;
 /// let scanned = scan(&recording, every_cpu(), Columns::all(), || Late(0));
 /// println!("{} late, {:?}", scanned.gathered.0, scanned.shortfalls);
 /// # Ok::<(), laggard_record::OpenError>(())
