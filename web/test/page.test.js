@@ -216,6 +216,10 @@ test("two recordings stand side by side", { skip }, async (t) => {
   assert.deepEqual(seen.errors, []);
   assert.deepEqual(await page.locator("#services thead").first().locator("th").allTextContents(), ["figure", "[1]", "[2]"]);
   assert.match(await page.locator("#distribution .words").innerText(), /fifo:90 \[1\].*fifo:90 \[2\]/);
+  // Both are without a load, and answered for as one.
+  const mean = page.locator("#verdict tr", { hasText: "jack-128 runs dry" });
+  await page.waitForFunction(() => !document.querySelector("#verdict tbody").textContent.includes("..."));
+  assert.match(await mean.innerText(), /all 2 recordings of no load together/);
 });
 
 test("of two recordings, the conditions that differ are shown, and no others", { skip }, async (t) => {

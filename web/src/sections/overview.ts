@@ -92,13 +92,13 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
           ...(application ? [line(`${application.name} runs dry`, (index) => means?.[index] ?? "...")] : []),
         ],
       },
-      { caption: "The most urgent thread of each" },
+      { caption: "The most urgent thread of each", long: recordings.map((_, index) => index + 1) },
     );
   const place = h("div", {}, table(null));
   if (application) {
     setTimeout(() => {
       place.replaceChildren(
-        table(recordings.map((recording, index) => Object.values(meanWords(answerOf(data, recording, data.charts[index]!.foremost, application))).filter((text) => text !== "").join(", "))),
+        table(recordings.map((recording, index) => meanOf(data, recording, data.charts[index]!, application))),
       );
     }, SOON);
   }
@@ -109,6 +109,14 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
     place,
     differences(recordings),
   );
+}
+
+/** The mean time between failures in one line; recordings of one load are answered for together. */
+function meanOf(data: PageData, recording: Recording, { foremost }: Charts, application: Application): string {
+  const { large, small } = meanWords(answerOf(data, recording, foremost, application));
+  const load = data.buffers?.loads.find(({ recordings }) => recordings.includes(recording.path));
+  const together = load && load.recordings.length > 1 ? `all ${load.recordings.length} recordings of ${load.load} together` : "";
+  return [large, small, together].filter((text) => text !== "").join("; ");
 }
 
 /** The service that stands for a recording. */
