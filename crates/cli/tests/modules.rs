@@ -67,6 +67,11 @@ fn read(file: &Path) -> String {
 
 /// All files of Rust below `dir`, each as a path of modules from there.
 fn files(dir: &Path) -> Vec<(Vec<String>, String)> {
+    let own = ["mod.rs", "lib.rs", "main.rs"].map(|name| read(&dir.join(name)));
+    let is_test = |name: &str| {
+        let declared = format!("#[cfg(test)]\nmod {name};");
+        name == "tests" || own.iter().any(|text| text.contains(&declared))
+    };
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -74,7 +79,7 @@ fn files(dir: &Path) -> Vec<(Vec<String>, String)> {
         if path.is_dir() {
             let below = files(&path).into_iter();
             found.extend(below.map(|(inner, code)| ([vec![name.clone()], inner].concat(), code)));
-        } else if path.extension().is_some_and(|end| end == "rs") && name != "tests" {
+        } else if path.extension().is_some_and(|end| end == "rs") && !is_test(&name) {
             let is_own = ["mod", "lib", "main"].contains(&&*name);
             let place = if is_own { Vec::new() } else { vec![name] };
             found.push((place, code(&read(&path))));
