@@ -37,6 +37,7 @@ export interface Application {
   buffers: number;
   compute_ns: Nanos;
   name: string;
+  service?: Service;
   slack_ns: Nanos;
   source: string;
   tolerance_ns: Nanos;
@@ -142,6 +143,20 @@ export interface Composed {
   unexplained_ns: Nanos;
 }
 
+export interface Conditions {
+  backend: Backend;
+  cpus: number;
+  duration_ns: Nanos;
+  hypervisor: string | null;
+  kernel: string;
+  load: string;
+  period_ns: Nanos;
+  preemption: string | null;
+  processor: string;
+  started: string;
+  state: State;
+}
+
 export interface CourseView {
   interval_ns: Nanos;
   intervals: IntervalColumns;
@@ -170,6 +185,11 @@ export interface Culprit {
   function: Activity | null;
   is_ours?: boolean;
   thread: string | null;
+}
+
+export interface Enough {
+  buffers: number;
+  is_sure: boolean;
 }
 
 export interface EpisodeRow {
@@ -216,6 +236,24 @@ export interface Figures {
   min_ns: Nanos | null;
   quantiles: Share[];
   samples: number;
+}
+
+export interface First {
+  cause: string;
+  largest_without_ns: Nanos;
+  what: string;
+}
+
+export interface Fit {
+  application: Application;
+  coarse: string | null;
+  decided_by_ns: number | null;
+  enough: Enough | null;
+  figures: MissFigures;
+  route: Route;
+  service: Service;
+  verdict: Verdict;
+  waited_ns: Nanos | null;
 }
 
 export interface FlameNode {
@@ -286,6 +324,38 @@ export interface Isolation {
 }
 
 export type Keep = "all" | "tail";
+
+export interface Late {
+  activations: number;
+  causes: LateCause[];
+  largest_ns: Nanos;
+  more_causes: number;
+  service: Service | null;
+  total_ns: Nanos;
+}
+
+export interface LateCause {
+  class: CauseClass;
+  how: string;
+  is_ours?: boolean;
+  largest_ns: Nanos;
+  rhythm: RhythmRow | null;
+  share: number;
+  times: number;
+  who: string | null;
+  words: string;
+}
+
+export interface LateService {
+  largest_is_at_least: boolean;
+  largest_ns: Nanos | null;
+  median: Share;
+  one_in_100: Share;
+  one_in_1000: Share;
+  route: Route;
+  samples: number;
+  service: Service;
+}
 
 export interface Level {
   doubts: string[];
@@ -358,9 +428,54 @@ export interface Losses {
   waking_unseen: number;
 }
 
+export interface Measurement {
+  activations: number;
+  caveats: number;
+  cost: number | null;
+  lost: number;
+}
+
+export interface MissFigures {
+  clusters: number | null;
+  dispersion: number | null;
+  exposure_ns: number;
+  failures: number | null;
+  late_per_hour: number;
+  mttf_high_ns: number | null;
+  mttf_low_ns: number;
+  mttf_ns: number | null;
+  paper_mttf_ns: number | null;
+}
+
 export type Nanos = number;
 
+export interface NextHour {
+  ahead: Ahead;
+  largest_is_at_least: boolean;
+  largest_ns: Nanos;
+  usage: UsagePattern;
+}
+
 export type Outcome = { method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused;
+
+export interface Overview {
+  beware: Caveat[];
+  conditions: Conditions;
+  first: First | null;
+  fits: Fit[];
+  is_explained: boolean;
+  late: Late | null;
+  measurement: Measurement;
+  next_hour: NextHour | null;
+  path: string;
+  schema: number;
+  services: LateService[];
+  still_waiting: string | null;
+  subject: Subject | null;
+  trust: Trust;
+  unanswered: string | null;
+  waiting: Waiting[];
+}
 
 export interface OwnCost {
   measuring_cpu_ns: Nanos;
@@ -458,6 +573,7 @@ export interface Refused {
 }
 
 export interface Report {
+  overviews: Overview[];
   recordings: RecordingReport[];
   schema: number;
   version: string;
@@ -612,6 +728,11 @@ export interface StreamView {
   recording: number;
 }
 
+export interface Subject {
+  route: Route;
+  service: Service;
+}
+
 export interface TaskVerdict {
   blocking_ns: Nanos;
   buffers: number | null;
@@ -631,7 +752,7 @@ export interface TaskVerdict {
   rated_ns: number | null;
   service: Service;
   slack_ns: number | null;
-  verdict: Verdict;
+  verdict: Verdict2;
   waited_ns: Nanos | null;
 }
 
@@ -656,7 +777,9 @@ export interface UsagePattern {
 
 export type Vector = "local_timer" | "reschedule" | "call_function" | "call_function_single" | "irq_work" | "thermal";
 
-export type Verdict = "meets" | "misses" | "unclear";
+export type Verdict = "fit" | "not_fit" | "undecided";
+
+export type Verdict2 = "meets" | "misses" | "unclear";
 
 export interface Waiting {
   at_least_ns: Nanos;

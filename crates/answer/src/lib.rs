@@ -6,7 +6,7 @@
 //! of one load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
 //! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
 //! the figures of one recording, [`why::Explained`] its late activations and who
-//! was to blame.
+//! was to blame, [`overview::overview`] all of it on one screen.
 //!
 //! Every answer is a value with a JSON layout (`serde`) and a schema of it
 //! (`schemars`), its sentences included. Nothing here prints, draws or knows
@@ -25,9 +25,11 @@ pub mod forecast;
 pub mod live;
 mod load;
 mod note;
+pub mod overview;
 pub mod qos;
 pub mod rehearsal;
 mod remedy;
+mod report;
 mod scan;
 pub mod sched;
 mod selection;
@@ -40,5 +42,6 @@ pub use causes::{Above, Composed, KnownCauses};
 pub use error::AnswerError;
 pub use load::{Load, LoadError, Run, loads, open};
 pub use note::{Doubt, Note};
+pub use report::{Report, SHOW_SCHEMA};
 pub use scan::{Ask, Scanned, every_cpu, scan};
 pub use trust::{Distrust, Trust};

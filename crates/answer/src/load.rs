@@ -236,7 +236,7 @@ impl Run {
 
     /// Reads every sample that was kept.
     fn read(recording: &Recording, threads: NonZeroUsize) -> Result<Self, LoadError> {
-        Self::new(recording, search(recording, threads))
+        Self::new(recording, search(recording, threads).0)
     }
 
     /// What a recording saw, from its samples.
@@ -320,7 +320,8 @@ pub(crate) fn collector(manifest: &Manifest) -> Collector {
     Collector::of(manifest.lines.iter().map(gap).collect())
 }
 
-fn search(recording: &Recording, threads: NonZeroUsize) -> Searched {
+/// The samples, searched for late ones, and how many there are of each.
+pub(crate) fn search(recording: &Recording, threads: NonZeroUsize) -> (Searched, Fold) {
     let manifest = recording.manifest();
     let lines = manifest.lines.len();
     let new = || {
@@ -338,12 +339,13 @@ fn search(recording: &Recording, threads: NonZeroUsize) -> Searched {
         fold = counted;
     }
     fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
-    Searched {
+    let searched = Searched {
         groups: fold.groups(&manifest.lines, false),
         floors,
         sums: fold.sums(),
         late,
         last: last.0,
         shortfalls,
-    }
+    };
+    (searched, fold)
 }

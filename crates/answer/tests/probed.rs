@@ -130,6 +130,7 @@ fn application(buffering: (u32, f64, f64)) -> Application {
         tolerance_ns: time(tolerance),
         slack_ns: time(tolerance - compute),
         source: String::new(),
+        service: None,
     }
 }
 

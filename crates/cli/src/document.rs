@@ -1,6 +1,6 @@
 //! Schemas of what the program writes.
 
-use laggard_answer::show::Report;
+use laggard_answer::Report;
 use laggard_answer::why::WhyReport;
 use laggard_model::Manifest;
 use schemars::schema_for;

@@ -1,17 +1,30 @@
 //! What pictures and the page are drawn from.
 
-use laggard_answer::Run;
 use laggard_answer::course::courses;
+use laggard_answer::overview::{Grounds, Overview, made_for, overview};
+use laggard_answer::qos::Application;
 use laggard_answer::show::{By, RecordingReport, measured, recording};
 use laggard_answer::why::{EpisodesError, Explained, RecordedEpisodes};
+use laggard_answer::{Load, Run};
 use laggard_model::Caveat;
 use laggard_record::Recording;
 use laggard_view::page::{Charts, charts};
 
 use crate::ask;
 
-/// A recording's figures, and what the page draws of them.
-pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts, Option<Run>)> {
+/// What the page shows of a recording.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    pub(crate) report: RecordingReport,
+    pub(crate) charts: Charts,
+    /// `None`: it holds no activation.
+    pub(crate) run: Option<Run>,
+    pub(crate) overview: Overview,
+}
+
+/// A recording's figures, what the page draws of them, and what they answer, of
+/// one application if it is `asked` about.
+pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = match RecordedEpisodes::read(from) {
         Ok(late) => Some(late),
@@ -38,5 +51,18 @@ pub(crate) fn drawn(from: &Recording) -> anyhow::Result<(RecordingReport, Charts
     let blamed = explained.as_ref().map(Explained::blamed);
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;
     let charts = charts(&report, by_cpu, courses, explained.as_ref());
-    Ok((report, charts, run))
+    let made_for = made_for(from.manifest());
+    let load = Load::of(run.clone().into_iter().collect()).pop();
+    let overview = overview(&Grounds {
+        report: &report,
+        late: explained.as_ref(),
+        load: load.as_ref(),
+        asked: asked.or(made_for.as_ref()),
+    });
+    Ok(Drawn {
+        report,
+        charts,
+        run,
+        overview,
+    })
 }

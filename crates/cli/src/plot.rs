@@ -29,7 +29,7 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
     let drawn: Vec<(RecordingReport, Charts)> = open(&args.recordings)?
         .iter()
-        .map(|recording| drawn(recording).map(|(report, charts, _)| (report, charts)))
+        .map(|recording| drawn(recording, None).map(|drawn| (drawn.report, drawn.charts)))
         .collect::<anyhow::Result<_>>()?;
     let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
     match (args.figure, drawn.as_slice()) {
@@ -101,7 +101,7 @@ fn course<'a>(
     });
     let row = match (wanted, service) {
         (None, Some(wanted)) => anyhow::bail!(
-            "`{}` has no service `{wanted}`; `laggard show` lists those it has",
+            "`{}` has no service `{wanted}`; `laggard show --services` lists those it has",
             report.path
         ),
         (row, _) => row.or(report.services.first()),

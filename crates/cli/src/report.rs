@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use laggard_answer::forecast::{Horizon, forecasts};
-use laggard_answer::qos::{buffers, choices};
+use laggard_answer::qos::{buffers, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
-use laggard_answer::show::{By, Report, SHOW_SCHEMA};
+use laggard_answer::show::By;
 use laggard_answer::why;
-use laggard_answer::{Load, Trust, loads, open, show};
+use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, loads, open, show};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
 
@@ -20,17 +20,20 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.markdown {
         laggard_view::page::check()?;
     }
+    let asked = args.app.as_deref().map(by_name).transpose()?;
     let mut reports = Vec::new();
     let mut charts = Vec::new();
     let mut runs = Vec::new();
+    let mut overviews = Vec::new();
     for recording in &open(&args.recordings)? {
         if args.markdown {
             reports.push(show::report(recording, By::Service, ask::threads())?);
         } else {
-            let (report, chart, run) = drawn(recording)?;
-            reports.push(report);
-            charts.push(chart);
-            runs.extend(run);
+            let shown = drawn(recording, asked.as_ref())?;
+            reports.push(shown.report);
+            overviews.push(shown.overview);
+            charts.push(shown.charts);
+            runs.extend(shown.run);
         }
     }
     let is_good = reports.iter().all(|report| report.trust == Trust::Good);
@@ -47,6 +50,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
                 schema: SHOW_SCHEMA,
                 version: env!("CARGO_PKG_VERSION").into(),
                 recordings: reports,
+                overviews,
             },
             charts,
             &Load::of(runs),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use laggard_answer::show::{By, RecordingReport, Report, SHOW_SCHEMA, report};
-use laggard_answer::{LoadError, Trust, open};
+use laggard_answer::show::{By, RecordingReport, report};
+use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, open};
 use laggard_model::text::Unit;
 use laggard_model::{LoadLabel, printable};
 use laggard_view::text;
@@ -23,6 +23,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
             schema: SHOW_SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),
             recordings: reports,
+            overviews: Vec::new(),
         };
         pipe::print(&pipe::json(&report)?)?;
     } else {

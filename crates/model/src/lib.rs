@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod activation;
+mod application;
 mod cause;
 mod caveat;
 mod cost;
@@ -33,6 +34,7 @@ mod throughput;
 mod usage;
 
 pub use activation::{Activation, Batch};
+pub use application::AskedApplication;
 pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Caveat, Every, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage, Throughput, UsagePattern,
+    AskedApplication, Caveat, Every, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage,
+    Throughput, UsagePattern,
 };
 
 /// The version of the recording's layout that this program writes. Readers
@@ -272,6 +273,9 @@ pub struct Manifest {
     pub counts: Vec<LineCount>,
     /// What else ran.
     pub load: Option<LoadRun>,
+    /// The application that it was made for, where one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<AskedApplication>,
     /// The machine.
     pub host: Host,
     /// What was lost.
@@ -300,6 +304,7 @@ impl Manifest {
             counts: vec![LineCount::default(); lines.len()],
             lines,
             load: None,
+            application: None,
             host: Host::default(),
             losses: Losses::default(),
             caveats: Vec::new(),

@@ -27,6 +27,18 @@ pub fn line_name(service: Service, route: Route) -> String {
     }
 }
 
+/// A service as a person calls it: `RT thread (90)`.
+pub fn service_words(service: Service) -> String {
+    match service {
+        Service::Irq => "interrupt".into(),
+        Service::Softirq => "softirq".into(),
+        Service::Worker => "kernel worker".into(),
+        Service::Fifo(priority) => format!("RT thread ({priority})"),
+        Service::Other => "normal thread".into(),
+        Service::Kthread => "kernel thread (95)".into(),
+    }
+}
+
 /// The name in the field of the part that ends at `stage` and begins at
 /// `before` or, without one, at the expiry.
 pub fn part_name(stage: Stage, before: Option<Stage>) -> String {

@@ -30,6 +30,7 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
     let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {
         command: plan.command.clone(),
+        application: plan.application.clone(),
         load,
         host,
         caveats,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use laggard_measure::Drive;
-use laggard_model::{CpuList, Every, Keep, Nanos, Service, Stage};
+use laggard_model::{AskedApplication, CpuList, Every, Keep, Nanos, Service, Stage};
 
 /// What is to be measured, and what is to be kept of it: all that a
 /// [`Session`](crate::Session) needs to know.
@@ -72,6 +72,9 @@ pub struct Plan {
     pub max_episodes_per_minute: u64,
     /// Stack samples a second on each CPU, as evidence; 0 takes none.
     pub stack_rate: u32,
+    /// The application that is to be answered for: the recording keeps it. What
+    /// to measure for it is up to who plans.
+    pub application: Option<AskedApplication>,
     /// The command line, as the recording is to tell it.
     pub command: Vec<String>,
 }
@@ -112,6 +115,7 @@ impl Default for Plan {
             episodes: Episodes::Auto,
             max_episodes_per_minute: 600,
             stack_rate: 1_000,
+            application: None,
             command: Vec::new(),
         }
     }

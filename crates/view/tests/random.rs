@@ -155,6 +155,7 @@ fn application(buffers: u32, buffer: u64, part: u64) -> Application {
         tolerance_ns: Nanos::from_ns(tolerance),
         slack_ns: Nanos::from_ns(tolerance - compute),
         source: "made".into(),
+        service: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! From the late activations of recordings to return levels.
 
 use laggard_analyze::InputError;
+use laggard_analyze::distribution::Group;
 use laggard_analyze::forecast::{
     ByCause, Estimate, ExplainedLatency, Labels, LevelSettings, Method, Observation, ObservedPeaks,
     Peaks, Reason, Refusal, exposure_without_model, level_by_cause, observe, periodic_share,
@@ -11,8 +12,8 @@ use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Against, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast, Outcome,
-    Periodic, Refused, ServiceForecast,
+    Against, Ahead, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast,
+    Outcome, Periodic, Refused, ServiceForecast,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -137,6 +138,16 @@ impl<'a> Tails<'a> {
         self.usage.compression > 1.0 && self.periodic_share > PERIODIC_SHARE
     }
 
+    /// How much measured time a horizon is, for what needs no model: all of it
+    /// where what is late comes by the clock on the wall, ns.
+    fn exposure(&self, horizon: Horizon) -> f64 {
+        let measured = measured(horizon, self.usage);
+        match self.comes_by_the_clock() {
+            true => measured * self.usage.compression,
+            false => measured,
+        }
+    }
+
     /// The level of a horizon.
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
@@ -249,28 +260,15 @@ fn of_service(
     line: (Service, Route),
 ) -> Result<ServiceForecast, InputError> {
     let tails = Tails::new(seen, known, usage, horizons, line)?;
-    let groups = || {
-        let groups = seen.runs.iter().flat_map(|one| &one.groups);
-        groups.filter(|one| (one.key.service, one.key.route) == line)
-    };
-    let past = Past {
-        observed: &tails.observed,
-        blocks: Blocks::of(&tails.observed)?,
-        waited: waits(seen, line).reduce(f64::min),
-        lost: groups().map(|one| one.lost).sum(),
-    };
+    let groups = || of_line(seen, line);
+    let past = past(seen, &tails, line)?;
     let cells = horizons
         .iter()
         .map(|&horizon| {
-            let measured_ns = measured(horizon, usage);
             Ok(Cell {
                 horizon,
-                measured_ns,
-                ahead: past.ahead(if tails.comes_by_the_clock() {
-                    measured_ns * usage.compression
-                } else {
-                    measured_ns
-                })?,
+                measured_ns: measured(horizon, usage),
+                ahead: past.ahead(tails.exposure(horizon))?,
                 outcome: tails.level(horizon),
             })
         })
@@ -302,6 +300,39 @@ fn of_service(
             .collect(),
         composed: known.composed(line.0, line.1),
         cells,
+    })
+}
+
+/// What an hour of use brings one service, without a model.
+///
+/// # Errors
+/// When a usage pattern's numbers are not positive.
+pub(crate) fn next_hour(
+    seen: &Load,
+    usage: UsagePattern,
+    line: (Service, Route),
+) -> Result<Ahead, InputError> {
+    // Causes tell levels; these are of none.
+    let known = KnownCauses::default();
+    let tails = Tails::new(seen, &known, usage, &[Horizon::Hour], line)?;
+    past(seen, &tails, line)?.ahead(tails.exposure(Horizon::Hour))
+}
+
+fn of_line(seen: &Load, line: (Service, Route)) -> impl Iterator<Item = &Group> {
+    let groups = seen.runs.iter().flat_map(|one| &one.groups);
+    groups.filter(move |one| (one.key.service, one.key.route) == line)
+}
+
+fn past<'a>(
+    seen: &Load,
+    tails: &'a Tails<'_>,
+    line: (Service, Route),
+) -> Result<Past<'a>, InputError> {
+    Ok(Past {
+        observed: &tails.observed,
+        blocks: Blocks::of(&tails.observed)?,
+        waited: waits(seen, line).reduce(f64::min),
+        lost: of_line(seen, line).map(|one| one.lost).sum(),
     })
 }
 

@@ -17,6 +17,7 @@ pub use advice::{ForecastAdvice, ForecastLimit, percent};
 pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::Tails;
+pub(crate) use build::next_hour;
 pub use build::predict;
 pub use several::forecasts;
 

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use laggard_model::{Nanos, ParseNanosError};
+use laggard_model::{AskedApplication, Nanos, ParseNanosError, Service};
 use serde::Deserialize;
 
 use super::Application;
+use super::told::FINE_PART;
+use crate::finer::two_digits;
 
 /// The catalogue, part of the program.
 const CATALOGUE: &str = include_str!("../../applications.toml");
@@ -118,6 +120,12 @@ pub struct CatalogueEntry {
     /// Where these figures are from.
     #[serde(default = "from_file")]
     pub source: String,
+    /// What runs it; absent: the most urgent thread that there is.
+    #[serde(default)]
+    pub service: Option<Service>,
+    /// Whether it is of interest beside the papers only.
+    #[serde(default)]
+    pub is_historic: bool,
 }
 
 fn from_file() -> String {
@@ -156,6 +164,13 @@ pub fn choices(first: Option<&str>) -> Result<Vec<Application>, ApplicationError
     Ok(all)
 }
 
+/// Those of the catalogue that people run today.
+pub(crate) fn today() -> Result<Vec<Application>, ApplicationError> {
+    let all = catalogue()?;
+    let current = all.iter().filter(|entry| !entry.is_historic);
+    current.map(of_entry).collect()
+}
+
 fn of_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
     let time = |text: &str| {
         text.parse().map_err(|source| ApplicationError::Time {
@@ -164,7 +179,11 @@ fn of_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
         })
     };
     let (buffer, compute) = (time(&entry.buffer)?, time(&entry.compute)?);
-    Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source)
+    let found = Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source)?;
+    Ok(Application {
+        service: entry.service,
+        ..found
+    })
 }
 
 fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
@@ -234,7 +253,60 @@ impl Application {
             tolerance_ns: tolerance,
             slack_ns: tolerance.saturating_sub(compute),
             source: source.into(),
+            service: None,
         })
+    }
+}
+
+impl TryFrom<&AskedApplication> for Application {
+    type Error = ApplicationError;
+
+    fn try_from(asked: &AskedApplication) -> Result<Self, ApplicationError> {
+        let found = Self::new(
+            &asked.name,
+            asked.buffers,
+            asked.buffer_ns,
+            asked.compute_ns,
+            &asked.source,
+        )?;
+        Ok(Self {
+            service: asked.service,
+            ..found
+        })
+    }
+}
+
+impl From<&Application> for AskedApplication {
+    fn from(of: &Application) -> Self {
+        Self {
+            name: of.name.clone(),
+            buffers: of.buffers,
+            buffer_ns: of.buffer_ns,
+            compute_ns: of.compute_ns,
+            source: of.source.clone(),
+            service: of.service,
+        }
+    }
+}
+
+/// No probe is coarser: shorter stalls matter to others.
+const COARSEST: Nanos = Nanos::from_ms(1);
+/// Nor finer unless it would not see the slack otherwise: it would be a load of
+/// its own.
+const FINE_ENOUGH: Nanos = Nanos::from_us(200);
+/// Of one that must be finer, activations within the slack.
+const SEEN: u64 = 4;
+/// And none is finer than that.
+const FINEST: Nanos = Nanos::from_us(20);
+
+impl Application {
+    /// The mean time between two activations with which a recording tells how
+    /// often this application's buffers run dry.
+    pub fn probe_period(&self) -> Nanos {
+        let slack = self.slack_ns.as_f64();
+        let fine = Nanos::from_f64(slack / FINE_PART).clamp(FINE_ENOUGH, COARSEST);
+        let seen = Nanos::from_ns(self.slack_ns.ns() / SEEN).max(FINEST);
+        two_digits(fine.min(seen))
     }
 }
 
@@ -286,6 +358,36 @@ mod tests {
         assert!(text(2, Nanos::MAX).contains("the limit of `--buffer` is 86400s"));
         let most = Application::new("a", 65_536, LONGEST, Nanos::from_ms(1), "").unwrap();
         assert_eq!(most.tolerance_ns, LONGEST * 65_535);
+    }
+
+    #[test]
+    fn an_application_is_probed_as_finely_as_its_slack_takes_but_no_finer() {
+        for (buffer, compute, expected) in [
+            (Nanos::from_us(2_667), Nanos::from_us(800), "200us"),
+            (Nanos::from_us(10_667), Nanos::from_us(3_200), "370us"),
+            (Nanos::from_ms(64), Nanos::from_ms(16), "1ms"),
+            (Nanos::from_us(250), Nanos::from_us(60), "47us"),
+            (Nanos::from_us(30), Nanos::from_us(20), "20us"),
+        ] {
+            let found = Application::new("a", 2, buffer, compute, "").unwrap();
+
+            assert_eq!(found.probe_period().to_string(), expected, "for {buffer}");
+        }
+    }
+
+    #[test]
+    fn what_a_recording_keeps_of_an_application_gives_it_back() {
+        for found in choices(None).unwrap() {
+            let kept = AskedApplication::from(&found);
+
+            let back = Application::try_from(&kept).unwrap();
+
+            assert_eq!(AskedApplication::from(&back), kept);
+            assert_eq!(
+                (back.slack_ns, back.service),
+                (found.slack_ns, found.service)
+            );
+        }
     }
 
     #[test]

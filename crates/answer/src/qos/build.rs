@@ -71,7 +71,7 @@ pub fn assess(
     let lines = seen.lines().into_iter();
     let services = lines
         .filter(|line| only.is_none_or(|only| only == line.0))
-        .map(|line| of_service(seen, application, line))
+        .map(|line| of_line(seen, application, line))
         .collect::<Result<_, _>>()?;
     Ok(LoadOutlook {
         load: seen.label.clone(),
@@ -81,7 +81,8 @@ pub fn assess(
     })
 }
 
-fn of_service(
+/// How `application` fares with one service by one route.
+pub(crate) fn of_line(
     seen: &Load,
     application: &Application,
     (service, route): (Service, Route),

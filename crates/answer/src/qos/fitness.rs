@@ -1,6 +1,8 @@
 //! Whether an application may run on what was recorded, in one word.
 
 use laggard_model::{LoadLabel, Route, Service};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{
     Application, ApplicationError, CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, QosError,
@@ -22,7 +24,8 @@ const EXAMPLES: [&str; 7] = [
 ];
 
 /// Whether an application fails more than once an hour.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fitness {
     /// The lower limit of its mean time to failure is an hour or more.
     Fit,

@@ -12,8 +12,9 @@ use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use application::today;
 pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
-pub(crate) use build::CONFIDENCE;
+pub(crate) use build::{CONFIDENCE, of_line};
 pub use build::{QosError, assess};
 pub use fitness::{Choice, Fitness, LoadChoices, choose, examples};
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
@@ -50,6 +51,9 @@ pub struct Application {
     pub slack_ns: Nanos,
     /// Where these figures come from.
     pub source: String,
+    /// What runs it; absent: the most urgent thread that there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
 }
 
 /// How the application fares under one load.

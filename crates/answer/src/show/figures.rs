@@ -16,25 +16,11 @@ use serde::Serialize;
 use crate::Trust;
 use crate::waiting::Waiting;
 
-/// The version of the JSON's layout.
-pub const SHOW_SCHEMA: u32 = 1;
-
 /// From the wakeup of a thread to its first instruction. The field has no name
 /// for it: rtla's `thread latency` counts from the expiry, as does the latency
 /// of a thread service here, and its wakeup latency ends where the thread is
 /// switched in.
 pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
-
-/// What `laggard show` says of one or several recordings.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Report {
-    /// The version of this layout.
-    pub schema: u32,
-    /// The program's version.
-    pub version: String,
-    /// One entry per recording, in the order of the command line.
-    pub recordings: Vec<RecordingReport>,
-}
 
 /// What one recording says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -10,10 +10,10 @@ mod sentences;
 pub use crate::waiting::Waiting;
 pub use build::{recording, report};
 pub use figures::{
-    Figures, HistogramView, RecordingReport, Report, SHOW_SCHEMA, ServiceRow, Share, StageRow,
-    at_least, named_losses,
+    Figures, HistogramView, RecordingReport, ServiceRow, Share, StageRow, at_least, named_losses,
 };
 pub use laggard_analyze::distribution::QUANTILES;
 pub use leading::{foremost, leading};
 pub use measured::{By, Measured, measured};
+pub(crate) use sentences::representative_row;
 pub use sentences::still_waiting;

@@ -210,6 +210,18 @@ impl<'a> Explained<'a> {
         }
     }
 
+    /// Those of `service` only, if one is given.
+    #[must_use]
+    pub fn only(&self, service: Option<Service>) -> Self {
+        let is_wanted =
+            |one: &&ExplainedEpisode<'_>| service.is_none_or(|wanted| wanted == one.line.service);
+        Self {
+            late: self.late,
+            service: service.or(self.service),
+            episodes: self.episodes.iter().filter(is_wanted).cloned().collect(),
+        }
+    }
+
     /// Names for the addresses in them.
     pub fn symbols(&self) -> &'a Symbols {
         &self.late.notes.symbols

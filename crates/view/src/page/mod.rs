@@ -7,10 +7,10 @@ mod causes;
 mod charts;
 mod flame;
 
+use laggard_answer::Report;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::BuffersView;
 use laggard_answer::sched::SchedReport;
-use laggard_answer::show::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ fn fill(template: &str, data: &PageData) -> Result<String, PageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_answer::show::SHOW_SCHEMA;
+    use laggard_answer::SHOW_SCHEMA;
 
     fn data(version: &str) -> PageData {
         PageData {
@@ -92,6 +92,7 @@ mod tests {
                 schema: SHOW_SCHEMA,
                 version: version.into(),
                 recordings: Vec::new(),
+                overviews: Vec::new(),
             },
             charts: Vec::new(),
             forecast: None,

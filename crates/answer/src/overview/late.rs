@@ -1,0 +1,101 @@
+//! Who made activations late, and what to do about it first.
+
+use laggard_model::CauseClass;
+
+use super::{First, Late, LateCause};
+use crate::remedy::remedy;
+use crate::show::RecordingReport;
+use crate::why::{self, CauseRow, Explained, WhyReport};
+use laggard_model::Service;
+
+/// So many causes are listed.
+const MOST: usize = 3;
+
+/// The late activations of `service`, or all where it had none.
+pub(super) fn late(explained: &Explained<'_>, service: Option<Service>) -> Option<WhyReport> {
+    let of = |service: Option<Service>| {
+        let report = explained.only(service).report(MOST);
+        (report.episodes > 0).then_some(report)
+    };
+    service
+        .and_then(|service| of(Some(service)))
+        .or_else(|| of(None))
+}
+
+impl Late {
+    pub(super) fn of(why: &WhyReport) -> Self {
+        Self {
+            service: why.service,
+            activations: why.episodes,
+            total_ns: why.total_ns,
+            largest_ns: why.largest_ns,
+            causes: why.causes.iter().map(LateCause::of).collect(),
+            more_causes: why.more_causes,
+        }
+    }
+}
+
+impl LateCause {
+    fn of(row: &CauseRow) -> Self {
+        Self {
+            class: row.class,
+            who: row.who.clone(),
+            how: how(row).into(),
+            words: words(row),
+            is_ours: row.is_ours,
+            share: row.share,
+            times: row.episodes,
+            largest_ns: row.largest_ns,
+            rhythm: row.rhythm.clone(),
+        }
+    }
+}
+
+impl First {
+    /// Against the first of the leading causes that a user can do anything
+    /// about. What laggard's own threads took is not the machine's.
+    pub(super) fn of(why: &WhyReport, report: &RecordingReport) -> Option<Self> {
+        why::leading(&why.causes)
+            .filter(|row| !row.is_ours)
+            .find_map(|row| {
+                Some(Self {
+                    cause: words(row),
+                    what: remedy(row, report)?,
+                    largest_without_ns: row.largest_without_ns,
+                })
+            })
+    }
+}
+
+/// What it did, in few words.
+const fn how(row: &CauseRow) -> &'static str {
+    match row.class {
+        CauseClass::Stolen => "the hypervisor stopped the CPU",
+        CauseClass::IdleExit => "waking the CPU from idle",
+        CauseClass::Equal => "ahead in the queue",
+        CauseClass::HigherPriority => "more urgent",
+        CauseClass::OwnPath => "its own interrupt and wakeup",
+        CauseClass::Unexplained => "not explained",
+        CauseClass::Stall
+        | CauseClass::InterruptsOff
+        | CauseClass::Interrupt
+        | CauseClass::Softirq
+        | CauseClass::PreemptionOff
+        | CauseClass::Throttled
+        | CauseClass::Migration
+        | CauseClass::ContextSwitch
+        | CauseClass::ReturnToUser => row.class.words(),
+    }
+}
+
+/// A cause in few words, who first: `kworker/1:2, preemption disabled`.
+fn words(row: &CauseRow) -> String {
+    let how = how(row);
+    // The activity says what it is; these words say of which kind.
+    let is_activity = matches!(row.class, CauseClass::Interrupt | CauseClass::Softirq);
+    match &row.who {
+        None => how.to_owned(),
+        Some(who) if is_activity => format!("{how} {who}"),
+        Some(who) => format!("{who}, {how}"),
+    }
+}
