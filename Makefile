@@ -23,11 +23,8 @@ web/dist/index.html: web/package-lock.json $(wildcard web/*.ts web/*.html web/sr
 
 RUN := run-$(shell date +%Y-%m-%d-%H%M%S)
 
-run: build
-	$(AS_ROOT) $(LAGGARD) record --load fileio --duration 30s -o $(RUN).laggard
-	@if [ -f web/dist/index.html ]; then \
-		$(LAGGARD) report $(RUN).laggard -o $(RUN).html && echo "The report: $(CURDIR)/$(RUN).html"; \
-	fi
+run:
+	@scripts/run $(RUN)
 
 test: page
 	@scripts/packages build test
