@@ -252,9 +252,11 @@ export interface Fit {
   figures: MissFigures;
   route: Route;
   service: Service;
-  verdict: Verdict;
+  verdict: Fitness;
   waited_ns: Nanos | null;
 }
+
+export type Fitness = "fit" | "not_fit" | "undecided";
 
 export interface FlameNode {
   name: string;
@@ -752,7 +754,7 @@ export interface TaskVerdict {
   rated_ns: number | null;
   service: Service;
   slack_ns: number | null;
-  verdict: Verdict2;
+  verdict: Verdict;
   waited_ns: Nanos | null;
 }
 
@@ -777,9 +779,7 @@ export interface UsagePattern {
 
 export type Vector = "local_timer" | "reschedule" | "call_function" | "call_function_single" | "irq_work" | "thermal";
 
-export type Verdict = "fit" | "not_fit" | "undecided";
-
-export type Verdict2 = "meets" | "misses" | "unclear";
+export type Verdict = "meets" | "misses" | "unclear";
 
 export interface Waiting {
   at_least_ns: Nanos;

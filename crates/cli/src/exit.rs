@@ -78,6 +78,11 @@ fn in_words(text: &str) -> String {
     words
 }
 
+/// No command was given, which is a wrong argument.
+pub(crate) fn nothing_asked() -> ExitCode {
+    ExitCode::from(2)
+}
+
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
     match result {

@@ -26,6 +26,7 @@ mod rehearse;
 mod report;
 mod sched;
 mod show;
+mod terminal;
 mod top;
 mod why;
 
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, BEGIN, Command};
 
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
@@ -41,7 +42,11 @@ fn main() -> ExitCode {
     completion::answer();
     exit::survive_file_limit();
     let args = Args::parse();
-    let result = match args.command {
+    let Some(command) = args.command else {
+        eprint!("{BEGIN}");
+        return exit::nothing_asked();
+    };
+    let result = match command {
         Command::Record(args) => record::record(&args),
         Command::Top(args) => top::top(*args),
         Command::Show(args) => show::show(&args),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
+use laggard_answer::qos::{Application, by_name};
+use laggard_model::Service;
 use laggard_session::{Failure, Plan};
 use laggard_workload::load::READY;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -13,8 +15,25 @@ use crate::args::RecordArgs;
 use crate::exit::Exit;
 
 /// The plan that the command line gives, as this program carries it out.
-pub(crate) fn plan(args: &RecordArgs) -> Plan {
-    by_this_program(Plan::from(args))
+pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
+    let plan = by_this_program(Plan::from(args));
+    Ok(match &args.application {
+        Some(name) => made_for(&by_name(name)?, args, plan),
+        None => plan,
+    })
+}
+
+/// The plan with what `application` needs, unless the user asked otherwise: the
+/// service that runs it, as often as its slack takes, and the interrupts.
+fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
+    let runs = application.service.unwrap_or(Service::Fifo(90));
+    let services = vec![Service::Irq, runs];
+    Plan {
+        services: plan.services.or(Some(services)),
+        period: args.period.unwrap_or(application.probe_period()),
+        application: Some(application.into()),
+        ..plan
+    }
 }
 
 /// The plan as this program carries it out: it runs the loads itself, and its

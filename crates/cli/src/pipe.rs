@@ -7,7 +7,10 @@
 use std::io::{self, Write as _};
 
 use laggard_model::{printable, printable_json, printable_lines};
+use laggard_view::text::Screen;
 use serde::Serialize;
+
+use crate::terminal;
 
 /// Prints `text`; a reader that has gone away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -26,6 +29,16 @@ pub(crate) fn print_document(text: &str) -> anyhow::Result<()> {
         .map(|part| printable_lines(part).to_string())
         .collect();
     write(&parts.join("\t")).map(|_| ())
+}
+
+/// Prints what was made for a terminal: coloured where this is one that has
+/// colours. What is in it was made printable where it was written.
+pub(crate) fn print_screen(screen: &Screen) -> anyhow::Result<()> {
+    let text = match terminal::has_colours() {
+        true => screen.coloured(),
+        false => screen.plain(),
+    };
+    write(&text).map(|_| ())
 }
 
 /// A value as JSON that can be printed.

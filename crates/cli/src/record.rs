@@ -2,20 +2,19 @@
 
 use std::path::Path;
 
-use laggard_answer::Trust;
-use laggard_answer::show::{self, By};
-use laggard_model::printable;
+use laggard_answer::{Trust, overview};
+use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_session::Session;
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{ask, measuring, pipe};
+use crate::{ask, measuring, pipe, terminal};
 
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
-    let mut plan = measuring::plan(args);
+    let mut plan = measuring::plan(args)?;
     let dir = plan
         .recording
         .get_or_insert_with(|| measuring::default_name(""))
@@ -29,18 +28,13 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
 
 /// Shows the result, unless asked not to.
 fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
-    let report = show::report(&Recording::open(dir)?, By::Service, ask::threads())?;
-    let good = report.trust == Trust::Good;
+    let (report, overview) = overview::read(&Recording::open(dir)?, None, ask::threads())?;
     if !quiet {
-        pipe::print(&laggard_view::text::show(
-            &report,
-            laggard_view::text::Options::default(),
-        ))?;
-        let dir = dir.display().to_string();
-        let dir = printable(&dir);
-        pipe::print(&format!(
-            "\nRecorded in {dir}; see it again with `laggard show {dir}`\n"
-        ))?;
+        let look = terminal::look(Unit::Auto);
+        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
     }
-    Ok(if good { Exit::Ok } else { Exit::Untrustworthy })
+    Ok(match report.trust {
+        Trust::Good => Exit::Ok,
+        Trust::None(_) => Exit::Untrustworthy,
+    })
 }

@@ -2,32 +2,38 @@
 
 use std::collections::BTreeMap;
 
+use laggard_answer::overview::{self, Overview, OverviewError};
+use laggard_answer::qos::by_name;
 use laggard_answer::show::{By, RecordingReport, report};
 use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, open};
 use laggard_model::text::Unit;
 use laggard_model::{LoadLabel, printable};
+use laggard_record::Recording;
 use laggard_view::text;
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Exit;
-use crate::{ask, pipe};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let reports = open(&args.recordings)?
-        .iter()
-        .map(|recording| report(recording, rows(args.by), ask::threads()))
-        .collect::<Result<Vec<RecordingReport>, LoadError>>()?;
+    let recordings = open(&args.recordings)?;
+    let (reports, overviews) = match args.by {
+        None if !args.is_figures() => in_short(&recordings, args)?,
+        by => (in_figures(&recordings, by)?, Vec::new()),
+    };
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
     if args.json {
         let report = Report {
             schema: SHOW_SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),
             recordings: reports,
-            overviews: Vec::new(),
+            overviews,
         };
         pipe::print(&pipe::json(&report)?)?;
+    } else if overviews.is_empty() {
+        pipe::print(&figures(&reports, args))?;
     } else {
-        pipe::print(&as_text(&reports, args.by, args.unit))?;
+        pipe::print_screen(&screen(&overviews, args.unit))?;
     }
     Ok(if untrustworthy {
         Exit::Untrustworthy
@@ -36,31 +42,68 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn as_text(reports: &[RecordingReport], by: Option<ByArg>, unit: Unit) -> String {
-    let options = text::Options { unit };
-    match (reports, by) {
-        ([only], _) => text::show(only, options),
-        (several, Some(ByArg::Load)) => {
-            let mut loads: BTreeMap<LoadLabel, Vec<RecordingReport>> = BTreeMap::new();
-            for report in several {
-                let load = LoadLabel::of(report.load.as_ref());
-                loads.entry(load).or_default().push(report.clone());
-            }
-            let parts: Vec<String> = loads
-                .iter()
-                .map(|(load, reports)| {
-                    let load = printable(load.as_str());
-                    format!("Load: {load}\n{}", text::beside(reports, unit))
-                })
-                .collect();
-            parts.join("\n")
-        }
-        (several, Some(_)) => {
-            let parts: Vec<String> = several.iter().map(|one| text::show(one, options)).collect();
-            parts.join("\n\n")
-        }
-        (several, None) => text::beside(several, unit),
+/// What each recording shows, and answers in short.
+fn in_short(
+    recordings: &[Recording],
+    args: &ShowArgs,
+) -> anyhow::Result<(Vec<RecordingReport>, Vec<Overview>)> {
+    let asked = args.application.as_deref().map(by_name).transpose()?;
+    let read = |recording| overview::read(recording, asked.as_ref(), ask::threads());
+    let read: Result<Vec<_>, OverviewError> = recordings.iter().map(read).collect();
+    Ok(read?.into_iter().unzip())
+}
+
+fn in_figures(
+    recordings: &[Recording],
+    by: Option<ByArg>,
+) -> Result<Vec<RecordingReport>, LoadError> {
+    let reports = recordings.iter();
+    reports
+        .map(|recording| report(recording, rows(by), ask::threads()))
+        .collect()
+}
+
+fn screen(overviews: &[Overview], unit: Unit) -> text::Screen {
+    let look = terminal::look(unit);
+    match overviews {
+        [only] => text::overview(only, look),
+        several => text::overviews(several, look),
     }
+}
+
+/// The figures that were asked for.
+fn figures(reports: &[RecordingReport], args: &ShowArgs) -> String {
+    let options = text::Options { unit: args.unit };
+    let each = |write: &dyn Fn(&RecordingReport) -> String| {
+        let parts: Vec<String> = reports.iter().map(write).collect();
+        parts.join("\n\n")
+    };
+    let split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
+    match reports {
+        _ if args.stages => each(&|one| text::stages(one, options)),
+        [only] if args.all => text::show(only, options),
+        [only] => text::services(only, options),
+        several if args.by == Some(ByArg::Load) => by_load(several, args.unit),
+        _ if split && args.all => each(&|one| text::show(one, options)),
+        _ if split => each(&|one| text::services(one, options)),
+        several => text::beside(several, args.unit),
+    }
+}
+
+fn by_load(reports: &[RecordingReport], unit: Unit) -> String {
+    let mut loads: BTreeMap<LoadLabel, Vec<RecordingReport>> = BTreeMap::new();
+    for report in reports {
+        let load = LoadLabel::of(report.load.as_ref());
+        loads.entry(load).or_default().push(report.clone());
+    }
+    let parts: Vec<String> = loads
+        .iter()
+        .map(|(load, reports)| {
+            let load = printable(load.as_str());
+            format!("Load: {load}\n{}", text::beside(reports, unit))
+        })
+        .collect();
+    parts.join("\n")
 }
 
 /// What has a row of its own: two recordings of a load are beside each other

@@ -34,6 +34,46 @@ fn every_command_explains_itself() {
 }
 
 #[test]
+fn laggard_alone_says_what_to_type() {
+    let wide = |text: &str| text.lines().any(|line| line.chars().count() > 80);
+
+    laggard(&[])
+        .code(2)
+        .stderr(contains("laggard record --for jack-128").and(contains("error").not()))
+        .stderr(predicate::function(move |text: &str| !wide(text)));
+}
+
+#[test]
+fn help_is_no_wider_than_a_terminal() {
+    let help = |words: &[&str]| {
+        let output = Command::cargo_bin("laggard")
+            .unwrap()
+            .args(words)
+            .env("COLUMNS", "80")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let main = help(&["--help"]);
+    let commands = main.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| line.starts_with("  "));
+    // What follows the names is behind more spaces.
+    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+
+    for name in std::iter::once("")
+        .chain(names)
+        .filter(|name| *name != "help")
+    {
+        let text = match name {
+            "" => main.clone(),
+            name => help(&[name, "--help"]),
+        };
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{name}");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_errors_that_say_how_to_write_them() {
     for (args, said) in [
         (

@@ -121,6 +121,7 @@ fn no_answer_passes_a_name_on_as_it_is() {
     };
     let mut commands = vec![
         asked(&["show"]),
+        asked(&["show", "--all"]),
         asked(&["show", "--by=cpu"]),
         asked(&["show", "--json"]),
         asked(&["qos"]),
@@ -171,6 +172,7 @@ fn no_answer_passes_a_name_on_as_it_is() {
     }
     for words in [
         &["show"][..],
+        &["show", "--all"],
         &["show", "--by=load"],
         &["qos", buffers[0], buffers[1], buffers[2]],
     ] {

@@ -49,6 +49,7 @@ fn the_same_bytes_in_give_the_same_bytes_out_with_any_number_of_threads() {
         "forecast r.laggard --json --usage=8,5,500",
         "sched r.laggard --json --tasks tasks.toml",
         "show r.laggard --json",
+        "show r.laggard",
         "show r.laggard --by minute",
         "report r.laggard --markdown",
         "plot r.laggard time -o out.svg",

@@ -32,8 +32,22 @@ use crate::exit::CODES;
 #[command(name = "laggard", version, after_help = CODES, max_term_width = 80)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
+
+/// What to type, for who typed `laggard` alone.
+pub(crate) const BEGIN: &str = "\
+laggard says how late this machine runs your code, and who made it late.
+
+  laggard record                     30 s of this machine as it is
+  laggard record --for jack-128      is it fit for this application?
+  laggard record --load fileio       the same while its disk is busy
+  laggard record -- make -j8         while a command of yours runs
+  laggard doctor                     what can be measured, and what spoils it
+
+As root, for all services. Then: laggard show, why, qos, forecast, report.
+All commands: laggard --help
+";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -117,6 +131,7 @@ pub(crate) enum SchemaOf {
 const RECORD_EXAMPLES: &str = "\
 Examples:
   laggard record                                30 s of this machine as it is
+  laggard record --for jack-128                 is it fit for this application?
   laggard record --load fileio -o busy.laggard  under a built-in load
   laggard record --cpus 2,3 --period 100us      two CPUs, 10,000 times a second
   laggard record --services fifo:80 --duration 10min
@@ -130,6 +145,10 @@ pub(crate) struct RecordArgs {
     /// Folder to write, which must not exist [default: a name with the time]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Application to answer for: a name of `laggard qos --list`, or a TOML file.
+    /// Measures the service that runs it, as finely as it needs
+    #[arg(long = "for", value_name = "NAME|FILE")]
+    pub(crate) application: Option<String>,
     /// How long [default: 30s, or until the command after `--` ends]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
@@ -141,10 +160,11 @@ pub(crate) struct RecordArgs {
     /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
-    /// Mean time between two activations of a service on a CPU; without
-    /// --services, of softirq and other twice this, of fifo:50 four times
-    #[arg(short, long, value_name = "TIME", default_value = "1ms")]
-    pub(crate) period: Nanos,
+    /// Mean time between two activations of a service on a CPU [default: 1ms,
+    /// or what --for needs]; without --services, of softirq and other twice
+    /// this, of fifo:50 four times
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) period: Option<Nanos>,
     /// Latency from which on an activation is shown as exceeding, and kept as
     /// an episode, which `laggard why` explains [default: 1ms for the first,
     /// the p99.9 of each service's first 3 s, but 50us to 10ms, for the other]
@@ -276,11 +296,14 @@ impl std::str::FromStr for BackendArg {
     }
 }
 
-/// Several recordings are set side by side.
+/// One screen says whether the machine is fit, how late it is, and who made it
+/// late. Several recordings are set side by side.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard show busy.laggard
+  laggard show busy.laggard                     one screen
+  laggard show busy.laggard --for jack-128      the same for one application
+  laggard show busy.laggard --all               every figure, loss and caveat
   laggard show idle.laggard busy.laggard        side by side
   laggard show busy.laggard --by cpu --unit us
   laggard show busy.laggard --json | jq '.recordings[0].services'")]
@@ -291,6 +314,23 @@ pub(crate) struct ShowArgs {
     /// Write JSON; `laggard schema show` describes it
     #[arg(long)]
     pub(crate) json: bool,
+    /// Answer for this application: a name of `laggard qos --list`, or a TOML
+    /// file [default: for those of the catalogue]
+    #[arg(
+        long = "for",
+        value_name = "NAME|FILE",
+        conflicts_with_all = ["all", "services", "stages", "by"]
+    )]
+    pub(crate) application: Option<String>,
+    /// Everything: services, stages, distributions, losses, cost and caveats
+    #[arg(long, conflicts_with_all = ["services", "stages"])]
+    pub(crate) all: bool,
+    /// Every figure of each service
+    #[arg(long, conflicts_with = "stages")]
+    pub(crate) services: bool,
+    /// Where the time goes on the way to each service
+    #[arg(long)]
+    pub(crate) stages: bool,
     /// Keep CPUs, loads or minutes apart
     #[arg(long, value_name = "WHAT")]
     pub(crate) by: Option<ByArg>,
@@ -299,17 +339,25 @@ pub(crate) struct ShowArgs {
     pub(crate) unit: Unit,
 }
 
+impl ShowArgs {
+    /// Whether figures are asked for, instead of the answer in short. JSON has
+    /// both.
+    pub(crate) const fn is_figures(&self) -> bool {
+        !self.json && (self.all || self.services || self.stages)
+    }
+}
+
 /// Every nanosecond of a late activation is counted to one cause; what the
 /// evidence does not tell is `unexplained`.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard why busy.laggard                      causes over all late activations
-  laggard why busy.laggard --all                everything that is known of them
+  laggard why busy.laggard                   causes over all late activations
+  laggard why busy.laggard --all             everything that is known of them
   laggard why busy.laggard --service fifo:90
-  laggard why busy.laggard --episode 17         who ran when, with call chains
-  laggard why busy.laggard --table4             samples by module and function
-  laggard why busy.laggard --flame late.svg     as a flame graph, for a browser
+  laggard why busy.laggard --episode 17      who ran when, with call chains
+  laggard why busy.laggard --table4          samples by module and function
+  laggard why busy.laggard --flame late.svg  as a flame graph, for a browser
   laggard why busy.laggard --perfetto late.pftrace
                                         as a trace, for https://ui.perfetto.dev")]
 pub(crate) struct WhyArgs {

@@ -8,11 +8,12 @@ use super::{EpisodesArg, KeepArg, RecordArgs};
 impl From<&RecordArgs> for Plan {
     fn from(args: &RecordArgs) -> Self {
         let has_command = !args.command.is_empty();
+        let default = Self::default();
         Self {
             probe: args.backend.0.clone(),
             cpus: args.cpus.clone(),
             services: args.services.clone(),
-            period: args.period,
+            period: args.period.unwrap_or(default.period),
             dither: !args.no_dither,
             drive: args.source.0.clone(),
             stages: args.stages.as_ref().map(|stages| stages.0.clone()),
@@ -37,7 +38,7 @@ impl From<&RecordArgs> for Plan {
             },
             max_episodes_per_minute: args.max_episodes_per_minute,
             stack_rate: args.stack_rate,
-            ..Self::default()
+            ..default
         }
     }
 }
@@ -53,7 +54,7 @@ mod tests {
     fn plan_of(words: &[&str]) -> Plan {
         let words = ["laggard", "record"].iter().chain(words);
         match Args::try_parse_from(words).unwrap().command {
-            Command::Record(args) => Plan::from(&args),
+            Some(Command::Record(args)) => Plan::from(&args),
             other => panic!("{other:?}"),
         }
     }

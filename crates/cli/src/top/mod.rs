@@ -34,7 +34,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
     let plan = Plan {
         duration: args.record.duration,
-        ..measuring::plan(&args.record)
+        ..measuring::plan(&args.record)?
     };
     let session = Session::ready(&plan, &interrupted)?;
     let manifest = session.manifest();

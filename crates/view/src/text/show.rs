@@ -18,20 +18,25 @@ pub struct Options {
     pub unit: Unit,
 }
 
-/// The recording as text.
+/// Every figure of each service, and of what they are.
+pub fn services(report: &RecordingReport, options: Options) -> String {
+    printable_lines(&(head(report) + &latency(report, options.unit))).to_string()
+}
+
+/// Where the time goes on the way to each service.
+pub fn stages(report: &RecordingReport, options: Options) -> String {
+    let text = match ways(report, options.unit) {
+        none if none.is_empty() => "\nNo stage on the way was recorded.\n".into(),
+        ways => ways,
+    };
+    printable_lines(&(head(report) + &text)).to_string()
+}
+
+/// The recording as text, with all that it shows.
 pub fn show(report: &RecordingReport, options: Options) -> String {
     let mut text = head(report);
-    let beginning = report.beginning();
-    let _ = writeln!(
-        text,
-        "\nLatency: from {beginning} to the service's first instruction\n"
-    );
-    text += &services(report, options.unit);
-    text += &how_exact(report);
-    if !report.stages.is_empty() {
-        text += "\nStages: where the time goes\n\n";
-        text += &stages(report, options.unit);
-    }
+    text += &latency(report, options.unit);
+    text += &ways(report, options.unit);
     text += &plots(report);
     text += &losses(report);
     text += &cost(report);
@@ -42,6 +47,23 @@ pub fn show(report: &RecordingReport, options: Options) -> String {
     }
     let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
     printable_lines(&text).to_string()
+}
+
+fn latency(report: &RecordingReport, unit: Unit) -> String {
+    let beginning = report.beginning();
+    let mut text = format!("\nLatency: from {beginning} to the service's first instruction\n\n");
+    text += &service_table(report, unit);
+    text + &how_exact(report)
+}
+
+fn ways(report: &RecordingReport, unit: Unit) -> String {
+    match report.stages.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nStages: where the time goes\n\n{}",
+            stage_table(report, unit)
+        ),
+    }
 }
 
 fn head(report: &RecordingReport) -> String {
@@ -127,7 +149,7 @@ fn stamped(asked: Option<&[Stage]>) -> String {
     }
 }
 
-fn services(report: &RecordingReport, unit: Unit) -> String {
+fn service_table(report: &RecordingReport, unit: Unit) -> String {
     let by_cpu = report.services.iter().any(|row| row.cpu.is_some());
     let by_minute = report.services.iter().any(|row| row.minute.is_some());
     let mut header = vec!["service"];
@@ -167,7 +189,7 @@ pub(crate) fn least<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> &'sta
     }
 }
 
-fn stages(report: &RecordingReport, unit: Unit) -> String {
+fn stage_table(report: &RecordingReport, unit: Unit) -> String {
     let mut table = table(&[
         "service", "stage", "samples", "min", "mean", "std dev", "median", "p99", "p99.9",
         "p99.99", "largest",

@@ -1,0 +1,160 @@
+//! The first screen: what a recording answers, in 80 columns and 24 lines.
+
+mod beside;
+mod parts;
+mod verdict;
+
+use laggard_answer::overview::Overview;
+use laggard_model::text::Unit;
+
+use super::screen::{Room, Screen};
+
+pub use beside::overviews;
+
+/// So many lines, and one for the prompt that follows, are what a terminal has.
+const LINES: usize = 23;
+/// No narrower: the table is so wide.
+const LEAST_COLUMNS: usize = 68;
+
+/// How the screen is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The width of the terminal.
+    pub columns: usize,
+    /// The unit of times in the table.
+    pub unit: Unit,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            columns: 80,
+            unit: Unit::Auto,
+        }
+    }
+}
+
+/// How much of each part is shown: what matters less gives way.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    /// Lines of what speaks against all that follows, by sentence.
+    doubt: usize,
+    /// Caveats that change how the rest is read.
+    beware: usize,
+    /// How many verdicts, and the lines of each.
+    verdicts: usize,
+    verdict: usize,
+    services: usize,
+    causes: usize,
+    /// Lines of what to do first.
+    first: usize,
+    /// Lines of the next hour.
+    hour: usize,
+    /// Empty lines between parts.
+    gaps: bool,
+}
+
+impl Measure {
+    /// All of it.
+    const FULL: Self = Self {
+        doubt: 3,
+        beware: 2,
+        verdicts: 5,
+        verdict: 2,
+        services: 8,
+        causes: 3,
+        first: 3,
+        hour: 2,
+        gaps: true,
+    };
+    const SHORTER: Self = Self {
+        doubt: 2,
+        hour: 1,
+        ..Self::FULL
+    };
+    const FEWER_CAUSES: Self = Self {
+        causes: 2,
+        first: 2,
+        verdicts: 4,
+        ..Self::SHORTER
+    };
+    const FEWER_SERVICES: Self = Self {
+        services: 6,
+        ..Self::FEWER_CAUSES
+    };
+    const DENSE: Self = Self {
+        gaps: false,
+        ..Self::FEWER_SERVICES
+    };
+    const LEAST: Self = Self {
+        doubt: 1,
+        beware: 1,
+        verdicts: 4,
+        verdict: 1,
+        services: 5,
+        causes: 1,
+        first: 1,
+        hour: 1,
+        gaps: false,
+    };
+
+    /// From all to the least.
+    const EVERY: [Self; 6] = [
+        Self::FULL,
+        Self::SHORTER,
+        Self::FEWER_CAUSES,
+        Self::FEWER_SERVICES,
+        Self::DENSE,
+        Self::LEAST,
+    ];
+}
+
+/// The overview of a recording.
+pub fn overview(overview: &Overview, look: Look) -> Screen {
+    let look = Look {
+        columns: look.columns.max(LEAST_COLUMNS),
+        ..look
+    };
+    let mut screen = Screen::default();
+    for measure in Measure::EVERY {
+        screen = with(overview, look, measure);
+        if screen.len() <= LINES {
+            break;
+        }
+    }
+    screen
+}
+
+fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
+    let parts = [
+        parts::doubts(overview, look, measure),
+        parts::conditions(overview, look),
+        verdict::verdicts(overview, look, measure),
+        parts::beware(overview, look, measure),
+        parts::services(overview, look, measure),
+        parts::late(overview, look, measure),
+        parts::next_hour(overview, look, measure),
+        parts::end(overview, look),
+    ];
+    let mut screen = Screen::default();
+    for (at, part) in parts.into_iter().enumerate() {
+        // The conditions belong to what speaks against them, the caveats to the
+        // verdict, and what is said of the measurement comes at the end.
+        let is_apart = !part.is_empty() && !matches!(at, 1 | 3 | 7);
+        if measure.gaps && is_apart {
+            screen.gap();
+        }
+        screen.append(part);
+    }
+    screen
+}
+
+impl Look {
+    const fn room(self, lines: usize, indent: usize) -> Room {
+        Room {
+            columns: self.columns,
+            lines,
+            indent,
+        }
+    }
+}
