@@ -3,6 +3,8 @@
 mod batch;
 mod look;
 mod panel;
+#[cfg(test)]
+mod random;
 mod screen;
 
 use std::io::{self, IsTerminal as _};

@@ -204,6 +204,4 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
-mod random;
-#[cfg(test)]
 mod tests;
