@@ -309,7 +309,7 @@ fn keys_change_the_view_begin_a_recording_and_quit() {
     terminal.press(&["?", "p"]);
     terminal.wait_for("PAUSED");
     terminal.press(&["p", "s"]);
-    terminal.wait_for("REC ");
+    terminal.wait_for("REC");
     terminal.press(&["r"]);
     terminal.wait_for("reset at");
     sleep(Duration::from_millis(600));
