@@ -6,13 +6,19 @@
 //! activations come in bursts and defeat tests of independent values.
 
 mod maxima;
+mod means;
 mod multiple;
 mod quantile;
+mod recordings;
 mod tail;
 mod verdict;
 
 pub use maxima::{RankTest, block_maxima, compare_ranks};
+pub use means::{MeanRatio, mean_ratio};
 pub use multiple::holm;
-pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio, quantile_ratio_bounds};
+pub use quantile::{
+    BlockBootstrap, QuantileRatio, counted_quantile_ratio, quantile_ratio, quantile_ratio_bounds,
+};
+pub use recordings::{RecordingCount, SetsCompared, compare_recordings};
 pub use tail::{TailTest, compare_tails};
 pub use verdict::{Comparison, ComparisonVerdict, Magnitude, compare_rates};

@@ -53,8 +53,12 @@ pub fn compare_rates(
     margin: f64,
     confidence: f64,
 ) -> Result<Comparison, InputError> {
+    judged(rate_ratio(first, second, confidence, Tails::Exact)?, margin)
+}
+
+/// What a ratio means; ratios within 1 / `margin` and `margin` count as equal.
+pub(super) fn judged(ratio: RateRatio, margin: f64) -> Result<Comparison, InputError> {
     between("margin", margin, (1.0, f64::INFINITY), "above 1")?;
-    let ratio = rate_ratio(first, second, confidence, Tails::Exact)?;
     let (low, high) = (ratio.interval.low, ratio.interval.high);
     let verdict = if low > 1.0 {
         ComparisonVerdict::Worse

@@ -24,4 +24,4 @@ pub use order::{QuantileBounds, quantile_interval};
 pub use power::{expected_events_for, power_of_rate_ratio, run_length};
 pub use prediction::predicted_count;
 pub use rate::{mean_time_interval, rate_interval, rate_upper_limit};
-pub use ratio::{RateRatio, Tails, rate_ratio};
+pub use ratio::{RateRatio, Tails, effective_ratio, rate_ratio};

@@ -4,6 +4,7 @@
 //! (folds join), and [`Fold::groups`] sorts the result by service. A
 //! [`Course`] follows one service over time, [`Courses`] all of them.
 
+mod blocks;
 mod course;
 mod courses;
 mod fold;
@@ -14,6 +15,7 @@ mod lost;
 mod quantile;
 mod tally;
 
+pub use blocks::Blocks;
 pub use course::{Course, CourseInterval, Cut, Focus, INTERVALS, Point, limit};
 pub use courses::{Courses, focuses};
 pub use fold::{Counted, Fold, LineSum, Split};

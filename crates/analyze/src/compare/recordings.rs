@@ -1,0 +1,324 @@
+//! Two sets of recordings: which is late more often (docs/method.md 10.1).
+//!
+//! Late activations come in bursts, and one recording differs from the next
+//! also where nothing was changed. So counts weigh as many independent events
+//! as are behind them within a recording, and less again where recordings of
+//! one side vary more than that.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
+
+use super::verdict::{Comparison, judged};
+use crate::InputError;
+use crate::counts::{RateRatio, effective_ratio};
+use crate::input::{at_least, not_negative, positive, probability};
+use crate::sample::{mean, variance};
+
+/// Variation between recordings counts where chance alone gives as much in
+/// fewer than three of ten comparisons.
+const VARIES: f64 = 0.3;
+/// One pair in so many may contradict the others.
+const CONTRADICTING_IN: usize = 6;
+
+/// How often one recording was late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordingCount {
+    /// Clusters of late activations.
+    pub events: f64,
+    /// Their variance over that of as many independent ones; below 1 counts
+    /// as 1.
+    pub dispersion: f64,
+    /// In which time, of all CPUs.
+    pub exposure: f64,
+}
+
+/// Two sets of recordings compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SetsCompared {
+    /// The second's rate over the first's, and what that means.
+    pub comparison: Comparison,
+    /// Events of each side that count as one independent.
+    pub dispersions: [f64; 2],
+    /// How many times more recordings vary than their own events explain, with
+    /// what few recordings leave unknown of it; 1 where chance explains it.
+    pub between: f64,
+    /// Pairs (the first recording of each side, the second of each ...) whose
+    /// difference has the other sign than that of all; `None` where the sides
+    /// differ in number.
+    pub contradicting: Option<usize>,
+    /// Whether no more than one pair in six does so; of sides that differ in
+    /// number nothing contradicts.
+    pub pairs_agree: bool,
+}
+
+/// Compares the rates of two sets of recordings, each in the order in which
+/// they were made. Ratios within 1 / `margin` and `margin` count as equal.
+///
+/// # Errors
+/// When a side has no recording, or a number is out of its range.
+pub fn compare_recordings(
+    first: &[RecordingCount],
+    second: &[RecordingCount],
+    margin: f64,
+    confidence: f64,
+) -> Result<SetsCompared, InputError> {
+    probability("confidence", confidence)?;
+    let sides = [first, second];
+    for (name, side) in [("first recordings", first), ("second recordings", second)] {
+        at_least(name, side, 1)?;
+        for one in side {
+            not_negative("events", one.events)?;
+            not_negative("dispersion", one.dispersion)?;
+            positive("exposure", one.exposure)?;
+        }
+    }
+    let dispersions = dispersions(sides);
+    let between = between(sides, dispersions, confidence);
+    let [before, after] = [0, 1].map(|side| {
+        let per = dispersions[side] * between;
+        (events(sides[side]) / per, exposure(sides[side]) / per)
+    });
+    let mut ratio = effective_ratio(before, after, confidence)?;
+    if between > 1.0 && first.len() == second.len() {
+        widen(&mut ratio, first, second, confidence);
+    }
+    let contradicting = (first.len() == second.len()).then(|| contradicting(first, second));
+    Ok(SetsCompared {
+        comparison: judged(ratio, margin)?,
+        dispersions,
+        between,
+        contradicting,
+        pairs_agree: contradicting.is_none_or(|pairs| pairs <= first.len() / CONTRADICTING_IN),
+    })
+}
+
+fn events(side: &[RecordingCount]) -> f64 {
+    side.iter().map(|one| one.events).sum()
+}
+
+fn exposure(side: &[RecordingCount]) -> f64 {
+    side.iter().map(|one| one.exposure).sum()
+}
+
+/// Of each side, the mean of its recordings weighted by their events; of one
+/// without any, the other's.
+fn dispersions(sides: [&[RecordingCount]; 2]) -> [f64; 2] {
+    let of = sides.map(|side| {
+        let weighed = side.iter().map(|one| one.events * one.dispersion.max(1.0));
+        let all = events(side);
+        (all > 0.0).then(|| weighed.sum::<f64>() / all)
+    });
+    [0, 1].map(|side| of[side].or(of[1 - side]).unwrap_or(1.0))
+}
+
+/// How many times more the recordings vary than `dispersions` explain.
+fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], confidence: f64) -> f64 {
+    let (statistic, freedom) = match sides.map(<[_]>::len) {
+        [one, other] if one == other && sides.iter().all(|side| events(side) > 0.0) => {
+            of_pairs(sides, dispersions)
+        }
+        _ => of_sides(sides, dispersions),
+    };
+    if freedom < 1.0 {
+        return 1.0;
+    }
+    let chance = ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
+    if chance >= VARIES {
+        return 1.0;
+    }
+    // A variance known from so few is uncertain itself: Student's quantile in
+    // place of the normal one.
+    let share = 0.5 + confidence / 2.0;
+    let normal = Normal::standard().inverse_cdf(share);
+    let student = StudentsT::new(0.0, 1.0, freedom).map_or(normal, |t| t.inverse_cdf(share));
+    (statistic / freedom * (student / normal).powi(2)).max(1.0)
+}
+
+/// The squares of what is left of each pair's difference when all have one
+/// ratio, over their variances; and how many of them are free. What both of a
+/// pair share, such as an hour, does not count.
+fn of_pairs(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
+    let ratio = (events(sides[1]) / exposure(sides[1])) / (events(sides[0]) / exposure(sides[0]));
+    let pairs = sides[0].iter().zip(sides[1]);
+    let (mut statistic, mut told) = (0.0, 0.0);
+    for (one, other) in pairs.filter(|(one, other)| one.events + other.events > 0.0) {
+        let times = ratio * other.exposure / one.exposure;
+        let left = other.events - times * one.events;
+        let expected = (one.events + other.events) / (1.0 + times);
+        let variance = expected * times * (dispersions[1] + times * dispersions[0]);
+        statistic += left * left / variance;
+        told += 1.0;
+    }
+    (statistic, told - 1.0)
+}
+
+/// The same within each side.
+fn of_sides(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
+    let (mut statistic, mut freedom) = (0.0, 0.0);
+    for (side, dispersion) in sides.into_iter().zip(dispersions) {
+        let rate = events(side) / exposure(side);
+        if rate > 0.0 {
+            freedom += side.len() as f64 - 1.0;
+            statistic += side
+                .iter()
+                .map(|one| (rate * one.exposure, one.events))
+                .map(|(expected, seen)| (seen - expected).powi(2) / (expected * dispersion))
+                .sum::<f64>();
+        }
+    }
+    (statistic, freedom)
+}
+
+/// Where recordings vary, the largest counts would decide by themselves: the
+/// ratio must hold pair by pair, too, by Student's interval of its logarithms.
+/// Half an event is added to each count, so that none is without a logarithm.
+fn widen(
+    ratio: &mut RateRatio,
+    first: &[RecordingCount],
+    second: &[RecordingCount],
+    confidence: f64,
+) {
+    let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
+    let pairs = first.iter().zip(second);
+    let logs: Vec<f64> = pairs.map(|(one, other)| log(other) - log(one)).collect();
+    let (count, middle) = (logs.len() as f64, mean(&logs));
+    let deviation = (variance(&logs) / count).sqrt();
+    let Ok(student) = StudentsT::new(0.0, 1.0, count - 1.0) else {
+        return;
+    };
+    let width = student.inverse_cdf(0.5 + confidence / 2.0) * deviation;
+    ratio.interval.low = ratio.interval.low.min((middle - width).exp());
+    ratio.interval.high = ratio.interval.high.max((middle + width).exp());
+    if deviation > 0.0 {
+        ratio.p = ratio.p.max(2.0 * student.sf(middle.abs() / deviation));
+    }
+}
+
+fn contradicting(first: &[RecordingCount], second: &[RecordingCount]) -> usize {
+    let difference = |one: f64, per: f64, other: f64, of: f64| (other / of).total_cmp(&(one / per));
+    let all = difference(
+        events(first),
+        exposure(first),
+        events(second),
+        exposure(second),
+    );
+    let pairs = first.iter().zip(second);
+    let signs = pairs
+        .map(|(one, other)| difference(one.events, one.exposure, other.events, other.exposure));
+    signs
+        .filter(|sign| *sign == all.reverse() && !all.is_eq())
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{ComparisonVerdict, compare_rates};
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
+
+    fn counts(events: &[u32]) -> Vec<RecordingCount> {
+        let one = |&events: &u32| RecordingCount {
+            events: f64::from(events),
+            dispersion: 1.0,
+            exposure: 60.0,
+        };
+        events.iter().map(one).collect()
+    }
+
+    fn compared(first: &[u32], second: &[u32]) -> SetsCompared {
+        compare_recordings(&counts(first), &counts(second), 1.25, 0.95).unwrap()
+    }
+
+    #[test]
+    fn independent_events_that_agree_are_compared_as_their_sums() {
+        let found = compared(&[10, 9, 11], &[21, 19, 20]);
+
+        let sums = compare_rates((30, 180.0), (60, 180.0), 1.25, 0.95).unwrap();
+        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
+        assert_eq!((found.between, found.contradicting), (1.0, Some(0)));
+        let low = found.comparison.ratio.interval.low;
+        assert!((low / sums.ratio.interval.low - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn recordings_that_vary_more_than_their_events_are_no_verdict() {
+        // As many in all as above.
+        let found = compared(&[2, 3, 25], &[40, 18, 2]);
+
+        assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
+        assert_eq!(found.contradicting, Some(1));
+        assert!(found.between > 10.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_both_of_a_pair_share_does_not_count() {
+        let found = compared(&[5, 50, 500], &[10, 100, 1_000]);
+
+        assert_eq!(found.between, 1.0);
+        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
+        // Unpaired, it is all that is seen.
+        let found = compared(&[5, 50, 500], &[10, 100, 1_000, 500]);
+        assert!(found.between > 100.0, "{found:?}");
+        assert_eq!(found.contradicting, None);
+    }
+
+    #[test]
+    fn one_storm_in_one_of_three_recordings_is_no_change() {
+        let found = compared(&[0, 0, 0], &[30, 0, 0]);
+
+        assert_eq!(
+            found.comparison.verdict,
+            ComparisonVerdict::Inconclusive,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_burst_counts_as_one_also_on_the_side_without_any() {
+        let burst = RecordingCount {
+            events: 64.0,
+            dispersion: 96.0,
+            exposure: 60.0,
+        };
+        let none = RecordingCount {
+            events: 0.0,
+            ..burst
+        };
+
+        let found = compare_recordings(&[none], &[burst], 1.25, 0.95).unwrap();
+
+        assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
+        assert_eq!(found.dispersions, [96.0, 96.0]);
+    }
+
+    #[test]
+    fn without_a_recording_there_is_nothing_to_compare() {
+        assert!(compare_recordings(&[], &counts(&[1]), 1.25, 0.95).is_err());
+        assert!(compare_recordings(&counts(&[1]), &counts(&[1]), 1.0, 0.95).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_sides_swaps_the_verdict(
+            a in prop::collection::vec(0..200_u32, 1..5), b in prop::collection::vec(0..200_u32, 1..5),
+        ) {
+            let (there, back) = (compared(&a, &b), compared(&b, &a));
+            let swapped = match there.comparison.verdict {
+                ComparisonVerdict::Worse => ComparisonVerdict::Better,
+                ComparisonVerdict::Better => ComparisonVerdict::Worse,
+                other => other,
+            };
+            prop_assert_eq!(back.comparison.verdict, swapped);
+            prop_assert_eq!(there.contradicting, back.contradicting);
+        }
+
+        #[test]
+        fn what_was_seen_lies_in_its_interval(
+            a in prop::collection::vec(0..200_u32, 1..5), b in prop::collection::vec(0..200_u32, 1..5),
+        ) {
+            let found = compared(&a, &b).comparison.ratio;
+            if let Some(ratio) = found.ratio {
+                prop_assert!(found.interval.contains(ratio), "{found:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How often a comparison of sets of recordings finds a difference, where there
+//! is none and where there is one: by simulation with fixed seeds.
+//!
+//! The figures are those of docs/compare.md.
+
+use laggard_analyze::compare::{ComparisonVerdict, RecordingCount, compare_recordings};
+use laggard_analyze::counts::{Clusters, Event};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Normal, Poisson};
+use rand_pcg::Pcg64Mcg;
+
+/// Comparisons of each setting.
+const RUNS: u64 = 400;
+/// How long each recording is, s.
+const SPAN: f64 = 300.0;
+
+/// What a machine does besides what was changed on it.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    /// Bursts expected in a recording.
+    bursts: f64,
+    /// Late activations in a burst, on average (geometric).
+    size: f64,
+    /// Standard deviation of the logarithm of the rate, from one recording to
+    /// another.
+    drift: f64,
+    /// How much of a deviation the next recording keeps.
+    memory: f64,
+}
+
+const STEADY: Machine = Machine {
+    bursts: 0.0,
+    size: 1.0,
+    drift: 0.0,
+    memory: 0.0,
+};
+
+/// Late activations of one recording; the rate also drifts within it.
+fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCount {
+    let mut events = Vec::new();
+    let mean = (machine.bursts * rate).max(1e-9);
+    let bursts: f64 = Poisson::new(mean).unwrap().sample(random);
+    let mut left = bursts;
+    while left >= 1.0 {
+        left -= 1.0;
+        let mut at = random.random::<f64>() * (SPAN - 1.0);
+        loop {
+            events.push(Event { at, size: 1.0 });
+            if random.random::<f64>() * machine.size < 1.0 {
+                break;
+            }
+            let step: f64 = Exp1.sample(random);
+            at = (at + 0.05 + 0.01 * step).min(SPAN);
+        }
+    }
+    events.sort_by(|one, other| one.at.total_cmp(&other.at));
+    let count = events.len() as f64;
+    let clusters = Clusters::of(&events, SPAN).unwrap();
+    RecordingCount {
+        events: count,
+        dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(count)),
+        exposure: SPAN,
+    }
+}
+
+/// The share of comparisons of `pairs` pairs, recorded A B B A A B ..., that
+/// say that B, with `times` the rate, is worse, and that it is better.
+fn verdicts(machine: Machine, pairs: usize, times: f64) -> (f64, f64) {
+    let mut told = [0_u32; 2];
+    for run in 0..RUNS {
+        let mut random = Pcg64Mcg::seed_from_u64(run);
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let mut deviation: f64 = normal.sample(&mut random);
+        let mut sides = [Vec::new(), Vec::new()];
+        for number in 0..2 * pairs {
+            let side = [0, 1, 1, 0][number % 4];
+            let rate = (machine.drift * deviation).exp() * if side == 1 { times } else { 1.0 };
+            sides[side].push(recording(machine, rate, &mut random));
+            let fresh: f64 = normal.sample(&mut random);
+            let kept = machine.memory;
+            deviation = kept * deviation + (1.0 - kept * kept).sqrt() * fresh;
+        }
+        let found = compare_recordings(&sides[0], &sides[1], 1.25, 0.95).unwrap();
+        let is_one = found.pairs_agree;
+        told[0] += u32::from(is_one && found.comparison.verdict == ComparisonVerdict::Worse);
+        told[1] += u32::from(is_one && found.comparison.verdict == ComparisonVerdict::Better);
+    }
+    let share = |count: u32| f64::from(count) / RUNS as f64;
+    (share(told[0]), share(told[1]))
+}
+
+/// So many recordings of each: what `laggard compare` asks for, and more.
+const PAIRS: [usize; 2] = [4, 6];
+
+#[test]
+fn a_machine_against_itself_seldom_differs_however_it_drifts() {
+    let (mut all, mut wrong, mut worst) = (0.0, 0.0, 0.0_f64);
+    for drift in [0.0, 0.2, 0.5, 1.0] {
+        for (bursts, size) in [(8.0, 1.0), (8.0, 10.0), (60.0, 1.0), (60.0, 5.0)] {
+            for pairs in PAIRS {
+                let machine = Machine {
+                    bursts,
+                    size,
+                    drift,
+                    memory: 0.5,
+                };
+                let (worse, better) = verdicts(machine, pairs, 1.0);
+                eprintln!("{machine:?}, {pairs} pairs: {:.3}", worse + better);
+                (all, wrong) = (all + 1.0, wrong + worse + better);
+                worst = worst.max(worse + better);
+            }
+        }
+    }
+    eprintln!("in all {:.4}, at worst {worst:.3}", wrong / all);
+    assert!(wrong / all <= 0.055, "{}", wrong / all);
+    // Of 400 comparisons: 6 % and three standard deviations.
+    assert!(worst <= 0.096, "{worst}");
+}
+
+#[test]
+fn a_doubled_rate_is_found_in_most_comparisons_of_50_expected_events() {
+    for (events, least) in [(25.0, 0.4), (35.0, 0.55), (50.0, 0.7)] {
+        for pairs in PAIRS {
+            let machine = Machine {
+                bursts: events / pairs as f64,
+                ..STEADY
+            };
+            let (worse, better) = verdicts(machine, pairs, 2.0);
+            eprintln!("{events} events in {pairs} pairs: {worse:.3}, {better:.3}");
+            assert!(
+                worse >= least && better == 0.0,
+                "{events}, {pairs}: {worse}"
+            );
+        }
+    }
+}
