@@ -6,7 +6,8 @@
 //! of one load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
 //! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
 //! the figures of one recording, [`why::Explained`] its late activations and who
-//! was to blame, [`overview::overview`] all of it on one screen.
+//! was to blame, [`overview::overview`] all of it on one screen;
+//! [`compare::compare`] sets two sets of recordings against each other.
 //!
 //! Every answer is a value with a JSON layout (`serde`) and a schema of it
 //! (`schemars`), its sentences included. Nothing here prints, draws or knows
@@ -17,6 +18,7 @@
 
 pub mod advice;
 mod causes;
+pub mod compare;
 pub mod course;
 mod error;
 mod finer;

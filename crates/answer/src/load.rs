@@ -235,7 +235,7 @@ impl Run {
     }
 
     /// Reads every sample that was kept.
-    fn read(recording: &Recording, threads: NonZeroUsize) -> Result<Self, LoadError> {
+    pub(crate) fn read(recording: &Recording, threads: NonZeroUsize) -> Result<Self, LoadError> {
         Self::new(recording, search(recording, threads).0)
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use laggard_answer::Load;
+use laggard_answer::compare::CompareError;
 use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::{LoadRunError, RecipeError};
@@ -94,7 +95,12 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
             let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
             // A new line in a name begins none of ours.
             eprintln!("laggard: {}", told.trim_end().replace('\n', "\n  "));
-            ExitCode::from(if is_unmet(&err) { 1 } else { 2 })
+            let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
+            ExitCode::from(match (is_unmet(&err), compared) {
+                (true, _) => 1,
+                (_, Some(true)) => 3,
+                _ => 2,
+            })
         }
     }
 }

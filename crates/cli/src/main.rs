@@ -5,6 +5,7 @@
 
 mod args;
 mod ask;
+mod compare;
 mod completion;
 mod doctor;
 mod document;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::export(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Sched(args) => sched::sched(&args),
         Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -198,7 +198,7 @@ fn losses(report: &RecordingReport) -> String {
 /// Text from a recording, so that it stays text: no markup, link, mention,
 /// reference or end of a table's cell. What is between two backticks is
 /// something to type.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(plain).collect();
     if parts.len().is_multiple_of(2) {
         return parts.join("&#96;");

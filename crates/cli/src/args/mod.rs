@@ -18,7 +18,7 @@ use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage, UsagePatt
 use laggard_session::ProbeChoice;
 use laggard_workload::disturb::FaultKind;
 
-pub(crate) use answers::{ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use answers::{CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 pub(crate) use export::{ExportArgs, FormatArg};
 pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use
     Forecast(ForecastArgs),
+    /// Say whether recordings made after a change are late more often than those before
+    Compare(CompareArgs),
     /// Say whether a task set can be scheduled
     Sched(SchedArgs),
     /// Run a model of an application and count its misses against the prediction
@@ -124,6 +126,8 @@ pub(crate) enum SchemaOf {
     Sched,
     /// `rehearse --json`, and a rehearsal's `rehearsal.json`
     Rehearse,
+    /// `compare --json`
+    Compare,
     /// A recording's `manifest.json`
     Manifest,
 }

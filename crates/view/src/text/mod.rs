@@ -2,6 +2,7 @@
 
 mod bars;
 mod beside;
+mod compare;
 mod episode;
 mod filled;
 mod forecast;
@@ -15,6 +16,7 @@ mod table4;
 mod why;
 
 pub use beside::beside;
+pub use compare::compare;
 pub use episode::episode;
 pub use forecast::forecast;
 pub use overview::{Look, overview, overviews};

@@ -1,0 +1,505 @@
+//! From two sets of recordings to what differs.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use laggard_analyze::InputError;
+use laggard_analyze::compare::{
+    BlockBootstrap, ComparisonVerdict, Magnitude, compare_recordings, counted_quantile_ratio, holm,
+    mean_ratio,
+};
+use laggard_analyze::counts::expected_events_for;
+use laggard_analyze::distribution::Blocks;
+use laggard_model::{Histogram, Keep, Manifest, Nanos, Route, Service};
+use laggard_record::{Columns, Recording};
+
+use super::conditions::differing;
+use super::lateness::{Lateness, RUN};
+use super::sentences::sentences;
+use super::{
+    COMPARE_SCHEMA, Change, CompareError, CompareReport, LEAST_RECORDINGS, LateCount,
+    LevelComparison, MissesComparison, QuantileComparison, ServiceComparison, SideView, Unclear,
+    WorkComparison, causes, refusal,
+};
+use crate::load::{Load, LoadError, Run, open};
+use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
+use crate::scan;
+use crate::selection::Selection;
+use crate::trust::Trust;
+
+/// Shares by which a level is chosen, the rarest first of which so many
+/// activations of both sides are later.
+const SHARES: [f64; 4] = [0.9999, 0.999, 0.99, 0.9];
+const ENOUGH_LATER: f64 = 100.0;
+/// Blocks of a recording's time that are drawn again.
+const BLOCKS: usize = 40;
+/// Quantiles that are compared, where so many activations are beyond them.
+const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+const ENOUGH_BEYOND: f64 = 30.0;
+const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
+    block: 1,
+    rounds: 999,
+    seed: 1,
+};
+/// The change that `needed_ns` is for, and how often it is to be found.
+const TIMES: f64 = 2.0;
+const POWER: f64 = 0.8;
+/// So many times what is seen in no time at all is still possible: -ln 0.05.
+const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
+
+/// What is to be compared.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The recordings to compare with.
+    pub first: Vec<PathBuf>,
+    /// The recordings that are compared with them.
+    pub second: Vec<PathBuf>,
+    /// An application, whose slack is the level.
+    pub application: Option<Application>,
+    /// How late is too late; none: the level is chosen for each service.
+    pub levels: Vec<Nanos>,
+    /// Only this service.
+    pub service: Option<Service>,
+    /// Ratios of rates from 1 over this to this count as equal.
+    pub equal: f64,
+    /// Whether the load is what was changed.
+    pub load_may_differ: bool,
+    /// At most so many threads read; no answer depends on it.
+    pub threads: NonZeroUsize,
+}
+
+/// Compares two sets of recordings.
+///
+/// # Errors
+/// When they were not measured alike, one is given twice, cannot be read or is
+/// not trustworthy, or a figure is out of its range.
+pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
+    let dirs = [question.first.as_slice(), &question.second].concat();
+    let mut recordings = open(&dirs)?;
+    let of_first = question.first.len();
+    refusal::check(
+        &recordings,
+        of_first,
+        question.service,
+        question.load_may_differ,
+    )?;
+    let (first, second) = recordings.split_at_mut(of_first);
+    for side in [&mut *first, second] {
+        side.sort_by_key(|one| one.manifest().clock.start_wall.clone());
+    }
+    let sides = [&*first, &*second];
+    let mut loads = Vec::new();
+    for side in sides {
+        loads.push(load(side, question.threads)?);
+    }
+    let loads = [&loads[0], &loads[1]];
+    let blocks = sides.map(|side| {
+        let all = side.iter().map(|one| blocks(one, question.threads));
+        all.collect::<Vec<_>>()
+    });
+    let is_enough = sides.iter().all(|side| side.len() >= LEAST_RECORDINGS);
+    let asked = Comparing {
+        question,
+        loads,
+        is_enough,
+    };
+    let mut services = Vec::new();
+    for line in asked.lines() {
+        services.push(asked.service(line, &blocks)?);
+    }
+    asked.adjust(&mut services)?;
+    if let Some(application) = &question.application {
+        for (side, load) in loads.into_iter().enumerate() {
+            let outlook = assess(load, application, question.service)?;
+            misses(&mut services, side, &outlook);
+        }
+    }
+    let (causes, causes_unknown) = match causes::changes(sides)? {
+        Ok(causes) => (causes, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
+    let mut report = CompareReport {
+        schema: COMPARE_SCHEMA,
+        first: side_view(loads[0]),
+        second: side_view(loads[1]),
+        is_enough,
+        equal: question.equal,
+        differing: differing([&manifests[0], &manifests[1]]),
+        application: question.application.clone(),
+        services,
+        work: work([&manifests[0], &manifests[1]])?,
+        causes,
+        causes_unknown,
+        sentences: Vec::new(),
+        notes: loads.iter().flat_map(|load| load.notes()).collect(),
+    };
+    report.sentences = sentences(&report);
+    Ok(report)
+}
+
+/// The recordings of one side.
+fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, CompareError> {
+    let runs = side
+        .iter()
+        .map(|one| Run::read(one, threads))
+        .collect::<Result<Vec<_>, LoadError>>()?;
+    for run in &runs {
+        if let Trust::None(_) = &run.trust {
+            return Err(CompareError::Untrustworthy {
+                dir: run.dir.clone(),
+                reasons: run.trust.reasons().unwrap_or_default(),
+            });
+        }
+    }
+    // All have one load: that was checked.
+    Load::of(runs)
+        .into_iter()
+        .next()
+        .ok_or_else(|| CompareError::Load(LoadError::Empty(PathBuf::new())))
+}
+
+type ByService = BTreeMap<(Service, Route), Vec<Histogram>>;
+
+/// Every latency by block of time; `None` where not every one was kept.
+fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByService> {
+    let manifest = recording.manifest();
+    if manifest.plan.keep != Keep::All {
+        return None;
+    }
+    let start = manifest.clock.start_ns;
+    let end = manifest.clock.end_ns?;
+    let wanted = Columns {
+        seq: false,
+        ..Columns::all()
+    };
+    let new = || Blocks::new(manifest.lines.len(), (start, end), BLOCKS);
+    // What cannot be read is among the notes already.
+    let scanned = scan::scan(recording, threads.min(scan::FEW), wanted, new);
+    Some(scanned.gathered.by_service(&manifest.lines))
+}
+
+fn side_view(load: &Load) -> SideView {
+    SideView {
+        recordings: load.paths(),
+        load: load.label.clone(),
+        duration_ns: load
+            .runs
+            .iter()
+            .fold(Nanos::ZERO, |sum, run| sum + run.duration),
+    }
+}
+
+/// A question, and what was recorded.
+struct Comparing<'a> {
+    question: &'a Question,
+    loads: [&'a Load; 2],
+    is_enough: bool,
+}
+
+impl Comparing<'_> {
+    /// What both sides measured, the most direct first.
+    fn lines(&self) -> Vec<(Service, Route)> {
+        let of_second = self.loads[1].lines();
+        let mut all = self.loads[0].lines();
+        all.retain(|line| of_second.contains(line));
+        all.retain(|line| self.question.service.is_none_or(|only| only == line.0));
+        all
+    }
+
+    fn service(
+        &self,
+        line: (Service, Route),
+        blocks: &[Vec<Option<ByService>>; 2],
+    ) -> Result<ServiceComparison, CompareError> {
+        let mut levels = Vec::new();
+        for (level, share) in self.levels(line) {
+            levels.push(self.level(line, level, share)?);
+        }
+        Ok(ServiceComparison {
+            service: line.0,
+            route: line.1,
+            levels,
+            quantiles: quantiles(line, blocks)?,
+            misses: None,
+        })
+    }
+
+    /// How late is too late: what was asked, or what few activations of both
+    /// together are.
+    fn levels(&self, line: (Service, Route)) -> Vec<(Nanos, Option<f64>)> {
+        if let Some(application) = &self.question.application {
+            return vec![(application.slack_ns, None)];
+        }
+        if !self.question.levels.is_empty() {
+            let levels = self.question.levels.iter();
+            return levels.map(|&level| (level, None)).collect();
+        }
+        let mut both = Histogram::default();
+        let mut floor = Nanos::ZERO;
+        for load in self.loads {
+            let way = Selection::new(load, line, None);
+            way.histograms().for_each(|one| both.merge(one));
+            floor = floor.max(way.floor().unwrap_or_default());
+        }
+        let all = both.count() as f64;
+        let is_enough = |share: &&f64| all * (1.0 - *share) >= ENOUGH_LATER;
+        let share = SHARES.iter().find(is_enough).copied();
+        let level = share.and_then(|share| both.quantile(share));
+        let level = level
+            .zip(share)
+            .map(|(level, share)| nearest(&both, level, share));
+        let level = level.map(|level| match level < floor {
+            true => Histogram::upper_edge(Histogram::bucket_of(floor)),
+            false => level,
+        });
+        level.map(|level| (level, share)).into_iter().collect()
+    }
+
+    fn level(
+        &self,
+        line: (Service, Route),
+        level: Nanos,
+        share: Option<f64>,
+    ) -> Result<LevelComparison, CompareError> {
+        let run = match &self.question.application {
+            Some(application) => RUN.max(application.buffer_ns * application.buffers.into()),
+            None => RUN,
+        };
+        let mut both = Vec::new();
+        for load in self.loads {
+            both.push(Lateness::of(load, line, level, run)?);
+        }
+        let [first, second] = [&both[0], &both[1]];
+        let margin = self.question.equal;
+        let set = |one: &Lateness| one.counts.clone();
+        let compared = |one: &[_], other: &[_]| compare_recordings(one, other, margin, CONFIDENCE);
+        let found = compared(&set(first), &set(second))?;
+        let ratio = found.comparison.ratio;
+        let is_kept = self.loads.iter().all(|load| {
+            let floor = Selection::new(load, line, None).floor();
+            floor.unwrap_or_default() <= level
+        });
+        let change = match found.comparison.verdict {
+            _ if !is_kept => Change::Unclear(Unclear::NotKept),
+            _ if first.events() + second.events() == 0.0 => Change::Unclear(Unclear::Never),
+            _ if !self.is_enough => Change::Unclear(Unclear::FewRecordings),
+            ComparisonVerdict::Worse | ComparisonVerdict::Better if !found.pairs_agree => {
+                Change::Unclear(Unclear::PairsDisagree)
+            }
+            ComparisonVerdict::Worse => Change::Worse,
+            ComparisonVerdict::Better => Change::Better,
+            ComparisonVerdict::Equivalent => Change::Equivalent,
+            ComparisonVerdict::Inconclusive if found.between > 1.0 || !found.pairs_agree => {
+                Change::Unclear(Unclear::Varies)
+            }
+            ComparisonVerdict::Inconclusive => Change::Unclear(Unclear::TooFew),
+        };
+        let turned = |one: &[_], other: &[_]| {
+            compared(one, other)
+                .map(|other| verdict_of(change).is_some_and(|it| it != other.comparison.verdict))
+        };
+        let is_lost =
+            turned(&first.at_most(), &set(second))? || turned(&set(first), &second.at_most())?;
+        Ok(LevelComparison {
+            level_ns: level,
+            share,
+            ratio: ratio.ratio,
+            ratio_low: ratio.interval.low,
+            ratio_high: Some(ratio.interval.high).filter(|high| high.is_finite()),
+            p: ratio.p,
+            p_adjusted: ratio.p,
+            between: found.between,
+            contradicting: found.contradicting,
+            change: if is_lost {
+                Change::Unclear(Unclear::Lost)
+            } else {
+                change
+            },
+            is_ten_times: matches!(
+                found.comparison.magnitude,
+                Magnitude::TenTimesWorse | Magnitude::TenTimesBetter
+            ),
+            needed_ns: None,
+            first: first.view(found.dispersions[0]),
+            second: second.view(found.dispersions[1]),
+        })
+    }
+
+    /// Pays for how many comparisons there are (docs/method.md 10.1).
+    fn adjust(&self, services: &mut [ServiceComparison]) -> Result<(), InputError> {
+        let all = services.iter_mut().flat_map(|one| &mut one.levels);
+        let mut tested: Vec<&mut LevelComparison> = all.filter(|level| is_tested(level)).collect();
+        let p: Vec<f64> = tested.iter().map(|level| level.p).collect();
+        let adjusted = holm(&p)?;
+        let tests = p.len().max(1) as f64;
+        let each = (1.0 - CONFIDENCE) / tests;
+        let wanted = expected_events_for(TIMES, POWER, each, 1.0)?;
+        for (level, p) in tested.iter_mut().zip(adjusted) {
+            level.p_adjusted = p;
+            let is_told = matches!(level.change, Change::Worse | Change::Better);
+            if is_told && p > 1.0 - CONFIDENCE {
+                level.change = Change::Unclear(Unclear::Chance);
+            }
+        }
+        for level in services.iter_mut().flat_map(|one| &mut one.levels) {
+            level.is_ten_times &= matches!(level.change, Change::Worse | Change::Better);
+            let helps = matches!(level.change, Change::Unclear(why) if why.is_of_length());
+            let cpus = self.cpus(level);
+            let needed = helps.then(|| wanted * time_per_event(level) / cpus);
+            level.needed_ns = needed.filter(|&needed| needed > level.first.exposure_ns / cpus);
+        }
+        Ok(())
+    }
+
+    /// How many CPUs the exposure of a level is of.
+    fn cpus(&self, level: &LevelComparison) -> f64 {
+        let time = self.loads[0].runs.iter().map(|run| run.duration.as_f64());
+        (level.first.exposure_ns / time.sum::<f64>()).max(1.0)
+    }
+}
+
+impl Unclear {
+    /// Whether longer recordings would help.
+    pub const fn is_of_length(self) -> bool {
+        matches!(
+            self,
+            Self::Never | Self::TooFew | Self::Varies | Self::Chance | Self::FewRecordings
+        )
+    }
+}
+
+const fn verdict_of(change: Change) -> Option<ComparisonVerdict> {
+    match change {
+        Change::Worse => Some(ComparisonVerdict::Worse),
+        Change::Better => Some(ComparisonVerdict::Better),
+        Change::Equivalent => Some(ComparisonVerdict::Equivalent),
+        Change::Unclear(_) => None,
+    }
+}
+
+/// Time of all CPUs for one independent event, at least, ns: by the first
+/// side's rate, or by both sides' where that had none.
+fn time_per_event(level: &LevelComparison) -> f64 {
+    let independent = |side: &LateCount| side.clusters / (side.dispersion * level.between);
+    let (first, second) = (&level.first, &level.second);
+    if first.clusters > 0.0 {
+        return first.exposure_ns / independent(first);
+    }
+    let seen = independent(second);
+    let events = if seen > 0.0 { seen } else { RULE_OF_THREE };
+    (first.exposure_ns + second.exposure_ns) / events
+}
+
+/// The edge of the bucket of `level` beyond which there are most nearly as many
+/// as are wanted: many activations may be equally late. Histograms tell exactly
+/// how many are beyond an edge.
+fn nearest(both: &Histogram, level: Nanos, share: f64) -> Nanos {
+    let bucket = Histogram::bucket_of(level);
+    let wanted = (1.0 - share) * both.count() as f64;
+    let off = |edge: &Nanos| match both.count_above(*edge) {
+        0 => f64::INFINITY,
+        later => (later as f64 / wanted).ln().abs(),
+    };
+    let edges = [bucket, bucket.saturating_sub(1)].map(Histogram::upper_edge);
+    edges
+        .into_iter()
+        .min_by(|one, other| off(one).total_cmp(&off(other)))
+        .unwrap_or(level)
+}
+
+/// Whether it is a test of anything: without an event, or where events were not
+/// kept, it is none.
+const fn is_tested(level: &LevelComparison) -> bool {
+    !matches!(
+        level.change,
+        Change::Unclear(Unclear::Never | Unclear::NotKept)
+    )
+}
+
+fn quantiles(
+    line: (Service, Route),
+    blocks: &[Vec<Option<ByService>>; 2],
+) -> Result<Vec<QuantileComparison>, InputError> {
+    let of_line = |side: &Vec<Option<ByService>>| -> Option<Vec<Vec<Histogram>>> {
+        let all = side.iter().map(|one| one.as_ref()?.get(&line).cloned());
+        all.collect()
+    };
+    let (Some(first), Some(second)) = (of_line(&blocks[0]), of_line(&blocks[1])) else {
+        return Ok(Vec::new());
+    };
+    let count =
+        |side: &[Vec<Histogram>]| -> u64 { side.iter().flatten().map(Histogram::count).sum() };
+    let least = count(&first).min(count(&second)) as f64;
+    let shares = QUANTILES.into_iter();
+    shares
+        .filter(|share| least * (1.0 - share) >= ENOUGH_BEYOND)
+        .map(|share| {
+            let found = counted_quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
+            Ok(QuantileComparison {
+                share,
+                first_ns: found.quantiles[0],
+                second_ns: found.quantiles[1],
+                ratio: found.ratio,
+                ratio_low: found.interval.low,
+                ratio_high: found.interval.high,
+            })
+        })
+        .collect()
+}
+
+/// Adds how often the application misses on one side.
+fn misses(services: &mut [ServiceComparison], side: usize, outlook: &LoadOutlook) {
+    for one in services {
+        let of_line = outlook
+            .services
+            .iter()
+            .find(|it| (it.service, it.route) == (one.service, one.route));
+        let Some(figures) = of_line.map(|it| it.outlook.clone()) else {
+            continue;
+        };
+        one.misses = match (side, one.misses.take()) {
+            (0, _) => Some(MissesComparison {
+                second: figures.clone(),
+                first: figures,
+            }),
+            (_, Some(known)) => Some(MissesComparison {
+                second: figures,
+                ..known
+            }),
+            (_, None) => None,
+        };
+    }
+}
+
+/// How much the load did, where all recordings counted the same.
+fn work(sides: [&[&Manifest]; 2]) -> Result<Option<WorkComparison>, InputError> {
+    let counted = |side: &[&Manifest]| -> Option<Vec<(String, f64)>> {
+        let all = side.iter().map(|one| {
+            let work = one.load.as_ref()?.throughput.as_ref()?;
+            let rate = work.per_second().filter(|rate| *rate > 0.0)?;
+            Some((work.unit.clone(), rate))
+        });
+        all.collect()
+    };
+    let (Some(first), Some(second)) = (counted(sides[0]), counted(sides[1])) else {
+        return Ok(None);
+    };
+    let Some(unit) = first.first().map(|one| one.0.clone()) else {
+        return Ok(None);
+    };
+    if first.iter().chain(&second).any(|one| one.0 != unit) {
+        return Ok(None);
+    }
+    let rates = |side: &[(String, f64)]| side.iter().map(|one| one.1).collect::<Vec<_>>();
+    let found = mean_ratio(&rates(&first), &rates(&second), CONFIDENCE)?;
+    Ok(Some(WorkComparison {
+        unit,
+        first_per_second: found.means[0],
+        second_per_second: found.means[1],
+        ratio: found.ratio,
+        ratio_low: found.interval.map(|interval| interval.low),
+        ratio_high: found.interval.map(|interval| interval.high),
+    }))
+}

@@ -1,0 +1,302 @@
+//! Causes of late activations that came, went or changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use laggard_analyze::InputError;
+use laggard_analyze::causes::explain_named;
+use laggard_analyze::compare::{
+    ComparisonVerdict, RecordingCount, compare_recordings, holm, mean_ratio,
+};
+use laggard_model::name::{cause_name, who};
+use laggard_model::{Culprit, Nanos, Route, Service};
+use laggard_record::Recording;
+
+use super::lateness::{RUN, counted};
+use super::{CauseChange, CauseComparison, CompareError};
+use crate::qos::CONFIDENCE;
+
+/// With fewer moments on a side, nothing is said of how long a cause took.
+const LEAST_MOMENTS: usize = 8;
+/// Changes by less are not worth a line, however sure.
+const LEAST_CHANGE: f64 = 1.25;
+
+/// A late activation, and what took most of it.
+struct LateMoment {
+    service: Service,
+    route: Route,
+    expiry: Nanos,
+    latency: Nanos,
+    cause: String,
+    time: Nanos,
+}
+
+/// What one recording tells of causes.
+struct Watched {
+    late: Vec<LateMoment>,
+    /// By service and route: from which latency on all were kept, since when.
+    from: BTreeMap<(Service, Route), (Nanos, Nanos)>,
+    start: Nanos,
+    end: Nanos,
+}
+
+/// What became of causes; or why that cannot be told.
+pub(super) fn changes(
+    sides: [&[Recording]; 2],
+) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
+    let mut watched = [Vec::new(), Vec::new()];
+    for (side, recordings) in watched.iter_mut().zip(sides) {
+        for recording in recordings {
+            let Some(one) = Watched::read(recording)? else {
+                return Ok(Err(format!(
+                    "{} has no flight recorder's evidence, so causes are not compared; record without `--episodes off`",
+                    recording.dir().display()
+                )));
+            };
+            side.push(one);
+        }
+    }
+    let limits = limits(&watched);
+    if limits.is_empty() {
+        return Ok(Err(
+            "some recording is too short to have decided what is late, so causes are not compared; record with `--threshold`, or for longer"
+                .into(),
+        ));
+    }
+    let names: BTreeSet<&str> = watched
+        .iter()
+        .flatten()
+        .flat_map(|one| &one.late)
+        .map(|late| late.cause.as_str())
+        .collect();
+    let mut found = Vec::new();
+    for name in names {
+        let moments = watched
+            .each_ref()
+            .map(|side| side.iter().map(|one| one.moments(name, &limits)).collect());
+        if let Some(one) = Candidate::of(name, &watched, moments)? {
+            found.push(one);
+        }
+    }
+    Ok(Ok(told(found)?))
+}
+
+impl Watched {
+    /// `None` without a flight recorder.
+    fn read(recording: &Recording) -> Result<Option<Self>, CompareError> {
+        let manifest = recording.manifest();
+        let mut late = Vec::new();
+        let read = recording.each_episode(|episode, notes| {
+            let line = manifest.lines.get(usize::from(episode.line.0));
+            let (Some(line), Some(notes)) = (line, notes) else {
+                return;
+            };
+            let explained = explain_named(&episode, line.service, line.route, &notes.symbols);
+            let Some(most) = explained.causes.iter().max_by_key(|one| one.time_ns) else {
+                return;
+            };
+            let culprit = Culprit {
+                frame: None,
+                ..most.culprit.clone()
+            };
+            late.push(LateMoment {
+                service: line.service,
+                route: line.route,
+                expiry: episode.expiry_ns,
+                latency: episode.readings().own,
+                cause: cause_name(most.class, who(&culprit, &notes.symbols).as_deref()),
+                time: most.time_ns,
+            });
+        })?;
+        let Some(notes) = read.notes else {
+            return Ok(None);
+        };
+        let start = manifest.clock.start_ns;
+        let end = manifest.clock.end_ns.unwrap_or(start);
+        let mut from = BTreeMap::new();
+        let mut undecided = BTreeSet::new();
+        for (number, line) in manifest.lines.iter().enumerate() {
+            let key = (line.service, line.route);
+            let threshold = notes.thresholds_ns.get(number).copied().flatten();
+            let since = match notes.lines.get(number) {
+                Some(watch) => watch.from_ns,
+                None => Some(start),
+            };
+            let (Some(threshold), Some(since)) = (threshold, since) else {
+                undecided.insert(key);
+                continue;
+            };
+            let known = from.entry(key).or_insert((threshold, since.max(start)));
+            *known = (known.0.max(threshold), known.1.max(since));
+        }
+        from.retain(|key, _| !undecided.contains(key));
+        Ok(Some(Self {
+            late,
+            from,
+            start,
+            end,
+        }))
+    }
+
+    /// When a cause took most of a late activation, since the recording began,
+    /// with how long it took; those close together are one moment.
+    fn moments(&self, name: &str, limits: &BTreeMap<(Service, Route), Nanos>) -> Vec<(f64, f64)> {
+        let mut all: Vec<(f64, f64)> = self
+            .late
+            .iter()
+            .filter(|late| late.cause == name)
+            .filter(|late| {
+                let key = (late.service, late.route);
+                let is_late = limits.get(&key).is_some_and(|&limit| late.latency > limit);
+                is_late
+                    && self
+                        .from
+                        .get(&key)
+                        .is_some_and(|&(_, since)| late.expiry >= since)
+            })
+            .map(|late| {
+                let since = late.expiry.saturating_sub(self.start);
+                (since.min(self.length()).as_f64(), late.time.as_f64())
+            })
+            .collect();
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut moments: Vec<(f64, f64)> = Vec::new();
+        let mut last = f64::NEG_INFINITY;
+        for (at, time) in all {
+            match moments.last_mut() {
+                Some(moment) if at - last <= RUN.as_f64() => moment.1 = moment.1.max(time),
+                _ => moments.push((at, time)),
+            }
+            last = at;
+        }
+        moments
+    }
+
+    fn length(&self) -> Nanos {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// From which latency on every recording kept all late activations of a
+/// service; those are left out of which one does not tell.
+fn limits(sides: &[Vec<Watched>; 2]) -> BTreeMap<(Service, Route), Nanos> {
+    let mut all: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
+    for one in sides.iter().flatten() {
+        for (&key, &(threshold, _)) in &one.from {
+            let known = all.entry(key).or_default();
+            *known = (known.0.max(threshold), known.1 + 1);
+        }
+    }
+    let recordings = sides.iter().map(Vec::len).sum::<usize>();
+    all.retain(|_, (_, told)| *told == recordings);
+    all.into_iter()
+        .map(|(key, (limit, _))| (key, limit))
+        .collect()
+}
+
+/// A cause on both sides, before it is known how many are tested.
+struct Candidate {
+    name: String,
+    moments: [usize; 2],
+    medians: [Option<f64>; 2],
+    /// How often, and the p-value of that.
+    often: (ComparisonVerdict, f64),
+    /// How long at the median, by recording of each side; empty where there are
+    /// too few.
+    long: [Vec<f64>; 2],
+}
+
+impl Candidate {
+    fn of(
+        name: &str,
+        sides: &[Vec<Watched>; 2],
+        moments: [Vec<Vec<(f64, f64)>>; 2],
+    ) -> Result<Option<Self>, InputError> {
+        let mut counts: [Vec<RecordingCount>; 2] = [Vec::new(), Vec::new()];
+        for ((counts, recordings), moments) in counts.iter_mut().zip(sides).zip(&moments) {
+            for (one, moments) in recordings.iter().zip(moments) {
+                let times = moments.iter().map(|moment| moment.0).collect();
+                counts.push(counted(times, one.length(), one.length().as_f64())?);
+            }
+        }
+        let all = moments
+            .each_ref()
+            .map(|side| -> Vec<f64> { side.iter().flatten().map(|moment| moment.1).collect() });
+        if all.iter().all(Vec::is_empty) {
+            return Ok(None);
+        }
+        let found = compare_recordings(&counts[0], &counts[1], LEAST_CHANGE, CONFIDENCE)?;
+        let is_enough = all.iter().all(|side| side.len() >= LEAST_MOMENTS);
+        let long = moments.each_ref().map(|side| {
+            let times = |one: &Vec<(f64, f64)>| one.iter().map(|moment| moment.1).collect();
+            let medians = side.iter().filter_map(|one| median(times(one)));
+            medians.filter(|_| is_enough).collect()
+        });
+        Ok(Some(Self {
+            name: name.into(),
+            moments: all.each_ref().map(Vec::len),
+            medians: all.map(median),
+            often: (found.comparison.verdict, found.comparison.ratio.p),
+            long,
+        }))
+    }
+
+    /// `often` is the adjusted p-value of how often, `tests` how many there are.
+    fn change(&self, often: f64, tests: usize) -> Result<Option<CauseChange>, InputError> {
+        let level = 1.0 - CONFIDENCE;
+        if often <= level {
+            match (self.often.0, self.moments) {
+                (ComparisonVerdict::Worse, [0, _]) => return Ok(Some(CauseChange::New)),
+                (ComparisonVerdict::Worse, _) => return Ok(Some(CauseChange::MoreOften)),
+                (ComparisonVerdict::Better, [_, 0]) => return Ok(Some(CauseChange::Gone)),
+                (ComparisonVerdict::Better, _) => return Ok(Some(CauseChange::LessOften)),
+                (ComparisonVerdict::Equivalent | ComparisonVerdict::Inconclusive, _) => {}
+            }
+        }
+        let [first, second] = &self.long;
+        if first.len() < 2 || second.len() < 2 {
+            return Ok(None);
+        }
+        // From recording to recording: moments within one are alike.
+        let found = mean_ratio(first, second, 1.0 - level / tests as f64)?;
+        Ok(match found.interval {
+            Some(all) if all.low > 1.0 && found.ratio >= LEAST_CHANGE => Some(CauseChange::Longer),
+            Some(all) if all.high < 1.0 && found.ratio <= 1.0 / LEAST_CHANGE => {
+                Some(CauseChange::Shorter)
+            }
+            _ => None,
+        })
+    }
+}
+
+fn median(mut times: Vec<f64>) -> Option<f64> {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
+}
+
+/// What may be said when so many are tested at once; what came first.
+fn told(candidates: Vec<Candidate>) -> Result<Vec<CauseComparison>, InputError> {
+    // How often and how long: two tests of each.
+    let tests = 2 * candidates.len();
+    let mut p: Vec<f64> = candidates.iter().map(|one| one.often.1).collect();
+    p.resize(tests, 1.0);
+    let mut all = Vec::new();
+    for (one, p) in candidates.into_iter().zip(holm(&p)?) {
+        let Some(change) = one.change(p, tests)? else {
+            continue;
+        };
+        all.push(CauseComparison {
+            change,
+            name: one.name,
+            first: one.moments[0] as f64,
+            second: one.moments[1] as f64,
+            first_ns: one.medians[0],
+            second_ns: one.medians[1],
+        });
+    }
+    let moved = |one: &CauseComparison| (one.second - one.first).abs();
+    all.sort_by(|one, other| {
+        let order = one.change.cmp(&other.change);
+        order.then(moved(other).total_cmp(&moved(one)))
+    });
+    Ok(all)
+}

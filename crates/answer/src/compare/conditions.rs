@@ -1,0 +1,231 @@
+//! What differs between two sets of recordings besides what was measured
+//! (OSDI'99 Table 2).
+
+use std::collections::BTreeSet;
+
+use laggard_model::text::count;
+use laggard_model::{Cpu, CpuList, Host, Idle, Keep, LoadLabel, Manifest, Nanos, Settings};
+
+use super::Difference;
+use super::refusal::yes;
+
+/// What is written where a machine does not tell.
+const UNKNOWN: &str = "not known";
+
+/// The rows in which the sides differ, or recordings of one side do.
+pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
+    let mut rows = Vec::new();
+    for (what, row) in ROWS {
+        let [first, second] = sides.map(|side| side.iter().map(|one| row(one)).collect());
+        push(&mut rows, what, &first, &second);
+    }
+    for (what, row) in LISTS {
+        let lists = sides.map(|side| side.iter().map(|one| row(one)).collect::<Vec<_>>());
+        // Long lists: only what not all have.
+        let mut all = lists.iter().flatten();
+        let mut common: BTreeSet<String> = all.next().cloned().unwrap_or_default();
+        all.for_each(|list| common.retain(|item| list.contains(item)));
+        let [first, second] = lists.map(|side| {
+            let rest = side.iter().map(|list| match list.difference(&common) {
+                rest if rest.clone().next().is_none() => "-".to_owned(),
+                rest => rest.map(String::as_str).collect::<Vec<_>>().join(" "),
+            });
+            rest.collect::<BTreeSet<String>>()
+        });
+        push(&mut rows, what, &first, &second);
+    }
+    rows
+}
+
+fn push(
+    rows: &mut Vec<Difference>,
+    what: &str,
+    first: &BTreeSet<String>,
+    second: &BTreeSet<String>,
+) {
+    let words = |values: &BTreeSet<String>| {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        values.join(" / ")
+    };
+    if first != second || first.len() > 1 {
+        rows.push(Difference {
+            what: what.into(),
+            first: words(first),
+            second: words(second),
+        });
+    }
+}
+
+type Row = (&'static str, fn(&Manifest) -> String);
+type List = (&'static str, fn(&Manifest) -> BTreeSet<String>);
+
+const ROWS: [Row; 35] = [
+    ("load", |one| LoadLabel::of(one.load.as_ref()).to_string()),
+    ("machine", |one| text(&one.host.node)),
+    ("kernel", |one| text(&one.host.kernel)),
+    ("kernel build", |one| text(&one.host.build)),
+    ("distribution", |one| known(one.host.distribution.clone())),
+    ("architecture", |one| text(&one.host.architecture)),
+    ("preemption", |one| known(one.host.preemption.clone())),
+    ("ticks per second", |one| known(one.host.hz)),
+    ("processor", |one| text(&one.host.processor.model)),
+    ("microcode", |one| {
+        known(one.host.processor.microcode.clone())
+    }),
+    ("logical CPUs", |one| one.host.processor.threads.to_string()),
+    ("memory", |one| bytes(one.host.memory_bytes)),
+    ("hypervisor", |one| known(one.host.hypervisor.clone())),
+    ("frequency governor", governor),
+    ("turbo", |one| known(one.host.turbo.map(yes))),
+    ("idle states", idle),
+    ("idle driver", |one| known(one.host.idle_driver.clone())),
+    ("isolated CPUs", |one| list(&one.host.isolation.isolated)),
+    ("nohz_full", |one| list(&one.host.isolation.nohz_full)),
+    ("offline CPUs", |one| list(&one.host.isolation.offline)),
+    ("real-time throttling", throttling),
+    ("huge pages", |one| known(one.host.huge_pages.clone())),
+    ("clock source", |one| text(&one.host.clocksource.current)),
+    ("lockdown", |one| known(one.host.lockdown.clone())),
+    ("swap", |one| known(one.host.settings.swap_bytes.map(bytes))),
+    ("NUMA balancing", |one| setting(one, |it| it.numa_balancing)),
+    ("watchdog", |one| setting(one, |it| it.watchdog)),
+    ("NMI watchdog", |one| setting(one, |it| it.nmi_watchdog)),
+    ("timer migration", |one| {
+        setting(one, |it| it.timer_migration)
+    }),
+    ("autogroup", |one| setting(one, |it| it.autogroup)),
+    ("irqbalance", |one| yes(one.host.settings.irqbalance).into()),
+    ("CPUs measured", cpus),
+    ("CPUs kept awake", |one| yes(one.plan.held_awake).into()),
+    ("samples kept", |one| keep(one.plan.keep).into()),
+    ("laggard", |one| one.version.clone()),
+];
+
+const LISTS: [List; 3] = [
+    ("command line", |one| words(&one.host.command_line)),
+    ("kernel options", |one| set(&one.host.config)),
+    ("mitigations", |one| set(&one.host.mitigations)),
+];
+
+fn text(text: &str) -> String {
+    match text.is_empty() {
+        true => UNKNOWN.into(),
+        false => text.into(),
+    }
+}
+
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| UNKNOWN.into(), |value| value.to_string())
+}
+
+fn setting(manifest: &Manifest, of: impl Fn(&Settings) -> Option<bool>) -> String {
+    known(of(&manifest.host.settings).map(yes))
+}
+
+fn bytes(bytes: u64) -> String {
+    format!("{} MiB", count(bytes >> 20))
+}
+
+fn list(cpus: &CpuList) -> String {
+    match cpus.to_string() {
+        none if none.is_empty() => "none".into(),
+        some => some,
+    }
+}
+
+fn governor(manifest: &Manifest) -> String {
+    let all = manifest.host.frequency.iter();
+    let names: BTreeSet<&str> = all.map(|one| one.governor.as_str()).collect();
+    match names.is_empty() {
+        true => "none".into(),
+        false => Vec::from_iter(names).join(" and "),
+    }
+}
+
+fn idle(manifest: &Manifest) -> String {
+    let Host { idle, .. } = &manifest.host;
+    let used = idle.iter().filter(|state| !state.disabled);
+    let names: Vec<&str> = used.map(|Idle { name, .. }| name.as_str()).collect();
+    match names.is_empty() {
+        true => "none".into(),
+        false => names.join(" "),
+    }
+}
+
+fn throttling(manifest: &Manifest) -> String {
+    let time = |time: Nanos| time.to_string();
+    let words = manifest.host.throttling.map(|one| match one.runtime_ns {
+        Some(runtime) => format!("{} of {}", time(runtime), time(one.period_ns)),
+        None => "off".into(),
+    });
+    known(words)
+}
+
+fn cpus(manifest: &Manifest) -> String {
+    let cpus: BTreeSet<Cpu> = manifest.lines.iter().map(|line| line.cpu).collect();
+    list(&cpus.into_iter().collect())
+}
+
+const fn keep(keep: Keep) -> &'static str {
+    match keep {
+        Keep::All => "all",
+        Keep::Tail => "the tail",
+    }
+}
+
+fn words(line: &str) -> BTreeSet<String> {
+    let words = line.split_whitespace();
+    words.map(str::to_owned).collect()
+}
+
+fn set(all: &[String]) -> BTreeSet<String> {
+    all.iter().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laggard_model::{Backend, Clock, Plan};
+
+    fn manifest(kernel: &str, command_line: &str) -> Manifest {
+        let clock = Clock::monotonic(Nanos::ZERO, "2026-11-20T11:00:00.000+01:00");
+        let mut one = Manifest::new(Backend::Bpf, Plan::default(), clock, Vec::new());
+        one.host.kernel = kernel.into();
+        one.host.command_line = command_line.into();
+        one
+    }
+
+    #[test]
+    fn only_rows_that_differ_are_told_and_of_a_command_line_only_its_words() {
+        let one = manifest("6.12.9", "quiet root=/dev/vda nohz=off");
+        let other = manifest("6.12.9-rt", "quiet root=/dev/vda isolcpus=1");
+
+        let rows = differing([&[&one, &one], &[&other, &other]]);
+
+        let rows: Vec<(&str, &str, &str)> = rows
+            .iter()
+            .map(|row| (&*row.what, &*row.first, &*row.second))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("kernel", "6.12.9", "6.12.9-rt"),
+                ("command line", "nohz=off", "isolcpus=1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_changed_within_a_side_is_told_too() {
+        let (one, mut other) = (manifest("6.12.9", "quiet"), manifest("6.12.9", "quiet"));
+        other.host.settings.timer_migration = Some(true);
+
+        let rows = differing([&[&one, &other], &[&one, &other]]);
+
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (&*rows[0].what, &*rows[0].first),
+            ("timer migration", "not known / yes")
+        );
+    }
+}

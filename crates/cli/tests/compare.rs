@@ -1,0 +1,179 @@
+//! `laggard compare`: verdicts on recordings whose every latency is known.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+mod scripted;
+
+use scripted::{laggard, often, record};
+
+/// Recordings of 30 s, an activation in each `of` of which is 4 ms late.
+fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
+    let script = format!("period_ns = 1000000\n{}", often(of));
+    for name in names {
+        record(&dir.path().join(name), &script, &["--duration=30s"])
+            .args(options)
+            .assert()
+            .success();
+    }
+}
+
+fn ask(dir: &TempDir, first: &[&str], second: &[&str], options: &[&str]) -> Output {
+    let at = |names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| dir.path().join(name)).collect()
+    };
+    laggard()
+        .arg("compare")
+        .args(at(first))
+        .arg("--with")
+        .args(at(second))
+        .args(options)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+/// The only level of `fifo:90`.
+fn level(report: &Value) -> &Value {
+    let services = report["services"].as_array().unwrap();
+    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    &fifo.unwrap()["levels"][0]
+}
+
+const A: [&str; 4] = ["a1", "a2", "a3", "a4"];
+const B: [&str; 4] = ["b1", "b2", "b3", "b4"];
+
+#[test]
+fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &[]);
+    recorded(&dir, &B, 250, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let back = json(&ask(&dir, &B, &A, &["--json"]));
+
+    let (there, back) = (level(&found), level(&back));
+    assert_eq!(there["change"]["verdict"], "worse", "{there}");
+    assert_eq!(back["change"]["verdict"], "better", "{back}");
+    let ratio = there["ratio"].as_f64().unwrap();
+    assert!((7.0..9.0).contains(&ratio), "{there}");
+    let low = there["ratio_low"].as_f64().unwrap();
+    assert!(
+        (1.0..ratio).contains(&low) && there["is_ten_times"] == false,
+        "{there}"
+    );
+    let text = ask(&dir, &A, &B, &["--at=1ms"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("fifo:90 is worse: later than 1.00 ms"),
+        "{text}"
+    );
+    // Paths of a test are long and cannot be broken.
+    let wide = text
+        .lines()
+        .filter(|line| !line.contains('/') || line.contains("A / B"));
+    let wide: Vec<&str> = wide.filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, Vec::<&str>::new(), "{text}");
+}
+
+#[test]
+fn recordings_of_the_same_are_not_told_apart() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 500, &[]);
+    recorded(&dir, &B, 500, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let markdown = ask(&dir, &A, &B, &["--markdown"]);
+
+    let verdict = &level(&found)["change"]["verdict"];
+    assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
+    let markdown = String::from_utf8(markdown.stdout).unwrap();
+    assert!(markdown.contains("| fifo:90 | 4.02 ms |"), "{markdown}");
+}
+
+#[test]
+fn of_one_recording_each_the_ratio_is_told_and_no_verdict() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A[..1], 2_000, &[]);
+    recorded(&dir, &B[..1], 100, &[]);
+
+    let app = dir.path().join("app.toml").display().to_string();
+    let text = "name = \"a\"\nbuffers = 2\nbuffer = \"2ms\"\ncompute = \"500us\"\n";
+    std::fs::write(&app, text).unwrap();
+
+    let found = json(&ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]));
+
+    let level = level(&found);
+    assert_eq!(level["change"]["why"], "few_recordings", "{level}");
+    assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
+    let said = found["sentences"][0].as_str().unwrap();
+    assert!(said.contains("record 4 of each"), "{said}");
+    let misses = &found["services"][1]["misses"];
+    assert!(misses["first"]["exposure_ns"].is_number(), "{found}");
+}
+
+#[test]
+fn what_was_not_measured_alike_is_refused_by_the_row_that_differs() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &["a"], 500, &[]);
+    recorded(&dir, &["loaded"], 500, &["--load=idle"]);
+    let slow = format!("period_ns = 2000000\n{}", often(500));
+    record(
+        &dir.path().join("slow"),
+        &slow,
+        &["--duration=30s", "--period=2ms"],
+    )
+    .assert()
+    .success();
+    let short = format!("period_ns = 1000000\n{}", often(5));
+    record(&dir.path().join("short"), &short, &["--duration=10ms"])
+        .assert()
+        .code(3);
+    for (other, options, code, said) in [
+        ("slow", &[][..], 2, "period: `2ms`"),
+        ("loaded", &[], 2, "`--factor load`"),
+        ("a", &[], 2, "are the same recording"),
+        ("short", &[], 3, "not trustworthy"),
+        ("a", &["--service=fifo:50"], 2, "same recording"),
+        ("loaded", &["--factor=load"], 0, ""),
+        (
+            "loaded",
+            &["--factor=load", "--service=fifo:50"],
+            2,
+            "did not measure the service",
+        ),
+    ] {
+        let output = ask(&dir, &["a"], &[other], options);
+
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains(said), "{other}: {told}");
+        assert_eq!(output.status.code(), Some(code), "{other}: {told}");
+    }
+}
+
+#[test]
+fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 500, &[]);
+    let stall = scripted::stall(25_000_000_000, 20_000_000_000);
+    let script = format!("period_ns = 1000000\n{}{stall}", often(500));
+    for name in B {
+        record(&dir.path().join(name), &script, &["--duration=30s"])
+            .assert()
+            .code(vec![0, 3]);
+    }
+
+    let found = ask(&dir, &A, &B, &["--json", "--at=10ms,100s"]);
+
+    let levels = json(&found)["services"][1]["levels"].clone();
+    assert_eq!(levels[0]["second"]["clusters"], 4.0, "{levels}");
+    assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
+    assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
+    assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
+}

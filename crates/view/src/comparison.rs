@@ -1,0 +1,81 @@
+//! `laggard compare --markdown`: for issue trackers and pull requests.
+
+use std::fmt::Write as _;
+
+use laggard_answer::compare::{Change, CompareReport, LateCount, LevelComparison};
+use laggard_model::name::line_name;
+use laggard_model::printable_lines;
+use laggard_model::text::{Unit, rough_time, span};
+
+use crate::markdown::escaped;
+
+/// The report as Markdown, in the flavour that has tables.
+pub fn comparison(report: &CompareReport) -> String {
+    let mut text = String::from("## B against A\n\n");
+    for (letter, side) in [("A", &report.first), ("B", &report.second)] {
+        let _ = writeln!(
+            text,
+            "- **{letter}**: {}, {}, {}",
+            escaped(&side.recordings.join(" ")),
+            span(side.duration_ns),
+            escaped(side.load.as_str())
+        );
+    }
+    let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
+    text += "\n| service | later than | A: every | B: every | B / A, 95 % | verdict |\n";
+    text += "| --- | --: | --: | --: | --: | --- |\n";
+    for one in &report.services {
+        for level in &one.levels {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} |",
+                line_name(one.service, one.route),
+                Unit::Auto.write_nanos(level.level_ns),
+                every(&level.first),
+                every(&level.second),
+                ratio(level),
+                verdict(level)
+            );
+        }
+    }
+    if !report.differing.is_empty() {
+        text += "\n| differs | A | B |\n| --- | --- | --- |\n";
+        for one in &report.differing {
+            let [what, first, second] = [&one.what, &one.first, &one.second].map(|it| escaped(it));
+            let _ = writeln!(text, "| {what} | {first} | {second} |");
+        }
+    }
+    if !report.notes.is_empty() {
+        text += "\nTo bear in mind:\n\n";
+        for note in &report.notes {
+            let _ = writeln!(text, "- {}", escaped(&note.to_string()));
+        }
+    }
+    printable_lines(&text).to_string()
+}
+
+fn every(side: &LateCount) -> String {
+    let every = side.every_ns();
+    every.map_or_else(|| "never".into(), |every| rough_time(every, 2))
+}
+
+fn ratio(level: &LevelComparison) -> String {
+    match (level.ratio, level.ratio_high) {
+        (Some(ratio), Some(high)) => {
+            format!("{ratio:.2} ({:.2} to {high:.2})", level.ratio_low)
+        }
+        _ if level.second.clusters > 0.0 => format!("more than {:.2}", level.ratio_low),
+        _ => "-".into(),
+    }
+}
+
+fn verdict(level: &LevelComparison) -> String {
+    let needed = level.needed_ns.map(|needed| rough_time(needed, 1));
+    match (level.change, needed) {
+        (Change::Worse, _) => "**worse**".into(),
+        (Change::Better, _) => "**better**".into(),
+        (Change::Equivalent, _) => "equal".into(),
+        (Change::Unclear(_), Some(needed)) => format!("cannot be told; {needed} of each would"),
+        (Change::Unclear(_), None) => "cannot be told".into(),
+    }
+}

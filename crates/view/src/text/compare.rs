@@ -1,0 +1,367 @@
+//! `laggard compare` for the terminal.
+
+use std::fmt::Write as _;
+
+use laggard_answer::compare::{
+    CauseChange, CauseComparison, Change, CompareReport, LateCount, LevelComparison, SideView,
+    Unclear,
+};
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
+use laggard_model::{LoadLabel, printable, printable_lines};
+
+use super::{table, warnings};
+
+/// Rows of conditions that are shown unasked.
+const FIRST_CONDITIONS: usize = 8;
+/// Letters of a condition that are shown unasked.
+const MOST_LETTERS: usize = 28;
+/// Causes that are shown unasked.
+const FIRST_CAUSES: usize = 5;
+/// Digits of figures that are known to some per cent at best.
+const DIGITS: i32 = 2;
+
+/// The report as text; with `all`, whatever else it holds.
+pub fn compare(report: &CompareReport, all: bool) -> String {
+    let mut text = side("A", &report.first) + &side("B", &report.second);
+    text += &warnings(&report.notes);
+    text.push('\n');
+    for sentence in &report.sentences {
+        let _ = writeln!(text, "{}", wrapped(&printable(sentence).to_string()));
+    }
+    text += &levels(report, all);
+    text += &misses(report);
+    if all {
+        text += &quantiles(report);
+    }
+    text += &causes(report, all);
+    text += &conditions(report, all);
+    text += &remarks(report, all);
+    printable_lines(&text).to_string()
+}
+
+/// Words of a line that fit the terminal.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 79;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is a first line");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("  {word}"));
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+fn side(letter: &str, side: &SideView) -> String {
+    let load = if side.load == LoadLabel::none() {
+        "no load of ours".into()
+    } else {
+        format!("load {}", printable(side.load.as_str()))
+    };
+    let names = side.recordings.join(" ");
+    wrapped(&format!(
+        "{letter}  {}, {load}: {}",
+        span(side.duration_ns),
+        printable(&names)
+    )) + "\n"
+}
+
+fn levels(report: &CompareReport, all: bool) -> String {
+    let mut rows = table(&[
+        "service",
+        "later than",
+        "A every",
+        "B every",
+        "B / A [95 %]",
+        "verdict",
+    ]);
+    let mut some = false;
+    for one in &report.services {
+        for level in &one.levels {
+            some = true;
+            rows.add_row([
+                line_name(one.service, one.route),
+                brief(level.level_ns),
+                every(&level.first),
+                every(&level.second),
+                ratio(level),
+                verdict(level),
+            ]);
+        }
+    }
+    if !some {
+        return "\nToo few activations to choose how late is too late: give --at, or record for longer.\n"
+            .into();
+    }
+    let mut text = format!("\n{}\n", rows.trim_fmt());
+    let levels = || report.services.iter().flat_map(|one| &one.levels);
+    if levels().any(|level| matches!(level.change, Change::Unclear(_))) {
+        text += "~ cannot be told; with a time: so long each side must be recorded for twice the\n  \
+                 rate to be found in 80 of 100 such comparisons\n";
+    }
+    if levels().any(|level| level.change == Change::Unclear(Unclear::Varies)) {
+        text += "varies: recordings of one side differ as much as the sides do\n";
+    }
+    if levels().any(|level| level.change == Change::Unclear(Unclear::Chance)) {
+        text += "by chance: among so many comparisons, one such ratio comes by chance\n";
+    }
+    text += "every: the mean time between runs of late activations, on a CPU\n";
+    if all {
+        text += &counts(report);
+    }
+    text
+}
+
+fn every(side: &LateCount) -> String {
+    side.every_ns()
+        .map_or_else(|| "never".into(), |every| rough_time(every, DIGITS))
+}
+
+fn ratio(level: &LevelComparison) -> String {
+    let low = factor(level.ratio_low);
+    match (level.ratio, level.ratio_high) {
+        (Some(ratio), Some(high)) => format!("{} [{low}, {}]", factor(ratio), factor(high)),
+        _ if level.second.clusters > 0.0 => format!("> {low}"),
+        _ => "-".into(),
+    }
+}
+
+/// A ratio with two digits.
+fn factor(value: f64) -> String {
+    match value {
+        1e4.. => ">10000".into(),
+        10.0..1e4 => format!("{value:.0}"),
+        1.0..10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn verdict(level: &LevelComparison) -> String {
+    let words = match (level.change, level.is_ten_times) {
+        (Change::Worse, true) => "worse, 10 times".into(),
+        (Change::Worse, false) => "worse".into(),
+        (Change::Better, true) => "better, 10 times".into(),
+        (Change::Better, false) => "better".into(),
+        (Change::Equivalent, _) => "equal".into(),
+        (Change::Unclear(why), _) => format!("~{}", unclear(why)),
+    };
+    match level.needed_ns {
+        Some(needed) => format!("{words} {}", rough_time(needed, 1)),
+        None => words,
+    }
+}
+
+/// Why there is no verdict, as far as more time is not all it takes.
+const fn unclear(why: Unclear) -> &'static str {
+    match why {
+        Unclear::Never | Unclear::TooFew | Unclear::FewRecordings => "",
+        Unclear::Varies => " varies",
+        Unclear::PairsDisagree => " pairs disagree",
+        Unclear::Chance => " by chance",
+        Unclear::Lost => " lost",
+        Unclear::NotKept => " not kept",
+    }
+}
+
+/// How each verdict came about.
+fn counts(report: &CompareReport) -> String {
+    let mut rows = table(&[
+        "service", "level by", "A late", "one is", "B late", "one is", "p", "for all", "between",
+    ]);
+    for one in &report.services {
+        for level in &one.levels {
+            let by = level.share.map(|share| format!("p{}", percent(share)));
+            rows.add_row([
+                line_name(one.service, one.route),
+                by.unwrap_or_else(|| "given".into()),
+                number(level.first.clusters),
+                factor(level.first.dispersion),
+                number(level.second.clusters),
+                factor(level.second.dispersion),
+                probability(level.p),
+                probability(level.p_adjusted),
+                factor(level.between),
+            ]);
+        }
+    }
+    format!(
+        "\n{}\none is: so many of them count as one independent; for all: p, were they tested together\n\
+         between: recordings of one side vary so many times more than that\n",
+        rows.trim_fmt()
+    )
+}
+
+fn number(count: f64) -> String {
+    format!("{count:.0}")
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        0.001.. => format!("{p:.3}"),
+        _ => "<0.001".into(),
+    }
+}
+
+fn misses(report: &CompareReport) -> String {
+    let Some(application) = &report.application else {
+        return String::new();
+    };
+    let mut rows = table(&["service", "A: MTTF [95 %]", "B: MTTF [95 %]"]);
+    for one in &report.services {
+        let Some(misses) = &one.misses else {
+            continue;
+        };
+        let mttf = |figures: &laggard_answer::qos::MissFigures| {
+            let low = rough_time(figures.mttf_low_ns, DIGITS);
+            match (figures.mttf_ns, figures.mttf_high_ns) {
+                (Some(mttf), Some(high)) => format!(
+                    "{} [{low}, {}]",
+                    rough_time(mttf, DIGITS),
+                    rough_time(high, DIGITS)
+                ),
+                (None, Some(high)) => format!("{low} to {}", rough_time(high, DIGITS)),
+                _ => format!("> {low}"),
+            }
+        };
+        rows.add_row([
+            line_name(one.service, one.route),
+            mttf(&misses.first),
+            mttf(&misses.second),
+        ]);
+    }
+    format!(
+        "\n{}: {} buffers of {}, slack {}; mean time to failure, as `laggard qos` tells it\n{}\n",
+        printable(&application.name),
+        application.buffers,
+        Unit::Auto.write_nanos(application.buffer_ns),
+        Unit::Auto.write_nanos(application.slack_ns),
+        rows.trim_fmt()
+    )
+}
+
+fn quantiles(report: &CompareReport) -> String {
+    let mut rows = table(&["service", "quantile", "A", "B", "B / A [95 %]"]);
+    for one in &report.services {
+        for quantile in &one.quantiles {
+            rows.add_row([
+                line_name(one.service, one.route),
+                match quantile.share {
+                    share if share < 0.6 => "median".into(),
+                    share => format!("p{}", percent(share)),
+                },
+                Unit::Auto.write(quantile.first_ns),
+                Unit::Auto.write(quantile.second_ns),
+                format!(
+                    "{:.2} [{:.2}, {:.2}]",
+                    quantile.ratio, quantile.ratio_low, quantile.ratio_high
+                ),
+            ]);
+        }
+    }
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}\n", rows.trim_fmt()),
+    }
+}
+
+fn causes(report: &CompareReport, all: bool) -> String {
+    let most = if all { usize::MAX } else { FIRST_CAUSES };
+    let mut text = String::new();
+    for one in report.causes.iter().take(most) {
+        let _ = writeln!(text, "{}", wrapped(&format!("  {}", cause(one))));
+    }
+    let rest = report.causes.len().saturating_sub(most);
+    if rest > 0 {
+        let _ = writeln!(text, "  and {rest} more (--all)");
+    }
+    match text.is_empty() {
+        true => String::new(),
+        false => format!("\nCauses of late activations, in B:\n{text}"),
+    }
+}
+
+fn cause(one: &CauseComparison) -> String {
+    let name = printable(&one.name);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), mean_time);
+    let often = format!("{} times, {} in A", number(one.second), number(one.first));
+    match one.change {
+        CauseChange::New => format!(
+            "new: {name}, {} times, half of them longer than {}",
+            number(one.second),
+            time(one.second_ns)
+        ),
+        CauseChange::Gone => format!("gone: {name}, {} times in A", number(one.first)),
+        CauseChange::MoreOften => format!("more often: {name}, {often}"),
+        CauseChange::LessOften => format!("less often: {name}, {often}"),
+        CauseChange::Longer => format!(
+            "longer: {name}, {} at the median, {} in A",
+            time(one.second_ns),
+            time(one.first_ns)
+        ),
+        CauseChange::Shorter => format!(
+            "shorter: {name}, {} at the median, {} in A",
+            time(one.second_ns),
+            time(one.first_ns)
+        ),
+    }
+}
+
+fn conditions(report: &CompareReport, all: bool) -> String {
+    if report.differing.is_empty() {
+        return "\nNothing that is recorded of machine and set-up differs.\n".into();
+    }
+    let most = if all { usize::MAX } else { FIRST_CONDITIONS };
+    let mut rows = table(&["differs", "A", "B"]);
+    for index in 1..3 {
+        if let Some(column) = rows.column_mut(index) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Left);
+        }
+    }
+    for one in report.differing.iter().take(most) {
+        let value = |text: &str| short(&printable(text).to_string(), all);
+        rows.add_row([one.what.clone(), value(&one.first), value(&one.second)]);
+    }
+    let mut text = format!("\n{}\n", rows.trim_fmt());
+    let rest = report.differing.len().saturating_sub(most);
+    if rest > 0 {
+        let _ = writeln!(text, "and {rest} more (--all)");
+    }
+    text
+}
+
+fn short(text: &str, all: bool) -> String {
+    if all || text.chars().count() <= MOST_LETTERS {
+        return text.into();
+    }
+    let kept: String = text.chars().take(MOST_LETTERS - 3).collect();
+    format!("{kept}...")
+}
+
+fn remarks(report: &CompareReport, all: bool) -> String {
+    let mut text = String::new();
+    if let Some(why) = &report.causes_unknown {
+        let _ = writeln!(text, "\n{}", wrapped(&printable(why).to_string()));
+    }
+    if report.notes.is_empty() {
+        return text;
+    }
+    if !all {
+        let _ = writeln!(
+            text,
+            "\n{} notes on the recordings (--all)",
+            report.notes.len()
+        );
+        return text;
+    }
+    text += "\nTo bear in mind:\n";
+    for note in &report.notes {
+        let _ = writeln!(text, "  - {}", printable(&note.to_string()));
+    }
+    text
+}
