@@ -55,7 +55,7 @@ fn the_page_is_written_or_the_error_says_how_to_build_it() {
             assert!(!dir.path().join("page.html.part").exists(), "for {keep}");
         } else {
             let error = String::from_utf8(output.stderr).unwrap();
-            assert!(error.contains("make web"), "for {keep}: {error}");
+            assert!(error.contains("make page"), "for {keep}: {error}");
             assert!(!page.exists(), "for {keep}");
         }
     }

@@ -149,8 +149,10 @@ Examples:
   laggard compare a*.laggard --with b*.laggard --at 1ms,16ms --service fifo:90
   laggard compare stock*.laggard --with rt*.laggard --app jack-128 --markdown
 
-The level of a service is what few activations of both together are later than, unless --at or --app gives it. A difference
-counts where the 95 % interval of the ratio says so and the pairs agree, at the price of all that is compared (Holm).
+The level of a service is what few activations of both together are later than,
+unless --at or --app gives it. A difference counts where the 95 % interval of
+the ratio says so and the pairs agree, at the price of all that is compared
+(Holm).
 
 Exit code 3 where a recording is not trustworthy.")]
 pub(crate) struct CompareArgs {

@@ -46,7 +46,7 @@ pub struct PageData {
 #[non_exhaustive]
 pub enum PageError {
     /// The program was built without it.
-    #[error("the page is not built; run `make web`, build again, or use --markdown")]
+    #[error("the page is not built; run `make page`, build again, or use --markdown")]
     NotBuilt,
     /// The data has no JSON.
     #[error("write the figures as JSON")]
@@ -121,7 +121,7 @@ mod tests {
     fn a_program_without_the_page_says_what_to_do() {
         assert_eq!(
             fill("", &data("1")).unwrap_err().to_string(),
-            "the page is not built; run `make web`, build again, or use --markdown"
+            "the page is not built; run `make page`, build again, or use --markdown"
         );
     }
 }
