@@ -236,8 +236,15 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
     if let Some(first) = &overview.first {
         let head = "Do first:";
         let without = Unit::Auto.write_nanos(first.largest_without_ns);
+        let largest = Unit::Auto.write_nanos(late.largest_ns);
+        // What takes the most time need not be what made the largest.
+        let is = if without == largest {
+            "would still be"
+        } else {
+            "is"
+        };
         let text = format!(
-            "{head} {} Without it the largest is {without}.",
+            "{head} {} Without it the largest {is} {without}.",
             lowered(&first.what)
         );
         screen.fill(

@@ -78,8 +78,16 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
             rhythm.due
         )
     });
+    let largest = why::at_least(report.largest_is_at_least, report.largest_ns);
+    let without = why::at_least(first.largest_without_is_at_least, first.largest_without_ns);
+    let would = if largest == without {
+        // What takes the most time need not be what made the largest.
+        format!("Without it the largest would still be {largest}.")
+    } else {
+        format!("Without it the largest, {largest}, would be {without}.")
+    };
     format!(
-        "{} {}{rhythm}: {:.0} % of the {} by which {}. Without it the largest, {}, would be {}.",
+        "{} {}{rhythm}: {:.0} % of the {} by which {}. {would}",
         if first.share < 0.5 {
             "Most of all"
         } else {
@@ -88,9 +96,7 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
         first.on_cpus(),
         first.share * 100.0,
         write(report.total_ns),
-        late(report),
-        why::at_least(report.largest_is_at_least, report.largest_ns),
-        why::at_least(first.largest_without_is_at_least, first.largest_without_ns)
+        late(report)
     )
 }
 
