@@ -104,7 +104,10 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     for reason in against.map(|one| one.as_str().unwrap()) {
         assert!(reason.starts_with("measuring took "), "{reason}");
     }
-    let shown = Command::new(laggard).arg("show").arg(&recording).output();
+    let shown = Command::new(laggard)
+        .args(["show", "--all"])
+        .arg(&recording)
+        .output();
     String::from_utf8(shown.unwrap().stdout).unwrap()
 }
 
