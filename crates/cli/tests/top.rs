@@ -251,9 +251,22 @@ impl Terminal {
     }
 
     fn start(&self) {
+        self.start_after("");
+    }
+
+    /// The process that the terminal's shell has begun.
+    fn child(&self) -> i32 {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let children = format!("/proc/{0}/task/{0}/children", shell.unwrap().trim());
+        let child = fs::read_to_string(children).unwrap();
+        child.trim().parse().unwrap()
+    }
+
+    /// Begins it after what the shell is to do `first`.
+    fn start_after(&self, first: &str) {
         let program: PathBuf = assert_cmd::cargo::cargo_bin("laggard");
         let line = format!(
-            "{} top --threshold 1ms {}",
+            "{first}{} top --threshold 1ms {}",
             program.display(),
             script(&self.dir)
         );
@@ -347,16 +360,38 @@ fn control_c_and_a_termination_leave_the_terminal_clean() {
     terminal.press(&["-l", "clear"]);
     terminal.press(&["Enter"]);
     terminal.start();
-    let shell = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
-    let children = format!("/proc/{0}/task/{0}/children", shell.unwrap().trim());
-    let child: i32 = fs::read_to_string(children)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
     let killed = Command::new("kill")
-        .args(["-TERM", &child.to_string()])
+        .args(["-TERM", &terminal.child().to_string()])
         .status();
     assert!(killed.unwrap().success());
     terminal.is_restored();
+}
+
+/// A window is closed, ssh is gone: whoever was told of it by a signal waited for
+/// a terminal that no longer answers, at the price of a CPU, and heard no other.
+#[test]
+fn it_ends_with_its_terminal_whether_or_not_it_takes_hangups() {
+    for ignored in ["", "trap '' HUP; "] {
+        let Some(terminal) = Terminal::open() else {
+            return;
+        };
+        terminal.start_after(ignored);
+        let child = terminal.child();
+        let is_there = || Path::new(&format!("/proc/{child}")).exists();
+        assert!(is_there());
+
+        terminal.tmux(&["kill-server"]);
+
+        let begin = Instant::now();
+        while is_there() && begin.elapsed() < DEADLINE {
+            sleep(Duration::from_millis(50));
+        }
+        let has_ended = !is_there();
+        if !has_ended {
+            let _ = Command::new("kill")
+                .args(["-KILL", &child.to_string()])
+                .status();
+        }
+        assert!(has_ended, "`{ignored}`: still there after {DEADLINE:?}");
+    }
 }

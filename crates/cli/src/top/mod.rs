@@ -1,6 +1,7 @@
 //! `laggard top`: measure, and show what comes as it comes.
 
 mod batch;
+mod keys;
 mod look;
 mod panel;
 #[cfg(test)]

@@ -5,14 +5,13 @@
 //! So a thread of its own draws and listens; the thread that collects only
 //! leaves what came, and hears what is wanted.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use laggard_answer::live::{LateFinder, Live, Row};
 use laggard_measure::linux;
 use laggard_model::Cpu;
@@ -20,12 +19,17 @@ use laggard_session::{Ending, News, Next, SessionError, WatchError, Watcher};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
+use super::keys::Keys;
 use super::look::{Ask, Kept, Look};
 use super::panel::{Palette, Shown, clock, draw};
 use crate::measuring::default_name;
 
 /// How often the picture is drawn anew, if what came shows.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
+
+/// How long the drawing may take to end: a terminal that is stopped or gone takes
+/// no more of what is written to it.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// The rows on the screen, and what they were made from.
 #[derive(Debug, Default)]
@@ -121,7 +125,14 @@ impl Screen {
             return Ok(());
         };
         self.shared.is_over.store(true, Ordering::Relaxed);
-        let drawn = drawer.join();
+        let begin = Instant::now();
+        while !drawer.is_finished() && begin.elapsed() < END_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let drawn = match drawer.is_finished() {
+            true => drawer.join(),
+            false => Ok(Err(anyhow!("the terminal takes nothing more"))),
+        };
         // A panic has given the terminal back before its message, which a second
         // time would be written over.
         if std::thread::panicking() {
@@ -155,11 +166,12 @@ impl Shared {
 /// Draws and listens until it is over.
 fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
     linux::take_usual_share();
+    let keys = Keys::open()?;
     while !shared.is_over() {
         if shared.picture().must_draw {
             draw_on(&mut terminal, shared)?;
         }
-        listen(&mut terminal, shared, Instant::now() + DRAW_EVERY)?;
+        listen(&mut terminal, &keys, shared, Instant::now() + DRAW_EVERY)?;
     }
     Ok(())
 }
@@ -176,17 +188,18 @@ fn draw_on(terminal: &mut DefaultTerminal, shared: &Shared) -> anyhow::Result<()
 /// Takes in what the terminal has to say until `deadline`.
 fn listen(
     terminal: &mut DefaultTerminal,
+    keys: &Keys,
     shared: &Shared,
     deadline: Instant,
 ) -> anyhow::Result<()> {
     while !shared.is_over() {
         let left = deadline.saturating_duration_since(Instant::now());
-        if !is_ready(left)? {
+        if !keys.are_pressed(left)? {
             return Ok(());
         }
         let mut changed = false;
         // All that waits, then one picture of it.
-        while is_ready(Duration::ZERO)? {
+        while keys.are_pressed(Duration::ZERO)? {
             let event = event::read().context("read the terminal")?;
             changed |= shared.picture().take(&event);
         }
@@ -195,15 +208,6 @@ fn listen(
         }
     }
     Ok(())
-}
-
-/// Whether the terminal has something to say within `time`.
-fn is_ready(time: Duration) -> anyhow::Result<bool> {
-    match event::poll(time) {
-        // A signal came: the run looks at it.
-        Err(err) if err.kind() == io::ErrorKind::Interrupted => Ok(false),
-        ready => ready.context("wait for the terminal"),
-    }
 }
 
 impl Picture {
