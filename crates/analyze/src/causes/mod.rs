@@ -11,6 +11,7 @@ mod composition;
 mod context;
 mod doubt;
 mod fault;
+mod finer;
 mod handler;
 mod rank;
 mod rhythm;

@@ -6,8 +6,8 @@
 use laggard_model::Nanos;
 
 use super::RankedCause;
+use super::finer::finest;
 use super::spell::{Spell, Watched, spell};
-use crate::counts::binomial;
 use crate::period::{SourceSearch, held_together, periodic_sources};
 
 /// Only times at which the cause took at least this part of its largest: a
@@ -15,26 +15,22 @@ use crate::period::{SourceSearch, held_together, periodic_sources};
 const LIKE_THE_LARGEST: f64 = 0.25;
 /// Episodes nearer to each other than this are one visit of the cause, which
 /// made several lines late.
-const ONE_VISIT: Nanos = Nanos::from_ms(25);
+pub(super) const ONE_VISIT: Nanos = Nanos::from_ms(25);
 /// The search takes time with the cube of the number of visits, so it is in the
 /// first ones: a choice of single ones would hide a rhythm.
 const MOST_VISITS: usize = 60;
-/// A comb through each so manieth visit is looked through for the visits between.
-const FINER: std::ops::RangeInclusive<u32> = 2..=8;
-/// The least share of the teeth between that must be hit, as of any comb.
-const FINER_FILL: f64 = 0.6;
-/// How far from a tooth of a finer comb a visit may be, as a share of its step.
-const FINER_NEAR: f64 = 0.125;
 /// Fewer visits cannot tell a rhythm from chance.
-const FEWEST_VISITS: usize = 3;
+pub(super) const FEWEST_VISITS: usize = 3;
 /// How far a visit may be from when it is due, ns: what timers of the kernel
 /// miss by, and a few ticks.
-const TOLERANCES: [f64; 2] = [5e6, 20e6];
+pub(super) const TOLERANCES: [f64; 2] = [5e6, 20e6];
+/// And at most this share of its period or step.
+pub(super) const NEAR: f64 = 0.125;
 /// The shortest period that is looked for, ns: two visits.
 const SHORTEST: f64 = 50e6;
 const SEED: u64 = 1999;
 /// How likely chance alone is to give any of all causes a rhythm.
-const ALPHA: f64 = 0.01;
+pub(super) const ALPHA: f64 = 0.01;
 /// Rounds of the Monte Carlo per false alarm that would be permitted: with two
 /// searches a p-value of half the permitted one can be told.
 const ROUNDS_PER_ALARM: f64 = 4.0;
@@ -75,70 +71,13 @@ pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>
         let found = finest(found?, first);
         let period = found.period.as_f64();
         let [_, widest] = TOLERANCES;
-        let near = widest.min(period * FINER_NEAR);
+        let near = widest.min(period * NEAR);
         Some(Rhythm {
             spell: spell(visits, (period, near), watched, ALPHA / ends as f64),
             ..found
         })
     };
     found.into_iter().zip(&with_short).map(finer).collect()
-}
-
-/// The rhythm, or that of a half to an eighth of its period if most of the visits
-/// due between its own are among `visits`, ns, ascending, and more than chance would
-/// put there: where visits differ in length, the large ones can happen to be every
-/// other, and periods below [`SHORTEST`] are found by their multiples only.
-fn finest(found: Rhythm, visits: &[f64]) -> Rhythm {
-    let (Some(&first), Some(&last)) = (visits.first(), visits.last()) else {
-        return found;
-    };
-    let period = found.period.as_f64();
-    let off_by = |at: f64, from: f64| {
-        let turns = (at - from) / period;
-        (turns - turns.round()).abs() * period
-    };
-    let [_, widest] = TOLERANCES;
-    let near = widest.min(period * FINER_NEAR);
-    // A comb's origin: the visit from which most others are whole periods away.
-    let on_comb = |from: f64| {
-        let is_on = |at: &&f64| off_by(**at, from) <= near;
-        visits.iter().filter(is_on).count()
-    };
-    let Some(origin) = visits.iter().copied().max_by_key(|&from| on_comb(from)) else {
-        return found;
-    };
-    let others = (visits.len() - on_comb(origin)) as f64;
-    let finer = FINER.rev().find_map(|parts| {
-        let step = period / f64::from(parts);
-        if step <= ONE_VISIT.as_f64() {
-            return None;
-        }
-        let near = widest.min(step * FINER_NEAR);
-        let is_hit = |due: &&f64| visits.iter().any(|at| (at - **due).abs() <= near);
-        let start = origin - ((origin - first) / step).floor() * step;
-        let teeth: Vec<f64> = (0_u32..)
-            .map(|turn| start + f64::from(turn) * step)
-            .take_while(|&due| due <= last + near)
-            .collect();
-        let between = |due: &f64| off_by(*due, origin) > step / 2.0;
-        let new: Vec<f64> = teeth.iter().copied().filter(between).collect();
-        let new_hits = new.iter().filter(is_hit).count();
-        let by_chance = (others * 2.0 * near / (last - first)).min(1.0);
-        let full = new_hits >= FEWEST_VISITS
-            && new_hits as f64 >= FINER_FILL * new.len() as f64
-            && binomial::at_least(new_hits as i64, new.len() as u64, by_chance)
-                <= ALPHA / FINER.count() as f64;
-        full.then(|| Rhythm {
-            period: Nanos::from_ns(found.period.ns() / u64::from(parts)),
-            period_error: found
-                .period_error
-                .map(|error| Nanos::from_ns(error.ns() / u64::from(parts))),
-            hits: teeth.iter().filter(is_hit).count(),
-            due: teeth.len(),
-            ..found
-        })
-    });
-    finer.unwrap_or(found)
 }
 
 /// As [`rhythms`], of causes that came at these times, s.
@@ -325,6 +264,21 @@ mod tests {
             found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
             "{found:?}"
         );
+    }
+
+    /// Every 0.5 s, of which few delay anybody: six even ones, and two others.
+    #[test]
+    fn what_delays_seldom_is_not_told_by_the_even_visits_that_do() {
+        let turns = [0, 2, 4, 6, 9, 10, 13, 14];
+        let met: Vec<u64> = turns.iter().map(|turn| turn * 500 + turn % 3).collect();
+
+        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(500_000_000) < 2_000_000,
+            "{found:?}"
+        );
+        assert_eq!((found.hits, found.due), (8, 15));
     }
 
     /// Every 350 ms, every fifth as long as the longest or half of it.
