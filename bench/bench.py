@@ -311,7 +311,7 @@ import json, sys, duckdb
 stages = sys.argv[2].split()
 latency = " + ".join(f"coalesce({stage}_ns, 0)" for stage in stages)
 columns = ", ".join(figures(f"{stage}_ns") for stage in stages)
-duckdb.sql("SET threads = 2")
+duckdb.sql("SET threads = 2; SET enable_progress_bar = false")
 rows = duckdb.sql(f"SELECT service, route, {figures(latency)}, {columns} "
                   f"FROM '{sys.argv[1]}/samples/*.parquet' GROUP BY ALL").fetchall()
 print(json.dumps([row[:7] for row in rows]))
@@ -344,7 +344,9 @@ def answers(folder):
 def agree(report, exact):
     """Whether show says of every group what DuckDB does: counts, means and largest alike,
     quantiles at the upper edge of their bucket, at most 1.09 % above."""
-    rows = {(row["service"], row["route"]): row["latency"] for row in report["services"]}
+    # The service irq has no rows of its own: it is read from those of the others.
+    services = (row for row in report["services"] if row["service"] != "irq")
+    rows = {(row["service"], row["route"]): row["latency"] for row in services}
     worst = 1.0
     for service, route, count, _, mean, largest, quantiles in exact:
         ours = rows.pop((service, route))
