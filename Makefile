@@ -79,10 +79,15 @@ bench: build
 DURATION ?= 12s
 PROVE := --duration $(DURATION) $(if $(KIND),--kinds $(KIND),--page docs/accuracy.md)
 
+PROVEN := $(if $(HOST),target/hosts/proven/laggard,$(LAGGARD))
+
+# What debuggers read does not fit into a test host.
 prove: build
 	@scripts/packages prove $(if $(HOST),hosts)
+	@mkdir -p target/hosts/proven
+	@strip -o target/hosts/proven/laggard $(LAGGARD)
 	$(if $(HOST),$(CARGO) build -p laggard-testkit --bin testhost)
-	$(if $(HOST),,$(AS_ROOT)) python3 bench/prove $(LAGGARD) $(PROVE) \
+	$(if $(HOST),,$(AS_ROOT)) python3 bench/prove $(PROVEN) $(PROVE) \
 		$(if $(HOST),--host $(HOST),--mappings 262144)
 
 install: build
