@@ -60,7 +60,7 @@ mod tests {
             load: None,
             start: Nanos::ZERO,
             duration: Nanos::from_secs(60),
-            plan: laggard_model::Plan::default(),
+            plan: laggard_model::ProbePlan::default(),
             groups: Vec::new(),
             streams: Vec::new(),
             own_cpus,

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
-    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, Plan, Route, Service, Severity,
-    UsagePattern,
+    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route, Service,
+    Severity, UsagePattern,
 };
 use laggard_record::{Columns, OpenError, Recording};
 
@@ -33,7 +33,7 @@ pub struct Run {
     /// How long was recorded.
     pub duration: Nanos,
     /// What was asked.
-    pub plan: Plan,
+    pub plan: ProbePlan,
     /// Distributions by service and route.
     pub groups: Vec<Group>,
     /// Late activations by CPU, service and route.

@@ -7,10 +7,10 @@ use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
 use laggard_answer::qos::{Application, MissFigures, assess};
-use laggard_answer::sched::{Asked, TaskAsked, TaskVerdict, Verdict, analyse};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
-    Activation, Batch, Cpu, Line, LineId, Nanos, Plan, Route, STAGES, Service, Stage,
+    Activation, Batch, Cpu, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -86,9 +86,9 @@ fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
         load: None,
         start: START,
         duration: Nanos::from_ns(EXPOSURE as u64),
-        plan: Plan {
+        plan: ProbePlan {
             period_ns: Nanos::from_ns(period as u64),
-            ..Plan::default()
+            ..ProbePlan::default()
         },
         groups: fold.groups(&LINES, false),
         streams: late.streams(&LINES),
@@ -261,7 +261,7 @@ fn task(compute: f64, period: f64) -> TaskAsked {
 }
 
 fn verdict(seen: Run, task: TaskAsked) -> TaskVerdict {
-    let asked = Asked {
+    let asked = SchedQuestion {
         tasks: vec![task],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(8),

@@ -108,7 +108,7 @@ pub type Sizes<'a> = &'a [(&'a str, usize)];
 /// An object in the kernel. The kernel takes its programs and timers away
 /// when this value is dropped or the process ends, however it ends.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedObject {
     /// As libbpf has it.
     pub object: Object,
     links: Vec<Link>,
@@ -126,7 +126,7 @@ impl ObjectFile {
         shared: &[(&str, BorrowedFd<'_>)],
         sizes: Sizes<'_>,
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
-    ) -> Result<Loaded, ObjectRefused> {
+    ) -> Result<LoadedObject, ObjectRefused> {
         listen();
         let open = || -> libbpf_rs::Result<Object> {
             let mut open = ObjectBuilder::default().open_memory(self.bytes)?;
@@ -145,7 +145,7 @@ impl ObjectFile {
             open.load()
         };
         match open() {
-            Ok(object) => Ok(Loaded {
+            Ok(object) => Ok(LoadedObject {
                 object,
                 links: Vec::new(),
             }),
@@ -203,7 +203,7 @@ impl ObjectFile {
 /// The section of an object's inputs.
 const INPUTS: &str = ".rodata";
 
-impl Loaded {
+impl LoadedObject {
     /// Attaches every program that a tracepoint calls.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Manifest, Nanos, Plan, Route, STAGES,
-    Service, Stage, State,
+    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Manifest, Nanos, ProbePlan, Route,
+    STAGES, Service, Stage, State,
 };
 use laggard_record::Recorder;
 use serde_json::Value;
@@ -36,9 +36,9 @@ fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
         end_ns: Some(end),
         ..Clock::monotonic(START, "2026-11-20T11:00:00+01:00[Europe/Berlin]")
     };
-    let plan = Plan {
+    let plan = ProbePlan {
         dither: false,
-        ..Plan::default()
+        ..ProbePlan::default()
     };
     let manifest = Manifest::new(Backend::Bpf, plan, clock, lines.into());
     let mut recorder = Recorder::create(&path, manifest).unwrap();

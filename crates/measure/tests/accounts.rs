@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use laggard_measure::fake::{FakeProbe, Script, ScriptLine, Span};
+use laggard_measure::fake::{FakeProbe, Script, ScriptLine, ScriptedSpan};
 use laggard_measure::{Probe, Timeline};
 use laggard_model::{Account, Activation, Batch, Nanos, Route, Service, Stage};
 use proptest::prelude::*;
@@ -37,8 +37,9 @@ fn line() -> impl Strategy<Value = ScriptLine> {
     })
 }
 
-fn span(most_ns: u64) -> impl Strategy<Value = Span> {
-    (0_u64..3_000_000_000, 1..most_ns).prop_map(|(at_ns, length_ns)| Span { at_ns, length_ns })
+fn span(most_ns: u64) -> impl Strategy<Value = ScriptedSpan> {
+    (0_u64..3_000_000_000, 1..most_ns)
+        .prop_map(|(at_ns, length_ns)| ScriptedSpan { at_ns, length_ns })
 }
 
 fn run() -> impl Strategy<Value = Scenario> {

@@ -50,7 +50,7 @@ pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings,
 pub use label::LoadLabel;
 pub use losses::{LossReason, Losses};
 pub use manifest::{
-    Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, Plan, SCHEMA_VERSION,
+    Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, ProbePlan, SCHEMA_VERSION,
     SegmentEntry, State,
 };
 pub use names::Names;

@@ -59,7 +59,8 @@ pub enum Keep {
 
 /// What was asked of the probe.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Plan {
+#[schemars(rename = "Plan")]
+pub struct ProbePlan {
     /// The mean time between a line's expiries, but for those of `every`.
     pub period_ns: Nanos,
     /// Which services have only one in so many of these expiries; absent: none.
@@ -83,7 +84,7 @@ pub struct Plan {
     pub stages: Option<Vec<Stage>>,
 }
 
-impl Plan {
+impl ProbePlan {
     /// How often services are measured, in words: `1ms`, or `1ms, softirq and
     /// other 2ms, fifo:50 4ms`.
     #[must_use]
@@ -113,7 +114,7 @@ impl Plan {
     }
 }
 
-impl Default for Plan {
+impl Default for ProbePlan {
     /// Every service each millisecond, with the first of all seeds.
     fn default() -> Self {
         Self {
@@ -264,7 +265,7 @@ pub struct Manifest {
     /// What gave the stages.
     pub backend: Backend,
     /// What was asked.
-    pub plan: Plan,
+    pub plan: ProbePlan,
     /// The clock of all times.
     pub clock: Clock,
     /// Every line, by its id.
@@ -292,7 +293,7 @@ impl Manifest {
     /// Of a recording that begins: nothing is known of the machine, and nothing
     /// counted yet.
     #[must_use]
-    pub fn new(backend: Backend, plan: Plan, clock: Clock, lines: Vec<Line>) -> Self {
+    pub fn new(backend: Backend, plan: ProbePlan, clock: Clock, lines: Vec<Line>) -> Self {
         Self {
             schema: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -321,10 +322,10 @@ mod tests {
 
     #[test]
     fn a_plan_says_how_often_each_service_is_measured() {
-        let even = Plan::default();
-        let asked = Plan {
+        let even = ProbePlan::default();
+        let asked = ProbePlan {
             every: Every::about(Service::Fifo(90)),
-            ..Plan::default()
+            ..ProbePlan::default()
         };
 
         assert_eq!(even.periods(), "1ms");
@@ -335,12 +336,12 @@ mod tests {
 
     #[test]
     fn a_plan_of_an_earlier_version_has_every_service_every_period() {
-        let text = serde_json::to_string(&Plan::default()).unwrap();
+        let text = serde_json::to_string(&ProbePlan::default()).unwrap();
 
         assert!(!text.contains("every"), "{text}");
         assert_eq!(
-            serde_json::from_str::<Plan>(&text).unwrap(),
-            Plan::default()
+            serde_json::from_str::<ProbePlan>(&text).unwrap(),
+            ProbePlan::default()
         );
     }
 }

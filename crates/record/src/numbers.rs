@@ -4,7 +4,7 @@ use laggard_model::{Batch, Gather, Manifest};
 
 /// The sequence numbers of one line.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct LineNumbers {
     rows: u64,
     /// First and last.
     ends: Option<(u64, u64)>,
@@ -12,12 +12,12 @@ struct Line {
 
 /// The sequence numbers that were read, by line.
 #[derive(Clone, Debug)]
-pub(crate) struct Numbers(Vec<Line>);
+pub(crate) struct Numbers(Vec<LineNumbers>);
 
 impl Numbers {
     /// For a recording with `lines` lines.
     pub(crate) fn new(lines: usize) -> Self {
-        Self(vec![Line::default(); lines])
+        Self(vec![LineNumbers::default(); lines])
     }
 
     /// How many activations are missing, between the first and the last of
@@ -42,7 +42,7 @@ impl Numbers {
     }
 }
 
-impl Line {
+impl LineNumbers {
     fn missing(&self) -> u64 {
         self.ends.map_or(0, |(first, last)| {
             let span = last.saturating_sub(first).saturating_add(1);

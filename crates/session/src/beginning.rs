@@ -3,8 +3,7 @@
 use laggard_measure::Probe;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux;
-use laggard_model::Plan as Asked;
-use laggard_model::{Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, Service};
+use laggard_model::{Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, ProbePlan, Service};
 
 use crate::Plan;
 
@@ -16,7 +15,7 @@ const EXCEEDING: Nanos = Nanos::from_ms(1);
 pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) -> Manifest {
     let pace = probe.pace();
     let (host, caveats) = machine(probe);
-    let asked = Asked {
+    let asked = ProbePlan {
         period_ns: pace.period,
         every: pace.every,
         dither: pace.dither,

@@ -16,7 +16,7 @@ use laggard_model::{
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Threshold, WriteError};
 
-use crate::{Episodes, Plan, SessionError};
+use crate::{EpisodesChoice, Plan, SessionError};
 
 /// How much of the time before a late activation's expiry is kept: what was
 /// already under way then often is the cause.
@@ -68,12 +68,12 @@ impl EpisodeWatch {
     ) -> Result<(Option<Self>, Vec<Caveat>), SessionError> {
         let possible = probe.backend() == Backend::Bpf;
         match plan.episodes {
-            Episodes::Off => return Ok((None, Vec::new())),
-            Episodes::Auto if !possible => return Ok((None, Vec::new())),
-            Episodes::On if !possible => {
+            EpisodesChoice::Off => return Ok((None, Vec::new())),
+            EpisodesChoice::Auto if !possible => return Ok((None, Vec::new())),
+            EpisodesChoice::On if !possible => {
                 return Err(SessionError::NoEpisodes);
             }
-            Episodes::Auto | Episodes::On => {}
+            EpisodesChoice::Auto | EpisodesChoice::On => {}
         }
         let cpus: Vec<Cpu> = probe.lines().iter().map(|line: &Line| line.cpu).collect();
         let options = FlightOptions {
@@ -82,7 +82,7 @@ impl EpisodeWatch {
         let list = cpus.iter().copied().collect();
         let (flight, caveats) = match FlightRecorder::new(&list, options, probe.board().as_ref()) {
             Ok(started) => started,
-            Err(err) if plan.episodes == Episodes::On => {
+            Err(err) if plan.episodes == EpisodesChoice::On => {
                 return Err(SessionError::Flight(err));
             }
             Err(err) => {

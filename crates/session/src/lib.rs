@@ -49,7 +49,7 @@ mod writer;
 
 pub use error::{SessionError, WatchError};
 pub use load::Failure;
-pub use plan::{Episodes, LoadChoice, Plan, ProbeChoice};
-pub use run::{LOOK_EVERY, Pace};
+pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
+pub use run::{LOOK_EVERY, ScriptPace};
 pub use session::{Done, Session};
 pub use watcher::{Ending, News, Next, Watcher};

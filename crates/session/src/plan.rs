@@ -66,7 +66,7 @@ pub struct Plan {
     /// episode; `None`: 1 ms, and what each line's first seconds tell.
     pub threshold: Option<Nanos>,
     /// Whether late activations come with evidence of who caused them.
-    pub episodes: Episodes,
+    pub episodes: EpisodesChoice,
     /// Late activations to keep in each minute at most, besides each line's new
     /// largest.
     pub max_episodes_per_minute: u64,
@@ -112,7 +112,7 @@ impl Default for Plan {
             recording: None,
             keep: Keep::All,
             threshold: None,
-            episodes: Episodes::Auto,
+            episodes: EpisodesChoice::Auto,
             max_episodes_per_minute: 600,
             stack_rate: 1_000,
             application: None,
@@ -149,7 +149,7 @@ pub enum LoadChoice {
 
 /// Whether late activations come with evidence of who caused them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Episodes {
+pub enum EpisodesChoice {
     /// As far as this kernel allows.
     #[default]
     Auto,

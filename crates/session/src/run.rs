@@ -26,7 +26,7 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How a script's time passes. A real probe's passes as it does.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Pace {
+pub enum ScriptPace {
     /// At once: as fast as it can be played.
     #[default]
     AtOnce,
@@ -35,7 +35,7 @@ pub enum Pace {
 }
 
 /// All that takes part in a run.
-pub(crate) struct Measurement<'a, 'b, 'c> {
+pub(crate) struct RunParts<'a, 'b, 'c> {
     pub(crate) probe: &'a mut dyn Probe,
     /// What a recording that begins now would say of itself.
     pub(crate) manifest: Manifest,
@@ -46,7 +46,7 @@ pub(crate) struct Measurement<'a, 'b, 'c> {
     pub(crate) watch: Option<EpisodeWatch>,
     pub(crate) meanwhile: &'a mut Meanwhile,
     pub(crate) watchers: Watchers<'b, 'c>,
-    pub(crate) pace: Pace,
+    pub(crate) pace: ScriptPace,
 }
 
 /// Why measuring ended.
@@ -60,7 +60,7 @@ enum End {
     NotWritten,
 }
 
-impl Measurement<'_, '_, '_> {
+impl RunParts<'_, '_, '_> {
     /// Measures until `duration` is over, the user's command has ended, or
     /// `interrupted` is set. Whatever happens, what was to be kept is kept and
     /// the probe and load are ended. Returns the recording, if there is one.
@@ -158,7 +158,7 @@ impl Measurement<'_, '_, '_> {
     /// Waits for more activations to come, at most for `most`.
     fn wait(&mut self, most: Duration) {
         let time = LOOK_EVERY.min(most);
-        if self.pace == Pace::RealTime && self.probe.backend() == Backend::Fake {
+        if self.pace == ScriptPace::RealTime && self.probe.backend() == Backend::Fake {
             sleep(time);
         }
         self.probe.pause(time);

@@ -15,9 +15,9 @@ use crate::episodes::EpisodeWatch;
 use crate::keeper::Keeper;
 use crate::load::{Failure, Meanwhile};
 use crate::price::{Price, PriceVerdict};
-use crate::run::Measurement;
+use crate::run::RunParts;
 use crate::watcher::Watchers;
-use crate::{Pace, Plan, ProbeChoice, SessionError, Watcher};
+use crate::{Plan, ProbeChoice, ScriptPace, SessionError, Watcher};
 
 /// A measurement that is ready to begin: the probe is loaded, and the load, if
 /// there is one, is set up and waits.
@@ -25,7 +25,7 @@ pub struct Session<'a> {
     interrupted: &'a AtomicBool,
     duration: Option<Nanos>,
     recording: Option<PathBuf>,
-    pace: Pace,
+    pace: ScriptPace,
     probe: Box<dyn Probe>,
     watch: Option<EpisodeWatch>,
     meanwhile: Meanwhile,
@@ -77,7 +77,7 @@ impl<'a> Session<'a> {
             interrupted,
             duration: plan.duration,
             recording: plan.recording.clone(),
-            pace: Pace::default(),
+            pace: ScriptPace::default(),
             probe,
             watch,
             meanwhile,
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
 
     /// With a script's time passing as `pace` says.
     #[must_use]
-    pub const fn at_pace(mut self, pace: Pace) -> Self {
+    pub const fn at_pace(mut self, pace: ScriptPace) -> Self {
         self.pace = pace;
         self
     }
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        let run = Measurement {
+        let run = RunParts {
             probe: self.probe.as_mut(),
             manifest: self.manifest,
             keeper,

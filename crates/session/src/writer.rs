@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 1 << 30;
 const SHARE_OF_FREE: usize = 16;
 
 /// What has come since the last look at the probe.
-struct Look {
+struct Drained {
     batch: Arc<Batch>,
     accounts: Vec<Account>,
     /// By line: rows for which there was no room before these.
@@ -38,7 +38,7 @@ struct Shared {
 
 /// A recorder that is written to by a thread.
 pub(crate) struct Writer {
-    looks: Sender<Look>,
+    looks: Sender<Drained>,
     thread: JoinHandle<(Recorder, Result<(), WriteError>)>,
     shared: Arc<Shared>,
     /// Bytes of rows that may wait.
@@ -97,7 +97,7 @@ impl Writer {
         }
         self.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
         let dropped = std::mem::take(&mut self.dropped);
-        let look = Look {
+        let look = Drained {
             batch,
             accounts,
             dropped,
@@ -148,7 +148,7 @@ impl Writer {
 /// counted as lost.
 fn write(
     mut recorder: Recorder,
-    looks: &Receiver<Look>,
+    looks: &Receiver<Drained>,
     shared: &Shared,
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
@@ -159,7 +159,7 @@ fn write(
         next = looks.try_recv().ok();
         let is_last = next.is_none();
         let bytes = bytes_of(&look.batch, &look.accounts);
-        let Look {
+        let Drained {
             batch,
             accounts,
             dropped,
@@ -205,7 +205,7 @@ fn count_lines(counts: &mut Vec<u64>, batch: &Batch) {
 fn bytes_of(batch: &Batch, accounts: &[Account]) -> usize {
     let steps: usize = batch.step_ns.iter().map(|step| step.len() * 8).sum();
     let rows = steps + batch.len() * (2 + 8 + 8 + 1 + 1);
-    rows + size_of::<Look>() + size_of::<Batch>() + size_of_val(accounts)
+    rows + size_of::<Drained>() + size_of::<Batch>() + size_of_val(accounts)
 }
 
 /// How much memory rows may take while they wait. In virtual time the one who
@@ -247,16 +247,17 @@ mod tests {
     use std::path::Path;
 
     use laggard_model::{
-        Activation, Clock, Cpu, Line, LineId, Manifest, Plan, Route, STAGES, Service, Stage, State,
+        Activation, Clock, Cpu, Line, LineId, Manifest, ProbePlan, Route, STAGES, Service, Stage,
+        State,
     };
     use laggard_record::Recording;
 
     use super::*;
 
     fn manifest(backend: Backend) -> Manifest {
-        let plan = Plan {
+        let plan = ProbePlan {
             dither: false,
-            ..Plan::default()
+            ..ProbePlan::default()
         };
         let line = |cpu| Line {
             cpu: Cpu(cpu),

@@ -9,7 +9,7 @@ use std::fs;
 
 use hosts::{DEADLINE, fetch, figure, laggard, manifest, run, served, show};
 use laggard_model::{Nanos, Route, Service, State};
-use laggard_testkit::host::Host;
+use laggard_testkit::host::TestHost;
 
 const COMMAND: &str = "\
     laggard doctor > /result/doctor; \
@@ -32,7 +32,7 @@ fn a_realtime_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
 fn measure(kernel: &str, softirq: &str) {
     let Some(laggard) = laggard() else { return };
     let Some(kernel) = fetch(kernel) else { return };
-    let host = Host::new(kernel)
+    let host = TestHost::new(kernel)
         .program(&laggard)
         .deadline(DEADLINE)
         .command(COMMAND);

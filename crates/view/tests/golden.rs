@@ -6,7 +6,7 @@ use laggard_answer::show::{Measured, RecordingReport, recording};
 use laggard_model::text::Unit;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
-    Losses, Manifest, Nanos, OwnCost, Plan, ProgramCost, Route, STAGES, Service, Stage, State,
+    Losses, Manifest, Nanos, OwnCost, ProbePlan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
 use laggard_view::{markdown, text};
 
@@ -82,9 +82,9 @@ fn activations() -> Batch {
 }
 
 fn manifest() -> Manifest {
-    let plan = Plan {
+    let plan = ProbePlan {
         duration_ns: Some(Nanos::from_secs(40)),
-        ..Plan::default()
+        ..ProbePlan::default()
     };
     let clock = Clock {
         end_ns: Some(START + Nanos::from_secs(40)),

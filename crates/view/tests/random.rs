@@ -5,12 +5,12 @@ use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::Collector;
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
 use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess};
-use laggard_answer::sched::{Asked, TaskAsked, Verdict, analyse};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
 use laggard_answer::show::Waiting;
 use laggard_answer::{KnownCauses, Load, Run, Trust};
 use laggard_model::{
-    Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, Plan, Route, STAGES, Service, Stage,
-    UsagePattern,
+    Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES, Service,
+    Stage, UsagePattern,
 };
 use laggard_view::text;
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
             load: None,
             start: START,
             duration: Nanos::from_ms(longest.unwrap_or_default() as u64 + 1),
-            plan: Plan::default(),
+            plan: ProbePlan::default(),
             groups: fold.groups(&named, false),
             streams: late.streams(&named),
             own_cpus: 0.02,
@@ -204,7 +204,7 @@ proptest! {
             cpu: None,
             buffers: (name == "t").then_some(buffers),
         });
-        let asked = Asked {
+        let asked = SchedQuestion {
             tasks: tasks.into(),
             overhead: Nanos::ZERO,
             permitted: Nanos::from_secs(3_600),

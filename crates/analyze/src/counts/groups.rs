@@ -21,7 +21,7 @@ pub struct Event {
 
 /// Events between two of the largest gaps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct EventGroup {
     /// What they count for together.
     pub(super) size: f64,
     /// How long from the first to the last.
@@ -47,7 +47,7 @@ impl Circle<'_> {
 
     /// The groups that the largest gaps part, as many as the squares of all
     /// gaps say.
-    pub(super) fn groups(self) -> Vec<Group> {
+    pub(super) fn groups(self) -> Vec<EventGroup> {
         let count = self.events.len();
         let gaps: Vec<f64> = (0..count)
             .map(|event| (self.at(event + 1) - self.at(event)) / self.span)
@@ -65,7 +65,7 @@ impl Circle<'_> {
         for end in last {
             let last = if begin > end { end + count } else { end };
             let members = (begin..=last).map(|event| self.events[event % count].size);
-            groups.push(Group {
+            groups.push(EventGroup {
                 size: members.sum(),
                 lasted: self.at(last) - self.at(begin),
             });
@@ -77,7 +77,7 @@ impl Circle<'_> {
     /// The variance of the sum of all events, which is that of what makes them:
     /// the products of the sizes of all pairs that are no further apart than the
     /// longest group lasts, without those that chance puts there.
-    pub(super) fn variance_by_pairs(self, groups: &[Group]) -> f64 {
+    pub(super) fn variance_by_pairs(self, groups: &[EventGroup]) -> f64 {
         let reach = groups.iter().map(|group| group.lasted).fold(0.0, f64::max);
         if reach > LONG * self.span {
             return groups.iter().map(|group| group.size.powi(2)).sum();

@@ -7,7 +7,7 @@ use laggard_model::{Batch, Gather, Histogram, Line, Nanos, Route, Service};
 /// The latencies of every line, counted in consecutive blocks of the same
 /// length of time.
 #[derive(Clone, Debug)]
-pub struct Blocks {
+pub struct LatencyBlocks {
     start: Nanos,
     length: Nanos,
     /// By line: of its service and of its interrupts, by block.
@@ -15,7 +15,7 @@ pub struct Blocks {
     count: usize,
 }
 
-impl Blocks {
+impl LatencyBlocks {
     /// Empty ones, for a recording of `lines` lines from `start` to `end`, cut
     /// into `count` blocks, 1 at least.
     pub fn new(lines: usize, (start, end): (Nanos, Nanos), count: usize) -> Self {
@@ -53,7 +53,7 @@ impl Blocks {
     }
 }
 
-impl Gather for Blocks {
+impl Gather for LatencyBlocks {
     fn batch(&mut self, rows: &Batch) {
         for row in 0..rows.len() {
             let block = self.block(rows.expiry_ns[row]);
@@ -123,8 +123,8 @@ mod tests {
         batch
     }
 
-    fn new() -> Blocks {
-        Blocks::new(1, (Nanos::from_secs(100), Nanos::from_secs(110)), 5)
+    fn new() -> LatencyBlocks {
+        LatencyBlocks::new(1, (Nanos::from_secs(100), Nanos::from_secs(110)), 5)
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod lost;
 mod quantile;
 mod tally;
 
-pub use blocks::Blocks;
+pub use blocks::LatencyBlocks;
 pub use course::{Course, CourseInterval, Cut, Focus, INTERVALS, Point, limit};
 pub use courses::{Courses, focuses};
 pub use fold::{Counted, Fold, LineSum, Split};

@@ -38,8 +38,8 @@ pub use observed::{Observation, ObservedPeaks, PeakSpan, observe, peaks_of, peri
 pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use prediction::{
-    BlockLength, Blocks, PredictionBound, block_length, chance_of_new_largest, exposure_for_bound,
-    prediction_bound,
+    BlockCounts, BlockLength, PredictionBound, block_length, chance_of_new_largest,
+    exposure_for_bound, prediction_bound,
 };
 pub use profile::{RateUncertainty, profile_interval};
 pub use refusal::{Reason, ReasonWords, Refusal};

@@ -22,7 +22,7 @@ const DEPENDENT: f64 = 0.05;
 
 /// Past and future in blocks of equal length.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Blocks {
+pub struct BlockCounts {
     /// Blocks that were seen; the last one has what is left over too.
     pub past: u64,
     /// Blocks to come.
@@ -75,7 +75,7 @@ pub fn exposure_for_bound(horizon: f64, confidence: f64) -> Result<f64, InputErr
     Ok(positive("horizon", horizon)? * confidence / (1.0 - confidence))
 }
 
-impl Blocks {
+impl BlockCounts {
     /// Blocks of `least` or longer, a whole number of them in `horizon`; a
     /// horizon shorter than a block counts as one.
     ///
@@ -138,7 +138,7 @@ pub fn prediction_bound(
     confidence: f64,
 ) -> Result<Option<PredictionBound>, InputError> {
     let confidence = probability("confidence", confidence)?;
-    let blocks = Blocks::new(peaks.exposure(), horizon, least)?;
+    let blocks = BlockCounts::new(peaks.exposure(), horizon, least)?;
     let found = blocks.rank(confidence).map(|(rank, chance)| {
         let mut largest = block_maxima(peaks, blocks.past, blocks.length);
         largest.sort_by(|a, b| b.total_cmp(a));
@@ -231,7 +231,7 @@ mod tests {
         fn the_rank_is_the_last_one_that_carries_the_chance(
             past in 1..400_u64, future in 1..200_u64, confidence in 0.05..0.99_f64,
         ) {
-            let blocks = Blocks { past, future, length: 1.0 };
+            let blocks = BlockCounts { past, future, length: 1.0 };
             let rank = blocks.rank(confidence).map_or(0, |(rank, _)| rank);
             prop_assert!(rank == 0 || blocks.chance_below(rank) >= confidence * (1.0 - 1e-9));
             prop_assert!(blocks.chance_below(rank + 1) < confidence);
@@ -241,7 +241,7 @@ mod tests {
         fn more_past_bounds_no_worse_and_more_future_no_better(
             past in 1..400_u64, future in 1..200_u64, rank in 1..20_u64,
         ) {
-            let chance = |past, future| Blocks { past, future, length: 1.0 }.chance_below(rank);
+            let chance = |past, future| BlockCounts { past, future, length: 1.0 }.chance_below(rank);
             prop_assert!(chance(past + 1, future) >= chance(past, future));
             prop_assert!(chance(past, future + 1) <= chance(past, future));
         }
@@ -250,7 +250,7 @@ mod tests {
         fn the_first_rank_is_what_is_no_new_largest(
             past in 1..400_u64, future in 1..200_u64, length in 0.1..1e12_f64,
         ) {
-            let blocks = Blocks { past, future, length };
+            let blocks = BlockCounts { past, future, length };
             let (exposure, horizon) = (past as f64 * length, future as f64 * length);
             let new = chance_of_new_largest(exposure, horizon).unwrap();
             prop_assert!((blocks.chance_below(1) + new - 1.0).abs() < 1e-12);
@@ -276,7 +276,7 @@ mod tests {
         fn blocks_fill_the_horizon_and_are_long_enough(
             exposure in 1.0..1e4_f64, horizon in 0.1..1e3_f64, least in 0.1..100.0_f64,
         ) {
-            let blocks = Blocks::new(exposure, horizon, least).unwrap();
+            let blocks = BlockCounts::new(exposure, horizon, least).unwrap();
             prop_assert!(blocks.length >= least * (1.0 - 1e-9));
             prop_assert!(blocks.length * blocks.future as f64 >= horizon * (1.0 - 1e-9));
             prop_assert!(blocks.length * blocks.past as f64 <= exposure * (1.0 + 1e-9));
@@ -293,7 +293,7 @@ mod tests {
             // Bit 0 is the largest of all: the first `rank` must be past ones.
             let top = (1 << rank) - 1;
             let below = choices.iter().filter(|&&one| one & top == top).count();
-            let blocks = Blocks {
+            let blocks = BlockCounts {
                 past: u64::from(past),
                 future: u64::from(future),
                 length: 1.0,

@@ -146,7 +146,7 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<Fit> {
 fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<Fit> {
     let (mut period, mut phase) = (period, phase);
     for _ in 0..2 {
-        let line = Line::through(firsts(times, period, phase, search.tolerance));
+        let line = StraightLine::through(firsts(times, period, phase, search.tolerance));
         if line.points < 2.0 {
             break;
         }
@@ -221,7 +221,7 @@ fn firsts(
 
 /// Sums for a straight line through (tooth, time) points, relative to the
 /// first of them so that no digits are lost.
-struct Line {
+struct StraightLine {
     origin: (f64, f64),
     points: f64,
     x: f64,
@@ -230,7 +230,7 @@ struct Line {
     xy: f64,
 }
 
-impl Line {
+impl StraightLine {
     fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
         let mut line = Self {
             origin: (f64::NAN, f64::NAN),
@@ -274,7 +274,7 @@ impl Fit {
     fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
         let found: Vec<(usize, f64, f64)> =
             hits(times, self.period, self.phase, search.tolerance).collect();
-        let line = Line::through(found.iter().map(|&(_, tooth, time)| (tooth, time)));
+        let line = StraightLine::through(found.iter().map(|&(_, tooth, time)| (tooth, time)));
         let (slope, start) = (line.slope(), line.start());
         let squares: f64 = found
             .iter()

@@ -3,14 +3,14 @@
 use crate::exceedance::Blackout;
 
 /// A processor that does nothing in a blackout.
-pub(super) struct Cpu<'a> {
+pub(super) struct StalledCpu<'a> {
     blackouts: &'a [Blackout],
     /// The first blackout that ends after `now`.
     next: usize,
     now: f64,
 }
 
-impl<'a> Cpu<'a> {
+impl<'a> StalledCpu<'a> {
     pub(super) const fn new(blackouts: &'a [Blackout]) -> Self {
         Self {
             blackouts,
@@ -23,7 +23,7 @@ impl<'a> Cpu<'a> {
         self.now
     }
 
-    /// When the next blackout begins; after [`Cpu::start`] none is on.
+    /// When the next blackout begins; after [`StalledCpu::start`] none is on.
     pub(super) fn next_blackout(&self) -> Option<f64> {
         self.blackouts.get(self.next).map(|blackout| blackout.start)
     }

@@ -10,7 +10,7 @@ use crate::{InputError, Interval};
 
 /// A predicted count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Expected {
+pub struct PredictedCount {
     /// Its mean, by the estimate of the blackouts.
     pub mean: f64,
     /// Where the count will lie. Not only the rate is uncertain: also an
@@ -22,9 +22,9 @@ pub struct Expected {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
     /// Failures: runs of late jobs, one of more than 100 once per 100.
-    pub failures: Expected,
+    pub failures: PredictedCount,
     /// Late jobs.
-    pub misses: Expected,
+    pub misses: PredictedCount,
 }
 
 /// What a stream of jobs will count in `horizon`, one CPU, after what was
@@ -54,7 +54,7 @@ pub fn expectation(
         Ok::<_, InputError>((list.runs, failures, misses))
     });
     let (inner, (runs, failures, misses), outer) = (inner?, middle?, outer?);
-    let expected = |mean: f64, intervals: [Interval; 3]| Expected {
+    let expected = |mean: f64, intervals: [Interval; 3]| PredictedCount {
         mean: mean / exposure * horizon,
         // Longer blackouts can join two episodes to one.
         interval: Interval {

@@ -1,7 +1,7 @@
 //! Counting late jobs without playing those that nothing hinders.
 
 use super::Buffering;
-use super::cpu::Cpu;
+use super::cpu::StalledCpu;
 use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::{not_negative, positive};
@@ -50,7 +50,7 @@ pub fn late_jobs(
     let cost = buffering.compute() + not_negative("base latency", base)?;
     let period = buffering.period();
     let always_late = buffering.is_missed(cost);
-    let mut cpu = Cpu::new(blackouts);
+    let mut cpu = StalledCpu::new(blackouts);
     let mut late = LateJobs::default();
     let mut before = false;
     let mut job = 0.0_f64;
@@ -96,7 +96,7 @@ mod tests {
         buffering: Buffering,
         (phase, base): (f64, f64),
     ) -> Vec<bool> {
-        let mut cpu = Cpu::new(blackouts);
+        let mut cpu = StalledCpu::new(blackouts);
         let due = (0..).map(|job: u32| phase + f64::from(job) * buffering.period());
         due.take_while(|&due| due < until)
             .map(|due| {

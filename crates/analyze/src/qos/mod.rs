@@ -21,7 +21,7 @@ mod series;
 
 pub use buffering::Buffering;
 pub use effort::jobs_to_play;
-pub use expectation::{Expectation, Expected, expectation};
+pub use expectation::{Expectation, PredictedCount, expectation};
 pub use failures::failures_of_counts;
 pub use late::{LateJobs, late_jobs};
 pub use monotone::monotone;

@@ -10,7 +10,7 @@ use laggard_analyze::compare::{
     mean_ratio,
 };
 use laggard_analyze::counts::expected_events_for;
-use laggard_analyze::distribution::Blocks;
+use laggard_analyze::distribution::LatencyBlocks;
 use laggard_model::{Histogram, Keep, Manifest, Nanos, Route, Service};
 use laggard_record::{Columns, Recording};
 
@@ -174,7 +174,7 @@ fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByService> {
         seq: false,
         ..Columns::all()
     };
-    let new = || Blocks::new(manifest.lines.len(), (start, end), BLOCKS);
+    let new = || LatencyBlocks::new(manifest.lines.len(), (start, end), BLOCKS);
     // What cannot be read is among the notes already.
     let scanned = scan::scan(recording, threads.min(scan::FEW), wanted, new);
     Some(scanned.gathered.by_service(&manifest.lines))

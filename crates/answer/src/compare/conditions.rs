@@ -185,11 +185,11 @@ fn set(all: &[String]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::{Backend, Clock, Plan};
+    use laggard_model::{Backend, Clock, ProbePlan};
 
     fn manifest(kernel: &str, command_line: &str) -> Manifest {
         let clock = Clock::monotonic(Nanos::ZERO, "2026-11-20T11:00:00.000+01:00");
-        let mut one = Manifest::new(Backend::Bpf, Plan::default(), clock, Vec::new());
+        let mut one = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, Vec::new());
         one.host.kernel = kernel.into();
         one.host.command_line = command_line.into();
         one

@@ -76,7 +76,7 @@ fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_
 
 /// The peaks of one service, and their causes: what levels are told from.
 #[derive(Debug)]
-pub(crate) struct Tails<'a> {
+pub(crate) struct ExplainedPeaks<'a> {
     observations: Vec<Observation<'a>>,
     observed: ObservedPeaks,
     late: Vec<Vec<ExplainedLatency>>,
@@ -92,7 +92,7 @@ pub(crate) struct Tails<'a> {
     kept_from: f64,
 }
 
-impl<'a> Tails<'a> {
+impl<'a> ExplainedPeaks<'a> {
     pub(crate) fn new(
         seen: &'a Load,
         known: &'a KnownCauses,
@@ -259,7 +259,7 @@ fn of_service(
     horizons: &[Horizon],
     line: (Service, Route),
 ) -> Result<ServiceForecast, InputError> {
-    let tails = Tails::new(seen, known, usage, horizons, line)?;
+    let tails = ExplainedPeaks::new(seen, known, usage, horizons, line)?;
     let groups = || of_line(seen, line);
     let past = past(seen, &tails, line)?;
     let cells = horizons
@@ -314,7 +314,7 @@ pub(crate) fn next_hour(
 ) -> Result<Ahead, InputError> {
     // Causes tell levels; these are of none.
     let known = KnownCauses::default();
-    let tails = Tails::new(seen, &known, usage, &[Horizon::Hour], line)?;
+    let tails = ExplainedPeaks::new(seen, &known, usage, &[Horizon::Hour], line)?;
     past(seen, &tails, line)?.ahead(tails.exposure(Horizon::Hour))
 }
 
@@ -325,7 +325,7 @@ fn of_line(seen: &Load, line: (Service, Route)) -> impl Iterator<Item = &Group> 
 
 fn past<'a>(
     seen: &Load,
-    tails: &'a Tails<'_>,
+    tails: &'a ExplainedPeaks<'_>,
     line: (Service, Route),
 ) -> Result<Past<'a>, InputError> {
     Ok(Past {

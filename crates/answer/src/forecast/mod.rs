@@ -16,7 +16,7 @@ use crate::note::Note;
 pub use advice::{ForecastAdvice, ForecastLimit, percent};
 pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
-pub(crate) use build::Tails;
+pub(crate) use build::ExplainedPeaks;
 pub(crate) use build::next_hour;
 pub use build::predict;
 pub use several::forecasts;

@@ -18,7 +18,7 @@ use laggard_model::{
 
 pub use late::{LateActivation, LateFinder, LateList};
 pub use series::Window;
-use series::{MINUTE, Series};
+use series::{LineSeries, MINUTE};
 
 /// How often what measuring costs is read.
 const COST_EVERY: Nanos = Nanos::from_secs(2);
@@ -85,9 +85,9 @@ pub struct Live {
     /// How long `now` is.
     step: Nanos,
     /// By line.
-    lines: Vec<Series>,
+    lines: Vec<LineSeries>,
     /// Of the interrupts, by CPU.
-    irqs: BTreeMap<Cpu, Series>,
+    irqs: BTreeMap<Cpu, LineSeries>,
     start: Option<Nanos>,
     /// The time of the last look, since the start.
     pub now: Nanos,
@@ -115,8 +115,8 @@ impl Live {
         Self {
             manifest: manifest.clone(),
             step: step.max(Nanos::from_ms(1)),
-            lines: vec![Series::default(); manifest.lines.len()],
-            irqs: cpus.map(|cpu| (cpu, Series::default())).collect(),
+            lines: vec![LineSeries::default(); manifest.lines.len()],
+            irqs: cpus.map(|cpu| (cpu, LineSeries::default())).collect(),
             start: None,
             now: Nanos::ZERO,
             since: Nanos::ZERO,
@@ -221,7 +221,7 @@ impl Live {
         self.lines
             .iter_mut()
             .chain(self.irqs.values_mut())
-            .for_each(Series::reset);
+            .for_each(LineSeries::reset);
         self.late = LateList::default();
         self.losses_before = self.losses;
         self.since = self.now;
@@ -350,7 +350,7 @@ impl Live {
         keys.iter().map(|key| (key.service, key.route)).collect()
     }
 
-    fn of(&self, way: ServiceRoute, cpu: Option<Cpu>) -> impl Iterator<Item = &Series> {
+    fn of(&self, way: ServiceRoute, cpu: Option<Cpu>) -> impl Iterator<Item = &LineSeries> {
         let is_wanted = move |other: Cpu| cpu.is_none_or(|cpu| cpu == other);
         let irqs = self
             .irqs

@@ -30,7 +30,7 @@ impl Window {
 
 /// What is known of one line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series {
+pub(super) struct LineSeries {
     /// The step that is under way; in no window yet.
     open: Histogram,
     now: Histogram,
@@ -49,7 +49,7 @@ pub(super) struct Series {
     pub(super) is_known: bool,
 }
 
-impl Series {
+impl LineSeries {
     /// Counts one latency.
     pub(super) fn add(&mut self, latency: Nanos) {
         self.open.add(latency);
@@ -117,7 +117,7 @@ impl Series {
 mod tests {
     use super::*;
 
-    fn count(series: &Series, window: Window) -> u64 {
+    fn count(series: &LineSeries, window: Window) -> u64 {
         let mut all = Histogram::default();
         series.add_to(&mut all, window);
         all.count()
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_minute_forgets_what_is_older_and_the_start_does_not() {
-        let mut series = Series::default();
+        let mut series = LineSeries::default();
         for second in 1..=300 {
             series.add(Nanos::from_us(second));
             series.close(Nanos::from_secs(second));
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_numbers_is_a_loss_also_across_a_reset() {
-        let mut series = Series::default();
+        let mut series = LineSeries::default();
         series.number(100);
         series.number(101);
         series.number(105);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_reset_forgets_every_window() {
-        let mut series = Series::default();
+        let mut series = LineSeries::default();
         series.add(Nanos::from_us(7));
         series.close(Nanos::from_secs(1));
         series.reset();

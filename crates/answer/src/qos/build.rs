@@ -306,7 +306,7 @@ mod tests {
     use std::path::PathBuf;
 
     use laggard_analyze::exceedance::Exceedance;
-    use laggard_model::{Cpu, Plan};
+    use laggard_model::{Cpu, ProbePlan};
 
     use super::*;
     use crate::Trust;
@@ -328,7 +328,7 @@ mod tests {
                 load: None,
                 start: Nanos::ZERO,
                 duration: Nanos::from_ns(8_000),
-                plan: Plan::default(),
+                plan: ProbePlan::default(),
                 groups: Vec::new(),
                 streams: vec![
                     Stream {

@@ -2,13 +2,15 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::{Group, Quantile};
-use laggard_analyze::qos::{Buffering, Expected, expectation, failures_of_counts, paper_mean_time};
+use laggard_analyze::qos::{
+    Buffering, PredictedCount, expectation, failures_of_counts, paper_mean_time,
+};
 use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
 
 use super::{Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Summary, TaskRehearsal};
 use crate::load::{Load, Run};
 use crate::qos::CONFIDENCE;
-use crate::sched::{Asked, analyse};
+use crate::sched::{SchedQuestion, analyse};
 use crate::selection::Selection;
 
 /// What a rehearsal brought.
@@ -17,7 +19,7 @@ pub struct Rehearsed {
     /// The file of the tasks.
     pub file: String,
     /// The tasks as they were asked for, in the order of the counts.
-    pub asked: Asked,
+    pub asked: SchedQuestion,
     /// What was counted.
     pub counts: Vec<TaskCount>,
     /// The recording made meanwhile.
@@ -201,7 +203,7 @@ fn ratio(counted: f64, predicted: f64) -> Option<f64> {
 
 impl Predicted {
     /// Of `jobs` jobs no more than all can miss.
-    fn of(expected: Expected, jobs: u64) -> Self {
+    fn of(expected: PredictedCount, jobs: u64) -> Self {
         let most = jobs as f64;
         Self {
             mean: expected.mean.min(most),

@@ -13,7 +13,7 @@ use super::doubt::{Found, doubts};
 use super::runner::{Runner, ns, released_late};
 use super::waiting::{held, longest};
 use super::{
-    Asked, Pseudo, SCHED_SCHEMA, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
+    Pseudo, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
 };
 use crate::error::AnswerError;
 use crate::load::Load;
@@ -23,7 +23,7 @@ use crate::note::Note;
 ///
 /// # Errors
 /// When a task is not valid.
-pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
+pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputError> {
     let plain: Vec<Task> = asked.tasks.iter().map(|task| plain(task, asked)).collect();
     let mut ways: Vec<Runner<'_>> = Vec::new();
     for task in &asked.tasks {
@@ -68,7 +68,7 @@ pub fn analyse(seen: &Load, asked: &Asked) -> Result<SchedReport, InputError> {
 ///
 /// # Errors
 /// When one does not, or is not valid.
-pub fn analysed(seen: &Load, asked: &Asked) -> Result<SchedReport, AnswerError> {
+pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, AnswerError> {
     let measured = seen.lines();
     let is_measured = |task: &&TaskAsked| measured.iter().any(|line| line.0 == task.service);
     if let Some(task) = asked.tasks.iter().find(|task| !is_measured(task)) {
@@ -81,7 +81,7 @@ pub fn analysed(seen: &Load, asked: &Asked) -> Result<SchedReport, AnswerError> 
     Ok(analyse(seen, asked)?)
 }
 
-fn plain(task: &TaskAsked, asked: &Asked) -> Task {
+fn plain(task: &TaskAsked, asked: &SchedQuestion) -> Task {
     Task {
         cost: ns(task.compute_ns + asked.overhead),
         period: ns(task.period_ns),
@@ -96,7 +96,7 @@ fn verdict(
     index: usize,
     task: &TaskAsked,
     way: &Runner<'_>,
-    asked: &Asked,
+    asked: &SchedQuestion,
 ) -> Result<TaskVerdict, InputError> {
     let deadline = plain[index].deadline;
     let ideal = response_time(plain, index, Supply::default())?.time;

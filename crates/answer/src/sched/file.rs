@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::tasks::{self, TasksError};
-use super::{Asked, rtapp};
+use super::{SchedQuestion, rtapp};
 
 /// Reads a task set: TOML, or rt-app's JSON where the name ends so.
 ///
 /// # Errors
 /// When the file is neither, or a task of it is none.
-pub fn read_tasks(file: &Path) -> Result<Asked, TasksError> {
+pub fn read_tasks(file: &Path) -> Result<SchedQuestion, TasksError> {
     let text = std::fs::read_to_string(file).map_err(|source| TasksError::Read {
         file: file.into(),
         source,

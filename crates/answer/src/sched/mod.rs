@@ -45,7 +45,7 @@ pub struct TaskAsked {
 
 /// What is asked of a recording.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SchedQuestion {
     /// The tasks, highest priority first.
     pub tasks: Vec<TaskAsked>,
     /// Added to the work of every job, for its two context switches.

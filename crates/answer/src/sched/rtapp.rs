@@ -8,9 +8,9 @@ use laggard_model::{Nanos, Service};
 use serde_json::{Map, Value};
 
 use super::tasks::{SERVICE, TasksError, by_priority};
-use super::{Asked, TaskAsked};
+use super::{SchedQuestion, TaskAsked};
 
-pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
+pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
     let json: Value = serde_json::from_str(text).map_err(TasksError::Json)?;
     let tasks = json
         .get("tasks")
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
             .ok_or_else(|| TasksError::TaskNoObject(name.clone()))?;
         found.push(one(name, task, policy).map_err(|error| error.of_task(name))?);
     }
-    Ok(Asked {
+    Ok(SchedQuestion {
         tasks: by_priority(found)?,
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use laggard_model::{Cpu, Nanos, ParseNanosError, Service};
 use serde::Deserialize;
 
-use super::{Asked, TaskAsked};
+use super::{SchedQuestion, TaskAsked};
 
 /// The service that runs a task unless its file says another.
 pub(super) const SERVICE: Service = Service::Fifo(90);
@@ -144,7 +144,7 @@ impl TasksError {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
+pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
     let file: File = toml::from_str(text)?;
     let time = |text: &Option<String>, default: Nanos| -> Result<Nanos, TasksError> {
         match text {
@@ -172,7 +172,7 @@ pub(super) fn parse(text: &str) -> Result<Asked, TasksError> {
         let task = read().map_err(|error| error.of_task(&entry.name))?;
         tasks.push((entry.priority, task));
     }
-    Ok(Asked {
+    Ok(SchedQuestion {
         tasks: by_priority(tasks)?,
         overhead: time(&file.overhead, Nanos::ZERO)?,
         permitted: time(&file.permitted, Nanos::from_secs(3_600))?,

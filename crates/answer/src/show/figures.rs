@@ -7,7 +7,7 @@ use laggard_analyze::distribution::{Group, QUANTILES, Quantile, Tally, quantile}
 use laggard_model::name::line_name;
 use laggard_model::text::Unit;
 use laggard_model::{
-    Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, Plan,
+    Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, ProbePlan,
     Route, Service, Stage, State,
 };
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub struct RecordingReport {
     /// What gave the stages.
     pub backend: Backend,
     /// What was asked of the probe.
-    pub plan: Plan,
+    pub plan: ProbePlan,
     /// What else the machine did.
     pub load: Option<LoadRun>,
     /// The machine.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use laggard_model::{
     Activity, Address, Backend, Clock, Cpu, Episode, EpisodeNotes, Evidence, FlightEvent,
-    Happening, Line, LineId, Manifest, Nanos, Plan, Route, Sampler, Service, StackSample, Stage,
-    State, Symbol, Symbols, Tid, Vector,
+    Happening, Line, LineId, Manifest, Nanos, ProbePlan, Route, Sampler, Service, StackSample,
+    Stage, State, Symbol, Symbols, Tid, Vector,
 };
 
 const START: Nanos = Nanos::from_secs(100);
@@ -23,7 +23,7 @@ pub(crate) fn manifest() -> Manifest {
     };
     Manifest {
         state: State::Complete,
-        ..Manifest::new(Backend::Bpf, Plan::default(), clock, vec![line])
+        ..Manifest::new(Backend::Bpf, ProbePlan::default(), clock, vec![line])
     }
 }
 

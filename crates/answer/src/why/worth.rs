@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{CauseRow, WORTH_A_SENTENCE, WhyReport, capital};
 use crate::causes::KnownCauses;
-use crate::forecast::{Horizon, Level, Outcome, Tails};
+use crate::forecast::{ExplainedPeaks, Horizon, Level, Outcome};
 use crate::load::Load;
 
 /// So many causes are weighed: those with most time.
@@ -61,7 +61,7 @@ pub fn weigh(
         let Some(line) = known.most_hit(cause, wanted) else {
             continue;
         };
-        let tails = Tails::new(seen, known, usage, &Horizon::ALL, line)?;
+        let tails = ExplainedPeaks::new(seen, known, usage, &Horizon::ALL, line)?;
         for horizon in Horizon::ALL {
             row.worth.push(Worth {
                 service: line.0,

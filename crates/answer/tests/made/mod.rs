@@ -6,7 +6,7 @@ use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_answer::show::{Measured, RecordingReport, recording};
 use laggard_model::{
     Activation, Backend, Batch, Clock, Cpu, Line, LineCount, LineId, Losses, Manifest, Nanos,
-    OwnCost, Plan, Route, STAGES, Service, Stage, State,
+    OwnCost, ProbePlan, Route, STAGES, Service, Stage, State,
 };
 
 /// When these recordings begin.
@@ -36,7 +36,7 @@ impl Made {
             end_ns: Some(START + LENGTH),
             ..Clock::monotonic(START, "2026-11-20T11:00:00.000+01:00")
         };
-        let mut manifest = Manifest::new(Backend::Bpf, Plan::default(), clock, lines.to_vec());
+        let mut manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.to_vec());
         manifest.state = State::Complete;
         Self {
             manifest,

@@ -1,7 +1,7 @@
 //! What `record` and `top` were asked for, as a plan.
 
 use laggard_model::Keep;
-use laggard_session::{Episodes, LoadChoice, Plan};
+use laggard_session::{EpisodesChoice, LoadChoice, Plan};
 
 use super::{EpisodesArg, KeepArg, RecordArgs};
 
@@ -32,9 +32,9 @@ impl From<&RecordArgs> for Plan {
             },
             threshold: args.threshold,
             episodes: match args.episodes {
-                EpisodesArg::Auto => Episodes::Auto,
-                EpisodesArg::On => Episodes::On,
-                EpisodesArg::Off => Episodes::Off,
+                EpisodesArg::Auto => EpisodesChoice::Auto,
+                EpisodesArg::On => EpisodesChoice::On,
+                EpisodesArg::Off => EpisodesChoice::Off,
             },
             max_episodes_per_minute: args.max_episodes_per_minute,
             stack_rate: args.stack_rate,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use laggard_model::{Every, Nanos, TaskCount};
-use laggard_session::{Episodes, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
+use laggard_session::{EpisodesChoice, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
 use laggard_workload::load::{Launch, LoadProcess};
 
 use super::tasks::RehearsedTasks;
@@ -111,7 +111,7 @@ fn plan(args: &RehearseArgs, dir: &Path, duration: Nanos, period: Nanos) -> Plan
         period,
         // Each may be what a task is compared with.
         every: Some(Every::default()),
-        episodes: Episodes::Off,
+        episodes: EpisodesChoice::Off,
         load: match &args.load {
             Some(name) => LoadChoice::Named(name.clone()),
             None => LoadChoice::None,

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use laggard_analyze::exceedance::Stream;
 use laggard_answer::Load;
-use laggard_answer::sched::{Asked, TaskAsked, read_tasks};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, read_tasks};
 use laggard_measure::linux;
 use laggard_model::{ModelledTask, Nanos};
 use laggard_workload::task::TaskSet;
@@ -12,7 +12,7 @@ use crate::args::RehearseArgs;
 
 /// Tasks as they are analysed and as they are run, in the same order.
 pub(super) struct RehearsedTasks {
-    pub(super) asked: Asked,
+    pub(super) asked: SchedQuestion,
     pub(super) set: TaskSet,
 }
 

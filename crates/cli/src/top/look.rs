@@ -26,7 +26,7 @@ impl Panel {
 
 /// The recording of what is watched.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct KeptRecording {
     pub(super) dir: PathBuf,
     /// From when on, since measuring began.
     pub(super) from: Nanos,
@@ -34,7 +34,7 @@ pub(super) struct Kept {
 
 /// What the person looks at.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct LiveLook {
     pub(super) panel: Panel,
     /// Of the histogram.
     pub(super) window: Window,
@@ -46,14 +46,14 @@ pub(super) struct Look {
     pub(super) scroll: usize,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptRecording>,
     /// Something to tell, until the next key.
     pub(super) message: Option<String>,
 }
 
 /// What a key asks for that is not a matter of looking.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Ask {
+pub(super) enum KeyRequest {
     Nothing,
     Quit,
     Pause,
@@ -86,8 +86,8 @@ pub(super) const KEYS: [(&str, &str); 10] = [
 
 const PAGE: usize = 5;
 
-impl Look {
-    pub(super) const fn new(kept: Option<Kept>) -> Self {
+impl LiveLook {
+    pub(super) const fn new(kept: Option<KeptRecording>) -> Self {
         Self {
             panel: Panel::Late,
             window: Window::Start,
@@ -103,7 +103,7 @@ impl Look {
 
     /// Changes what is looked at; `rows` and `cpus` are what there is to
     /// choose from.
-    pub(super) fn press(&mut self, key: KeyEvent, rows: usize, cpus: &[Cpu]) -> Ask {
+    pub(super) fn press(&mut self, key: KeyEvent, rows: usize, cpus: &[Cpu]) -> KeyRequest {
         self.message = None;
         // Help lies over what the next key changes.
         let had_help = std::mem::take(&mut self.shows_help);
@@ -113,12 +113,12 @@ impl Look {
             reason = "a keyboard has more keys than there is to do"
         )]
         match key.code {
-            KeyCode::Char('c') if control => return Ask::Quit,
+            KeyCode::Char('c') if control => return KeyRequest::Quit,
             KeyCode::Char(_) if control => {}
-            KeyCode::Char('q') => return Ask::Quit,
-            KeyCode::Char('p' | ' ') => return Ask::Pause,
-            KeyCode::Char('r') => return Ask::Reset,
-            KeyCode::Char('s') => return Ask::Record,
+            KeyCode::Char('q') => return KeyRequest::Quit,
+            KeyCode::Char('p' | ' ') => return KeyRequest::Pause,
+            KeyCode::Char('r') => return KeyRequest::Reset,
+            KeyCode::Char('s') => return KeyRequest::Record,
             KeyCode::Char('?' | 'h') => self.shows_help = !had_help,
             KeyCode::Tab => self.show(self.panel.next(1)),
             KeyCode::BackTab => self.show(self.panel.next(Panel::ALL.len() - 1)),
@@ -139,7 +139,7 @@ impl Look {
             KeyCode::End => self.scroll = 0,
             _ => {}
         }
-        Ask::Nothing
+        KeyRequest::Nothing
     }
 
     fn show(&mut self, panel: Panel) {
@@ -168,13 +168,13 @@ fn beside(cpu: Option<Cpu>, cpus: &[Cpu], step: usize) -> Option<Cpu> {
 mod tests {
     use super::*;
 
-    fn press(look: &mut Look, code: KeyCode) -> Ask {
+    fn press(look: &mut LiveLook, code: KeyCode) -> KeyRequest {
         look.press(KeyEvent::from(code), 3, &[Cpu(0), Cpu(4)])
     }
 
     #[test]
     fn left_and_right_walk_round_all_cpus_and_each() {
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         let mut seen = Vec::new();
         for _ in 0..4 {
             press(&mut look, KeyCode::Right);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_chosen_service_stays_within_the_table() {
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         for _ in 0..9 {
             press(&mut look, KeyCode::Down);
         }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn tab_goes_round_every_panel_and_back() {
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         let mut seen = vec![look.panel];
         for _ in 1..Panel::ALL.len() {
             press(&mut look, KeyCode::Tab);
@@ -216,18 +216,18 @@ mod tests {
 
     #[test]
     fn control_c_quits_and_other_control_keys_do_nothing() {
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
 
-        assert_eq!(look.press(control('c'), 1, &[]), Ask::Quit);
-        assert_eq!(look.press(control('s'), 1, &[]), Ask::Nothing);
-        assert_eq!(press(&mut look, KeyCode::Char('q')), Ask::Quit);
+        assert_eq!(look.press(control('c'), 1, &[]), KeyRequest::Quit);
+        assert_eq!(look.press(control('s'), 1, &[]), KeyRequest::Nothing);
+        assert_eq!(press(&mut look, KeyCode::Char('q')), KeyRequest::Quit);
     }
 
     #[test]
     fn any_key_closes_the_help_and_still_does_its_own() {
         for code in [KeyCode::Tab, KeyCode::Char('?'), KeyCode::Esc] {
-            let mut look = Look::new(None);
+            let mut look = LiveLook::new(None);
             press(&mut look, KeyCode::Char('?'));
             assert!(look.shows_help);
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_message_goes_with_the_next_key() {
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         look.message = Some("hello".into());
         press(&mut look, KeyCode::Null);
 

@@ -15,12 +15,12 @@ use laggard_answer::Trust;
 use laggard_answer::live::{LateFinder, Live};
 use laggard_measure::LiveNames;
 use laggard_model::{Names, Nanos, printable};
-use laggard_session::{LOOK_EVERY, Pace, Plan, Session};
+use laggard_session::{LOOK_EVERY, Plan, ScriptPace, Session};
 
 use crate::args::TopArgs;
 use crate::exit::Exit;
 use crate::{measuring, pipe};
-use look::Kept;
+use look::KeptRecording;
 
 /// What the figures `now` are of, on the screen.
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -51,13 +51,15 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let done = session.run(&mut [&mut lines])?;
         (lines.into_seen(), Vec::new(), done)
     } else {
-        let from_start = plan.recording.clone().map(|dir| Kept {
+        let from_start = plan.recording.clone().map(|dir| KeptRecording {
             dir,
             from: Nanos::ZERO,
         });
         let state = Live::new(manifest, SECOND);
-        let mut screen = screen::Screen::open(state, finder, from_start)?;
-        let done = session.at_pace(Pace::RealTime).run(&mut [&mut screen]);
+        let mut screen = screen::LiveScreen::open(state, finder, from_start)?;
+        let done = session
+            .at_pace(ScriptPace::RealTime)
+            .run(&mut [&mut screen]);
         let (state, told) = screen.into_seen();
         (state, told, done?)
     };

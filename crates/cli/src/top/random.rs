@@ -2,15 +2,15 @@
 
 use laggard_answer::live::Live;
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, LineId, Losses, Manifest, Nanos, OwnCost, Plan, Route,
-    STAGES, Service, Stage,
+    Activation, Backend, Batch, Clock, Cpu, LineId, Losses, Manifest, Nanos, OwnCost, ProbePlan,
+    Route, STAGES, Service, Stage,
 };
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::batch;
-use super::look::{Look, Panel};
+use super::look::{LiveLook, Panel};
 use super::panel::{Palette, Shown, draw};
 
 const START: Nanos = Nanos::from_secs(1_000);
@@ -26,7 +26,7 @@ fn manifest() -> Manifest {
         })
     });
     let clock = Clock::monotonic(START, "2026-01-01T00:00:00Z");
-    Manifest::new(Backend::Bpf, Plan::default(), clock, lines.collect())
+    Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
 }
 
 /// What became of an expiry.
@@ -86,7 +86,7 @@ fn live(looks: &[Vec<Expiry>], cost: OwnCost) -> Live {
     state
 }
 
-fn screen((width, height): (u16, u16), state: &Live, look: &Look) -> String {
+fn screen((width, height): (u16, u16), state: &Live, look: &LiveLook) -> String {
     let rows = state.rows(look.cpu);
     let shown = Shown {
         state,
@@ -144,7 +144,7 @@ proptest! {
             prop_assert!(row.still_waiting <= row.missed);
         }
         state.judge();
-        let mut look = Look::new(None);
+        let mut look = LiveLook::new(None);
         look.cpu = cpu;
         for panel in [Panel::Late, Panel::Histogram, Panel::Heat, Panel::Info] {
             look.panel = panel;

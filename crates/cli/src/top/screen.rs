@@ -20,7 +20,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
 use super::keys::Keys;
-use super::look::{Ask, Kept, Look};
+use super::look::{KeptRecording, KeyRequest, LiveLook};
 use super::panel::{Palette, Shown, clock, draw};
 use crate::measuring::default_name;
 
@@ -41,7 +41,7 @@ struct Rows {
 
 /// Somebody who looks at a run on a terminal. The terminal is given back when
 /// this is dropped, at the latest; and before a panic's message is printed.
-pub(super) struct Screen {
+pub(super) struct LiveScreen {
     finder: LateFinder,
     shared: Arc<Shared>,
     /// Draws and listens; `None` once it has ended.
@@ -62,18 +62,18 @@ struct Picture {
     /// What is shown while the picture is held still.
     held: Option<Box<Live>>,
     rows: Rows,
-    look: Look,
+    look: LiveLook,
     palette: Palette,
     next: Next,
     must_draw: bool,
 }
 
-impl Screen {
+impl LiveScreen {
     /// Takes the terminal.
     pub(super) fn open(
         state: Live,
         finder: LateFinder,
-        kept: Option<Kept>,
+        kept: Option<KeptRecording>,
     ) -> anyhow::Result<Self> {
         let terminal = ratatui::try_init()
             .context("draw on this terminal (`--batch` prints lines instead)")?;
@@ -82,7 +82,7 @@ impl Screen {
                 state,
                 held: None,
                 rows: Rows::default(),
-                look: Look::new(kept),
+                look: LiveLook::new(kept),
                 palette: Palette::of_environment(),
                 next: Next::GoOn,
                 must_draw: true,
@@ -236,24 +236,24 @@ impl Picture {
         matches!(event, Event::Resize(..))
     }
 
-    fn answer(&mut self, ask: Ask) {
+    fn answer(&mut self, ask: KeyRequest) {
         match ask {
-            Ask::Nothing => {}
-            Ask::Quit => self.next = Next::End,
-            Ask::Pause => {
+            KeyRequest::Nothing => {}
+            KeyRequest::Quit => self.next = Next::End,
+            KeyRequest::Pause => {
                 self.held = match self.held.take() {
                     Some(_) => None,
                     None => Some(Box::new(self.state.clone())),
                 };
                 self.look.is_paused = self.held.is_some();
             }
-            Ask::Reset => {
+            KeyRequest::Reset => {
                 self.state.reset();
                 self.held = None;
                 self.look.is_paused = false;
                 self.look.scroll = 0;
             }
-            Ask::Record => match &self.look.kept {
+            KeyRequest::Record => match &self.look.kept {
                 Some(kept) => {
                     self.look.message = Some(format!(
                         "recorded already, from {} on, in {}; it ends with q",
@@ -278,7 +278,7 @@ impl Rows {
     }
 }
 
-impl Watcher for Screen {
+impl Watcher for LiveScreen {
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         if self.is_blind() {
             self.close()?;
@@ -303,7 +303,7 @@ impl Watcher for Screen {
                 let dir: PathBuf = dir.to_owned();
                 picture.look.message =
                     Some(format!("recording from now on into {}", dir.display()));
-                picture.look.kept = Some(Kept { dir, from });
+                picture.look.kept = Some(KeptRecording { dir, from });
             }
             Err(why) => picture.look.message = Some(format!("not recorded: {}", why.in_full())),
         }
@@ -325,7 +325,7 @@ impl Watcher for Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for LiveScreen {
     fn drop(&mut self) {
         let _ = self.close();
     }

@@ -19,7 +19,7 @@ mod writer;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use collector::{Asker, Expected, LineReader, Look, Skips, Standing, Stops};
+pub(crate) use collector::{Asker, BoardView, ExpectedStages, LineReader, Skips, Standing, Stops};
 pub(crate) use stamps::Stamps;
 pub use timeline::Timeline;
 pub(crate) use writer::{LineWriter, unserved};

@@ -15,9 +15,11 @@ use laggard_model::{
     Stage,
 };
 
-pub use script::{Script, ScriptLine, Span};
+pub use script::{Script, ScriptLine, ScriptedSpan};
 
-use crate::board::{Asker, Board, Expected, LineReader, Look, Skips, Standing, Stops, Timeline};
+use crate::board::{
+    Asker, Board, BoardView, ExpectedStages, LineReader, Skips, Standing, Stops, Timeline,
+};
 use crate::probe::{Pace, Probe, ProbeError};
 use play::Player;
 
@@ -114,7 +116,7 @@ impl Probe for FakeProbe {
             let id = LineId::at(place as usize).expect("a script has 16 lines at most");
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id, place as usize, last, Asker::Thread);
-            reader.expected = Expected {
+            reader.expected = ExpectedStages {
                 irq: line.has(Stage::Irq),
                 expire: line.has(Stage::Expire),
                 waking: line.has(Stage::Waking),
@@ -138,7 +140,7 @@ impl Probe for FakeProbe {
     fn drain(&mut self, into: &mut Batch) {
         let cpu = self.board.cpu(0);
         for reader in &mut self.readers {
-            let mut look = Look {
+            let mut look = BoardView {
                 cpu,
                 ring: self.board.ring(cpu, reader.index),
                 skips: &mut Skips::default(),

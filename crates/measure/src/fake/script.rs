@@ -22,11 +22,11 @@ pub struct Script {
     pub lines: Vec<ScriptLine>,
     /// Times in which nothing runs; an expiry in one is served after it.
     #[serde(default, rename = "stall")]
-    pub stalls: Vec<Span>,
+    pub stalls: Vec<ScriptedSpan>,
     /// Times in which the clock of the services is so far behind that they
     /// seem to run before their expiry.
     #[serde(default, rename = "clock_step")]
-    pub clock_steps: Vec<Span>,
+    pub clock_steps: Vec<ScriptedSpan>,
 }
 
 /// One line of a script.
@@ -48,7 +48,7 @@ pub struct ScriptLine {
 /// A part of the time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Span {
+pub struct ScriptedSpan {
     /// When it begins.
     pub at_ns: u64,
     /// How long it lasts.
@@ -108,7 +108,7 @@ impl ScriptLine {
     }
 }
 
-impl Span {
+impl ScriptedSpan {
     /// When it ends if `since_start` lies in it.
     pub(super) fn end_around(self, since_start: u64) -> Option<u64> {
         let end = self.at_ns + self.length_ns;

@@ -8,7 +8,7 @@
 
 use laggard_model::Nanos;
 
-use super::policy::Share;
+use super::policy::CpuShare;
 use super::{clock, inherited};
 
 /// Staying away longer risks that a busy CPU's ring is overwritten.
@@ -19,7 +19,7 @@ const CALM: Nanos = Nanos::from_secs(10);
 /// on each CPU, a thread that comes every 200 ms came 1.3 s late with an
 /// ordinary share, 0.7 s with this share and turns of the usual length, and
 /// 27 ms with these turns.
-const URGENT: Share = Share {
+const URGENT: CpuShare = CpuShare {
     nice: -20,
     turn: Some(Nanos::from_us(100)),
 };
@@ -39,8 +39,8 @@ pub fn take_usual_share() {
     let _ = usual().take();
 }
 
-fn usual() -> Share {
-    Share {
+fn usual() -> CpuShare {
+    CpuShare {
         nice: inherited::usual_nice(),
         turn: None,
     }
@@ -63,7 +63,7 @@ impl ReaderBoost {
     }
 
     /// The share to take on coming at `now`, where it changes.
-    fn share_at(&mut self, now: Nanos) -> Option<Share> {
+    fn share_at(&mut self, now: Nanos) -> Option<CpuShare> {
         let last = self.last.replace(now).unwrap_or(now);
         let was_hurried = self.calm_since.is_some();
         if now.saturating_sub(last) > TOO_LONG {

@@ -19,7 +19,7 @@ use laggard_model::{Cpu, Nanos, Service};
 use super::clock;
 use super::passed::Passed;
 use super::soft::SoftTimer;
-use super::thread::{Duty, Plan, Shared};
+use super::thread::{Duty, LinePlan, RunState};
 use crate::board::LineWriter;
 
 /// What it runs as: above normal threads and the kernel's own at FIFO 1 (`rcuc`,
@@ -48,7 +48,7 @@ impl Duty for Carrier {
         Some(&self.0)
     }
 
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>) {
         if let (Some(plan), Some(passed)) = (plan, shared.passed.get(&cpu.0)) {
             carry(shared, line, plan, &self.0, passed);
         }
@@ -56,9 +56,9 @@ impl Duty for Carrier {
 }
 
 fn carry(
-    shared: &Shared,
+    shared: &RunState,
     line: LineWriter<'_>,
-    (mut timeline, turn): Plan,
+    (mut timeline, turn): LinePlan,
     timer: &SoftTimer,
     passed: &Passed,
 ) {

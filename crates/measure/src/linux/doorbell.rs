@@ -13,7 +13,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock;
 use super::programs::DOORBELL_BYTES;
-use super::thread::{Duty, Plan, Shared, publish};
+use super::thread::{Duty, LinePlan, RunState, publish};
 use crate::board::{BoardSlot, LineWriter};
 
 /// The reader's side of a ring buffer whose data nobody wants.
@@ -104,7 +104,7 @@ impl Duty for RungThread {
         Some(true)
     }
 
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, _: Option<Plan>) {
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, _: Option<LinePlan>) {
         let mut events = [EpollEvent::empty(); 1];
         let patience = EpollTimeout::from(PATIENCE_MS);
         loop {

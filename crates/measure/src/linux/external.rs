@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use laggard_model::{Caveat, CaveatKind, Cpu, Service, Tid};
 
 use super::clock;
-use super::thread::{Duty, Plan, Shared, publish};
+use super::thread::{Duty, LinePlan, RunState, publish};
 use super::uio::Uio;
 use crate::board::LineWriter;
 use crate::probe::{ProbeError, Request};
@@ -122,7 +122,7 @@ impl Duty for InterruptWaiter {
         Some(true)
     }
 
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, _: Option<Plan>) {
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, _: Option<LinePlan>) {
         let device = &*self.0;
         while !shared.stop.load(Ordering::Relaxed) {
             if device.uio.enable().is_err() {
@@ -156,7 +156,7 @@ impl Duty for Raiser {
         None
     }
 
-    fn measure(&self, shared: &Shared, _: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+    fn measure(&self, shared: &RunState, _: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>) {
         let Some((mut timeline, _)) = plan else {
             return;
         };

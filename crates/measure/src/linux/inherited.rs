@@ -12,7 +12,7 @@ use laggard_model::{Caveat, CaveatKind, Cpu, CpuList};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-use super::scheduling::{OWN, Policy, nice_of};
+use super::scheduling::{OWN, SchedulingPolicy, nice_of};
 use super::{allowed_cpus, policy};
 
 /// Set by [`become_normal`].
@@ -21,7 +21,7 @@ static AT_START: OnceLock<Inherited> = OnceLock::new();
 /// The scheduling that this process was started with.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Inherited {
-    policy: Policy,
+    policy: SchedulingPolicy,
     /// Why the policy could not be made normal.
     refused: Option<String>,
     /// Kept: who starts a load with `nice` means it.
@@ -51,15 +51,15 @@ pub(super) fn usual_nice() -> i32 {
 impl Inherited {
     /// Reads the calling thread's scheduling and makes its policy normal.
     fn taken_off() -> Self {
-        let policy = Policy::of(OWN);
+        let policy = SchedulingPolicy::of(OWN);
         let result = match policy {
-            Policy::Other => Ok(()),
-            Policy::Batch
-            | Policy::Idle
-            | Policy::Fifo(_)
-            | Policy::RoundRobin(_)
-            | Policy::Deadline
-            | Policy::Unknown(_) => policy::schedule_normally(),
+            SchedulingPolicy::Other => Ok(()),
+            SchedulingPolicy::Batch
+            | SchedulingPolicy::Idle
+            | SchedulingPolicy::Fifo(_)
+            | SchedulingPolicy::RoundRobin(_)
+            | SchedulingPolicy::Deadline
+            | SchedulingPolicy::Unknown(_) => policy::schedule_normally(),
         };
         Self {
             policy,
@@ -158,7 +158,7 @@ mod tests {
             (7, 0, "scheduling policy 7"),
         ] {
             let inherited = Inherited {
-                policy: Policy::new(number, priority),
+                policy: SchedulingPolicy::new(number, priority),
                 ..Inherited::default()
             };
 
@@ -201,7 +201,7 @@ mod tests {
                 let inherited = Inherited::taken_off();
                 (refused != 0)
                     .then_some(())
-                    .map_or_else(|| Some((inherited, Policy::of(OWN))), |()| None)
+                    .map_or_else(|| Some((inherited, SchedulingPolicy::of(OWN))), |()| None)
             });
             let Some((inherited, now)) = trial.join().unwrap() else {
                 println!("skipped: this user may not have policy {policy}");
@@ -209,8 +209,8 @@ mod tests {
             };
 
             let number = policy & !libc::SCHED_RESET_ON_FORK;
-            assert_eq!(inherited.policy, Policy::new(number, priority));
-            assert_eq!(now, Policy::Other, "from policy {policy}");
+            assert_eq!(inherited.policy, SchedulingPolicy::new(number, priority));
+            assert_eq!(now, SchedulingPolicy::Other, "from policy {policy}");
         }
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn schedule_normally() -> io::Result<()> {
 
 /// What a normal thread has of its CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Share {
+pub(crate) struct CpuShare {
     pub(crate) nice: i32,
     /// How long it wants to run at a time, 100 us to 100 ms: who wants less
     /// gets its turn sooner (Linux 6.12; before, it is ignored). `None`: as
@@ -131,7 +131,7 @@ pub(crate) struct Share {
     pub(crate) turn: Option<Nanos>,
 }
 
-impl Share {
+impl CpuShare {
     /// Gives the calling thread this share.
     pub(crate) fn take(self) -> io::Result<()> {
         /// `struct sched_attr` as first published, which every kernel takes.

@@ -14,7 +14,7 @@ const NICE_0: i32 = 120;
 
 /// The policy of a thread, with what else tells it apart from its equals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Policy {
+pub(super) enum SchedulingPolicy {
     #[default]
     Other,
     Batch,
@@ -29,11 +29,11 @@ pub(super) enum Policy {
 /// A policy, and the nice value where it counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Scheduling {
-    policy: Policy,
+    policy: SchedulingPolicy,
     nice: i32,
 }
 
-impl Policy {
+impl SchedulingPolicy {
     /// That of a thread of this process; of one that is gone, an unknown one.
     pub(super) fn of(tid: Tid) -> Self {
         let tid = tid.0.cast_signed();
@@ -93,9 +93,9 @@ pub(super) fn nice_of(tid: Tid) -> i32 {
 impl Scheduling {
     /// That of a thread of this process; `None`: it is gone.
     pub(super) fn of(tid: Tid) -> Option<Self> {
-        let policy = Policy::of(tid);
+        let policy = SchedulingPolicy::of(tid);
         let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
-        (!matches!(policy, Policy::Unknown(..0))).then_some(Self { policy, nice })
+        (!matches!(policy, SchedulingPolicy::Unknown(..0))).then_some(Self { policy, nice })
     }
 }
 
@@ -103,7 +103,7 @@ impl Scheduling {
     /// Of a number that a program has put on the board (`board.h`).
     pub(super) fn of_board(number: u32) -> Self {
         let share = (number & ((1 << BOARD_SHARE_BITS) - 1)).cast_signed();
-        let policy = Policy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
+        let policy = SchedulingPolicy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
         let nice = match policy.has_nice() {
             true => share - NICE_0,
             false => 0,

@@ -6,7 +6,7 @@ use laggard_model::{Cpu, Nanos};
 
 use super::clock;
 use super::soft::SoftTimer;
-use super::thread::{Duty, Plan, Shared, publish};
+use super::thread::{Duty, LinePlan, RunState, publish};
 use crate::board::LineWriter;
 
 /// Sleeps until each expiry.
@@ -22,7 +22,7 @@ impl Duty for Sleeper {
         Some(true)
     }
 
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>) {
         measure(shared, cpu, line, plan, self);
     }
 }
@@ -45,7 +45,7 @@ impl Duty for DescriptorWaiter {
         Some(&self.0)
     }
 
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, plan: Option<Plan>) {
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>) {
         measure(shared, cpu, line, plan, &self.0);
     }
 }
@@ -81,10 +81,10 @@ impl Alarm for SoftTimer {
 
 /// Waits for each expiry of the timeline that has not passed.
 fn measure(
-    shared: &Shared,
+    shared: &RunState,
     cpu: Cpu,
     line: LineWriter<'_>,
-    plan: Option<Plan>,
+    plan: Option<LinePlan>,
     alarm: &impl Alarm,
 ) {
     let Some((mut timeline, turn)) = plan else {
@@ -141,7 +141,7 @@ mod tests {
     const HOUR: Nanos = Nanos::from_secs(3_600);
 
     /// Comes at once, and ends measuring at the last slot.
-    struct AtOnce<'a>(&'a Shared);
+    struct AtOnce<'a>(&'a RunState);
 
     impl Alarm for AtOnce<'_> {
         fn arm(&self, _: Nanos) -> bool {
@@ -155,8 +155,8 @@ mod tests {
     }
 
     /// What a thread of the line of CPU `of` measures on a timeline from `start`.
-    fn measured(start: Nanos, of: Cpu) -> Shared {
-        let shared = Shared {
+    fn measured(start: Nanos, of: Cpu) -> RunState {
+        let shared = RunState {
             board: Board::owned(1, 4),
             enlist: None,
             stop: AtomicBool::new(false),

@@ -10,7 +10,7 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use laggard_bpf::object::Loaded;
+use laggard_bpf::object::LoadedObject;
 use laggard_model::{Nanos, ProgramCost};
 use libbpf_rs::libbpf_sys;
 
@@ -161,7 +161,7 @@ pub(super) fn scaled(cost: &ProgramCost, to: u64, from: u64) -> ProgramCost {
 }
 
 /// What each program of an object cost whenever programs were timed.
-pub(super) fn cost_of(loaded: &Loaded) -> Vec<ProgramCost> {
+pub(super) fn cost_of(loaded: &LoadedObject) -> Vec<ProgramCost> {
     loaded
         .object
         .progs()
@@ -179,7 +179,7 @@ pub(super) fn cost_of(loaded: &Loaded) -> Vec<ProgramCost> {
 
 /// How often the kernel has not called one of the object's programs, because it
 /// was running on that CPU already (since Linux 5.12; 0 before).
-pub(super) fn skipped(loaded: &Loaded) -> u64 {
+pub(super) fn skipped(loaded: &LoadedObject) -> u64 {
     let programs = loaded.object.progs();
     programs
         .filter_map(|program| of_program(program.as_fd()))

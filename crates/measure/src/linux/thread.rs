@@ -27,7 +27,7 @@ const NAME_BYTES: usize = 15;
 
 /// What all threads of a run share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RunState {
     pub(crate) board: Board,
     /// Where programs stamp: how a thread makes itself known to them.
     pub(crate) enlist: Option<Enlist>,
@@ -58,11 +58,11 @@ pub(crate) trait Duty: Debug + Send {
 
     /// Measures until it is to stop. `plan`: the timeline that leads to the line,
     /// and which of its expiries are the line's; `None`: it is not timed.
-    fn measure(&self, shared: &Shared, cpu: Cpu, line: LineWriter<'_>, plan: Option<Plan>);
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>);
 }
 
 /// A timeline, and which of its expiries are a line's.
-pub(crate) type Plan = (Timeline, Turn);
+pub(crate) type LinePlan = (Timeline, Turn);
 
 /// A thread that is ready to measure.
 #[derive(Debug)]
@@ -72,14 +72,14 @@ pub(crate) struct MeasuringThread {
     pub(crate) line: (Cpu, usize),
     /// Whether it is that line's service itself.
     pub(crate) is_service: bool,
-    start: Sender<Option<Plan>>,
+    start: Sender<Option<LinePlan>>,
     handle: JoinHandle<()>,
 }
 
 impl MeasuringThread {
     /// A thread for line `line` of `cpu`, with its policy set, asleep.
     pub(crate) fn prepare(
-        shared: Arc<Shared>,
+        shared: Arc<RunState>,
         cpu: Cpu,
         line: usize,
         service: Service,
@@ -105,7 +105,7 @@ impl MeasuringThread {
     }
 
     /// Lets it measure; a thread that is woken by a doorbell needs no timeline.
-    pub(crate) fn start(&self, plan: Option<Plan>) {
+    pub(crate) fn start(&self, plan: Option<LinePlan>) {
         // A thread that is gone has reported why when it was prepared.
         let _ = self.start.send(plan);
     }
@@ -127,12 +127,12 @@ fn name(cpu: Cpu, service: Service, suffix: &str) -> String {
 }
 
 fn run(
-    shared: &Shared,
+    shared: &RunState,
     (cpu, line): (Cpu, usize),
     service: Service,
     duty: &dyn Duty,
     ready: &Sender<io::Result<Tid>>,
-    started: &Receiver<Option<Plan>>,
+    started: &Receiver<Option<LinePlan>>,
 ) {
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))

@@ -178,7 +178,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use laggard_model::{Backend, Clock, Cpu, Line, Manifest, Nanos, Plan, Route, Service};
+    use laggard_model::{Backend, Clock, Cpu, Line, Manifest, Nanos, ProbePlan, Route, Service};
     use parquet::basic::{Compression, Encoding, ZstdLevel};
     use parquet::column::writer::ColumnCloseResult;
     use parquet::file::properties::WriterProperties;
@@ -274,7 +274,7 @@ mod tests {
             route: Route::Direct,
         };
         let clock = Clock::monotonic(Nanos::from_secs(1), String::new());
-        let manifest = Manifest::new(Backend::Fake, Plan::default(), clock, vec![line]);
+        let manifest = Manifest::new(Backend::Fake, ProbePlan::default(), clock, vec![line]);
         drop(Recorder::create(dir.path(), manifest).unwrap());
         std::fs::write(dir.path().join("samples/000001.parquet"), segment).unwrap();
         let recording = Recording::open(dir.path()).unwrap();

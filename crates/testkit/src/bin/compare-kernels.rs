@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use laggard_model::{Nanos, Route, Service};
 use laggard_testkit::host::Kernel;
-use laggard_testkit::versus::{LOADS, Plan, Repetition, VersusCell, page, repeat};
+use laggard_testkit::versus::{LOADS, Repetition, VersusCell, VersusPlan, page, repeat};
 
 /// Compare stock with real-time kernels under four loads; prints Markdown.
 #[derive(Debug, Parser)]
@@ -44,7 +44,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let plan = Plan {
+    let plan = VersusPlan {
         program: arguments.program,
         seeds: (1..=arguments.repetitions).collect(),
         duration: arguments.duration,
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn compare(names: &[String; 2], plan: &Plan, results: &Path) -> Result<String> {
+fn compare(names: &[String; 2], plan: &VersusPlan, results: &Path) -> Result<String> {
     // By kernel, then by load, the repetitions.
     let mut seen: [Vec<Vec<Repetition>>; 2] = [const { Vec::new() }; 2];
     for all in &mut seen {

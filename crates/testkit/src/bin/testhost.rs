@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use laggard_model::Nanos;
-use laggard_testkit::host::{Host, HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall};
+use laggard_testkit::host::{
+    HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall, TestHost,
+};
 use laggard_workload::disturb::{Hit, write_hits};
 
 /// Boot a Debian kernel in QEMU, run a command, bring back what it left.
@@ -121,7 +123,7 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
         );
     };
     let kernel = Kernel::fetch(&run.kernel)?;
-    let mut host = Host::new(kernel)
+    let mut host = TestHost::new(kernel)
         .mode(match run.mode {
             Time::Icount => Mode::Icount,
             Time::Smp => Mode::Smp,

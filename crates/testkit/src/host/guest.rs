@@ -34,7 +34,7 @@ pub(super) fn socket(scratch: &Path) -> PathBuf {
 
 /// What the loop waits for.
 #[derive(Debug)]
-enum Happening {
+enum GuestEvent {
     /// The console shows a line, which arrived then.
     Line(String, Instant),
     /// QEMU reports an event.
@@ -61,7 +61,7 @@ pub(super) struct Guest {
     /// Closed when the guest has been told to stop.
     input: Option<ChildStdin>,
     qmp: Qmp,
-    happenings: Receiver<Happening>,
+    happenings: Receiver<GuestEvent>,
     console: String,
     clock: GuestClock,
     scratch: PathBuf,
@@ -97,7 +97,7 @@ impl Guest {
         let stream = process.connect(scratch)?;
         let qmp = Qmp::start(stream, move |event| {
             // Nobody listens any more once the guest is dropped.
-            let _ = sender.send(Happening::Event(event));
+            let _ = sender.send(GuestEvent::Event(event));
         })?;
         Ok(Self {
             input: process.0.stdin.take(),
@@ -132,12 +132,12 @@ impl Guest {
             let wait = due.map_or(until, |due| due.min(until));
             let wait = wait.saturating_duration_since(Instant::now());
             match self.happenings.recv_timeout(wait) {
-                Ok(Happening::Line(line, at)) => self.show(&line, at),
-                Ok(Happening::Event(event)) if event == "SHUTDOWN" => {
+                Ok(GuestEvent::Line(line, at)) => self.show(&line, at),
+                Ok(GuestEvent::Event(event)) if event == "SHUTDOWN" => {
                     return self.collect(made);
                 }
-                Ok(Happening::Event(_)) => {}
-                Ok(Happening::Gone) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(GuestEvent::Event(_)) => {}
+                Ok(GuestEvent::Gone) | Err(RecvTimeoutError::Disconnected) => {
                     let words = last_words(&self.scratch)?;
                     return Err(GuestError::Qemu(format!("{words}\n{}", self.console)));
                 }
@@ -200,7 +200,7 @@ impl Guest {
         let bytes = fs::read(&page).map_err(GuestError::io(&page))?;
         // What the console still has to say may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
-            if let Happening::Line(line, at) = happening {
+            if let GuestEvent::Line(line, at) = happening {
                 self.show(&line, at);
             }
         }
@@ -290,7 +290,7 @@ fn last_words(scratch: &Path) -> Result<String, GuestError> {
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-fn watch_console(output: impl Read, sender: &Sender<Happening>) {
+fn watch_console(output: impl Read, sender: &Sender<GuestEvent>) {
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
     while reader
@@ -299,10 +299,10 @@ fn watch_console(output: impl Read, sender: &Sender<Happening>) {
     {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         line.clear();
-        if sender.send(Happening::Line(text, Instant::now())).is_err() {
+        if sender.send(GuestEvent::Line(text, Instant::now())).is_err() {
             return;
         }
     }
     // Nobody listens any more once the guest is dropped.
-    let _ = sender.send(Happening::Gone);
+    let _ = sender.send(GuestEvent::Gone);
 }

@@ -141,7 +141,7 @@ struct PlannedStall {
 
 /// A machine to be booted once.
 #[derive(Debug)]
-pub struct Host {
+pub struct TestHost {
     kernel: Kernel,
     mode: Mode,
     instruction: InstructionTime,
@@ -157,7 +157,7 @@ pub struct Host {
     results: Option<PathBuf>,
 }
 
-impl Host {
+impl TestHost {
     /// A host in virtual time with 512 MiB, that does nothing yet.
     pub fn new(kernel: Kernel) -> Self {
         Self {
@@ -425,7 +425,7 @@ pub struct HostOutcome {
     /// What the kernel and the first program showed on the console.
     pub console: String,
     /// A directory with what the command left in `/result`; unless
-    /// [`Host::results`] named one, it is removed with this value.
+    /// [`TestHost::results`] named one, it is removed with this value.
     pub files: PathBuf,
     /// The stalls that were made, with their real times.
     pub stalls: Vec<Stall>,

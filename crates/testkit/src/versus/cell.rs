@@ -36,7 +36,7 @@ pub struct Side {
 
 /// How often each was late by more than a slack.
 #[derive(Clone, Debug)]
-pub struct Lateness {
+pub struct SlackComparison {
     /// By more than this.
     pub slack: Nanos,
     /// Clusters on each.
@@ -60,7 +60,7 @@ pub struct VersusCell {
     /// The ratio of the quantiles, where both are known.
     pub ratio: Option<QuantileRatio>,
     /// How often it was late, by slack.
-    pub late: Vec<Lateness>,
+    pub late: Vec<SlackComparison>,
 }
 
 impl VersusCell {
@@ -136,7 +136,7 @@ fn late(
     key: (Route, Service),
     repetitions: [&[Repetition]; 2],
     slack: Nanos,
-) -> Result<Lateness, VersusError> {
+) -> Result<SlackComparison, VersusError> {
     let mut each = [Vec::new(), Vec::new()];
     let mut exposures = [0.0; 2];
     for (index, all) in repetitions.into_iter().enumerate() {
@@ -158,7 +158,7 @@ fn late(
             .zip(&each[1])
             .map(|(one, other)| other.cmp(one))
     };
-    Ok(Lateness {
+    Ok(SlackComparison {
         slack,
         clusters,
         comparison,
@@ -181,7 +181,7 @@ fn clusters(
     Ok(clusters.len() as u64)
 }
 
-impl Lateness {
+impl SlackComparison {
     /// What may be said, in words.
     pub fn words(&self) -> &'static str {
         use laggard_analyze::compare::Magnitude;

@@ -12,8 +12,8 @@ use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{Nanos, Route, Service};
 use laggard_record::{Columns, OpenError, Recording};
 
-use crate::host::{GuestError, Host, Kernel};
-pub use cell::{Lateness, Side, VersusCell};
+use crate::host::{GuestError, Kernel, TestHost};
+pub use cell::{Side, SlackComparison, VersusCell};
 pub use page::page;
 
 /// The loads, in the order in which a host runs them. `kernel` is
@@ -28,7 +28,7 @@ const SERVICES: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
 
 /// How to compare.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct VersusPlan {
     /// The laggard that measures.
     pub program: PathBuf,
     /// One repetition for each: it places kernel and data elsewhere.
@@ -97,7 +97,7 @@ pub struct Repetition {
 /// When the host, the recordings or their reading fail.
 pub fn repeat(
     kernel: &Kernel,
-    plan: &Plan,
+    plan: &VersusPlan,
     seed: u64,
     into: &Path,
 ) -> Result<Vec<Repetition>, VersusError> {
@@ -111,7 +111,7 @@ pub fn repeat(
         .collect()
 }
 
-fn record(kernel: &Kernel, plan: &Plan, seed: u64, into: &Path) -> Result<(), VersusError> {
+fn record(kernel: &Kernel, plan: &VersusPlan, seed: u64, into: &Path) -> Result<(), VersusError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| VersusError::Io { path, source }
@@ -119,7 +119,7 @@ fn record(kernel: &Kernel, plan: &Plan, seed: u64, into: &Path) -> Result<(), Ve
     std::fs::create_dir_all(into).map_err(io(into))?;
     let load = into.join("kernel.toml");
     std::fs::write(&load, KERNEL_LOAD).map_err(io(&load))?;
-    let outcome = Host::new(kernel.clone())
+    let outcome = TestHost::new(kernel.clone())
         .seed(seed)
         .deadline(plan.deadline)
         .program(&plan.program)
@@ -137,7 +137,7 @@ fn record(kernel: &Kernel, plan: &Plan, seed: u64, into: &Path) -> Result<(), Ve
 }
 
 /// The shell text that a host runs.
-fn command(plan: &Plan) -> String {
+fn command(plan: &VersusPlan) -> String {
     let mut text = String::new();
     for load in LOADS {
         let with = match load {
@@ -155,7 +155,7 @@ fn command(plan: &Plan) -> String {
     text
 }
 
-fn read(directory: &Path, plan: &Plan) -> Result<Repetition, VersusError> {
+fn read(directory: &Path, plan: &VersusPlan) -> Result<Repetition, VersusError> {
     let recording = Recording::open(directory)?;
     let lines = &recording.manifest().lines;
     let mut collector = Collector::new(lines.len(), plan.period * 2);

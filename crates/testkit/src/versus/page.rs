@@ -6,7 +6,7 @@ use laggard_analyze::compare::holm;
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route};
 
-use super::cell::{Lateness, VersusCell};
+use super::cell::{SlackComparison, VersusCell};
 use super::{LOADS, VersusError};
 
 /// Tables of the second kernel against the first, one per load.
@@ -18,7 +18,7 @@ pub fn page(
     loads: &[Vec<VersusCell>],
     lost: [u64; 2],
 ) -> Result<String, VersusError> {
-    let all: Vec<&Lateness> = loads.iter().flatten().flat_map(|cell| &cell.late).collect();
+    let all: Vec<&SlackComparison> = loads.iter().flatten().flat_map(|cell| &cell.late).collect();
     let p: Vec<f64> = all.iter().map(|late| late.comparison.ratio.p).collect();
     let mut adjusted = holm(&p)?.into_iter();
     let mut text = format!("### {} against {}\n", names[1], names[0]);
@@ -102,7 +102,7 @@ fn ratio(cell: &VersusCell) -> String {
     )
 }
 
-fn late_text(late: &Lateness, is_significant: bool) -> String {
+fn late_text(late: &SlackComparison, is_significant: bool) -> String {
     let [first, second] = late.clusters;
     if first + second == 0 {
         return "never on either".into();
@@ -118,7 +118,7 @@ fn late_text(late: &Lateness, is_significant: bool) -> String {
 }
 
 /// In how many comparisons an order of magnitude was seen.
-fn summary(names: [&str; 2], all: &[&Lateness]) -> String {
+fn summary(names: [&str; 2], all: &[&SlackComparison]) -> String {
     let count = |words: &str| all.iter().filter(|late| late.words() == words).count();
     let silent = all.iter().filter(|late| late.clusters == [0, 0]).count();
     format!(

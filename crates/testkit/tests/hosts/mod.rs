@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use laggard_model::{Activation, Manifest};
 use laggard_record::{Columns, Recording};
-use laggard_testkit::host::{GuestError, Host, HostOutcome, Kernel, KernelName};
+use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, TestHost};
 
 /// A limit against hanging, not an expectation: generous on purpose.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
@@ -44,7 +44,7 @@ pub(crate) fn fetch(name: &str) -> Option<Kernel> {
 }
 
 /// `None`: QEMU or a guest's program is missing.
-pub(crate) fn run(host: Host) -> Option<Result<HostOutcome, GuestError>> {
+pub(crate) fn run(host: TestHost) -> Option<Result<HostOutcome, GuestError>> {
     match host.run() {
         Err(GuestError::Fetch(error)) if error.is_missing() && !is_required() => {
             skip(&error.to_string());

@@ -1,7 +1,7 @@
 //! The interrupt of a device, raised at a time that is known.
 
 use laggard_model::{Activation, Stage, State};
-use laggard_testkit::host::{Host, KernelName, Mode};
+use laggard_testkit::host::{KernelName, Mode, TestHost};
 
 use crate::hosts::{DEADLINE, activations, laggard, manifest_of, run, served, show};
 use crate::{kernels, table};
@@ -11,7 +11,7 @@ use crate::{kernels, table};
 fn the_edu_device_is_a_uio_device_on_every_kernel() {
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .edu()
             .command("test -c /dev/uio0 && cat /sys/class/uio/uio0/name");
         let Some(outcome) = run(host) else { return };
@@ -36,7 +36,7 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .edu()
             .program(&laggard)
             .deadline(DEADLINE)
@@ -84,7 +84,7 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .mode(Mode::Smp)
             .edu()
             .program(&laggard)
@@ -166,7 +166,7 @@ fn a_device_is_recorded_by_one_at_a_time_and_the_other_is_told_so() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .edu()
             .program(&laggard)
             .deadline(DEADLINE)

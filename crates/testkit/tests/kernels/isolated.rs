@@ -2,7 +2,7 @@
 //! on another CPU.
 
 use laggard_model::{CaveatKind, Manifest, Stage};
-use laggard_testkit::host::{Host, Mode};
+use laggard_testkit::host::{Mode, TestHost};
 
 use crate::hosts::{DEADLINE, fetch, laggard, manifest_of, run, served};
 
@@ -26,7 +26,7 @@ fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
     let Some(laggard) = laggard() else { return };
     for name in ["6.12", "6.12-rt"] {
         let Some(kernel) = fetch(name) else { return };
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .mode(Mode::Smp)
             .kernel_arguments("nohz_full=1 isolcpus=1")
             .program(&laggard)

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
 use laggard_model::{Activation, Nanos, State};
-use laggard_testkit::host::{GuestError, Host, Kernel, KernelName, Mode};
+use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
 /// The kernels to test: those asked for, as far as they can be had.
 fn kernels() -> Vec<Kernel> {
@@ -32,7 +32,7 @@ fn kernels() -> Vec<Kernel> {
 fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
     for kernel in kernels() {
         let (name, release) = (kernel.name, kernel.release.clone());
-        let host = Host::new(kernel).command("uname -r; cyclictest -q -D 5 -p 90 -m");
+        let host = TestHost::new(kernel).command("uname -r; cyclictest -q -D 5 -p 90 -m");
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
     let command = "cyclictest -q -D 2 -p 90 -m -h 2000 > /result/histogram";
     let mut histograms = Vec::new();
     for _ in 0..2 {
-        let Some(outcome) = run(Host::new(kernel.clone()).command(command)) else {
+        let Some(outcome) = run(TestHost::new(kernel.clone()).command(command)) else {
             return;
         };
         let outcome = outcome.unwrap();
@@ -92,7 +92,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .program(&laggard)
             .deadline(DEADLINE)
             // Doctor's status says whether something is missing; most of
@@ -155,7 +155,7 @@ fn status_output_and_files_come_back() {
         let name = kernel.name;
         let command = "mkdir /result/a; seq 1 200000 > /result/a/b; echo heard; \
                        md5sum < /result/a/b; exit 7";
-        let host = Host::new(kernel).mode(Mode::Smp).command(command);
+        let host = TestHost::new(kernel).mode(Mode::Smp).command(command);
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
@@ -171,7 +171,7 @@ fn status_output_and_files_come_back() {
 #[ignore = "boots kernels"]
 fn a_command_that_does_not_end_is_stopped_and_its_output_shown() {
     let Some(kernel) = fetch("6.1") else { return };
-    let host = Host::new(kernel)
+    let host = TestHost::new(kernel)
         .deadline(Duration::from_secs(20))
         .command("echo waiting for nothing; sleep 1000000000");
     let Some(outcome) = run(host) else { return };
@@ -193,7 +193,7 @@ fn a_guest_that_panics_shows_its_last_words() {
     let Some(kernel) = fetch("6.12-rt") else {
         return;
     };
-    let Some(outcome) = run(Host::new(kernel).command("echo c > /proc/sysrq-trigger")) else {
+    let Some(outcome) = run(TestHost::new(kernel).command("echo c > /proc/sysrq-trigger")) else {
         return;
     };
 
@@ -212,7 +212,7 @@ fn a_stall_of_known_length_is_seen_by_the_guest() {
         return;
     };
     let length = Duration::from_millis(300);
-    let host = Host::new(kernel)
+    let host = TestHost::new(kernel)
         .mode(Mode::Smp)
         .stall_at(Duration::from_secs(2), length)
         .command("cyclictest -q -D 4 -p 90 -m");
@@ -246,7 +246,7 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     let Some(kernel) = fetch("6.12-rt") else {
         return;
     };
-    let mut host = Host::new(kernel)
+    let mut host = TestHost::new(kernel)
         .mode(Mode::Smp)
         .program(&laggard)
         .deadline(DEADLINE)
@@ -306,7 +306,7 @@ fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels().into_iter().filter(|kernel| kernel.name.is_rt()) {
         let name = kernel.name;
-        let host = Host::new(kernel)
+        let host = TestHost::new(kernel)
             .program(&laggard)
             .deadline(DEADLINE)
             .command(KTHREAD);
@@ -366,7 +366,7 @@ fn a_stall_in_virtual_time_is_refused() {
     let Some(kernel) = fetch("6.1") else { return };
     let second = Duration::from_secs(1);
 
-    let error = Host::new(kernel)
+    let error = TestHost::new(kernel)
         .stall_at(second, second)
         .run()
         .unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use laggard_model::{Address, Cpu, Nanos, Sampler, StackSample, Symbol, Symbols, printable};
 
-use super::tracks::{Note, packet};
+use super::tracks::{Annotation, packet};
 use super::wire::{
     Callstack, EventName, Frame, INCREMENTAL_STATE_CLEARED, InternedData, InternedString,
     MONOTONIC, Mapping, PerfSample, PerfSampleDefaults, SW_CPU_CLOCK, ThreadDescriptor, Timebase,
@@ -25,8 +25,8 @@ impl Chain {
     }
 
     /// The whole chain.
-    pub(super) fn note(&self) -> Note {
-        Note::text("stack", self.0.join("\n"))
+    pub(super) fn note(&self) -> Annotation {
+        Annotation::text("stack", self.0.join("\n"))
     }
 }
 

@@ -17,7 +17,7 @@ use laggard_model::{Episode, LineId, Manifest, Nanos, Sampler, Stage, Symbols, p
 use prost::Message as _;
 
 use chains::Chains;
-use tracks::{Note, Tracks};
+use tracks::{Annotation, Tracks};
 
 /// Late activations as a file that Perfetto's viewer opens.
 pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
@@ -99,12 +99,12 @@ fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols:
     }
 }
 
-fn notes(episode: &Episode) -> Vec<Note> {
+fn notes(episode: &Episode) -> Vec<Annotation> {
     vec![
-        Note::number("episode", episode.number),
-        Note::number("activation", episode.seq),
-        Note::number("latency_ns", episode.latency().ns()),
-        Note::number("late_from_ns", episode.threshold_ns.ns()),
+        Annotation::number("episode", episode.number),
+        Annotation::number("activation", episode.seq),
+        Annotation::number("latency_ns", episode.latency().ns()),
+        Annotation::number("late_from_ns", episode.threshold_ns.ns()),
     ]
 }
 

@@ -24,9 +24,9 @@ pub(super) fn packet(at: Nanos) -> TracePacket {
 
 /// What the viewer shows of a slice when it is chosen.
 #[derive(Debug)]
-pub(super) struct Note(DebugAnnotation);
+pub(super) struct Annotation(DebugAnnotation);
 
-impl Note {
+impl Annotation {
     pub(super) fn number(name: &str, value: u64) -> Self {
         Self(DebugAnnotation {
             name: Some(name.into()),
@@ -78,7 +78,7 @@ impl Tracks {
     }
 
     /// A slice begins, within those of the track that have not ended.
-    pub(super) fn begin(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Note>) {
+    pub(super) fn begin(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Annotation>) {
         self.add(SLICE_BEGIN, track, at, Some(name), notes);
     }
 
@@ -88,11 +88,18 @@ impl Tracks {
     }
 
     /// Something without a length.
-    pub(super) fn instant(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Note>) {
+    pub(super) fn instant(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Annotation>) {
         self.add(INSTANT, track, at, Some(name), notes);
     }
 
-    fn add(&mut self, kind: i32, track: u64, at: Nanos, named: Option<&str>, notes: Vec<Note>) {
+    fn add(
+        &mut self,
+        kind: i32,
+        track: u64,
+        at: Nanos,
+        named: Option<&str>,
+        notes: Vec<Annotation>,
+    ) {
         let event = TrackEvent {
             r#type: Some(kind),
             track_uuid: Some(track),

@@ -4,7 +4,7 @@ use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
 
 use super::PictureError;
-use super::canvas::{Anchor, Canvas, Frame, SMALL, TEXT};
+use super::canvas::{Anchor, Area, Canvas, SMALL, TEXT};
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub(super) struct Axis<'a> {
 /// Where curves are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axes {
-    pub(super) frame: Frame,
+    pub(super) frame: Area,
     x: Scale,
     y: Scale,
 }
@@ -97,7 +97,7 @@ impl Axes {
     /// Draws grid and names within `frame`.
     pub(super) fn draw<B: DrawingBackend>(
         canvas: &mut Canvas<'_, B>,
-        frame: Frame,
+        frame: Area,
         x: &Axis<'_>,
         y: &Axis<'_>,
     ) -> Result<Self, PictureError> {
@@ -114,7 +114,7 @@ impl Axes {
             .map(|mark| canvas.width_of(&(y.write)(*mark), SMALL))
             .fold(0.0, f64::max);
         let axes = Self {
-            frame: Frame {
+            frame: Area {
                 left: frame.left + 20.0 + widest + 8.0,
                 top: frame.top + 6.0,
                 right: frame.right - 12.0,
@@ -123,7 +123,7 @@ impl Axes {
             x: x.scale,
             y: y.scale,
         };
-        let Frame {
+        let Area {
             left,
             top,
             right,
@@ -174,7 +174,7 @@ impl Axes {
 
     /// Where a point lies, pixels.
     pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let Frame {
+        let Area {
             left,
             top,
             right,

@@ -25,7 +25,7 @@ pub(super) enum Anchor {
 
 /// A part of a picture: left, top, right, bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct Area {
     pub(super) left: f64,
     pub(super) top: f64,
     pub(super) right: f64,
@@ -218,7 +218,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         title: &str,
         subtitle: &str,
         captions: &[String],
-    ) -> Result<Frame, PictureError> {
+    ) -> Result<Area, PictureError> {
         const EDGE: f64 = 18.0;
         const LINE: f64 = 16.0;
         let (width, height) = self.size;
@@ -234,7 +234,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             self.text(&caption, (EDGE, bottom), Anchor::Left, SMALL, faint)?;
             bottom -= LINE;
         }
-        Ok(Frame {
+        Ok(Area {
             left: EDGE,
             top: 60.0,
             right: width - EDGE,
@@ -247,8 +247,8 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     pub(super) fn legend(
         &mut self,
         entries: &[(String, RGBColor, bool)],
-        frame: Frame,
-    ) -> Result<Frame, PictureError> {
+        frame: Area,
+    ) -> Result<Area, PictureError> {
         const SIGN: f64 = 22.0;
         const GAP: f64 = 16.0;
         const LINE: f64 = 19.0;
@@ -269,7 +269,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             self.text(name, at, Anchor::Left, SMALL, ink)?;
             x += width + GAP;
         }
-        Ok(Frame {
+        Ok(Area {
             top: y + 14.0,
             ..frame
         })

@@ -8,7 +8,7 @@ use laggard_model::{Histogram, Route};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Anchor, Canvas, Frame, TEXT};
+use super::canvas::{Anchor, Area, Canvas, TEXT};
 use super::{PictureError, doubts, load, place};
 
 /// Buckets of a recording in one step of a curve of counts: a quarter of a
@@ -287,7 +287,7 @@ struct NamePlace {
 /// most room beside it; no height is taken twice. `paths` and `widths` (of the
 /// names) are pixels.
 #[allow(clippy::cast_precision_loss)]
-fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Frame) -> Vec<NamePlace> {
+fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePlace> {
     /// Heights that are tried, half a name's height, and how far a name stands
     /// from its curve.
     const LEVELS: usize = 22;
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn names_stand_beside_their_curves_where_there_is_room_and_at_heights_of_their_own() {
-        let frame = Frame {
+        let frame = Area {
             left: 0.0,
             top: 0.0,
             right: 400.0,

@@ -9,7 +9,7 @@ use laggard_model::text::Unit;
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Scale, write_time};
-use super::canvas::{Anchor, Canvas, Frame, SMALL, TEXT};
+use super::canvas::{Anchor, Area, Canvas, SMALL, TEXT};
 use super::{PictureError, doubts, place};
 
 /// Room for the names of parts, and for their times.
@@ -48,7 +48,7 @@ pub(super) fn draw<B: DrawingBackend>(
     let height = (frame.bottom - frame.top) / examples.len() as f64;
     for (number, (title, example)) in (0_u8..).zip(examples) {
         let top = frame.top + height * f64::from(number);
-        let part = Frame {
+        let part = Area {
             top,
             bottom: top + height - 8.0,
             ..frame
@@ -78,7 +78,7 @@ fn median(report: &RecordingReport, course: &CourseView) -> String {
 
 fn timeline<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
-    frame: Frame,
+    frame: Area,
     title: &str,
     example: &ExampleView,
 ) -> Result<(), PictureError> {

@@ -1,8 +1,8 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_answer::show::{Measured, recording};
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Losses, Manifest, Nanos, Plan, Route,
-    STAGES, Service, Stage, State,
+    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Losses, Manifest, Nanos, ProbePlan,
+    Route, STAGES, Service, Stage, State,
 };
 
 use super::*;
@@ -55,7 +55,7 @@ fn manifest(lines: Vec<Line>) -> Manifest {
             ring_full: 7,
             ..Losses::default()
         },
-        ..Manifest::new(Backend::User, Plan::default(), clock, lines)
+        ..Manifest::new(Backend::User, ProbePlan::default(), clock, lines)
     }
 }
 

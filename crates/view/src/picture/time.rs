@@ -7,7 +7,7 @@ use laggard_model::text::{Unit, count};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Canvas, Frame};
+use super::canvas::{Area, Canvas};
 use super::{PictureError, doubts, place};
 
 pub(super) fn draw<B: DrawingBackend>(
@@ -121,9 +121,9 @@ fn cpus(course: &CourseView) -> Vec<u32> {
 
 fn legend<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
-    frame: Frame,
+    frame: Area,
     cpus: &[u32],
-) -> Result<Frame, PictureError> {
+) -> Result<Area, PictureError> {
     let entries: Vec<_> = cpus
         .iter()
         .enumerate()

@@ -148,9 +148,9 @@ pub fn run_telling(
         FaultKind::LockPi => lock::run(&site, lock::Protocol::Inherit),
         FaultKind::Net => net::run(&site),
         FaultKind::PreemptOff => syscall::run(&site),
-        FaultKind::Softirq => kernel::run(&site, kernel::Context::Softirq),
-        FaultKind::Irq => kernel::run(&site, kernel::Context::Irq),
-        FaultKind::IrqsOff => kernel::run(&site, kernel::Context::IrqsOff),
+        FaultKind::Softirq => kernel::run(&site, kernel::KernelContext::Softirq),
+        FaultKind::Irq => kernel::run(&site, kernel::KernelContext::Irq),
+        FaultKind::IrqsOff => kernel::run(&site, kernel::KernelContext::IrqsOff),
         FaultKind::Tick => tick::run(&site),
         FaultKind::Steal => Err(DisturbRefused::FromOutside.into()),
     }

@@ -29,7 +29,7 @@ pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
 pub use launch::{Launch, Output};
 pub use process::{LoadProcess, READY};
-pub use recipe::{Need, Order, Recipe, RecipeError, Step, Told, Work, run_recipe};
+pub use recipe::{Need, Order, Recipe, RecipeError, Step, Work, WorkReport, run_recipe};
 
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

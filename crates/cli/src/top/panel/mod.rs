@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
 
-use super::look::{KEYS, Look, Panel};
+use super::look::{KEYS, LiveLook, Panel};
 
 pub(super) use head::{backend, clock, load};
 pub(super) use palette::Palette;
@@ -30,7 +30,7 @@ const TWO: u16 = 18;
 /// All that a picture is made of.
 pub(super) struct Shown<'a> {
     pub(super) state: &'a Live,
-    pub(super) look: &'a Look,
+    pub(super) look: &'a LiveLook,
     /// The state's rows, for the chosen CPU.
     pub(super) rows: &'a [Row],
     pub(super) palette: Palette,

@@ -1,13 +1,13 @@
 use laggard_answer::live::LateActivation;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, LineId, Losses, Manifest,
-    Nanos, OwnCost, Plan, Processor, Route, STAGES, Service, Stage,
+    Nanos, OwnCost, ProbePlan, Processor, Route, STAGES, Service, Stage,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::top::look::Kept;
+use crate::top::look::KeptRecording;
 
 const START: Nanos = Nanos::from_secs(1_000);
 
@@ -37,7 +37,7 @@ fn manifest() -> Manifest {
             "the governor of CPU 0 is powersave",
             "write performance to scaling_governor",
         )],
-        ..Manifest::new(Backend::Bpf, Plan::default(), clock, lines.collect())
+        ..Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
     }
 }
 
@@ -99,7 +99,7 @@ fn state(seconds: u64) -> Live {
     state
 }
 
-fn screen((width, height): (u16, u16), state: &Live, look: &Look) -> String {
+fn screen((width, height): (u16, u16), state: &Live, look: &LiveLook) -> String {
     let rows = state.rows(look.cpu);
     let shown = Shown {
         state,
@@ -114,12 +114,12 @@ fn screen((width, height): (u16, u16), state: &Live, look: &Look) -> String {
 
 #[test]
 fn a_small_terminal_shows_the_table_and_one_panel() {
-    insta::assert_snapshot!(screen((80, 24), &state(70), &Look::new(None)));
+    insta::assert_snapshot!(screen((80, 24), &state(70), &LiveLook::new(None)));
 }
 
 #[test]
 fn a_large_terminal_shows_three_panels_and_more_figures() {
-    let mut look = Look::new(Some(Kept {
+    let mut look = LiveLook::new(Some(KeptRecording {
         dir: "robot.laggard".into(),
         from: Nanos::ZERO,
     }));
@@ -145,7 +145,7 @@ fn what_was_still_waiting_at_the_end_is_at_least_that_late() {
     state.observe(&batch, Vec::new(), Losses::default(), (START, now));
 
     for (size, largest) in [((80, 24), "≥1.3s"), ((140, 40), "≥1.30 s")] {
-        let text = screen(size, &state, &Look::new(None));
+        let text = screen(size, &state, &LiveLook::new(None));
         let rows: Vec<&str> = text.lines().filter(|line| line.contains('≥')).collect();
         assert!(rows.iter().any(|row| row.contains("fifo:90")), "{text}");
         assert!(rows.iter().all(|row| !row.contains("other")), "{text}");
@@ -157,7 +157,7 @@ fn what_was_still_waiting_at_the_end_is_at_least_that_late() {
 #[test]
 fn every_panel_fits_a_small_terminal() {
     let state = state(30);
-    let mut look = Look::new(None);
+    let mut look = LiveLook::new(None);
     look.cpu = Some(Cpu(1));
     for (panel, words) in [
         (Panel::Late, "late activations"),
@@ -177,7 +177,7 @@ fn every_panel_fits_a_small_terminal() {
 #[test]
 fn the_map_marks_the_seconds_that_were_late() {
     let state = state(30);
-    let mut look = Look::new(None);
+    let mut look = LiveLook::new(None);
     (look.panel, look.selected) = (Panel::Heat, 1);
 
     let text = screen((80, 24), &state, &look);
@@ -191,7 +191,7 @@ fn the_map_marks_the_seconds_that_were_late() {
 
 #[test]
 fn the_map_has_one_row_for_each_cpu() {
-    let mut look = Look::new(None);
+    let mut look = LiveLook::new(None);
     (look.panel, look.selected) = (Panel::Heat, 1);
 
     let text = screen((140, 40), &state(30), &look);
@@ -204,13 +204,13 @@ fn the_map_has_one_row_for_each_cpu() {
 #[test]
 fn nothing_is_called_a_minute_before_a_minute_has_passed() {
     for (seconds, words) in [(12, "last 12 s"), (59, "last 59 s"), (60, "last minute")] {
-        let text = screen((80, 24), &state(seconds), &Look::new(None));
+        let text = screen((80, 24), &state(seconds), &LiveLook::new(None));
 
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
     let mut reset = state(70);
     reset.reset();
-    let text = screen((80, 24), &reset, &Look::new(None));
+    let text = screen((80, 24), &reset, &LiveLook::new(None));
     assert!(!text.contains("last minute"), "{text}");
     assert!(text.contains("since reset"), "{text}");
 }
@@ -218,7 +218,7 @@ fn nothing_is_called_a_minute_before_a_minute_has_passed() {
 #[test]
 fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
     let dir = "/home/somebody/with/a/long/name/top-2026-01-01T00-00-00.laggard";
-    let mut look = Look::new(Some(Kept {
+    let mut look = LiveLook::new(Some(KeptRecording {
         dir: dir.into(),
         from: Nanos::from_secs(3),
     }));
@@ -244,7 +244,7 @@ fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
 
 #[test]
 fn too_small_a_terminal_says_how_large_it_must_be() {
-    let text = screen((40, 10), &state(1), &Look::new(None));
+    let text = screen((40, 10), &state(1), &LiveLook::new(None));
 
     assert!(text.contains("needs 60 columns and 18"), "{text}");
     assert!(text.contains("has 40 and 10"), "{text}");
@@ -255,7 +255,7 @@ fn nothing_seen_yet_is_no_error_at_any_size() {
     let state = Live::new(&manifest(), Nanos::from_secs(1));
     for size in [(1, 1), (60, 18), (80, 24), (110, 30), (300, 100)] {
         for panel in [Panel::Late, Panel::Histogram, Panel::Heat, Panel::Info] {
-            let mut look = Look::new(None);
+            let mut look = LiveLook::new(None);
             (look.panel, look.shows_help) = (panel, true);
             let text = screen(size, &state, &look);
 
@@ -266,7 +266,7 @@ fn nothing_seen_yet_is_no_error_at_any_size() {
 
 #[test]
 fn the_help_names_every_key() {
-    let mut look = Look::new(None);
+    let mut look = LiveLook::new(None);
     look.shows_help = true;
 
     let text = screen((80, 24), &state(2), &look);

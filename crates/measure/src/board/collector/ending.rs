@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use laggard_model::{Activation, Batch, LossReason, Nanos, Stage};
 
 use super::super::{BoardSlot, unserved};
-use super::Look;
+use super::BoardView;
 use super::line::{Asker, LineReader};
-use super::mirror::Asked;
+use super::mirror::SoftirqFate;
 
 /// How a line stood when nobody waited for its service any more.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl LineReader {
     /// drained. An expiry for which the service has not come is missed, and its
     /// latency how long it had waited when it was given up: the true one is at
     /// least that. A CPU's softirq line comes before its followers.
-    pub(crate) fn close(&mut self, standing: Standing, look: &mut Look<'_>, into: &mut Batch) {
+    pub(crate) fn close(&mut self, standing: Standing, look: &mut BoardView<'_>, into: &mut Batch) {
         if self.account.planned.is_some() || self.planned.is_none() {
             return;
         }
@@ -77,7 +77,7 @@ impl LineReader {
         planned: Nanos,
         waiting: Option<&BoardSlot>,
         given_up: Nanos,
-        look: &mut Look<'_>,
+        look: &mut BoardView<'_>,
         into: &mut Batch,
     ) {
         // That of a device: when it was raised.
@@ -108,21 +108,21 @@ impl LineReader {
 
     /// What became of the softirq that the thread with slot `waiting`, which has
     /// not come, was to be woken by, for expiry `next_seq`.
-    fn softirq_of(&mut self, waiting: Option<&BoardSlot>) -> Asked {
+    fn softirq_of(&mut self, waiting: Option<&BoardSlot>) -> SoftirqFate {
         let Some(slot) = waiting.filter(|slot| self.mirror.is_some() && slot.is_armed()) else {
-            return Asked::Not;
+            return SoftirqFate::Not;
         };
         let end = Nanos::from_ns(slot.softirq_ns.load(Ordering::Relaxed));
         if end == Nanos::ZERO {
-            return Asked::Waiting;
+            return SoftirqFate::Waiting;
         }
         if slot.seq() != self.next_seq {
-            return Asked::Not;
+            return SoftirqFate::Not;
         }
         // Its losses are the thread's.
         let losses = self.account.losses;
         let found = self.read_until(slot, 0, Stage::Softirq, end);
         self.account.losses = losses;
-        found.map_or(Asked::Not, Asked::Served)
+        found.map_or(SoftirqFate::Not, SoftirqFate::Served)
     }
 }

@@ -6,11 +6,11 @@ use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGE
 
 use super::super::writer::slot_of;
 use super::super::{BoardCpu, BoardSlot, Stamps, Timeline};
-use super::{Look, Mirror, Skips, Stops};
+use super::{BoardView, Mirror, Skips, Stops};
 
 /// Which stages a line's activations should have.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedStages {
     /// A timer's callback, in an interrupt or in softirq context.
     pub(crate) expire: bool,
     /// An interrupt before the first stage.
@@ -50,7 +50,7 @@ pub(crate) struct LineReader {
     pub(crate) id: LineId,
     /// Its place among the lines of its CPU.
     pub(crate) index: usize,
-    pub(crate) expected: Expected,
+    pub(crate) expected: ExpectedStages,
     /// The last stage, which `end_ns` is.
     pub(crate) last: Stage,
     /// The stages on the way that are kept.
@@ -90,7 +90,7 @@ impl LineReader {
         Self {
             id,
             index,
-            expected: Expected::default(),
+            expected: ExpectedStages::default(),
             last,
             stamps: Stamps::default(),
             asker,
@@ -127,7 +127,7 @@ impl LineReader {
     /// Appends everything new; counts what was lost. A CPU's softirq line
     /// comes before its followers. A follower's gap waits until that line
     /// tells what the softirq did meanwhile, which may be the next time.
-    pub(crate) fn drain(&mut self, look: &mut Look<'_>, into: &mut Batch) {
+    pub(crate) fn drain(&mut self, look: &mut BoardView<'_>, into: &mut Batch) {
         let line = &look.cpu.lines[self.index];
         let head = line.head.load(Ordering::Acquire);
         let mut tail = line.tail.load(Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl LineReader {
         }
     }
 
-    fn take(&mut self, slot: &BoardSlot, look: &mut Look<'_>, into: &mut Batch) {
+    fn take(&mut self, slot: &BoardSlot, look: &mut BoardView<'_>, into: &mut Batch) {
         let (seq, end) = (slot.seq(), slot.end());
         let is_foreign = slot.is_foreign();
         // The ring fills last, so the lost ones are the newest of the gap.
@@ -232,7 +232,7 @@ impl LineReader {
     }
 
     /// Takes in the activation in a slot, whose expiry is to be recorded.
-    fn take_served(&mut self, slot: &BoardSlot, look: &mut Look<'_>, into: &mut Batch) {
+    fn take_served(&mut self, slot: &BoardSlot, look: &mut BoardView<'_>, into: &mut Batch) {
         let planned = self.planned_expiry();
         let seq = self.next_seq - self.unrecorded;
         if slot.is_foreign() {
@@ -292,7 +292,7 @@ impl LineReader {
         &mut self,
         expiry: Nanos,
         reading: Reading,
-        look: &mut Look<'_>,
+        look: &mut BoardView<'_>,
         into: &mut Batch,
     ) {
         if self.asker == Asker::Callback {

@@ -21,7 +21,7 @@ pub(crate) struct Mirror {
     clippy::large_enum_variant,
     reason = "one lives for a moment, at the end"
 )]
-pub(super) enum Asked {
+pub(super) enum SoftirqFate {
     /// The activation came.
     Served(Activation),
     /// It has not come, for this expiry or the one before.
@@ -79,11 +79,11 @@ impl Mirror {
 
     /// Takes in an expiry that the thread has not served; `softirq`: what became
     /// of its softirq, which was asked for `late` ago. After that nobody asked.
-    pub(super) fn take_unserved(&mut self, expiry: Nanos, late: Nanos, softirq: Asked) {
+    pub(super) fn take_unserved(&mut self, expiry: Nanos, late: Nanos, softirq: SoftirqFate) {
         match softirq {
-            Asked::Served(activation) => self.take(&activation),
-            Asked::Waiting => self.give_up(expiry, late),
-            Asked::Not => self.lose(LossReason::SignalFailed),
+            SoftirqFate::Served(activation) => self.take(&activation),
+            SoftirqFate::Waiting => self.give_up(expiry, late),
+            SoftirqFate::Not => self.lose(LossReason::SignalFailed),
         }
     }
 

@@ -14,7 +14,7 @@ mod stops;
 mod tests;
 
 pub(crate) use ending::Standing;
-pub(crate) use line::{Asker, Expected, LineReader};
+pub(crate) use line::{Asker, ExpectedStages, LineReader};
 use mirror::Mirror;
 pub(crate) use skips::Skips;
 pub(crate) use stops::Stops;
@@ -25,7 +25,7 @@ use super::{BoardCpu, BoardSlot};
 
 /// What a reader looks at, and up to when.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct BoardView<'a> {
     pub(crate) cpu: &'a BoardCpu,
     pub(crate) ring: &'a [BoardSlot],
     pub(crate) skips: &'a mut Skips,

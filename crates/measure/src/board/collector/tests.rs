@@ -14,7 +14,7 @@ const PERIOD: Nanos = Nanos::from_ms(1);
 const START: Nanos = Nanos::from_secs(1);
 
 /// A softirq and the second of its two followers, and who reads them.
-struct Cpu {
+struct FollowedCpu {
     board: Board,
     readers: [LineReader; 2],
     skips: Skips,
@@ -39,7 +39,7 @@ fn reader(index: usize) -> LineReader {
     reader
 }
 
-impl Cpu {
+impl FollowedCpu {
     fn new() -> Self {
         let board = Board::owned(1, 2 << RING_BITS);
         board.cpu(0).ring_bits.store(RING_BITS, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Cpu {
 
     fn read(&mut self, line: usize) {
         let cpu = self.board.cpu(0);
-        let mut look = Look {
+        let mut look = BoardView {
             cpu,
             ring: self.board.ring(cpu, line),
             skips: &mut self.skips,
@@ -95,7 +95,7 @@ impl Cpu {
             self.readers[line].until = until;
             self.read(line);
             let cpu = self.board.cpu(0);
-            let mut look = Look {
+            let mut look = BoardView {
                 cpu,
                 ring: self.board.ring(cpu, line),
                 skips: &mut self.skips,
@@ -141,14 +141,14 @@ impl Cpu {
 const AT_ONCE: Nanos = Nanos::from_us(10);
 
 /// Expiry 2 is served 3.5 periods late, so the softirq skips 3, 4 and 5.
-fn late_softirq() -> Cpu {
+fn late_softirq() -> FollowedCpu {
     late_softirq_of(1, 0)
 }
 
 /// The same, where one in `stride` expiries of the timeline, from `first` on, is
 /// the softirq's.
-fn late_softirq_of(stride: u64, first: u64) -> Cpu {
-    let mut cpu = Cpu::new();
+fn late_softirq_of(stride: u64, first: u64) -> FollowedCpu {
+    let mut cpu = FollowedCpu::new();
     for (reader, turns) in cpu.readers.iter_mut().zip([1, 2]) {
         reader.first = reader.first * stride + first;
         reader.stride = stride * turns;
@@ -161,7 +161,7 @@ fn late_softirq_of(stride: u64, first: u64) -> Cpu {
 }
 
 /// And then goes on.
-fn in_time_again(cpu: &Cpu) {
+fn in_time_again(cpu: &FollowedCpu) {
     cpu.serve(SOFTIRQ, 6, AT_ONCE);
     cpu.serve(SOFTIRQ, 7, AT_ONCE);
     cpu.serve(FOLLOWER, 3, AT_ONCE * 2);
@@ -210,7 +210,7 @@ fn a_softirq_of_every_third_period_skips_what_its_follower_is_not_asked_for() {
 
 #[test]
 fn an_expiry_that_the_softirq_served_and_its_follower_did_not_is_lost_once() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     for seq in 0..6 {
         cpu.serve(SOFTIRQ, seq, AT_ONCE);
     }
@@ -240,7 +240,7 @@ fn at_the_end_a_gap_waits_for_nothing_and_counts() {
 
 #[test]
 fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_busy_is_missed() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].last = Stage::User;
     cpu.readers[SOFTIRQ].asker = Asker::Device;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
@@ -260,7 +260,7 @@ fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_bu
 
 #[test]
 fn what_is_due_after_the_end_is_no_loss() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 4, AT_ONCE);
     cpu.readers[SOFTIRQ].until = expiry(2);
@@ -273,7 +273,7 @@ fn what_is_due_after_the_end_is_no_loss() {
 
 #[test]
 fn what_is_asked_for_and_not_served_by_the_end_waited_at_least_until_it_was_given_up() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 1, AT_ONCE);
     // The follower is asked at 1 and does not come; the softirq goes on.
@@ -314,7 +314,7 @@ fn where_the_softirq_does_not_come_its_followers_wait_as_long() {
 
 #[test]
 fn a_line_that_was_never_served_has_its_whole_plan() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].begin_at(expiry(5));
 
@@ -329,7 +329,7 @@ fn a_line_that_was_never_served_has_its_whole_plan() {
 
 #[test]
 fn what_waited_while_laggard_was_stopped_is_lost_as_that() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     (0..5).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
     // Stopped from 5 to 9.5; the thread comes when it can go on.
@@ -350,7 +350,7 @@ fn what_waited_while_laggard_was_stopped_is_lost_as_that() {
 
 #[test]
 fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 1, Nanos::from_us(2_500));
@@ -366,7 +366,7 @@ fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
 
 #[test]
 fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     (0..3).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
     cpu.ask(SOFTIRQ, 3);
@@ -382,7 +382,7 @@ fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
 
 #[test]
 fn work_that_nobody_came_to_ask_for_was_missed_until_somebody_came() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Carrier;
     cpu.readers[SOFTIRQ].last = Stage::User;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
@@ -417,7 +417,7 @@ fn work_that_nobody_came_to_ask_for_was_missed_until_somebody_came() {
 
 #[test]
 fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
     for seq in [0, 1] {
@@ -440,7 +440,7 @@ fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
 
 #[test]
 fn a_reading_from_before_it_was_asked_for_is_out_of_order_and_no_fault_of_the_clock() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.serve(FOLLOWER, 0, AT_ONCE);
     let slot = cpu.slot(FOLLOWER, 0);
     let before = expiry(1).saturating_sub(AT_ONCE);
@@ -461,7 +461,7 @@ fn a_reading_from_before_it_was_asked_for_is_out_of_order_and_no_fault_of_the_cl
 
 #[test]
 fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
-    let mut cpu = Cpu::new();
+    let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
     for (seq, elsewhere) in [(0, 0), (1, 1), (2, 1)] {

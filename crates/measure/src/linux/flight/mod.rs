@@ -14,7 +14,7 @@ mod still;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
@@ -71,7 +71,7 @@ pub enum FlightError {
 /// Records what each CPU does, in rings that are overwritten.
 #[derive(Debug)]
 pub struct FlightRecorder {
-    loaded: Loaded,
+    loaded: LoadedObject,
     rings: Rings<FlightRecord>,
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use laggard_bpf::object::{Loaded, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
@@ -20,7 +20,7 @@ const RING_TIME: Nanos = Nanos::from_secs(1);
 #[derive(Debug)]
 pub(super) struct StackSampler {
     rings: Rings<Sample>,
-    loaded: Loaded,
+    loaded: LoadedObject,
     pub(super) sampler: Sampler,
     pub(super) period: Nanos,
     /// Each owns its event.

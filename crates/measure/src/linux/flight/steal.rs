@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
 
 use super::super::statistics::cost_of;
@@ -21,7 +21,7 @@ const AT_LATEST: Nanos = Nanos::from_ms(10);
 #[derive(Debug)]
 pub(super) struct StealClock {
     rings: Rings<FlightRecord>,
-    loaded: Loaded,
+    loaded: LoadedObject,
 }
 
 impl StealClock {

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use laggard_bpf::object::{Loaded, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -174,12 +174,12 @@ impl From<Timeline> for values::Timeline {
     }
 }
 
-pub(super) fn set_deferral(deferred: &Loaded, value: &Deferral) -> Result<(), ObjectRefused> {
+pub(super) fn set_deferral(deferred: &LoadedObject, value: &Deferral) -> Result<(), ObjectRefused> {
     deferred.set_value("deferrals", value.cpu, value)
 }
 
 pub(super) fn prepare_work(
-    worker: &Loaded,
+    worker: &LoadedObject,
     cpu: u32,
     place: usize,
     is_carried: bool,
@@ -192,10 +192,10 @@ pub(super) fn prepare_work(
     worker.call_with("prepare_work", &args).map(|_| ())
 }
 
-pub(super) fn deferral(deferred: &Loaded, cpu: u32) -> Option<Deferral> {
+pub(super) fn deferral(deferred: &LoadedObject, cpu: u32) -> Option<Deferral> {
     deferred.value("deferrals", cpu).ok()
 }
 
-pub(super) fn work(worker: &Loaded, cpu: u32) -> Option<Work> {
+pub(super) fn work(worker: &LoadedObject, cpu: u32) -> Option<Work> {
     worker.value("works", cpu).ok()
 }

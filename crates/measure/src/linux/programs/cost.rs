@@ -1,6 +1,6 @@
 //! What the programs and callbacks of a run cost.
 
-use laggard_bpf::object::Loaded;
+use laggard_bpf::object::LoadedObject;
 use laggard_model::{Nanos, ProgramCost};
 
 use super::super::statistics::{cost_of, scaled, skipped};
@@ -45,7 +45,7 @@ impl Programs {
         self.attached().map(skipped).sum()
     }
 
-    fn attached(&self) -> impl Iterator<Item = &Loaded> {
+    fn attached(&self) -> impl Iterator<Item = &LoadedObject> {
         let objects = [
             Some(&self.chain),
             self.irq.as_ref(),

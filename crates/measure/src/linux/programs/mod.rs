@@ -10,7 +10,7 @@ pub(super) mod values {
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{Loaded, ObjectFile, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage, Tid};
 use libbpf_rs::OpenObject;
@@ -31,16 +31,16 @@ const SOFT_TIMERS: &str = "soft timers";
 /// reason in [`Programs::refused`].
 #[derive(Debug)]
 pub(crate) struct Programs {
-    pub(crate) chain: Loaded,
-    pub(crate) irq: Option<Loaded>,
-    pub(crate) raise: Option<Loaded>,
-    pub(crate) deferred: Option<Loaded>,
+    pub(crate) chain: LoadedObject,
+    pub(crate) irq: Option<LoadedObject>,
+    pub(crate) raise: Option<LoadedObject>,
+    pub(crate) deferred: Option<LoadedObject>,
     /// Beside `deferred`, where the softirq timer is armed for a delay.
-    arming: Option<Loaded>,
+    arming: Option<LoadedObject>,
     /// Whether timer descriptors were seen to expire in softirq context.
     pub(crate) has_soft_timers: bool,
-    pub(crate) worker: Option<Loaded>,
-    external: Option<Loaded>,
+    pub(crate) worker: Option<LoadedObject>,
+    external: Option<LoadedObject>,
     pub(crate) refused: Vec<(&'static str, ObjectRefused)>,
     statistics: Statistics,
     pub(crate) stamps: Stamps,
@@ -105,7 +105,7 @@ impl Programs {
         Ok(all)
     }
 
-    fn load_optional(&mut self, source: ObjectFile, extent: Extent) -> Option<Loaded> {
+    fn load_optional(&mut self, source: ObjectFile, extent: Extent) -> Option<LoadedObject> {
         match self.load_shared(source, extent, |_| Ok(())) {
             Ok(loaded) => Some(loaded),
             Err(refused) => {
@@ -120,7 +120,7 @@ impl Programs {
         source: ObjectFile,
         extent: Extent,
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
-    ) -> Result<Loaded, ObjectRefused> {
+    ) -> Result<LoadedObject, ObjectRefused> {
         let (cpus, slots) = (self.chain.map("cpus")?, self.chain.map("slots")?);
         let shared = [("cpus", cpus.as_fd()), ("slots", slots.as_fd())];
         let sizes = [
@@ -133,7 +133,7 @@ impl Programs {
 
     /// The work item, by either of the two ways to name its callback, tried
     /// once without effect. `Err`: why the first way is refused.
-    fn load_worker(&self, extent: Extent) -> Result<Loaded, ObjectRefused> {
+    fn load_worker(&self, extent: Extent) -> Result<LoadedObject, ObjectRefused> {
         let load = |source: ObjectFile| {
             let loaded = self.load_shared(source, extent, |_| Ok(()))?;
             prepare_work(&loaded, 0, NO_LINE as usize, false).map(|()| loaded)
@@ -144,7 +144,10 @@ impl Programs {
 
     /// The softirq timer, absolute and pinned where the kernel can, tried
     /// once without effect.
-    fn load_deferred(&self, extent: Extent) -> Result<(Loaded, Option<Loaded>), ObjectRefused> {
+    fn load_deferred(
+        &self,
+        extent: Extent,
+    ) -> Result<(LoadedObject, Option<LoadedObject>), ObjectRefused> {
         let load = |plain: bool| {
             let loaded = self.load_shared(objects::DEFERRED, extent, |open| match plain {
                 true => objects::DEFERRED.set_input(open, "timer_flags", &0_u32.to_ne_bytes()),
@@ -247,7 +250,10 @@ impl Programs {
 
     /// Lets timer descriptors be learnt as long as the result lives, where they
     /// serve.
-    pub(crate) fn learn_timers(&self, extent: Extent) -> Result<Option<Loaded>, ObjectRefused> {
+    pub(crate) fn learn_timers(
+        &self,
+        extent: Extent,
+    ) -> Result<Option<LoadedObject>, ObjectRefused> {
         if !self.has_soft_timers {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use crate::board::{Asker, LineReader, Standing, unserved};
 
 /// How far the end is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Ending {
+pub(super) enum EndPhase {
     /// The softirq timers run: it has not begun, or they have not come to all
     /// that was due.
     Timers,
@@ -43,21 +43,21 @@ impl ThreadSource {
     /// Takes the next step to the end, where all has come that has to come
     /// before it. Returns whether it was the last.
     pub(super) fn come_to_rest(&mut self) -> bool {
-        if self.ending == Ending::Timers && self.are_past() {
+        if self.ending == EndPhase::Timers && self.are_past() {
             self.stop_softirq_timers();
         }
-        if self.ending == Ending::Services && !self.is_anyone_waiting() {
+        if self.ending == EndPhase::Services && !self.is_anyone_waiting() {
             self.let_threads_end();
         }
         let mut threads = self.threads.iter();
-        self.ending == Ending::Threads
+        self.ending == EndPhase::Threads
             && threads.all(MeasuringThread::is_finished)
             && !self.is_anyone_waiting()
     }
 
     /// Gives up whatever has not come by now.
     pub(super) fn give_up(&mut self, given_up: Nanos) {
-        if self.ending == Ending::Timers {
+        if self.ending == EndPhase::Timers {
             self.stop_softirq_timers();
         }
         self.let_threads_end();
@@ -69,7 +69,7 @@ impl ThreadSource {
     }
 
     fn let_threads_end(&mut self) {
-        self.ending = Ending::Threads;
+        self.ending = EndPhase::Threads;
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
@@ -85,7 +85,7 @@ impl ThreadSource {
     }
 
     fn stop_softirq_timers(&mut self) {
-        self.ending = Ending::Services;
+        self.ending = EndPhase::Services;
         let Some(programs) = &self.programs else {
             return;
         };

@@ -27,15 +27,15 @@ use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::passed::Passed;
 use super::programs::{Extent, Programs};
-use super::thread::{MeasuringThread, Shared};
+use super::thread::{MeasuringThread, RunState};
 use super::usage::{self, Usage};
 use super::witness::Witness;
 use super::{clock, possible_cpus};
-use crate::board::{BoardMaps, LineReader, Look, Skips, Standing, Stops};
+use crate::board::{BoardMaps, BoardView, LineReader, Skips, Standing, Stops};
 use crate::probe::{ProbeError, Request};
 use crate::source::Source;
 use beginning::{WARM_UP, timeline};
-use ending::Ending;
+use ending::EndPhase;
 pub use loading::BackendChoice;
 use loading::load;
 pub(super) use memory::board;
@@ -55,7 +55,7 @@ pub(super) struct ThreadSource {
     readers: Vec<(u32, LineReader)>,
     skips: BTreeMap<u32, Skips>,
     softirq_threads: BTreeMap<u32, String>,
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     threads: Vec<MeasuringThread>,
     schedulings: Schedulings,
     programs: Option<Programs>,
@@ -78,7 +78,7 @@ pub(super) struct ThreadSource {
     /// When recording first began.
     began: Option<Nanos>,
     ended: Option<Nanos>,
-    ending: Ending,
+    ending: EndPhase,
 }
 
 impl ThreadSource {
@@ -126,7 +126,7 @@ impl ThreadSource {
         if strays::may_leave(&request.cpus) {
             strays::expect(&board, extent.nr_cpus);
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RunState {
             board,
             enlist: programs
                 .as_ref()
@@ -182,7 +182,7 @@ impl ThreadSource {
             standings: Vec::new(),
             began: None,
             ended: None,
-            ending: Ending::Timers,
+            ending: EndPhase::Timers,
         })
     }
 
@@ -296,7 +296,7 @@ impl Source for ThreadSource {
         let mut standings = self.standings.iter();
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
-            let mut look = Look {
+            let mut look = BoardView {
                 cpu: board,
                 ring: self.shared.board.ring(board, reader.index),
                 skips: self.skips.entry(*cpu).or_default(),

@@ -4,7 +4,7 @@ use laggard_model::{LineId, Service, Stage};
 
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
-use crate::board::{Asker, Expected, LineReader, Stamps};
+use crate::board::{Asker, ExpectedStages, LineReader, Stamps};
 
 /// A reader for each line, with the number of its CPU.
 pub(super) fn readers(
@@ -35,7 +35,7 @@ pub(super) fn readers(
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);
             let has_bpf_of_thread = programs.is_some() && line.service.is_thread();
-            reader.expected = Expected {
+            reader.expected = ExpectedStages {
                 expire: has_bpf_of_thread && stamps.need_expire() && are_timed && !is_deferred,
                 irq: has_irq,
                 waking: has_bpf_of_thread && stamps.has(Stage::Waking),

@@ -13,13 +13,13 @@ use super::super::programs::Programs;
 use super::super::reason_of;
 use super::super::sleeper::{DescriptorWaiter, Sleeper};
 use super::super::soft::SoftTimer;
-use super::super::thread::{Duty, MeasuringThread, Shared};
+use super::super::thread::{Duty, MeasuringThread, RunState};
 use super::system;
 use crate::probe::ProbeError;
 
 /// A thread for each line that one serves, asleep.
 pub(super) fn ready_threads(
-    shared: &Arc<Shared>,
+    shared: &Arc<RunState>,
     plans: &[CpuLines],
     ring_bits: u32,
     programs: Option<&Programs>,
@@ -90,7 +90,7 @@ fn duty(
 /// The thread that waits for a device's interrupt, after the one that raises
 /// it.
 pub(super) fn ready_external(
-    shared: &Arc<Shared>,
+    shared: &Arc<RunState>,
     plans: &[CpuLines],
     ring_bits: u32,
     external: &Arc<External>,

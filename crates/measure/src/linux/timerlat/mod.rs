@@ -25,7 +25,7 @@ use laggard_model::{
 use super::reason_of;
 use crate::probe::ProbeError;
 use crate::source::{Source, no_tracer};
-use series::{Format, Series};
+use series::{Format, TracerSeries};
 use tracefs::Instance;
 
 /// How much the kernel keeps for us when we do not get to run.
@@ -54,7 +54,7 @@ pub(super) struct Timerlat {
 struct CpuSeries {
     cpu: Cpu,
     pipe: Option<File>,
-    series: Series,
+    series: TracerSeries,
 }
 
 impl Timerlat {
@@ -69,7 +69,7 @@ impl Timerlat {
         let of_cpu = |&cpu| CpuSeries {
             cpu,
             pipe: None,
-            series: Series::new(period),
+            series: TracerSeries::new(period),
         };
         let line = |&cpu| Line {
             cpu,
@@ -142,7 +142,7 @@ impl Source for Timerlat {
 
     fn accounts(&self) -> Vec<Account> {
         let series = self.series.iter().map(|one| &one.series);
-        series.map(Series::account).collect()
+        series.map(TracerSeries::account).collect()
     }
 
     fn caveats(&self) -> Vec<Caveat> {

@@ -75,7 +75,7 @@ impl Format {
 /// Its expiries lie on a grid, of which the first record tells where it is. Every
 /// point of it is settled once, in order.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(super) struct TracerSeries {
     pub(super) line: LineId,
     /// Expiries before this instant are not recorded, nor numbered.
     begin: Nanos,
@@ -93,7 +93,7 @@ pub(super) struct Series {
     account: Account,
 }
 
-impl Series {
+impl TracerSeries {
     /// Nothing seen, nothing recorded.
     pub(super) fn new(period: Nanos) -> Self {
         Self {
@@ -260,14 +260,14 @@ mod tests {
         \tfield:int context;\toffset:12;\tsize:4;\tsigned:1;\n\
         \tfield:u64 timer_latency;\toffset:16;\tsize:8;\tsigned:0;\n";
 
-    fn series() -> Series {
-        let mut series = Series::new(Nanos::from_ms(1));
+    fn series() -> TracerSeries {
+        let mut series = TracerSeries::new(Nanos::from_ms(1));
         series.begin(Nanos::ZERO);
         series
     }
 
     /// Both records of the activation `number` that expires at `ms`.
-    fn serve(series: &mut Series, number: u32, ms: u64, expire_us: u64, latency_us: u64) {
+    fn serve(series: &mut TracerSeries, number: u32, ms: u64, expire_us: u64, latency_us: u64) {
         let expiry = Nanos::from_ms(ms);
         for (context, us) in [(IN_CALLBACK, expire_us), (IN_THREAD, latency_us)] {
             let latency = Nanos::from_us(us);
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    fn drained(mut series: Series) -> (Vec<Activation>, u64) {
+    fn drained(mut series: TracerSeries) -> (Vec<Activation>, u64) {
         let mut batch = Batch::default();
         series.drain(&mut batch);
         (batch.iter().collect(), series.account().lost)

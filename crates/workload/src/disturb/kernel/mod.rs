@@ -15,11 +15,11 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
-use object::{Fault, Loaded};
+use object::{Fault, LoadedFault};
 
 /// Where in the kernel the time is spent.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Context {
+pub(super) enum KernelContext {
     /// A timer's callback in a softirq.
     Softirq,
     /// The handler of the timer interrupt.
@@ -38,7 +38,7 @@ const PATIENCE: Nanos = Nanos::from_secs(2);
 /// How often it is looked for meanwhile.
 const POLL: Nanos = Nanos::from_ms(1);
 
-pub(super) fn run(site: &Site<'_>, context: Context) -> Result<Vec<Hit>, DisturbError> {
+pub(super) fn run(site: &Site<'_>, context: KernelContext) -> Result<Vec<Hit>, DisturbError> {
     site.in_thread(|| {
         let trap = Trap::new(site, context)?;
         site.place(ABOVE_ALL)?;
@@ -60,7 +60,7 @@ pub(super) fn run(site: &Site<'_>, context: Context) -> Result<Vec<Hit>, Disturb
 
 /// A program that computes when its context comes about.
 struct Trap {
-    loaded: Loaded,
+    loaded: LoadedFault,
     spring: Spring,
 }
 
@@ -77,34 +77,34 @@ enum Spring {
 }
 
 impl Trap {
-    fn new(site: &Site<'_>, context: Context) -> Result<Self, DisturbError> {
+    fn new(site: &Site<'_>, context: KernelContext) -> Result<Self, DisturbError> {
         let (source, spring, act) = match context {
-            Context::Softirq => (
+            KernelContext::Softirq => (
                 object::SOFTIRQ,
                 Spring::BpfTimer,
                 "use a BPF timer; run as root on a kernel with BTF",
             ),
-            Context::Irq => (
+            KernelContext::Irq => (
                 object::IRQ,
                 Spring::SleepEnds,
                 "use a BPF program in interrupts; run as root on a kernel with BTF",
             ),
-            Context::IrqsOff => (
+            KernelContext::IrqsOff => (
                 object::IRQS_OFF,
                 Spring::SleepBegins,
                 "use a BPF program where interrupts are disabled; run as root on a kernel with BTF",
             ),
         };
-        let refused = match Loaded::new(source) {
+        let refused = match LoadedFault::new(source) {
             Ok(loaded) => return Ok(Self { loaded, spring }),
             Err(refused) => site.needs(act)(refused),
         };
-        if !matches!(context, Context::Softirq) {
+        if !matches!(context, KernelContext::Softirq) {
             return Err(refused);
         }
         // PREEMPT_RT has no BPF timers. Where this does not load either, the
         // first reason is the one to know.
-        let loaded = Loaded::new(object::SOFT_TIMER).map_err(|_| refused)?;
+        let loaded = LoadedFault::new(object::SOFT_TIMER).map_err(|_| refused)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
             .map_err(site.needs("make a timer (timerfd)"))?;
         Ok(Self {

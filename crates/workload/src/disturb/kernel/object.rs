@@ -14,7 +14,7 @@ laggard_bpf::sources! {
 
 /// An object in the kernel, attached.
 #[derive(Debug)]
-pub(super) struct Loaded(object::Loaded);
+pub(super) struct LoadedFault(object::LoadedObject);
 
 #[allow(dead_code, reason = "some fields are the programs' own")]
 mod shared {
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-impl Loaded {
+impl LoadedFault {
     /// Loads an object, and attaches every program that a tracepoint calls.
     pub(super) fn new(source: object::ObjectFile) -> io::Result<Self> {
         let mut loaded = source

@@ -88,14 +88,14 @@ pub struct Step {
 pub enum Work {
     /// So much, each time; 0 for a step that only keeps others company.
     Units(u64),
-    /// What the command says: see [`Told`].
-    Told(Told),
+    /// What the command says: see [`WorkReport`].
+    Told(WorkReport),
 }
 
 /// Where a command says how much it did.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Told {
+pub enum WorkReport {
     /// The last line that it writes to standard output is a number.
     Output,
 }

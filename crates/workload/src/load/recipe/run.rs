@@ -260,7 +260,7 @@ fn end(child: &mut Child) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::recipe::Told;
+    use crate::load::recipe::WorkReport;
     use std::fs;
     use std::path::PathBuf;
 
@@ -350,7 +350,7 @@ mod tests {
         for (work, script, least) in [
             (Work::Units(50), "", 200),
             (Work::Units(0), "", 0),
-            (Work::Told(Told::Output), "echo noise; echo 70", 280),
+            (Work::Told(WorkReport::Output), "echo noise; echo 70", 280),
         ] {
             let (_dir, marker, append) = marker();
             let mut one = recipe(Order::Sequence, &[&format!("{append}; {script}")]);
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_step_that_does_not_say_its_work_is_named() {
         let mut mute = recipe(Order::Sequence, &["echo nothing"]);
-        mute.step[0].work = Work::Told(Told::Output);
+        mute.step[0].work = Work::Told(WorkReport::Output);
 
         let err = run_until(&mute, Path::new("/nonexistent"), 1).unwrap_err();
 

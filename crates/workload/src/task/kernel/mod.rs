@@ -12,7 +12,7 @@ use super::calibration::{TRIAL, TRIALS, per_ms, rounds_in};
 use super::jobs::{count, jobs_in};
 use super::{TaskError, needs};
 use crate::{clock, scheduling};
-use object::{Loaded, Plan};
+use object::{LoadedTask, Plan};
 
 /// A job that would begin later than this is left out.
 const MOST_LAG: Nanos = Nanos::from_ms(200);
@@ -27,7 +27,7 @@ const POLL: Nanos = Nanos::from_ms(5);
 #[derive(Debug)]
 pub(super) struct KernelTask {
     task: ModelledTask,
-    loaded: Loaded,
+    loaded: LoadedTask,
     jobs: u64,
     rounds: u64,
 }
@@ -103,7 +103,7 @@ impl KernelTask {
     fn on_its_cpu<T>(
         &self,
         act: &str,
-        work: impl FnOnce(&Loaded) -> std::io::Result<T>,
+        work: impl FnOnce(&LoadedTask) -> std::io::Result<T>,
     ) -> Result<T, TaskError> {
         scheduling::on_cpu(self.task.cpu, || work(&self.loaded))
             .and_then(|done| done)
@@ -111,7 +111,7 @@ impl KernelTask {
     }
 }
 
-fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
+fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
     let sources: &[ObjectFile] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
         Service::Softirq | Service::Irq | Service::Kthread | Service::Fifo(_) | Service::Other => {
@@ -120,7 +120,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<Loaded, TaskError> {
     };
     let mut first_refusal = None;
     for &source in sources {
-        match Loaded::new(source, jobs) {
+        match LoadedTask::new(source, jobs) {
             Ok(loaded) => return Ok(loaded),
             Err(err) => {
                 first_refusal.get_or_insert(err);

@@ -14,7 +14,7 @@ laggard_bpf::sources! {
 
 /// An object in the kernel.
 #[derive(Debug)]
-pub(super) struct Loaded(object::Loaded);
+pub(super) struct LoadedTask(object::LoadedObject);
 
 #[allow(dead_code, reason = "some fields are the programs' own")]
 mod shared {
@@ -26,7 +26,7 @@ pub(super) use shared::Plan;
 /// The only key of a map with one entry.
 const FIRST: u32 = 0;
 
-impl Loaded {
+impl LoadedTask {
     /// Loads an object, with room for so many jobs.
     pub(super) fn new(source: ObjectFile, jobs: usize) -> io::Result<Self> {
         source
