@@ -66,6 +66,7 @@ export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "
 export interface CauseLevel {
   causes: string[];
   doubts: string[];
+  doubts_without_figures: string[];
   high_ns: number;
   level_ns: number;
   low_ns: number;
@@ -361,6 +362,7 @@ export interface LateService {
 
 export interface Level {
   doubts: string[];
+  doubts_without_figures: string[];
   high_ns: number;
   level_ns: number;
   low_ns: number;
@@ -570,6 +572,7 @@ export interface RecordingReport {
 export interface Refused {
   at_most_ns: number | null;
   reasons: string[];
+  reasons_without_figures: string[];
   record_for_model_ns: number | null;
   record_without_model_ns: number;
 }

@@ -1,5 +1,7 @@
 //! What a probe with a shorter period would cost.
 
+use std::fmt::{self, Display, Formatter};
+
 use laggard_model::Nanos;
 use laggard_model::text::Unit;
 
@@ -8,29 +10,53 @@ use crate::load::Run;
 /// From this many CPUs on a probe is no longer a probe but a load.
 const DEAR: f64 = 0.5;
 
-/// To record with a period `factor` times as long, 0 to 1, and the price of
-/// that: measuring costs as much more as it happens more often.
-pub(crate) fn finer<'a>(seen: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> String {
-    let longest = seen.clone().map(|one| one.plan.period_ns).max();
-    let now = longest.unwrap_or_default();
-    let period = two_digits(Nanos::from_f64((now.as_f64() * factor).max(1.0)));
-    let advice = format!("record with `--period {period}`");
-    let cost = seen.map(|one| one.own_cpus).fold(0.0, f64::max);
-    if cost <= 0.0 {
-        return advice;
+/// To record with a shorter period, and the price of that: measuring costs as
+/// much more as it happens more often. In words it is an advice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finer {
+    /// The period to record with.
+    pub period: Nanos,
+    /// The longest that was recorded with.
+    pub now: Nanos,
+    /// What that cost, in CPUs; 0 where it is not known.
+    pub cost: f64,
+}
+
+impl Finer {
+    /// A period `factor` times as long as that of these recordings, 0 to 1.
+    pub(crate) fn than<'a>(seen: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> Self {
+        let longest = seen.clone().map(|one| one.plan.period_ns).max();
+        let now = longest.unwrap_or_default();
+        Self {
+            period: two_digits(Nanos::from_f64((now.as_f64() * factor).max(1.0))),
+            now,
+            cost: seen.map(|one| one.own_cpus).fold(0.0, f64::max),
+        }
     }
-    let price = cost * now.as_f64() / period.as_f64();
-    let dear = if price > DEAR {
-        ", which would disturb what it measures; fewer services (`--services`) cost less"
-    } else {
-        ""
-    };
-    format!(
-        "{advice}, at about {} % of one CPU ({} % at {} in this recording){dear}",
-        share(price),
-        share(cost),
-        Unit::Auto.write_nanos(now),
-    )
+}
+
+impl Display for Finer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { period, now, cost } = *self;
+        write!(f, "record with `--period {period}`")?;
+        if cost <= 0.0 {
+            return Ok(());
+        }
+        let price = cost * now.as_f64() / period.as_f64();
+        write!(
+            f,
+            ", at about {} % of one CPU ({} % at {} in this recording)",
+            share(price),
+            share(cost),
+            Unit::Auto.write_nanos(now),
+        )?;
+        if price > DEAR {
+            f.write_str(
+                ", which would disturb what it measures; fewer services (`--services`) cost less",
+            )?;
+        }
+        Ok(())
+    }
 }
 
 fn share(cpus: f64) -> String {
@@ -72,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_shorter_period_is_advised_with_its_price_and_not_where_it_would_disturb() {
-        let advised = |own_cpus| finer([&recorded(own_cpus)].into_iter(), 0.05);
+        let advised = |own_cpus| Finer::than([&recorded(own_cpus)].into_iter(), 0.05).to_string();
 
         assert_eq!(
             advised(0.02),

@@ -1,8 +1,7 @@
 //! What to do about a cause of lateness on the machine that was recorded: only
 //! what it has not done already, with the price of it.
 
-use laggard_analyze::causes::ELSEWHERE;
-use laggard_model::{CauseClass, CaveatKind};
+use laggard_model::{Because, CauseClass, CaveatKind};
 
 use crate::show::RecordingReport;
 use crate::why::CauseRow;
@@ -120,7 +119,7 @@ fn throttled(report: &RecordingReport) -> String {
 }
 
 fn look(row: &CauseRow) -> String {
-    if row.who.as_deref() == Some(ELSEWHERE) {
+    if row.because == Some(Because::Elsewhere) {
         return "Look for what was late on the CPU that has the timers at that time (record it too), or keep timers on the CPU \
                 that arms them (`sysctl -w kernel.timer_migration=0`), which interrupts CPUs that are to be left alone."
             .into();

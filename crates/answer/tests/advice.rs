@@ -4,7 +4,9 @@
 use laggard_answer::advice::advice;
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseRow, WhyReport};
-use laggard_model::{CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage};
+use laggard_model::{
+    Because, CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage,
+};
 
 mod made;
 
@@ -19,6 +21,7 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
         who: who.map(Into::into),
         is_ours: false,
         irq: None,
+        because: None,
         cpus: Vec::new(),
         episodes: 3,
         first_in: 2,
@@ -106,7 +109,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
     let awake: Edit = |report| report.plan.held_awake = true;
     let plain: Edit = |_| ();
     // (cause, who, machine, what is advised, what is not)
-    let cases: [(C, Option<&str>, Edit, &str, &str); 17] = [
+    let cases: [(C, Option<&str>, Edit, &str, &str); 16] = [
         (C::IdleExit, None, plain, "cpu_dma_latency", "hypervisor"),
         (C::IdleExit, None, awake, "", "cpu_dma_latency"),
         (
@@ -171,13 +174,6 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
             "--episode",
         ),
         (C::ReturnToUser, None, plain, "--episode 17", "mlockall"),
-        (
-            C::Unexplained,
-            Some(laggard_analyze::causes::ELSEWHERE),
-            plain,
-            "timer_migration=0",
-            "--episode",
-        ),
     ];
     for (class, who, edit, wanted, unwanted) in cases {
         let said = remedy(class, who, edit);
@@ -201,6 +197,22 @@ fn an_interrupt_is_moved_by_its_number_and_not_by_what_its_device_is_called() {
 
     assert!(moved(Some(7)).contains("/proc/irq/7/smp_affinity_list"));
     assert!(moved(None).contains("cannot be moved"));
+}
+
+#[test]
+fn a_timer_that_another_cpu_had_is_looked_for_there_whatever_it_is_called() {
+    let looked_for = |because| {
+        let row = CauseRow {
+            because,
+            ..row(CauseClass::Unexplained, Some("anything"), 0.9)
+        };
+        advised(row, |_| ())
+    };
+
+    let elsewhere = looked_for(Some(Because::Elsewhere));
+    assert!(elsewhere.contains("timer_migration=0"), "{elsewhere}");
+    let here = looked_for(Some(Because::NothingRecorded));
+    assert!(here.contains("--episode 17"), "{here}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Activity, Address, Nanos};
+use crate::{Activity, Address, Because, Nanos};
 
 /// What kind of thing took the time.
 #[derive(
@@ -98,9 +98,7 @@ impl fmt::Display for CauseClass {
 
 /// Who took the time. Threads are told by name, because the same program has
 /// another number each time it runs.
-#[derive(
-    Clone, Debug, Default, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
-)]
+#[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Culprit {
     /// The thread that ran.
     pub thread: Option<String>,
@@ -111,18 +109,19 @@ pub struct Culprit {
     /// The innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
     /// Whether the thread is one of the laggard that recorded.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
     /// Why nobody can be named, or what more there is to say: a doubt, a lock.
-    pub because: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub because: Option<Because>,
 }
 
 /// One part of an episode's time.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Cause {
     /// What kind of thing.
     pub class: CauseClass,
-    /// Who.
+    /// Who took the time.
     pub culprit: Culprit,
     /// How much of the latency.
     pub time_ns: Nanos,

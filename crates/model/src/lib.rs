@@ -8,6 +8,7 @@
 
 mod activation;
 mod application;
+mod because;
 mod cause;
 mod caveat;
 mod cost;
@@ -32,9 +33,11 @@ mod task;
 pub mod text;
 mod throughput;
 mod usage;
+mod whole;
 
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
+pub use because::Because;
 pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};
 pub use cost::{OwnCost, ProgramCost};
@@ -63,6 +66,7 @@ pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
 pub use usage::{ParseUsageError, UsagePattern};
+pub use whole::whole;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.
 #[derive(

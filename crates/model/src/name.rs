@@ -137,12 +137,7 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
             .frame
             .map(|frame| format!("in {}", printable(&symbols.kernel_name(frame)))),
     );
-    words.extend(
-        culprit
-            .because
-            .as_deref()
-            .map(|why| printable(why).to_string()),
-    );
+    words.extend(culprit.because.map(|why| why.to_string()));
     (!words.is_empty()).then(|| words.join(", "))
 }
 

@@ -7,7 +7,7 @@ use laggard_answer::overview::{
     Conditions, Enough, First, Fit, Late, LateCause, LateService, Measurement, NextHour, Overview,
     Subject,
 };
-use laggard_answer::qos::{Application, Coarse, Fitness, MissFigures, choices};
+use laggard_answer::qos::{Application, Coarse, CoarseReason, Fitness, MissFigures, choices};
 use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
 use laggard_answer::why::RhythmRow;
@@ -396,7 +396,10 @@ prop_compose! {
             .iter()
             .map(|(verdict, is_coarse)| Fit {
                 verdict: *verdict,
-                coarse: is_coarse.then(|| Coarse { why: names[4].clone(), advice: names[3].clone() }),
+                coarse: is_coarse.then(|| Coarse {
+                    slack: Nanos::from_ns(times[0]),
+                    reason: CoarseReason::Before { apart_ns: times[1] as f64 },
+                }),
                 application: Application { name: names[5].clone(), ..application("jack-128") },
                 ..fit("jack-128", *verdict, figures(chance * 9.0, [chance, chance / 2.0, 1e6]))
             })

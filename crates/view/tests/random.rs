@@ -3,7 +3,7 @@
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::Collector;
-use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
+use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
 use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess};
 use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
 use laggard_answer::show::Waiting;
@@ -239,7 +239,7 @@ proptest! {
     ) {
         let usage = UsagePattern { compression, hours_per_day: hours, days_per_week: 5.0 };
         let known = KnownCauses::default();
-        let found = predict(&load, &known, usage, "as given".into(), &Horizon::ALL).unwrap();
+        let found = predict(&load, &known, (usage, UsageSource::Given), &Horizon::ALL).unwrap();
         let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for all in [false, true] {

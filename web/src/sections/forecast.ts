@@ -153,19 +153,14 @@ function sharedPeriods(services: ServiceForecast[]): { names: string[]; clearest
 
 function inCell(cell: Cell, mark: (texts: string[]) => string): string {
   if (!isTold(cell)) {
-    const why = mark(cell.reasons.map(withoutFigures));
+    const why = mark(cell.reasons_without_figures);
     return cell.at_most_ns === null ? `refused (${why})` : `at most ${time(cell.at_most_ns)} (${why})`;
   }
   const causes = cell.method === "by_cause" ? cell.causes : [];
   const rest = causes.length > SAID ? ` and ${causes.length - SAID} more` : "";
   const from = causes.length > 0 ? ` (${causes.slice(0, SAID).join("; ")}${rest})` : "";
-  const told = [METHODS[cell.method] + from, ...cell.doubts.map((doubt) => `doubt: ${withoutFigures(doubt)}`)];
+  const told = [METHODS[cell.method] + from, ...cell.doubts_without_figures.map((doubt) => `doubt: ${doubt}`)];
   return `${time(cell.level_ns)} [${time(cell.low_ns)}, ${time(cell.high_ns)}] (${mark(told)})`;
-}
-
-/** A reason without its test's figures, so that the same reason reads the same for every service. */
-function withoutFigures(reason: string): string {
-  return reason.replace(/ \((p|KPSS|shape) [^)]*\)/, "");
 }
 
 /** How long to record for each horizon, where something is refused. */

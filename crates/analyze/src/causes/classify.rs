@@ -1,8 +1,8 @@
 //! From a slice of time to the class and culprit that it is counted to.
 
 use laggard_model::{
-    Activity, Address, CauseClass, Culprit, Episode, FlightEvent, Happening, Nanos, Route, Sampler,
-    Service, StackSample, Stage, Tid, Vector,
+    Activity, Address, Because, CauseClass, Culprit, Episode, FlightEvent, Happening, Nanos, Route,
+    Sampler, Service, StackSample, Stage, Tid, Vector,
 };
 
 use super::context::{Context, SAME_INSTANT, Slice, Thread};
@@ -28,11 +28,6 @@ const SAMPLES_DUE: u64 = 3;
 const NORMAL: i16 = 100;
 /// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
 const KTHREAD: i16 = 4;
-/// Said of the time before a timer fired that another CPU had.
-pub const ELSEWHERE: &str =
-    "another CPU had the timer and expired it late (look for the cause there)";
-/// Said of a thread that runs with the priority of who waits for it.
-const BOOSTED: &str = "boosted: it holds a lock";
 
 /// A thread that waits for the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +162,7 @@ impl<'a> Judge<'a> {
             };
         }
         let Some(thread) = &context.thread else {
-            return unexplained("what ran had been running for longer than is recorded");
+            return unexplained(Because::BeforeRecord);
         };
         if context.is_idle() {
             return (self.judge_idle(slice), Culprit::default());
@@ -185,11 +180,9 @@ impl<'a> Judge<'a> {
                 (class, Culprit::default())
             }
             CauseClass::Unexplained if slice.from < self.interrupted => {
-                unexplained("the timer's interrupt came late, and nothing says why")
+                unexplained(Because::LateInterrupt)
             }
-            CauseClass::Unexplained => {
-                unexplained("a less urgent thread ran, and no sample tells what it did")
-            }
+            CauseClass::Unexplained => unexplained(Because::NoSample),
             CauseClass::IdleExit
             | CauseClass::Stolen
             | CauseClass::Stall
@@ -203,7 +196,8 @@ impl<'a> Judge<'a> {
             | CauseClass::Migration => {
                 culprit.frame = frame;
                 let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
-                culprit.because = (is_urgent && self.is_boosted(thread)).then(|| BOOSTED.into());
+                culprit.because =
+                    (is_urgent && self.is_boosted(thread)).then_some(Because::Boosted);
                 (class, culprit)
             }
         }
@@ -458,13 +452,13 @@ fn own() -> (CauseClass, Culprit) {
 pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
     match time <= DELIVERY {
         true => own(),
-        false => unexplained(ELSEWHERE),
+        false => unexplained(Because::Elsewhere),
     }
 }
 
-pub(super) fn unexplained(because: &str) -> (CauseClass, Culprit) {
+pub(super) fn unexplained(because: Because) -> (CauseClass, Culprit) {
     let culprit = Culprit {
-        because: Some(because.into()),
+        because: Some(because),
         ..Culprit::default()
     };
     (CauseClass::Unexplained, culprit)

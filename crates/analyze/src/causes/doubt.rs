@@ -8,13 +8,12 @@
 //! the hypervisor's affair: 2 to 4 ms were seen of which its steal clock knew
 //! nothing, while the other CPU went on.
 
-use laggard_model::{Activity, CauseClass, Episode, Happening, Nanos, Vector};
+use laggard_model::{Activity, Because, CauseClass, Episode, Happening, Nanos, Vector};
 
 use super::{Explanation, Part};
 
 /// What the kernel does there takes less, in an emulator too.
 const ASKING: Nanos = Nanos::from_us(200);
-const DOUBT: &str = "or a stop from outside";
 
 /// Says of such parts that nothing tells who took them.
 pub(super) fn doubt_interrupts(found: &mut Explanation, episode: &Episode) {
@@ -23,7 +22,7 @@ pub(super) fn doubt_interrupts(found: &mut Explanation, episode: &Episode) {
             && is_explained_by_context(part)
             && (programs_timer(part, episode) || asks_for_interrupt(part, episode))
         {
-            part.culprit.because = Some(DOUBT.into());
+            part.culprit.because = Some(Because::OrOutside);
         }
     }
 }

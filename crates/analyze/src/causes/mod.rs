@@ -22,10 +22,9 @@ mod steal;
 mod timeline;
 
 use laggard_model::{
-    Address, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
+    Address, Because, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
 };
 
-pub use classify::ELSEWHERE;
 use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
@@ -116,9 +115,9 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         let (class, culprit) = if stolen.is_some() {
             (CauseClass::Stolen, Culprit::default())
         } else if !known && evidence.overwritten {
-            classify::unexplained("the flight recorder had been overwritten")
+            classify::unexplained(Because::Overwritten)
         } else if !known {
-            classify::unexplained("nothing is known of what ran")
+            classify::unexplained(Because::NothingKnown)
         } else {
             silent
                 .and_then(|silence| silence::explain(silence, &slice.context, evidence))

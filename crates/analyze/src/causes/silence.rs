@@ -6,7 +6,7 @@
 //! firmware), or had interrupts disabled, or the recorder was silent. Which of
 //! them is said only when something tells.
 
-use laggard_model::{CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
+use laggard_model::{Because, CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
 
 use super::classify::unexplained;
 use super::context::Context;
@@ -59,12 +59,9 @@ pub(super) fn explain(
     let thread = context.thread.as_ref();
     Some(match first_after(silence, evidence) {
         Some(sample) if thread.is_some_and(|thread| thread.tid != sample.tid) => {
-            unexplained("nothing was recorded, not even a switch of threads")
+            unexplained(Because::NoSwitch)
         }
-        Some(sample) if sample.kernel.is_empty() => unexplained(
-            "nothing was recorded in user code, which cannot disable interrupts: \
-             the CPU was stopped from outside, or the recorder was silent",
-        ),
+        Some(sample) if sample.kernel.is_empty() => unexplained(Because::NothingInUserCode),
         Some(sample) => (
             CauseClass::InterruptsOff,
             Culprit {
@@ -75,7 +72,7 @@ pub(super) fn explain(
                 ..Culprit::default()
             },
         ),
-        None => unexplained("nothing was recorded"),
+        None => unexplained(Because::NothingRecorded),
     })
 }
 
@@ -97,7 +94,7 @@ fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)>
         .fold(Nanos::ZERO, |sum, span| sum + common(span, silence));
     let still = still * 2 >= length;
     let because = match evidence.smis {
-        Some(smis @ 1..) => Some(format!("{smis} system management interrupts meanwhile")),
+        Some(smis @ 1..) => Some(Because::SystemManagement(smis)),
         _ if still => None,
         _ => return None,
     };

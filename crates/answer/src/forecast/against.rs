@@ -17,7 +17,7 @@ pub enum Against {
     ByCause {
         /// Whose peaks do not allow it, in words; `None`: those of all.
         source: Option<String>,
-        /// Why not.
+        /// What speaks against it.
         reason: Reason,
         /// What would make more causes known; empty where nothing would.
         remedy: &'static str,
@@ -46,9 +46,9 @@ impl Against {
         }
     }
 
-    /// Without the figures of tests, which JSON has: so that the same reads the
+    /// Without the figures of tests, which JSON has beside it: so that the same reads the
     /// same for every service.
-    pub fn without_figures(&self) -> String {
+    pub(super) fn without_figures(&self) -> String {
         self.told(ReasonWords::without_figure)
     }
 

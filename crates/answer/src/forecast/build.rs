@@ -13,7 +13,7 @@ use laggard_model::{Route, Service, UsagePattern};
 use super::ahead::Past;
 use super::{
     Against, Ahead, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast,
-    Outcome, Periodic, Refused, ServiceForecast,
+    Outcome, Periodic, Refused, ServiceForecast, UsageSource,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -31,8 +31,7 @@ const PERIODIC_SHARE: f64 = 0.2;
 pub fn predict(
     seen: &Load,
     known: &KnownCauses,
-    usage: UsagePattern,
-    usage_from: String,
+    (usage, usage_from): (UsagePattern, UsageSource),
     horizons: &[Horizon],
 ) -> Result<LoadForecast, InputError> {
     let services: Vec<ServiceForecast> = seen
@@ -355,16 +354,18 @@ fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<E
 }
 
 fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
+    let doubts: Vec<Against> = estimate
+        .doubts
+        .iter()
+        .copied()
+        .map(Against::Peaks)
+        .collect();
     let level = Level {
         level_ns: estimate.value,
         low_ns: estimate.interval.low,
         high_ns: estimate.interval.high,
-        doubts: estimate
-            .doubts
-            .iter()
-            .copied()
-            .map(Against::Peaks)
-            .collect(),
+        doubts_without_figures: doubts.iter().map(Against::without_figures).collect(),
+        doubts,
     };
     match estimate.method {
         Method::OrderStatistics => Outcome::OrderStatistics(level),
@@ -379,9 +380,11 @@ fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
 
 fn refused(refusal: &Refusal, by_cause: Option<Against>) -> Refused {
     let at_most = refusal.reasons.iter().find_map(Reason::at_most);
-    let reasons = refusal.reasons.iter().copied();
+    let reasons = refusal.reasons.iter().copied().map(Against::Peaks);
+    let reasons: Vec<Against> = reasons.chain(by_cause).collect();
     Refused {
-        reasons: reasons.map(Against::Peaks).chain(by_cause).collect(),
+        reasons_without_figures: reasons.iter().map(Against::without_figures).collect(),
+        reasons,
         at_most_ns: at_most,
         record_for_model_ns: refusal.exposure_for_model,
         record_without_model_ns: refusal.exposure_without_model,

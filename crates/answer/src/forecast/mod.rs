@@ -5,6 +5,7 @@ mod against;
 mod ahead;
 mod build;
 mod several;
+mod usage;
 
 use laggard_model::{LoadLabel, Route, Service, UsagePattern};
 use schemars::JsonSchema;
@@ -20,6 +21,7 @@ pub(crate) use build::ExplainedPeaks;
 pub(crate) use build::next_hour;
 pub use build::predict;
 pub use several::forecasts;
+pub use usage::UsageSource;
 
 /// The version of the JSON's layout.
 pub const FORECAST_SCHEMA: u32 = 1;
@@ -57,7 +59,8 @@ pub struct LoadForecast {
     /// Who uses the machine how: an assumption, not a measurement.
     pub usage: UsagePattern,
     /// Where that comes from.
-    pub usage_from: String,
+    #[schemars(with = "String")]
+    pub usage_from: UsageSource,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceForecast>,
     /// What is missing from the recordings, or spoils the answer.
@@ -116,7 +119,7 @@ pub struct Periodic {
 /// What is forecast for one horizon.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Cell {
-    /// How far.
+    /// The horizon.
     pub horizon: Horizon,
     /// The horizon in measured time: its hours of use over the compression, ns.
     pub measured_ns: f64,
@@ -165,6 +168,8 @@ pub struct Level {
     /// What speaks against steady, independent peaks.
     #[schemars(with = "Vec<String>")]
     pub doubts: Vec<Against>,
+    /// The same without the figures of tests: alike for every service.
+    pub doubts_without_figures: Vec<String>,
 }
 
 /// Why there is no forecast, and what would help.
@@ -173,6 +178,8 @@ pub struct Refused {
     /// Every reason found.
     #[schemars(with = "Vec<String>")]
     pub reasons: Vec<Against>,
+    /// The same without the figures of tests: alike for every service.
+    pub reasons_without_figures: Vec<String>,
     /// An upper limit of the level, where that much is known, ns.
     pub at_most_ns: Option<f64>,
     /// Recording this long in all may allow a model, ns.

@@ -2,7 +2,7 @@
 
 use laggard_model::UsagePattern;
 
-use super::{FORECAST_SCHEMA, ForecastReport, Horizon, predict};
+use super::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
 use crate::error::AnswerError;
 use crate::load::Load;
 
@@ -20,9 +20,9 @@ pub fn forecasts(
     let loads = loads
         .iter()
         .map(|one| {
-            let (pattern, from) = used(usage, one);
+            let used = used(usage, one);
             let known = one.causes()?;
-            Ok(predict(one, &known, pattern, from.into(), horizons)?)
+            Ok(predict(one, &known, used, horizons)?)
         })
         .collect::<Result<Vec<_>, AnswerError>>()?;
     Ok(ForecastReport {
@@ -32,10 +32,10 @@ pub fn forecasts(
 }
 
 /// The usage pattern, and where it comes from.
-fn used(given: Option<UsagePattern>, load: &Load) -> (UsagePattern, &'static str) {
+fn used(given: Option<UsagePattern>, load: &Load) -> (UsagePattern, UsageSource) {
     match (given, load.usage()) {
-        (Some(usage), _) => (usage, "as given"),
-        (None, Some(usage)) => (usage, "the load's own"),
-        (None, None) => (UsagePattern::ALWAYS, "not given: in use all the time"),
+        (Some(usage), _) => (usage, UsageSource::Given),
+        (None, Some(usage)) => (usage, UsageSource::Load),
+        (None, None) => (UsagePattern::ALWAYS, UsageSource::Assumed),
     }
 }

@@ -12,13 +12,14 @@ use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use crate::finer::Finer;
 pub(crate) use application::today;
 pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
 pub(crate) use build::{CONFIDENCE, of_line};
 pub use build::{QosError, assess};
 pub use fitness::{Choice, Fitness, LoadChoices, choose, examples};
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
-pub use told::Coarse;
+pub use told::{Coarse, CoarseReason};
 
 /// The version of the JSON's layout.
 pub const QOS_SCHEMA: u32 = 1;

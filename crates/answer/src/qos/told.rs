@@ -8,7 +8,7 @@ use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
 use serde::{Serialize, Serializer};
 
-use crate::finer::finer;
+use crate::finer::Finer;
 use crate::selection::Selection;
 
 /// Latencies that exceed the ordinary one by less than this part of the slack
@@ -47,17 +47,105 @@ impl Told {
 }
 
 /// Why recordings tell little of a slack. Serialized in words.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coarse {
-    /// What they do not see, and what is told all the same.
-    pub why: String,
+    /// How late an activation may be.
+    pub slack: Nanos,
+    /// What they do not see.
+    pub reason: CoarseReason,
+}
+
+/// What recordings do not see of what matters for a slack.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CoarseReason {
+    /// When exactly a blackout began.
+    Beginnings {
+        /// Activations are so far apart, ns.
+        apart_ns: f64,
+        /// With what they would be near enough.
+        finer: Finer,
+    },
+    /// What came before a late activation, which was not kept.
+    Before {
+        /// Activations are so far apart, ns.
+        apart_ns: f64,
+    },
+    /// What begins and ends between two activations.
+    Between {
+        /// Activations are so far apart, ns.
+        apart_ns: f64,
+        /// With what they would be near enough.
+        finer: Finer,
+    },
+    /// When latencies came that were not kept.
+    NotKept {
+        /// Those up to this.
+        floor: Nanos,
+        /// Those above this matter.
+        ordinary: Nanos,
+        /// Whether only a tail was to be kept; else there were too many.
+        is_tail: bool,
+    },
+}
+
+impl Coarse {
     /// What would tell more.
-    pub advice: String,
+    pub fn advice(&self) -> String {
+        match self.reason {
+            CoarseReason::Beginnings { finer, .. } | CoarseReason::Between { finer, .. } => {
+                finer.to_string()
+            }
+            CoarseReason::Before { .. } | CoarseReason::NotKept { is_tail: true, .. } => {
+                KEEP_ALL.into()
+            }
+            CoarseReason::NotKept { is_tail: false, .. } => {
+                "record only the services and CPUs that matter, or a shorter time".into()
+            }
+        }
+    }
+
+    /// What the recordings do not see, and what is told all the same.
+    fn what(&self) -> String {
+        let write = |time: Nanos| Unit::Auto.write_nanos(time);
+        let slack = write(self.slack);
+        match self.reason {
+            CoarseReason::Beginnings { apart_ns, .. } => format!(
+                "a probe every {} sees a slack of {slack} only coarsely: the interval is wide",
+                span_or_unit(apart_ns),
+            ),
+            CoarseReason::Before { apart_ns } => format!(
+                "what came before a late activation was not kept (`--keep tail`), and activations {} apart are not fine \
+                 for a slack of {slack}: only an interval can be told, and late buffers by the histogram",
+                span_or_unit(apart_ns),
+            ),
+            CoarseReason::Between { apart_ns, .. } => format!(
+                "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
+                 of {slack}: only an interval can be told, and late buffers by the share of activations that were later \
+                 than the slack",
+                span_or_unit(apart_ns),
+            ),
+            CoarseReason::NotKept {
+                floor,
+                ordinary,
+                is_tail,
+            } => format!(
+                "when latencies up to {} came was not kept ({}), and with a slack of {slack} those above {} matter: \
+                 only an interval can be told, and late buffers by the histogram",
+                write(floor),
+                if is_tail {
+                    "`--keep tail`"
+                } else {
+                    "too many to hold"
+                },
+                write(ordinary),
+            ),
+        }
+    }
 }
 
 impl Display for Coarse {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.why, self.advice)
+        write!(f, "{}; {}", self.what(), self.advice())
     }
 }
 
@@ -123,58 +211,27 @@ impl Selection<'_> {
     /// Why the recordings tell little about so short a slack, and what would
     /// tell more.
     pub(crate) fn coarse(&self, slack: Nanos) -> Option<Coarse> {
-        let write = |time: Nanos| Unit::Auto.write_nanos(time);
-        let recordings = || self.streams.iter().map(|(seen, _)| *seen);
-        let times_finer = |part: f64| finer(recordings(), ns(slack) / part / self.apart);
-        let (why, advice) = match self.told(slack) {
+        let recordings = self.streams.iter().map(|(seen, _)| *seen);
+        let finer = |part: f64| Finer::than(recordings.clone(), ns(slack) / part / self.apart);
+        let apart_ns = self.apart;
+        let reason = match self.told(slack) {
             Told::Well => return None,
-            Told::Coarsely => (
-                format!(
-                    "a probe every {} sees a slack of {} only coarsely: the interval is wide",
-                    span_or_unit(self.apart),
-                    write(slack)
-                ),
-                times_finer(FINE_PART),
-            ),
-            Told::Loosely => (
-                format!(
-                    "what came before a late activation was not kept (`--keep tail`), and activations {} apart are not fine \
-                     for a slack of {}: only an interval can be told, and late buffers by the histogram",
-                    span_or_unit(self.apart),
-                    write(slack)
-                ),
-                KEEP_ALL.into(),
-            ),
-            Told::Between => (
-                format!(
-                    "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
-                     of {}: only an interval can be told, and late buffers by the share of activations that were later \
-                     than the slack",
-                    span_or_unit(self.apart),
-                    write(slack)
-                ),
-                times_finer(2.0 * LEAST_PART),
-            ),
-            Told::NotKept(floor) => {
-                let (why, advice) = if self.is_tail() {
-                    ("`--keep tail`", KEEP_ALL)
-                } else {
-                    (
-                        "too many to hold",
-                        "record only the services and CPUs that matter, or a shorter time",
-                    )
-                };
-                let why = format!(
-                    "when latencies up to {} came was not kept ({why}), and with a slack of {} those above {} matter: \
-                     only an interval can be told, and late buffers by the histogram",
-                    write(floor),
-                    write(slack),
-                    write(self.ordinary(slack)),
-                );
-                (why, advice.into())
-            }
+            Told::Coarsely => CoarseReason::Beginnings {
+                apart_ns,
+                finer: finer(FINE_PART),
+            },
+            Told::Loosely => CoarseReason::Before { apart_ns },
+            Told::Between => CoarseReason::Between {
+                apart_ns,
+                finer: finer(2.0 * LEAST_PART),
+            },
+            Told::NotKept(floor) => CoarseReason::NotKept {
+                floor,
+                ordinary: self.ordinary(slack),
+                is_tail: self.is_tail(),
+            },
         };
-        Some(Coarse { why, advice })
+        Some(Coarse { slack, reason })
     }
 }
 

@@ -5,7 +5,7 @@ use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos};
 
 use super::runner::Runner;
-use crate::finer::{finer, two_digits};
+use crate::finer::{Finer, two_digits};
 use crate::qos::CONFIDENCE;
 
 /// A stall that fits between two activations should take no more than this
@@ -86,7 +86,7 @@ fn coarse(found: &Found<'_>) -> String {
         Unit::Auto.write(found.way.unseen),
         bound(found.least),
         bound(found.most),
-        finer(recordings, factor.min(0.5))
+        Finer::than(recordings, factor.min(0.5))
     )
 }
 

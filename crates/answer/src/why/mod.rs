@@ -11,11 +11,12 @@ mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{ELSEWHERE, RankedCause, Ranking, Rhythm, Signature, rank};
+use laggard_analyze::causes::{RankedCause, Ranking, Rhythm, Signature, rank};
 use laggard_model::name::{self, cause_words, line_name};
 use laggard_model::text::{Unit, count};
 use laggard_model::{
-    Activity, Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage, Symbols,
+    Activity, Because, Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage,
+    Symbols,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,6 +98,10 @@ pub struct CauseRow {
     #[serde(skip)]
     #[schemars(skip)]
     pub irq: Option<u32>,
+    /// What `who` says beside names, or why it has none.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub because: Option<Because>,
     /// On which CPUs.
     pub cpus: Vec<Cpu>,
     /// In how many episodes it took part.
@@ -185,7 +190,7 @@ pub struct EpisodeRow {
     pub line: Line,
     /// The programmed time, since the recording's start.
     pub after_start_ns: Nanos,
-    /// How late.
+    /// Its latency.
     pub latency_ns: Nanos,
     /// Whether it was still waiting when measuring ended, and is at least so late.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -215,6 +220,7 @@ impl Explained<'_> {
         let duration = late.duration();
         let ours = ours(&self.episodes, symbols);
         let irqs = irqs(&self.episodes, symbols);
+        let reasons = reasons(&self.episodes, symbols);
         let searched = ranking.causes.iter().take(RHYTHMS);
         let searched = searched.map(|one| &one.signature);
         let whole = watched::all_kept(late, service);
@@ -230,6 +236,7 @@ impl Explained<'_> {
                 CauseRow {
                     is_ours: ours.contains(&cause.signature),
                     irq: irqs.get(&cause.signature).copied(),
+                    because: reasons.get(&cause.signature).copied(),
                     rhythm: found.flatten().map(|found| RhythmRow::new(found, start)),
                     ..row
                 }
@@ -300,6 +307,14 @@ fn irqs(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeMap<Signa
         .collect()
 }
 
+/// What more there is to say of causes, or why they have no culprit.
+fn reasons(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeMap<Signature, Because> {
+    let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+    causes
+        .filter_map(|cause| Some((signature(cause, symbols), cause.culprit.because?)))
+        .collect()
+}
+
 fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
     Signature {
         class: cause.class,
@@ -330,6 +345,7 @@ fn row(cause: &RankedCause, all: &Ranking, duration: Nanos) -> CauseRow {
         who: cause.signature.who.clone(),
         is_ours: false,
         irq: None,
+        because: None,
         cpus: cause.cpus.clone(),
         episodes: cause.episodes,
         first_in: cause.first_in,
@@ -425,9 +441,10 @@ impl CauseRow {
     pub fn on_cpus(&self) -> String {
         let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         // Who is to be looked for on another CPU is not on these.
-        let place = match self.who.as_deref() {
-            Some(ELSEWHERE) => ", for activations of CPU",
-            _ => " on CPU",
+        let place = if self.because == Some(Because::Elsewhere) {
+            ", for activations of CPU"
+        } else {
+            " on CPU"
         };
         let name = name::cause_name(self.class, self.who.as_deref());
         format!("{name}{place} {}", cpus.join(", "))

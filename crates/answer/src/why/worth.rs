@@ -24,7 +24,7 @@ pub struct Worth {
     pub service: Service,
     /// How it is reached.
     pub route: Route,
-    /// How far.
+    /// The horizon of the levels.
     pub horizon: Horizon,
     /// As it is.
     pub with: Outcome,
@@ -182,12 +182,14 @@ mod tests {
             low_ns,
             high_ns,
             doubts: Vec::new(),
+            doubts_without_figures: Vec::new(),
         })
     }
 
     fn refused(at_most_ns: Option<f64>) -> Outcome {
         Outcome::Refused(Refused {
             reasons: vec![Against::Peaks(Reason::Periodic { share: 0.5 })],
+            reasons_without_figures: Vec::new(),
             at_most_ns,
             record_for_model_ns: None,
             record_without_model_ns: 1e12,

@@ -54,12 +54,18 @@ fn warnings(notes: &[Note]) -> String {
     notes
         .iter()
         .filter(|note| note.is_warning())
-        .map(|note| {
-            format!(
-                "  {}
-",
-                printable(&note.to_string())
-            )
-        })
+        .map(|note| format!("  {}\n", printable(&note.to_string())))
         .collect()
+}
+
+/// All of `notes`, below everything else; nothing where there are none.
+fn to_bear_in_mind(notes: &[Note]) -> String {
+    let lines: String = notes
+        .iter()
+        .map(|note| format!("  - {}\n", printable(&note.to_string())))
+        .collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!("\nTo bear in mind:\n{lines}"),
+    }
 }

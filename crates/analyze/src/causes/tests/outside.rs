@@ -1,6 +1,6 @@
 //! What comes from outside the kernel: stolen time, stalls, and doubt whether it did.
 
-use laggard_model::{Span, Symbols};
+use laggard_model::{Because, Span, Symbols};
 
 use super::*;
 
@@ -105,10 +105,7 @@ fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside(
     let main = main_named(&interrupt_after(1, 8_990));
 
     assert_eq!(main.class, CauseClass::OwnPath);
-    assert_eq!(
-        main.culprit.because.as_deref(),
-        Some("or a stop from outside")
-    );
+    assert_eq!(main.culprit.because, Some(Because::OrOutside));
     assert!(main.time_ns > Nanos::from_us(8_000));
 }
 
@@ -117,11 +114,8 @@ fn what_takes_no_longer_than_the_code_may_and_what_was_stolen_is_not_doubted() {
     let doubted = |scene: &Scene| {
         let symbols = Symbols::default();
         let all = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
-        let mut whys = all
-            .causes
-            .iter()
-            .filter_map(|one| one.culprit.because.as_deref());
-        whys.any(|why| why == "or a stop from outside")
+        let mut whys = all.causes.iter().filter_map(|one| one.culprit.because);
+        whys.any(|why| why == Because::OrOutside)
     };
     let mut stolen = interrupt_after(1, 8_990);
     stolen.episode.evidence.steals = Some(vec![stolen_us(0, 8_995, 8_970)]);
@@ -185,8 +179,8 @@ fn what_this_cpu_ran_did_not_keep_another_from_firing_the_timer() {
         scene.main_causes(),
         [(CauseClass::Unexplained, None, 3_000)]
     );
-    let because = found.causes[0].culprit.because.as_deref();
-    assert_eq!(because, Some(ELSEWHERE));
+    let because = found.causes[0].culprit.because;
+    assert_eq!(because, Some(Because::Elsewhere));
     assert_eq!(samples_by_part(&scene.episode, &found.parts), []);
 }
 

@@ -1,5 +1,7 @@
 //! Who has the CPU while a thread waits for it.
 
+use laggard_model::Because;
+
 use super::*;
 
 #[test]
@@ -102,7 +104,7 @@ fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_s
         told.map(|one| (one.class, one.culprit.because, one.time_ns.ns() / 1_000))
             .collect::<Vec<_>>()
     };
-    let lost = named("a less urgent thread ran, and no sample tells what it did");
+    let lost = Some(Because::NoSample);
 
     // Of two and a half none may be seen.
     assert_eq!(
@@ -111,7 +113,7 @@ fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_s
     );
     assert_eq!(
         causes(9_000, 99_999),
-        [(CauseClass::Unexplained, lost.clone(), 8_945)]
+        [(CauseClass::Unexplained, lost, 8_945)]
     );
     // What is further than that from the first sample that is left.
     assert_eq!(
@@ -183,10 +185,10 @@ fn the_holder_of_a_lock_runs_with_the_priority_of_who_waits_for_it() {
         let cause = &all.causes[0];
         assert_eq!(cause.class, CauseClass::Equal);
         assert_eq!(cause.culprit.thread, named("holder"));
-        cause.culprit.because.clone()
+        cause.culprit.because
     };
 
-    assert_eq!(because(49).as_deref(), Some("boosted: it holds a lock"));
+    assert_eq!(because(49), Some(Because::Boosted));
     assert_eq!(because(9), None);
 }
 

@@ -192,7 +192,6 @@ fn composed(load: &LoadForecast) -> String {
 
 /// What speaks against one of two estimates.
 fn disagreement(service: &ServiceForecast, composed: f64) -> Option<String> {
-    #[allow(clippy::cast_precision_loss)]
     let largest = service.largest_ns.map(|ns| ns as f64)?;
     let longest = service.cells.iter().rev().find_map(|cell| {
         let level = cell.outcome.level()?;
@@ -229,9 +228,9 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
         );
         if !level.doubts.is_empty() {
             let letters: Vec<String> = level
-                .doubts
+                .doubts_without_figures
                 .iter()
-                .map(|doubt| remarks.letter(doubt.without_figures()))
+                .map(|doubt| remarks.letter(doubt.clone()))
                 .collect();
             let _ = write!(text, " ({}?)", letters.join(","));
         }
@@ -243,9 +242,9 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
         Outcome::ByCause(found) => level(&found.level, "c", remarks),
         Outcome::Refused(refused) => {
             let mut letters: Vec<String> = refused
-                .reasons
+                .reasons_without_figures
                 .iter()
-                .map(|reason| remarks.letter(reason.without_figures()))
+                .map(|reason| remarks.letter(reason.clone()))
                 .collect();
             letters.sort();
             let letters = letters.join(",");

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use laggard_answer::qos::{
-    Application, Coarse, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
+    Application, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
 };
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time};
 use laggard_model::{Nanos, printable};
 
-use super::super::{table, warnings};
+use super::super::{table, to_bear_in_mind, warnings};
 use super::figures::{at_most, failures, interval, mttf, number};
 
 /// The report in full, as text.
@@ -83,13 +83,7 @@ fn of_load(load: &LoadOutlook) -> String {
     text += "\nBuffers needed for one failure per\n\n";
     text += &goals(&load.services);
     text += &remarks(load);
-    if !load.notes.is_empty() {
-        text += "\nTo bear in mind:\n";
-        for note in &load.notes {
-            let _ = writeln!(text, "  - {}", printable(&note.to_string()));
-        }
-    }
-    text
+    text + &to_bear_in_mind(&load.notes)
 }
 
 fn curve(services: &[ServiceOutlook]) -> String {
@@ -216,12 +210,13 @@ fn remarks(load: &LoadOutlook) -> String {
 
 /// Why figures are coarse, each reason once, with the services that it is of:
 /// those with another one can stand between two.
-fn coarse(load: &LoadOutlook) -> Vec<(&Coarse, Vec<String>)> {
-    let mut all: Vec<(&Coarse, Vec<String>)> = Vec::new();
+fn coarse(load: &LoadOutlook) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for one in &load.services {
-        let Some(why) = &one.coarse else {
+        let Some(coarse) = one.coarse else {
             continue;
         };
+        let why = coarse.to_string();
         let name = line_name(one.service, one.route);
         match all.iter_mut().find(|(known, _)| *known == why) {
             Some((_, services)) => services.push(name),
@@ -241,11 +236,12 @@ fn rate(per_hour: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{LoadLabel, Route, Service};
+    use laggard_answer::qos::{Coarse, CoarseReason};
+    use laggard_model::{LoadLabel, Nanos, Route, Service};
 
     use super::*;
 
-    fn outlook(service: Service, coarse: &str) -> ServiceOutlook {
+    fn outlook(service: Service, period: Nanos) -> ServiceOutlook {
         ServiceOutlook {
             service,
             route: Route::Direct,
@@ -266,8 +262,10 @@ mod tests {
             curve: Vec::new(),
             needed: Vec::new(),
             coarse: Some(Coarse {
-                why: coarse.into(),
-                advice: "record more".into(),
+                slack: Nanos::from_ms(3),
+                reason: CoarseReason::Before {
+                    apart_ns: period.as_f64(),
+                },
             }),
         }
     }
@@ -283,17 +281,25 @@ mod tests {
 
     #[test]
     fn why_it_is_coarse_is_said_once_with_the_services_that_it_is_of() {
-        let every_1_ms = |service| outlook(service, "every 1 ms");
+        let every_1_ms = |service| outlook(service, Nanos::from_ms(1));
         let (irq, fifo) = (Service::Irq, Service::Fifo(90));
 
         let same = said(vec![every_1_ms(irq), every_1_ms(fifo)]);
-        let softirq = outlook(Service::Softirq, "every 4 ms");
+        let softirq = outlook(Service::Softirq, Nanos::from_ms(4));
         let two = said(vec![every_1_ms(irq), softirq, every_1_ms(fifo)]);
 
-        assert_eq!(same, "\nNote: every 1 ms; record more\n");
         assert_eq!(
-            two,
-            "\nNote on irq, fifo:90: every 1 ms; record more\n\nNote on softirq: every 4 ms; record more\n"
+            same.matches("\nNote: what came before").count(),
+            1,
+            "{same}"
         );
+        let notes: Vec<&str> = two.matches("\nNote").collect();
+        assert_eq!(notes.len(), 2, "{two}");
+        for said in [
+            "\nNote on irq, fifo:90: what came before a late activation was not kept (`--keep tail`), and activations 1.00 ms apart",
+            "\nNote on softirq: what came before a late activation was not kept (`--keep tail`), and activations 4.00 ms apart",
+        ] {
+            assert!(two.contains(said), "{two}");
+        }
     }
 }

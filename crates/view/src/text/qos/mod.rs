@@ -148,7 +148,7 @@ fn enough(service: &ServiceOutlook) -> String {
             let advice = service
                 .coarse
                 .as_ref()
-                .map(|one| format!(": {}", one.advice));
+                .map(|one| format!(": {}", one.advice()));
             format!(
                 "What buffers would do cannot be told from so coarse a recording{}",
                 advice.unwrap_or_default()
