@@ -4,9 +4,8 @@ use laggard_answer::course::courses;
 use laggard_answer::overview::{Grounds, Overview, made_for, overview};
 use laggard_answer::qos::Application;
 use laggard_answer::show::{By, RecordingReport, measured, recording};
-use laggard_answer::why::{EpisodesError, Explained, RecordedEpisodes};
+use laggard_answer::why::{Explained, RecordedEpisodes};
 use laggard_answer::{Load, Run};
-use laggard_model::Caveat;
 use laggard_record::Recording;
 use laggard_view::page::{Charts, charts};
 
@@ -26,19 +25,7 @@ pub(crate) struct Drawn {
 /// one application if it is `asked` about.
 pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
-    let mut late = match RecordedEpisodes::read(from) {
-        Ok(late) => Some(late),
-        Err(
-            EpisodesError::NotRecorded { shortfalls, .. }
-            | EpisodesError::Damaged { shortfalls, .. },
-        ) => {
-            // Nothing else would say it.
-            let missing = shortfalls.iter().map(Caveat::from);
-            measured.shortfalls.extend(missing);
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
     let by_cpu = recording(measured.clone(), true);
     let report = recording(measured.clone(), false);
     if let Some(late) = &mut late {

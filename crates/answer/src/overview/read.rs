@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use laggard_model::{Caveat, Manifest};
+use laggard_model::Manifest;
 use laggard_record::Recording;
 
 use super::{Grounds, Overview, overview};
@@ -37,19 +37,7 @@ pub fn read(
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
     let asked = asked.or(made_for.as_ref());
-    let late = match RecordedEpisodes::read(from) {
-        Ok(late) => Some(late),
-        Err(
-            EpisodesError::NotRecorded { shortfalls, .. }
-            | EpisodesError::Damaged { shortfalls, .. },
-        ) => {
-            // Nothing else would say it.
-            let missing = shortfalls.iter().map(Caveat::from);
-            measured.shortfalls.extend(missing);
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
     let report = show::recording(measured, false);
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let overview = overview(&Grounds {

@@ -103,6 +103,35 @@ impl RecordedEpisodes {
         })
     }
 
+    /// As [`Self::read`], for whoever has other answers too: `None` where none
+    /// were recorded, or what says how they were chosen cannot be read. What is
+    /// missing joins `shortfalls` then, because nothing else would say it.
+    ///
+    /// # Errors
+    /// When the recording's folder cannot be read.
+    pub fn read_if_any(
+        recording: &Recording,
+        shortfalls: &mut Vec<Caveat>,
+    ) -> Result<Option<Self>, EpisodesError> {
+        match Self::read(recording) {
+            Ok(late) => Ok(Some(late)),
+            Err(
+                EpisodesError::NotRecorded {
+                    shortfalls: missing,
+                    ..
+                }
+                | EpisodesError::Damaged {
+                    shortfalls: missing,
+                    ..
+                },
+            ) => {
+                shortfalls.extend(missing.iter().map(Caveat::from));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// These with the episode of this number alone.
     ///
     /// # Errors
