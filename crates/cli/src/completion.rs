@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
@@ -13,7 +12,6 @@ use clap_complete::env::{CompleteEnv, Shells};
 use laggard_answer::qos::catalogue;
 use laggard_workload::load::{Builtin, Recipe};
 
-use crate::args::Args;
 use crate::exit::Exit;
 use crate::pipe;
 
@@ -25,11 +23,9 @@ const SERVICES: [&str; 7] = [
     "irq", "softirq", "worker", "fifo:90", "fifo:50", "other", "kthread",
 ];
 
-/// Answers a shell that asks what could come next, and ends.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Args::command)
-        .var(VARIABLE)
-        .complete();
+/// Answers a shell that asks what could come next of `command`, and ends.
+pub(crate) fn answer(command: fn() -> clap::Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
 /// The script with which a shell asks.

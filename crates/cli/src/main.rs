@@ -33,14 +33,14 @@ mod why;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Args, BEGIN, Command};
 
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
     laggard_measure::linux::become_normal();
-    completion::answer();
+    completion::answer(Args::command);
     exit::survive_file_limit();
     let args = Args::parse();
     let Some(command) = args.command else {

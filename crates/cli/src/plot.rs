@@ -10,66 +10,76 @@ use laggard_answer::{Trust, loads, open};
 use laggard_model::name::line_name;
 use laggard_model::{Service, printable};
 use laggard_view::page::Charts;
-use laggard_view::picture::{Picture, Style, png, svg};
+use laggard_view::picture::{FigureKind, Picture, Style, png, svg};
 
-use crate::args::{FigureArg, PlotArgs};
-use crate::drawn::drawn;
+use crate::args::PlotArgs;
+use crate::drawn::{Drawn, drawn};
 use crate::exit::Exit;
 use crate::{ask, file, pipe};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
-    let format = Format::of(&args.output)?;
-    let style = Style {
-        width: args.size.width,
-        height: args.size.height,
-        dark: args.dark,
-    };
-    if args.figure == FigureArg::Mttf {
-        return mttf(args, format, style);
+    let to = Target::of(args)?;
+    match args.figure {
+        FigureKind::Distribution => distribution(args, &to),
+        FigureKind::Stages => of_one(args, &to, |report, _, course| Picture::Stages {
+            report,
+            course,
+        }),
+        FigureKind::Time => of_one(args, &to, |report, _, course| Picture::Time {
+            report,
+            course,
+        }),
+        FigureKind::Cpus => of_one(args, &to, |report, charts, course| Picture::Cpus {
+            report,
+            services: &charts.by_cpu,
+            histograms: &charts.by_cpu_histograms,
+            name: &course.name,
+            exceedance: !args.counts,
+        }),
+        FigureKind::Mttf => mttf(args, &to),
     }
-    let drawn: Vec<(RecordingReport, Charts)> = open(&args.recordings)?
+}
+
+fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
+    let drawn = open(&args.recordings)?
         .iter()
-        .map(|recording| drawn(recording, None).map(|drawn| (drawn.report, drawn.charts)))
-        .collect::<anyhow::Result<_>>()?;
-    let is_good = drawn.iter().all(|(one, _)| one.trust == Trust::Good);
-    match (args.figure, drawn.as_slice()) {
-        (FigureArg::Distribution, all) => {
-            let reports: Vec<RecordingReport> = all
-                .iter()
-                .map(|(one, _)| only(one, args, all.len() > 1))
-                .collect();
-            let picture = Picture::Distribution {
-                reports: &reports,
-                exceedance: !args.counts,
-            };
-            write(picture, style, format, &args.output)?;
-        }
-        (figure, [(report, charts)]) => {
-            let course = course(charts, report, args.service)?;
-            let picture = match figure {
-                FigureArg::Stages => Picture::Stages { report, course },
-                FigureArg::Time => Picture::Time { report, course },
-                // The other two are drawn elsewhere.
-                FigureArg::Cpus | FigureArg::Distribution | FigureArg::Mttf => Picture::Cpus {
-                    report,
-                    services: &charts.by_cpu,
-                    histograms: &charts.by_cpu_histograms,
-                    name: &course.name,
-                    exceedance: !args.counts,
-                },
-            };
-            write(picture, style, format, &args.output)?;
-        }
-        _ => anyhow::bail!(
+        .map(|recording| drawn(recording, None))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let reports: Vec<RecordingReport> = drawn
+        .iter()
+        .map(|one| only(&one.report, args, drawn.len() > 1))
+        .collect();
+    to.write(Picture::Distribution {
+        reports: &reports,
+        exceedance: !args.counts,
+    })?;
+    Ok(exit(reports.iter()))
+}
+
+/// Draws one service of one recording.
+fn of_one(
+    args: &PlotArgs,
+    to: &Target<'_>,
+    picture: impl for<'a> Fn(&'a RecordingReport, &'a Charts, &'a CourseView) -> Picture<'a>,
+) -> anyhow::Result<Exit> {
+    let recordings = open(&args.recordings)?;
+    let [recording] = recordings.as_slice() else {
+        anyhow::bail!(
             "stages, time and cpus are drawn of one recording; {} were given",
             args.recordings.len()
-        ),
+        );
+    };
+    let Drawn { report, charts, .. } = drawn(recording, None)?;
+    let course = course(&charts, &report, args.service)?;
+    to.write(picture(&report, &charts, course))?;
+    Ok(exit([&report]))
+}
+
+fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
+    match reports.into_iter().all(|one| one.trust == Trust::Good) {
+        true => Exit::Ok,
+        false => Exit::Untrustworthy,
     }
-    Ok(if is_good {
-        Exit::Ok
-    } else {
-        Exit::Untrustworthy
-    })
 }
 
 /// The report with the distributions that are asked for alone; unless asked,
@@ -114,7 +124,7 @@ fn course<'a>(
         .with_context(|| format!("`{}` holds no activation; record again", report.path))
 }
 
-fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Exit> {
+fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
     let application = by_name(&args.app)?;
     let seen = loads(&ask::of(&args.recordings))?;
     let loads = seen
@@ -138,8 +148,7 @@ fn mttf(args: &PlotArgs, format: Format, style: Style) -> anyhow::Result<Exit> {
         application,
         loads,
     };
-    let picture = Picture::Mttf { report: &report };
-    write(picture, style, format, &args.output)?;
+    to.write(Picture::Mttf { report: &report })?;
     Ok(Exit::of(&seen))
 }
 
@@ -166,12 +175,34 @@ impl Format {
     }
 }
 
-/// Writes a picture and says where.
-fn write(picture: Picture<'_>, style: Style, format: Format, to: &Path) -> anyhow::Result<()> {
-    let bytes = match format {
-        Format::Svg => svg(picture, style)?.into_bytes(),
-        Format::Png => png(picture, style)?,
-    };
-    file::write(to, "picture", &bytes)?;
-    pipe::print(&format!("Wrote {}\n", printable(&to.display().to_string())))
+/// Where a picture goes, and how it looks.
+struct Target<'a> {
+    file: &'a Path,
+    format: Format,
+    style: Style,
+}
+
+impl<'a> Target<'a> {
+    fn of(args: &'a PlotArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            file: &args.output,
+            format: Format::of(&args.output)?,
+            style: Style {
+                width: args.size.width,
+                height: args.size.height,
+                dark: args.dark,
+            },
+        })
+    }
+
+    /// Writes a picture and says where.
+    fn write(&self, picture: Picture<'_>) -> anyhow::Result<()> {
+        let bytes = match self.format {
+            Format::Svg => svg(picture, self.style)?.into_bytes(),
+            Format::Png => png(picture, self.style)?,
+        };
+        file::write(self.file, "picture", &bytes)?;
+        let name = self.file.display().to_string();
+        pipe::print(&format!("Wrote {}\n", printable(&name)))
+    }
 }

@@ -15,6 +15,7 @@ mod flame;
 #[path = "../../answer/src/why/made.rs"]
 mod made;
 mod markdown;
+mod named;
 pub mod page;
 mod perfetto;
 pub mod picture;
@@ -23,4 +24,5 @@ pub mod text;
 pub use comparison::comparison;
 pub use flame::{FlameError, flame};
 pub use markdown::markdown;
+pub use named::Named;
 pub use perfetto::perfetto;

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use laggard_answer::qos::USUAL;
 use laggard_model::{Nanos, Service};
+use laggard_view::picture::FigureKind;
 
 use super::RecordArgs;
+use super::named::named;
 
 use crate::completion;
 
@@ -51,8 +53,8 @@ pub(crate) struct PlotArgs {
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// What to draw
-    #[arg(required = true, value_name = "FIGURE")]
-    pub(crate) figure: FigureArg,
+    #[arg(required = true, value_name = "FIGURE", value_parser = named::<FigureKind>())]
+    pub(crate) figure: FigureKind,
     /// File to write, .svg or .png; what it held before is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
@@ -78,21 +80,6 @@ pub(crate) struct PlotArgs {
     /// Width and height
     #[arg(long, value_name = "WxH", default_value = "960x600")]
     pub(crate) size: SizeArg,
-}
-
-/// What can be drawn.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum FigureArg {
-    /// How often each latency was seen
-    Distribution,
-    /// Where a median and the latest activation spent their time
-    Stages,
-    /// Latency over time, with every exceedance
-    Time,
-    /// The distribution of a service, CPU by CPU
-    Cpus,
-    /// How often buffers run dry, over total buffering
-    Mttf,
 }
 
 /// A picture's size.

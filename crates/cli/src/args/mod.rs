@@ -3,6 +3,7 @@
 mod answers;
 mod export;
 mod live;
+mod named;
 mod plan;
 mod rehearsal;
 
@@ -20,7 +21,7 @@ use laggard_workload::disturb::FaultKind;
 
 pub(crate) use answers::{CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
 pub(crate) use export::{ExportArgs, FormatArg};
-pub(crate) use live::{FigureArg, PlotArgs, TopArgs};
+pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use rehearsal::RehearseArgs;
 
 use crate::completion;

@@ -26,6 +26,8 @@ use canvas::Canvas;
 use distribution::Curve;
 use theme::Theme;
 
+use crate::Named;
+
 /// See `fonts/LICENSE-DejaVu`.
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans-Latin.ttf");
 /// Points of an SVG's drawing in one of its pixels: positions are whole.
@@ -33,7 +35,52 @@ const SVG_POINTS: u32 = 4;
 /// Pixels of a PNG in one of the size asked for: sharp on today's screens.
 const PNG_PIXELS: u32 = 2;
 
-/// What is drawn.
+/// What can be drawn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FigureKind {
+    /// [`Picture::Distribution`].
+    Distribution,
+    /// [`Picture::Stages`].
+    Stages,
+    /// [`Picture::Time`].
+    Time,
+    /// [`Picture::Cpus`].
+    Cpus,
+    /// [`Picture::Mttf`].
+    Mttf,
+}
+
+impl Named for FigureKind {
+    const ALL: &'static [Self] = &[
+        Self::Distribution,
+        Self::Stages,
+        Self::Time,
+        Self::Cpus,
+        Self::Mttf,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Distribution => "distribution",
+            Self::Stages => "stages",
+            Self::Time => "time",
+            Self::Cpus => "cpus",
+            Self::Mttf => "mttf",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Distribution => "How often each latency was seen",
+            Self::Stages => "Where a median and the latest activation spent their time",
+            Self::Time => "Latency over time, with every exceedance",
+            Self::Cpus => "The distribution of a service, CPU by CPU",
+            Self::Mttf => "How often buffers run dry, over total buffering",
+        }
+    }
+}
+
+/// What is drawn: a figure, and what it is of.
 #[derive(Clone, Copy, Debug)]
 pub enum Picture<'a> {
     /// How often each latency was seen; with `exceedance` the share of
