@@ -1,30 +1,27 @@
 //! From two sets of recordings to what differs.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_analyze::InputError;
 use laggard_analyze::compare::{
-    BlockBootstrap, ComparisonVerdict, Magnitude, compare_recordings, counted_quantile_ratio, holm,
-    mean_ratio,
+    ComparisonVerdict, Magnitude, compare_recordings, holm, mean_ratio,
 };
 use laggard_analyze::counts::expected_events_for;
-use laggard_analyze::distribution::LatencyBlocks;
-use laggard_model::{Histogram, Keep, Manifest, Nanos, Route, Service};
-use laggard_record::{Columns, Recording};
+use laggard_model::{Histogram, Manifest, Nanos, Route, Service};
+use laggard_record::Recording;
 
 use super::conditions::differing;
 use super::lateness::{Lateness, RUN};
+use super::quantiles::{ByService, blocks, quantiles};
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, LEAST_RECORDINGS, LateCount,
-    LevelComparison, MissesComparison, QuantileComparison, ServiceComparison, SideView, Unclear,
-    WorkComparison, causes, refusal,
+    LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear, WorkComparison,
+    causes, refusal,
 };
 use crate::load::{Load, LoadError, Run, open};
 use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
-use crate::scan;
 use crate::selection::Selection;
 use crate::trust::Trust;
 
@@ -32,16 +29,6 @@ use crate::trust::Trust;
 /// activations of both sides are later.
 const SHARES: [f64; 4] = [0.9999, 0.999, 0.99, 0.9];
 const ENOUGH_LATER: f64 = 100.0;
-/// Blocks of a recording's time that are drawn again.
-const BLOCKS: usize = 40;
-/// Quantiles that are compared, where so many activations are beyond them.
-const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
-const ENOUGH_BEYOND: f64 = 30.0;
-const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
-    block: 1,
-    rounds: 999,
-    seed: 1,
-};
 /// The change that `needed_ns` is for, and how often it is to be found.
 const TIMES: f64 = 2.0;
 const POWER: f64 = 0.8;
@@ -158,26 +145,6 @@ fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, CompareError>
         .into_iter()
         .next()
         .ok_or_else(|| CompareError::Load(LoadError::Empty(PathBuf::new())))
-}
-
-type ByService = BTreeMap<(Service, Route), Vec<Histogram>>;
-
-/// Every latency by block of time; `None` where not every one was kept.
-fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByService> {
-    let manifest = recording.manifest();
-    if manifest.plan.keep != Keep::All {
-        return None;
-    }
-    let start = manifest.clock.start_ns;
-    let end = manifest.clock.end_ns?;
-    let wanted = Columns {
-        seq: false,
-        ..Columns::all()
-    };
-    let new = || LatencyBlocks::new(manifest.lines.len(), (start, end), BLOCKS);
-    // What cannot be read is among the notes already.
-    let scanned = scan::scan(recording, threads.min(scan::FEW), wanted, new);
-    Some(scanned.gathered.by_service(&manifest.lines))
 }
 
 fn side_view(load: &Load) -> SideView {
@@ -416,37 +383,6 @@ const fn is_tested(level: &LevelComparison) -> bool {
         level.change,
         Change::Unclear(Unclear::Never | Unclear::NotKept)
     )
-}
-
-fn quantiles(
-    line: (Service, Route),
-    blocks: &[Vec<Option<ByService>>; 2],
-) -> Result<Vec<QuantileComparison>, InputError> {
-    let of_line = |side: &Vec<Option<ByService>>| -> Option<Vec<Vec<Histogram>>> {
-        let all = side.iter().map(|one| one.as_ref()?.get(&line).cloned());
-        all.collect()
-    };
-    let (Some(first), Some(second)) = (of_line(&blocks[0]), of_line(&blocks[1])) else {
-        return Ok(Vec::new());
-    };
-    let count =
-        |side: &[Vec<Histogram>]| -> u64 { side.iter().flatten().map(Histogram::count).sum() };
-    let least = count(&first).min(count(&second)) as f64;
-    let shares = QUANTILES.into_iter();
-    shares
-        .filter(|share| least * (1.0 - share) >= ENOUGH_BEYOND)
-        .map(|share| {
-            let found = counted_quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
-            Ok(QuantileComparison {
-                share,
-                first_ns: found.quantiles[0],
-                second_ns: found.quantiles[1],
-                ratio: found.ratio,
-                ratio_low: found.interval.low,
-                ratio_high: found.interval.high,
-            })
-        })
-        .collect()
 }
 
 /// Adds how often the application misses on one side.

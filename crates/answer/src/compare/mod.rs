@@ -5,6 +5,7 @@ mod build;
 mod causes;
 mod conditions;
 mod lateness;
+mod quantiles;
 mod refusal;
 mod sentences;
 

@@ -3,6 +3,8 @@
 mod batch;
 mod keys;
 mod look;
+#[cfg(test)]
+mod made;
 mod panel;
 #[cfg(test)]
 mod random;

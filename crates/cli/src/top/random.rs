@@ -1,33 +1,12 @@
 //! Whatever comes, the live view draws numbers.
 
 use laggard_answer::live::Live;
-use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, LineId, Losses, Manifest, Nanos, OwnCost, ProbePlan,
-    Route, STAGES, Service, Stage,
-};
+use laggard_model::{Activation, Batch, Cpu, LineId, Losses, Nanos, OwnCost, STAGES, Stage};
 use proptest::prelude::*;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use super::batch;
 use super::look::{LiveLook, Panel};
-use super::panel::{Palette, Shown, draw};
-
-const START: Nanos = Nanos::from_secs(1_000);
-const LINES: u16 = 4;
-
-fn manifest() -> Manifest {
-    let services = [Service::Fifo(90), Service::Other];
-    let lines = services.into_iter().flat_map(|service| {
-        [Cpu(0), Cpu(1)].map(|cpu| laggard_model::Line {
-            cpu,
-            service,
-            route: Route::Direct,
-        })
-    });
-    let clock = Clock::monotonic(START, "2026-01-01T00:00:00Z");
-    Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
-}
+use super::made::{LINES, START, manifest, screen};
 
 /// What became of an expiry.
 #[derive(Clone, Copy, Debug)]
@@ -84,19 +63,6 @@ fn live(looks: &[Vec<Expiry>], cost: OwnCost) -> Live {
     }
     state.end(&[], losses, cost);
     state
-}
-
-fn screen((width, height): (u16, u16), state: &Live, look: &LiveLook) -> String {
-    let rows = state.rows(look.cpu);
-    let shown = Shown {
-        state,
-        look,
-        rows: &rows,
-        palette: Palette::plain(),
-    };
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, &shown)).unwrap();
-    terminal.backend().to_string()
 }
 
 fn assert_clean(text: &str) {

@@ -10,7 +10,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
 use laggard_model::{LoadLabel, printable, printable_lines};
 
-use super::{table, warnings};
+use super::{table, to_bear_in_mind, warnings};
 
 /// Rows of conditions that are shown unasked.
 const FIRST_CONDITIONS: usize = 8;
@@ -359,9 +359,5 @@ fn remarks(report: &CompareReport, all: bool) -> String {
         );
         return text;
     }
-    text += "\nTo bear in mind:\n";
-    for note in &report.notes {
-        let _ = writeln!(text, "  - {}", printable(&note.to_string()));
-    }
-    text
+    text + &to_bear_in_mind(&report.notes)
 }

@@ -1,26 +1,15 @@
 use laggard_answer::live::LateActivation;
 use laggard_model::{
-    Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, LineId, Losses, Manifest,
-    Nanos, OwnCost, ProbePlan, Processor, Route, STAGES, Service, Stage,
+    Activation, Batch, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, Nanos, OwnCost,
+    Processor, STAGES, Stage,
 };
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::top::look::KeptRecording;
+use crate::top::made::{self, LINES, START, screen};
 
-const START: Nanos = Nanos::from_secs(1_000);
-
+/// A measurement on a machine with a name and a caveat.
 fn manifest() -> Manifest {
-    let services = [Service::Fifo(90), Service::Other];
-    let lines = services.into_iter().flat_map(|service| {
-        [Cpu(0), Cpu(1)].map(|cpu| laggard_model::Line {
-            cpu,
-            service,
-            route: Route::Direct,
-        })
-    });
-    let clock = Clock::monotonic(START, "2026-01-01T00:00:00Z");
     Manifest {
         host: Host {
             node: "robot".into(),
@@ -37,7 +26,7 @@ fn manifest() -> Manifest {
             "the governor of CPU 0 is powersave",
             "write performance to scaling_governor",
         )],
-        ..Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
+        ..made::manifest()
     }
 }
 
@@ -58,7 +47,7 @@ fn state(seconds: u64) -> Live {
     let mut state = Live::new(&manifest(), Nanos::from_secs(1));
     for second in 0..seconds {
         let mut batch = Batch::default();
-        for line in 0..4_u16 {
+        for line in 0..LINES {
             for number in 0..100 {
                 let mut steps = [None; STAGES.len()];
                 steps[Stage::Irq.index()] = Some(Nanos::from_us(7));
@@ -97,19 +86,6 @@ fn state(seconds: u64) -> Live {
         ..OwnCost::default()
     });
     state
-}
-
-fn screen((width, height): (u16, u16), state: &Live, look: &LiveLook) -> String {
-    let rows = state.rows(look.cpu);
-    let shown = Shown {
-        state,
-        look,
-        rows: &rows,
-        palette: Palette::plain(),
-    };
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, &shown)).unwrap();
-    terminal.backend().to_string()
 }
 
 #[test]

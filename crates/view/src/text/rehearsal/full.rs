@@ -9,7 +9,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time, span};
 use laggard_model::{Nanos, TaskCount, printable};
 
-use super::super::{table, warnings};
+use super::super::{table, to_bear_in_mind, warnings};
 use super::{interval, number, time};
 
 /// The report in full, as text.
@@ -39,12 +39,7 @@ pub(super) fn in_full(report: &RehearsalReport) -> String {
         text += "\nLatency of the services before -> with the tasks (a larger sample has a larger largest)\n\n";
         text += &effects(&report.others);
     }
-    if !report.notes.is_empty() {
-        text += "\nTo bear in mind:\n";
-        for note in &report.notes {
-            let _ = writeln!(text, "  - {}", printable(&note.to_string()));
-        }
-    }
+    text += &to_bear_in_mind(&report.notes);
     text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
              prediction interval, for a count that varies by itself too. The paper's rule: (n - 1) t /\n\
              P(latency > slack). Worst response: by response-time analysis with the blackouts recorded.\n";
