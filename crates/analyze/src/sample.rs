@@ -27,7 +27,11 @@ pub(crate) fn descending(values: &[f64]) -> Vec<f64> {
 }
 
 /// The whole part as an index; zero for what is negative or not a number.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "no sample is so large that an index of it would not fit"
+)]
 pub(crate) const fn index(value: f64) -> usize {
     value as usize
 }

@@ -67,7 +67,11 @@ fn sums(blackouts: &[Blackout], window: f64) -> Vec<f64> {
 fn levels(burst: f64, permitted: f64, random: &mut Pcg64Mcg) -> [f64; WINDOWS.len()] {
     let blackouts = stalls(200.0 * EXPOSURE, burst, random);
     let times = 200.0 * EXPOSURE / permitted;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few whole numbers"
+    )]
     WINDOWS.map(|window| sums(&blackouts, window)[times as usize - 1])
 }
 

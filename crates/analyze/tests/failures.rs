@@ -1,7 +1,11 @@
 //! How often the interval of the mean time to failure holds the truth: stalls
 //! in bursts and on many CPUs, and a dithered probe that is all that is known.
 
-#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole numbers, far from the end of the range"
+)]
 
 mod closed_form;
 

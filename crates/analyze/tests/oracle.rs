@@ -72,7 +72,10 @@ fn response_times_are_those_of_pyrta() {
         })
         .filter(|set: &Vec<Task>| set.iter().map(|task| task.utilization()).sum::<f64>() < 0.95)
         .collect();
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a few whole numbers"
+    )]
     let asked: Vec<Value> = sets
         .iter()
         .map(|set| {

@@ -1,7 +1,11 @@
 //! `web/test/replay.json`: what the port of the replay in `web/src/qos` must
 //! give. Node runs the port on the inputs; here the outputs are held to ours.
 
-#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole numbers, far from the end of the range"
+)]
 
 use std::path::Path;
 

@@ -36,7 +36,7 @@ pub struct Composed {
 /// Who keeps a service waiting without being stopped by it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Above {
-    /// In words.
+    /// Its name.
     pub who: String,
     /// Its most time in a window as long as the latency, ns.
     pub time_ns: f64,

@@ -14,7 +14,7 @@ pub struct Waiting {
     pub service: Service,
     /// How it is reached.
     pub route: Route,
-    /// Where.
+    /// The CPU that it waited for.
     pub cpu: Cpu,
     /// How many of its activations were served: none, of a line that starved
     /// throughout.

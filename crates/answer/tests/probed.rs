@@ -1,7 +1,11 @@
 //! Known stalls, probed: what is said of them holds, however coarse the probe
 //! is and however little of what it saw was kept.
 
-#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole numbers, far from the end of the range"
+)]
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};

@@ -271,7 +271,6 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
         assert_eq!(task["verdict"], verdict, "for {stall} ms");
         assert_eq!(task["ideal_ns"], 20e6);
         let most = task["most_ns"].as_f64().unwrap();
-        #[allow(clippy::cast_precision_loss)]
         let length = stall as f64 * 1e6;
         // Stall, work, and the ordinary latency: 4 ms, a 20th of the slack.
         assert!((length + 20e6..length + 27e6).contains(&most), "{most}");

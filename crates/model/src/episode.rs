@@ -126,7 +126,7 @@ pub enum Happening {
 pub struct FlightEvent {
     /// When, `CLOCK_MONOTONIC`.
     pub at_ns: Nanos,
-    /// What.
+    /// What happened.
     pub what: Happening,
 }
 
@@ -194,7 +194,7 @@ pub struct Steal {
 pub struct Throttle {
     /// When it was taken off the CPU.
     pub at_ns: Nanos,
-    /// Which.
+    /// The thread that was taken off.
     pub tid: Tid,
 }
 
@@ -235,7 +235,7 @@ pub struct Episode {
     pub number: u64,
     /// Which line was late.
     pub line: LineId,
-    /// Where.
+    /// The CPU of that line.
     pub cpu: Cpu,
     /// The activation's number in the line.
     pub seq: u64,

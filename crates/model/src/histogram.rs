@@ -6,7 +6,7 @@
 //! most 1.09 % above any time in it (0.54 % from its middle). Bucket 0 also
 //! holds zero.
 
-use crate::Nanos;
+use crate::{Nanos, whole};
 
 /// Buckets per doubling of the time.
 const PER_OCTAVE: usize = 64;
@@ -25,7 +25,10 @@ const fn edges() -> [u64; PER_OCTAVE] {
     let mut edge: u128 = 1 << 63;
     let mut index = 0;
     while index < PER_OCTAVE {
-        #[allow(clippy::cast_possible_truncation)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "an edge is below 2^64: the octave begins at 2^63"
+        )]
         {
             edges[index] = edge as u64;
         }
@@ -196,10 +199,9 @@ impl Histogram {
 
     /// The time that a share `q` (0 to 1) of all does not exceed, as its
     /// bucket's upper edge, never above the largest seen. `None` when empty.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let max = self.max?;
-        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let rank = (whole((q.clamp(0.0, 1.0) * self.count as f64).ceil())).max(1);
         let mut seen = 0;
         for (bucket, count) in self.buckets() {
             seen += count;
@@ -218,7 +220,11 @@ impl Histogram {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few whole numbers"
+)]
 mod tests {
     use super::*;
     use proptest::prelude::{any, prop, proptest};

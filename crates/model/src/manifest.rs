@@ -21,7 +21,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub enum State {
     /// Not yet, or the program was killed.
     Running,
-    /// As asked.
+    /// It ended as asked.
     Complete,
     /// Early, at the user's request (Ctrl-C or a termination signal).
     Interrupted,
@@ -182,7 +182,7 @@ pub struct LoadRun {
 /// became of the rest of its plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LineCount {
-    /// Served.
+    /// Expiries that the service came to.
     pub served: u64,
     /// Missed: their expiry passed while the service was still busy.
     pub missed: u64,
@@ -240,9 +240,9 @@ impl Account {
 pub struct SegmentEntry {
     /// Its name, from the recording's folder on.
     pub file: String,
-    /// Rows.
+    /// Activations in it.
     pub rows: u64,
-    /// Size.
+    /// How large it is.
     pub bytes: u64,
     /// The earliest expiry in it.
     pub first_ns: Nanos,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::whole;
+
 /// A length of time in whole nanoseconds, never negative.
 ///
 /// A plain `u64` cannot say whether it counts ns, us or clock ticks, and it
@@ -70,9 +72,8 @@ impl Nanos {
 
     /// The whole nanoseconds in `ns`: what is below zero or not a number is
     /// none, and what is beyond the range its end.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub const fn from_f64(ns: f64) -> Self {
-        Self(ns as u64)
+        Self(whole(ns))
     }
 
     /// The number of seconds, rounded to the precision of `f64`.

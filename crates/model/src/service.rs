@@ -190,7 +190,7 @@ impl fmt::Display for Route {
 pub struct Line {
     /// Where the service runs; lines never leave their CPU.
     pub cpu: Cpu,
-    /// What runs.
+    /// The level at which it runs.
     pub service: Service,
     /// How it is reached.
     pub route: Route,

@@ -16,7 +16,7 @@ pub struct ModelledTask {
     pub name: String,
     /// What runs it.
     pub service: Service,
-    /// Where.
+    /// The CPU that runs it.
     pub cpu: Cpu,
     /// The time from one job to the next.
     pub period_ns: Nanos,

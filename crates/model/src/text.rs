@@ -172,7 +172,10 @@ pub fn mean_time(ns: f64) -> String {
 
 /// A mean time in ns with no more than `digits` digits that count: `30 s`,
 /// `1.8 s`, `12 min`.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the power of ten of a finite number is a small one"
+)]
 pub fn rough_time(ns: f64, digits: i32) -> String {
     // Rounded first, so that it has the unit that suits it, then again in it:
     // an hour is no power of ten.
@@ -203,7 +206,7 @@ pub fn rough_time(ns: f64, digits: i32) -> String {
     .unwrap_or((1.0, "ns"));
     let value = rounded(ns / factor);
     let behind = (digits - 1 - value.log10().floor() as i32).max(0);
-    format!("{value:.0$} {name}", behind as usize)
+    format!("{value:.0$} {name}", behind.unsigned_abs() as usize)
 }
 
 #[cfg(test)]

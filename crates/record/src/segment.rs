@@ -104,7 +104,7 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
         &|| names(&|line| line.route.to_string()),
         &|| large(&|row| rows.seq[row].cast_signed()),
         &|| large(&|row| expiry(row) / 1_000),
-        #[allow(clippy::cast_possible_truncation)]
+        #[allow(clippy::cast_possible_truncation, reason = "less than 1,000")]
         &|| small(&|row| (expiry(row) % 1_000) as i32),
         &|| Column::Bool(order.iter().map(|&row| rows.missed[row]).collect()),
         &|| Column::Bool(order.iter().map(|&row| rows.censored[row]).collect()),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{CpuList, Nanos, OwnCost};
+use laggard_model::{CpuList, Nanos, OwnCost, whole};
 
 /// From this share of the measured CPUs' time on, 0 to 1, nothing would be
 /// left for what is to be measured, nor to end in time.
@@ -67,8 +67,7 @@ impl Price {
         let mut advice = format!("Use --period {period} (about {:.0} %)", share * 100.0);
         let each = self.share / self.services.max(1) as f64;
         // Rounds down: a part of a service cannot be measured.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let few = (OwnCost::TOO_MUCH / each) as usize;
+        let few = usize::try_from(whole(OwnCost::TOO_MUCH / each)).unwrap_or(usize::MAX);
         if (1..self.services).contains(&few) {
             // Writing to a string cannot fail.
             let _ = write!(

@@ -9,6 +9,7 @@ use super::RankedCause;
 use super::finer::finest;
 use super::spell::{Spell, Watched, spell};
 use crate::period::{SourceSearch, held_together, periodic_sources};
+use crate::sample::index;
 
 /// Only times at which the cause took at least this part of its largest: a
 /// short stay of the same culprit has another reason.
@@ -114,8 +115,7 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     let gap = (last - first) / (visits.len() - 1) as f64;
     let times: Vec<f64> = visits.iter().map(|at| at - first + gap / 2.0).collect();
     let exposure = last - first + gap;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let rounds = (ROUNDS_PER_ALARM / alpha) as usize - 1;
+    let rounds = index(ROUNDS_PER_ALARM / alpha) - 1;
     let how = SourceSearch {
         most: 1,
         alpha,

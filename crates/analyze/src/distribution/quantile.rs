@@ -13,7 +13,7 @@
 //! had waited longer than it. Where the second does not exist, only a lower
 //! limit is known: beyond the share 1 - (censored + lost) / N.
 
-use laggard_model::{Histogram, Nanos};
+use laggard_model::{Histogram, Nanos, whole};
 
 /// The shares that reports show.
 pub const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
@@ -49,16 +49,15 @@ pub fn quantile(histogram: &Histogram, q: f64) -> Quantile {
 
 /// The quantile `q` (0 to 1) of the times in `all`, of which those in
 /// `censored` are only known to be at least that, and of `lost` more.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn bounded(all: &Histogram, censored: &Histogram, lost: u64, q: f64) -> Quantile {
     // The median of three samples is no estimate either.
     let share = (1.0 - q).min(q);
     if (all.count() as f64) * share < MIN_BEYOND {
         // Without this, 1 - 0.9999 asks for one sample more than it should.
-        return Quantile::Needs((MIN_BEYOND / share - 1e-6).ceil() as u64);
+        return Quantile::Needs(whole((MIN_BEYOND / share - 1e-6).ceil()));
     }
     // As in `Histogram::quantile`.
-    let rank = (q.clamp(0.0, 1.0) * (all.count() + lost) as f64).ceil() as u64;
+    let rank = whole((q.clamp(0.0, 1.0) * (all.count() + lost) as f64).ceil());
     let rank = rank.max(1);
     let low = match rank.checked_sub(lost) {
         None | Some(0) => None,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use super::level::{doubts, limits, tail_of, useful};
 use super::{Component, Estimate, LevelSettings, Method, Mixture, Observation, Peaks, Reason};
 use crate::period::{SourceSearch, held_together, periodic_sources};
+use crate::sample::index;
 
 /// An upper limit so many times the estimate is of no use.
 const MOST_UNCERTAIN: f64 = 3.0;
@@ -212,7 +213,6 @@ fn periodic_shares(alpha: f64, observations: &[Observation<'_>], groups: &[Peaks
 /// gives as clear a one in at most a share `alpha` of all cases. Those that
 /// follow each other are looked at, because a choice of single ones would hide
 /// the pace.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn periodic_share(times: &[f64], alpha: f64) -> f64 {
     let times = &times[..times.len().min(SEARCHED)];
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
@@ -223,7 +223,7 @@ fn periodic_share(times: &[f64], alpha: f64) -> f64 {
     let search = SourceSearch {
         alpha,
         // As many as one alarm of each search takes.
-        rounds: (TOLERANCES.len() as f64 / alpha).ceil() as usize,
+        rounds: index((TOLERANCES.len() as f64 / alpha).ceil()),
         ..SourceSearch::new(last - first + gap, &TOLERANCES, SHORTEST, 1)
     };
     // Too close to search: no pace can be told.

@@ -20,7 +20,7 @@ pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
 /// The failures of one list of blackouts, all CPUs together, means over phases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
-    /// How many.
+    /// Failures.
     pub(super) count: f64,
     /// Late jobs.
     pub(super) misses: f64,

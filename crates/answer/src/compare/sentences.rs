@@ -2,6 +2,7 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, rough_time};
+use laggard_model::whole;
 
 use super::{
     Change, CompareReport, LEAST_RECORDINGS, LateCount, LevelComparison, ServiceComparison,
@@ -146,12 +147,6 @@ fn work(work: &WorkComparison) -> String {
         work.unit,
         rate(work.first_per_second)
     )
-}
-
-/// The whole part of a number that is not negative.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-const fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 #[cfg(test)]

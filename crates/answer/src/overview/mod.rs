@@ -143,7 +143,7 @@ pub struct Enough {
 /// How late a service is.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LateService {
-    /// What ran.
+    /// The service.
     pub service: Service,
     /// How it was reached.
     pub route: Route,

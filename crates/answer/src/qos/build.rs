@@ -4,7 +4,7 @@ use laggard_analyze::InputError;
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_model::text::count;
-use laggard_model::{Nanos, Route, Service};
+use laggard_model::{Nanos, Route, Service, whole};
 
 use super::told::{ORDINARY_PART, Told};
 use super::{Application, CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
@@ -226,7 +226,6 @@ impl Selection<'_> {
 
     /// Refuses buffers that are too short to be replayed. Fewest buffers have
     /// the least slack, and so the most blackouts.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn check_effort(&self, application: &Application, service: Service) -> Result<(), QosError> {
         let observed = self.observed(slack(application, 2));
         let jobs = qos::jobs_to_play(&observed, buffering(application, 2)?);
@@ -237,9 +236,9 @@ impl Selection<'_> {
         Err(QosError::TooShort {
             buffer: application.buffer_ns,
             service,
-            jobs: jobs as u64,
+            jobs: whole(jobs),
             // A little more, so that rounding down does not refuse it again.
-            least: two_digits(Nanos::from_ns((least * 1.1) as u64 + 1)),
+            least: two_digits(Nanos::from_ns(whole(least * 1.1) + 1)),
         })
     }
 

@@ -124,7 +124,7 @@ pub struct Share {
 /// The latency of one service reached by one route.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceRow {
-    /// What ran.
+    /// The service.
     pub service: Service,
     /// How it was reached.
     pub route: Route,
@@ -166,7 +166,7 @@ pub struct StageRow {
 /// How often each latency was seen.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HistogramView {
-    /// What ran.
+    /// The service.
     pub service: Service,
     /// How it was reached.
     pub route: Route,

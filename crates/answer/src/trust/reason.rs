@@ -24,18 +24,18 @@ pub enum Distrust {
     },
     /// Too many activations were lost, all lines together.
     Lost {
-        /// How many.
+        /// Lost activations.
         lost: u64,
         /// Of how many, the lost ones among them.
         of: u64,
-        /// What helps.
+        /// What would help.
         remedy: MeasuringRemedy,
     },
     /// Lines lost too much of their own plan.
     LossyLines {
         /// What each lost of its plan, the worst first.
         lines: Vec<LinePart>,
-        /// What helps.
+        /// What would help.
         remedy: MeasuringRemedy,
     },
     /// Lines have much less than the fullest one of the same service.
@@ -45,7 +45,7 @@ pub enum Distrust {
     },
     /// The clock ran backwards.
     ClockBack {
-        /// How often.
+        /// Times that it did.
         times: u64,
     },
     /// A stage is missing in too many activations.
@@ -56,7 +56,7 @@ pub enum Distrust {
     OwnCost {
         /// What it took.
         cost: CpuCost,
-        /// What helps.
+        /// What would help.
         remedy: MeasuringRemedy,
     },
 }

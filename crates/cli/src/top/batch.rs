@@ -158,7 +158,6 @@ fn late_line(late: &LateActivation) -> String {
 }
 
 /// What was seen in all, when the run has ended.
-#[allow(clippy::cast_precision_loss)]
 pub(super) fn summary(state: &Live) -> String {
     let begin = match state.since {
         Nanos::ZERO => String::new(),

@@ -91,7 +91,10 @@ pub(crate) fn unserved<'a>(
 }
 
 /// Slot number `number` of a ring.
-#[allow(clippy::cast_possible_truncation)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "less than the length of the ring"
+)]
 pub(super) const fn slot_of(ring: &[BoardSlot], number: u64) -> &BoardSlot {
     &ring[(number % ring.len() as u64) as usize]
 }

@@ -40,7 +40,10 @@ impl Player {
             let seq = self.timeline.seq();
             let expiry = self.timeline.expiry();
             let since_start = expiry.saturating_sub(self.start).ns();
-            #[allow(clippy::cast_possible_truncation)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "less than the number of steps"
+            )]
             let steps = &line.steps[(seq % line.steps.len() as u64) as usize];
             let begins = script
                 .stalls

@@ -31,7 +31,6 @@ pub(crate) fn suspended() -> Nanos {
 }
 
 /// Sleeps until `time`, or returns at once where it has passed.
-#[allow(clippy::cast_possible_wrap)]
 pub(crate) fn sleep_until(time: Nanos) {
     let until = of_process(time.ns());
     let until = libc::timespec {

@@ -28,7 +28,10 @@ impl Default for Passed {
 }
 
 impl Passed {
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "only the lowest bits count"
+    )]
     fn entry(&self, number: u64) -> &[AtomicU64; 3] {
         &self.entries[number as usize % MOST_PASSED]
     }

@@ -37,7 +37,6 @@ impl SoftTimer {
     }
 
     /// Lets it expire at `time`.
-    #[allow(clippy::cast_possible_wrap)]
     pub(crate) fn arm(&self, time: Nanos) {
         let time = of_process(time.ns());
         let time = TimeSpec::new(

@@ -164,7 +164,7 @@ fn octaves(histogram: &HistogramView) -> Vec<(f64, u64)> {
             while let Some((_, count)) = counts.next_if(|(bucket, _)| of(*bucket) <= octave) {
                 sum += count;
             }
-            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+            #[allow(clippy::cast_possible_truncation, reason = "at most 64")]
             let edge = 2_f64.powi(octave as i32) / 1e9;
             (edge, sum)
         })

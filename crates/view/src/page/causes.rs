@@ -41,7 +41,7 @@ pub struct CausesView {
 /// A class of causes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ClassView {
-    /// Which.
+    /// The class.
     pub class: CauseClass,
     /// In plain words.
     pub words: String,
@@ -56,11 +56,11 @@ pub struct EpisodeView {
     pub number: u64,
     /// Its service and route, in one name.
     pub name: String,
-    /// Where.
+    /// The CPU that was late.
     pub cpu: Cpu,
     /// The programmed time, since the recording began.
     pub at_ns: Nanos,
-    /// How late.
+    /// Its latency.
     pub latency_ns: Nanos,
     /// The class that took most of it.
     pub class: Option<CauseClass>,
@@ -79,7 +79,7 @@ pub struct EpisodeView {
 /// A part of an episode.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SliceView {
-    /// How long.
+    /// Its length.
     pub ns: Nanos,
     /// How much of that went to other things, each too short to be seen.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -42,7 +42,7 @@ pub struct Charts {
 pub struct LossView {
     /// The reason, in words.
     pub words: String,
-    /// How often.
+    /// Activations that were lost for it.
     pub times: u64,
 }
 

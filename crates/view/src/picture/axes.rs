@@ -46,8 +46,8 @@ impl Scale {
     /// Values to be marked, about `count` of them.
     #[allow(
         clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss
+        clippy::cast_sign_loss,
+        reason = "marks are few, and so are powers of ten"
     )]
     pub(super) fn ticks(self, count: usize) -> Vec<f64> {
         match self {

@@ -65,14 +65,21 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         Ok(canvas)
     }
 
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a picture has at most 16,000 points a side"
+    )]
     fn at(&self, (x, y): (f64, f64)) -> (i32, i32) {
         let whole = |value: f64| (value * self.scale).round() as i32;
         (whole(x), whole(y))
     }
 
     /// A line through `points`, `width` pixels thick.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few points"
+    )]
     pub(super) fn line(&mut self, points: &[(f64, f64)], colour: RGBColor, width: f64) -> Drawn {
         let style = ShapeStyle {
             color: colour.to_rgba(),
@@ -143,7 +150,11 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     }
 
     /// A dot, filled or a ring.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few points"
+    )]
     pub(super) fn dot(
         &mut self,
         at: (f64, f64),

@@ -4,7 +4,7 @@
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 use laggard_model::name::line_name;
 use laggard_model::text::{brief_count, count};
-use laggard_model::{Histogram, Route};
+use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
@@ -90,7 +90,6 @@ impl Curve {
     }
 
     /// Latency and count, as stairs.
-    #[allow(clippy::cast_precision_loss)]
     fn counts(&self) -> Vec<(f64, f64)> {
         let mut steps: Vec<(usize, u64)> = Vec::new();
         for &(bucket, count) in &self.buckets {
@@ -133,7 +132,6 @@ impl Curve {
     }
 
     /// Latency and the share of samples that were later, as stairs.
-    #[allow(clippy::cast_precision_loss)]
     fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.samples() as f64;
         let mut left = self.samples();
@@ -148,7 +146,6 @@ impl Curve {
 }
 
 /// The upper edge of a bucket, ns.
-#[allow(clippy::cast_precision_loss)]
 fn edge(bucket: usize) -> f64 {
     (Histogram::upper_edge(bucket).ns() as f64).max(1.0)
 }
@@ -286,7 +283,6 @@ struct NamePlace {
 /// For each curve the height at which the others, or the frame, leave its name
 /// most room beside it; no height is taken twice. `paths` and `widths` (of the
 /// names) are pixels.
-#[allow(clippy::cast_precision_loss)]
 fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePlace> {
     /// Heights that are tried, half a name's height, and how far a name stands
     /// from its curve.
@@ -352,9 +348,8 @@ fn write_count(count: f64) -> String {
 }
 
 /// A power of ten in few letters: `10k`, not `1.0k`.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn round(number: f64) -> String {
-    brief_count(number.round() as u64).replace(".0", "")
+    brief_count(whole(number.round())).replace(".0", "")
 }
 
 /// `0.01` as `1 in 100`.

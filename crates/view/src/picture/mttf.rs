@@ -22,7 +22,6 @@ struct Curve<'a> {
     is_dashed: bool,
 }
 
-#[allow(clippy::cast_precision_loss)]
 pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     report: &QosReport,
@@ -201,7 +200,6 @@ fn write_mean(time: f64) -> String {
     text.replace(".0 ", " ").replace(".00 ", " ")
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ns(time: laggard_model::Nanos) -> f64 {
     time.ns() as f64
 }

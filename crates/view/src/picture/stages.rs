@@ -44,7 +44,6 @@ pub(super) fn draw<B: DrawingBackend>(
     ];
     let title = format!("Where {} spends its latency", course.name);
     let frame = canvas.head_and_foot(&title, &place(report), &captions)?;
-    #[allow(clippy::cast_precision_loss)]
     let height = (frame.bottom - frame.top) / examples.len() as f64;
     for (number, (title, example)) in (0_u8..).zip(examples) {
         let top = frame.top + height * f64::from(number);
@@ -114,11 +113,9 @@ fn timeline<B: DrawingBackend>(
             theme.faint,
         )?;
     }
-    #[allow(clippy::cast_precision_loss)]
     let row = (bottom - top) / example.parts.len().max(1) as f64;
     let mut since = 0.0;
     for (number, part) in example.parts.iter().enumerate() {
-        #[allow(clippy::cast_precision_loss)]
         let middle = top + row * (number as f64 + 0.5);
         let half = (row * 0.32).min(10.0);
         let (from, to) = (x(since), x(since + ns(part.ns)).max(x(since) + 1.5));
@@ -154,7 +151,6 @@ fn timeline<B: DrawingBackend>(
     canvas.line(&[(left, top), (left, bottom)], theme.faint, 1.0)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ns(time: Nanos) -> f64 {
     time.ns() as f64
 }

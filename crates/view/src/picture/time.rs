@@ -96,7 +96,6 @@ fn ordinary<B: DrawingBackend>(
     let length = course.interval_ns.as_secs_f64();
     let mut medians = Vec::new();
     for (index, number) in intervals.number.iter().enumerate() {
-        #[allow(clippy::cast_precision_loss)]
         let middle = (*number as f64 + 0.5) * length;
         let top = axes.at(middle, ns(intervals.largest_ns[index]));
         let median = intervals.median_ns[index];
@@ -132,7 +131,6 @@ fn legend<B: DrawingBackend>(
     canvas.legend(&entries, frame)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ns(time: Nanos) -> f64 {
     time.ns() as f64
 }

@@ -88,8 +88,8 @@ impl BarAxis {
 /// One level per half power of ten, from 1 for a single one.
 #[allow(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
+    clippy::cast_sign_loss,
+    reason = "at most two levels for each of 20 powers of ten"
 )]
 fn level(count: u64) -> usize {
     if count == 0 {

@@ -348,7 +348,6 @@ fn losses(report: &RecordingReport) -> String {
     )
 }
 
-#[allow(clippy::cast_precision_loss)]
 /// A shorter time gives no rate: what is done once, at the beginning, is most
 /// of it.
 const LEAST_FOR_RATES: Nanos = Nanos::from_ms(100);

@@ -38,7 +38,10 @@ pub(super) fn run(index: u32, ends: &dyn Fn() -> bool) -> u64 {
 
 /// A colour that changes from frame to frame, never the background's.
 const fn frames_colour(frames: u64) -> u32 {
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "only the lowest bits change the colour"
+    )]
     let low = frames as u32;
     low | 0xff00_0000
 }
@@ -56,7 +59,11 @@ fn draw(picture: &mut [u32], curve: [(f32, f32); 4], colour: u32) {
                 (x + weight * point.0, y + weight * point.1)
             });
         // The curve stays inside the hull of its control points.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "within the picture"
+        )]
         let at = y as usize * WIDTH + x as usize;
         if let Some(pixel) = picture.get_mut(at) {
             *pixel = colour;

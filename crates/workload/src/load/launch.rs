@@ -195,7 +195,7 @@ impl Launch {
     }
 
     /// Two handles for the child, and one to read from later.
-    #[allow(clippy::type_complexity)]
+    #[allow(clippy::type_complexity, reason = "used once, and said above")]
     fn open_output(&self) -> Result<(Option<(File, File)>, Option<File>), LaunchError> {
         let (name, file) = match &self.output {
             Output::Null => return Ok((None, None)),

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use laggard_model::{Nanos, whole};
+
 use crate::clock;
 
 /// Steps of one round: about 100 ns.
@@ -43,15 +45,13 @@ pub(super) fn per_ms(rounds: u64, ns: u64) -> f64 {
 }
 
 /// The rounds that take `time`, at least one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn rounds_in(time: laggard_model::Nanos, per_ms: f64) -> u64 {
-    ((time.as_secs_f64() * 1e3 * per_ms).round() as u64).max(1)
+pub(super) fn rounds_in(time: Nanos, per_ms: f64) -> u64 {
+    (whole((time.as_secs_f64() * 1e3 * per_ms).round())).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::Nanos;
 
     #[test]
     fn twice_the_time_is_twice_the_rounds() {

@@ -94,7 +94,6 @@ fn doubts(shown: &Shown<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn cost(shown: &Shown<'_>) -> String {
     match &shown.state.cost {
         Some(cost) if cost.wall_ns > Nanos::ZERO => format!(

@@ -2,7 +2,7 @@
 
 use laggard_answer::live::{ServiceRoute, Window};
 use laggard_model::text::brief_count;
-use laggard_model::{Histogram, Nanos};
+use laggard_model::{Histogram, Nanos, whole};
 use ratatui::text::{Line, Span};
 
 use super::Shown;
@@ -68,8 +68,8 @@ pub(super) fn lines(
 /// A count's height: one is visible, and each factor of ten is as high.
 #[allow(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
+    clippy::cast_sign_loss,
+    reason = "a share of the rows"
 )]
 fn level(count: u64, most: u64, full: usize) -> usize {
     if count == 0 {
@@ -80,18 +80,13 @@ fn level(count: u64, most: u64, full: usize) -> usize {
 }
 
 /// The count that a bar up to the top of `row` stands for.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
 fn label(row: usize, rows: usize, most: u64) -> String {
     let decades = (most as f64).log10() + 1.0;
     let of = |row: usize| decades * row as f64 / rows as f64 - 1.0;
     // The row in which a power of ten comes.
     let power = of(row + 1).floor();
     if power > of(row) && power >= 0.0 {
-        let count = 10_f64.powf(power).round() as u64;
+        let count = whole(10_f64.powf(power).round());
         format!("{:>4} ┤", brief_count(count))
     } else {
         format!("{:>4} │", "")

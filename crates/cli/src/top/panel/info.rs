@@ -22,7 +22,6 @@ pub(super) fn lines(shown: &Shown<'_>, (width, height): (usize, usize)) -> Vec<L
         .collect()
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn parts(shown: &Shown<'_>) -> Vec<String> {
     let state = shown.state;
     let losses: Vec<String> = named_losses(&state.losses())

@@ -101,7 +101,7 @@ impl<E: Entry> Rings<E> {
             &self.records.all()[place * self.room * Self::WORDS..][..self.room * Self::WORDS];
         let room = self.room as u64;
         let count = self.head(cpu).count.load(Ordering::Acquire);
-        #[allow(clippy::cast_possible_truncation)]
+        #[allow(clippy::cast_possible_truncation, reason = "less than the room")]
         let words = |number: u64| &ring[(number % room) as usize * Self::WORDS..][..Self::WORDS];
         let time = |number: u64| words(number)[E::TIME_AT / WORD].load(Ordering::Relaxed);
         let is_later = |number: u64| time(number) > until.ns();
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::reversed_empty_ranges)]
+    #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
     fn the_first_is_found_also_where_there_is_none() {
         let backwards = std::ops::Range { start: 9, end: 5 };
         for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (backwards, 0, 5)]

@@ -129,7 +129,6 @@ fn blackouts(one: &TaskVerdict) -> String {
     }
 }
 
-#[allow(clippy::cast_precision_loss)]
 const fn ns(time: Nanos) -> f64 {
     time.ns() as f64
 }
