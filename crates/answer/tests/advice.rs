@@ -4,13 +4,10 @@
 use laggard_answer::advice::advice;
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseRow, WhyReport};
+use laggard_made::{Made, line};
 use laggard_model::{
     Because, CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage,
 };
-
-mod made;
-
-use made::{Made, line};
 
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];

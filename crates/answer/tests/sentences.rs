@@ -1,10 +1,7 @@
 //! What is said of ties, zeros, one sample, nothing served and nothing at all.
 
+use laggard_made::{Made, START, line};
 use laggard_model::{Line, LoadRun, Nanos, Route, Service, Stage};
-
-mod made;
-
-use made::{Made, START, line};
 
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];

@@ -1,11 +1,8 @@
 //! What cannot be trusted, and what is only worth a word.
 
 use laggard_answer::Trust;
+use laggard_made::{Made, line};
 use laggard_model::{Caveat, CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage};
-
-mod made;
-
-use made::{Made, line};
 
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+/// Made for tests alone: any crate may have it to test with.
+const FOR_TESTS: &str = "made";
 /// The crates, lowest first; those of a level do not know each other.
-const LEVELS: [&[&str]; 6] = [
+const LEVELS: [&[&str]; 7] = [
     &["model"],
     &["bpf"],
     &["measure", "workload", "record", "analyze"],
     &["session", "answer"],
+    &[FOR_TESTS],
     &["view"],
     &["cli", "testkit"],
 ];
@@ -23,7 +26,8 @@ fn own_dependencies(manifest: &toml::Table) -> Vec<String> {
         if key.ends_with("dependencies") {
             let own = table
                 .keys()
-                .filter_map(|name| name.strip_prefix("laggard-"));
+                .filter_map(|name| name.strip_prefix("laggard-"))
+                .filter(|name| key != "dev-dependencies" || *name != FOR_TESTS);
             found.extend(own.map(str::to_owned));
         } else {
             found.extend(own_dependencies(table));

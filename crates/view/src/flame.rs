@@ -118,7 +118,7 @@ mod tests {
     use laggard_model::Service;
 
     use super::*;
-    use crate::made::{episode, manifest, notes};
+    use laggard_made::late::{episode, manifest, notes};
 
     fn drawn(service: Option<Service>) -> Result<String, FlameError> {
         let late = RecordedEpisodes {

@@ -11,9 +11,6 @@
 mod comparison;
 pub mod export;
 mod flame;
-#[cfg(test)]
-#[path = "../../answer/src/why/made.rs"]
-mod made;
 mod markdown;
 mod named;
 pub mod page;

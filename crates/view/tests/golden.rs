@@ -3,17 +3,13 @@
 
 use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_answer::show::{Measured, RecordingReport, recording};
+use laggard_made::{Made, line};
 use laggard_model::text::Unit;
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, ProbePlan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
 use laggard_view::{markdown, text};
-
-#[path = "../../answer/tests/made/mod.rs"]
-mod made;
-
-use made::{Made, line};
 
 const LINES: [Line; 2] = [
     Line {

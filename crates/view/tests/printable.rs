@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use laggard_answer::why::{Explained, RecordedEpisodes};
+use laggard_made::{Made, START, line};
 use laggard_model::text::Unit;
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
@@ -12,11 +13,6 @@ use laggard_model::{
 use laggard_view::picture::{Picture, Style, svg};
 use laggard_view::{flame, markdown, perfetto, text};
 use proptest::prelude::*;
-
-#[path = "../../answer/tests/made/mod.rs"]
-mod made;
-
-use made::{Made, START, line};
 
 const STYLE: Style = Style {
     width: 960,

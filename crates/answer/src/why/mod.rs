@@ -2,8 +2,6 @@
 
 mod context;
 mod explained;
-#[cfg(test)]
-mod made;
 mod rhythms;
 mod stacks;
 mod watched;

@@ -67,8 +67,8 @@ mod tests {
     use laggard_analyze::causes::Explanation;
     use laggard_model::{Address, Cause, CauseClass, Episode, Nanos};
 
-    use super::super::made::{episode, manifest};
     use super::*;
+    use laggard_made::late::{episode, manifest};
 
     #[test]
     fn a_culprit_that_is_seen_in_two_places_has_one_rhythm() {

@@ -119,8 +119,8 @@ mod tests {
     use laggard_analyze::causes::explain;
     use laggard_model::{Address, Steal, Tid};
 
-    use super::super::made::{episode, manifest, notes};
     use super::*;
+    use laggard_made::late::{episode, manifest, notes};
 
     fn names(stack: &[Frame]) -> Vec<&str> {
         stack.iter().map(|frame| frame.name.as_str()).collect()

@@ -1,7 +1,7 @@
 use laggard_model::{Episode, EpisodeNotes, Happening, LineWatch, Route, Tid};
 
-use super::made::{episode, manifest, notes};
 use super::*;
+use laggard_made::late::{episode, manifest, notes};
 
 fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
     let late = RecordedEpisodes {

@@ -284,9 +284,9 @@ fn high(watched: &[Watched], manifest: &Manifest) -> Option<String> {
 mod tests {
     use laggard_model::{EpisodeNotes, Losses};
 
-    use super::super::made::{episode, manifest, notes};
     use super::super::{WhyReport, why};
     use super::*;
+    use laggard_made::late::{episode, manifest, notes};
 
     const START: Nanos = Nanos::from_secs(100);
 

@@ -4,7 +4,7 @@ use laggard_answer::why::RecordedEpisodes;
 use prost::Message as _;
 
 use super::*;
-use crate::made::{episode, manifest, notes};
+use laggard_made::late::{episode, manifest, notes};
 
 fn trace(episodes: &[Episode]) -> wire::Trace {
     let late = RecordedEpisodes {

@@ -104,12 +104,12 @@ fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made;
+    use laggard_made::late;
 
     #[test]
     fn an_episode_is_a_timeline_of_who_ran_with_call_chains() {
-        let (late, notes) = (made::episode(7), made::notes());
-        let explained = ExplainedEpisode::new(&late, made::manifest().lines[0], &notes.symbols);
+        let (seventh, notes) = (late::episode(7), late::notes());
+        let explained = ExplainedEpisode::new(&seventh, late::manifest().lines[0], &notes.symbols);
 
         let text = episode(&explained, &notes.symbols);
 

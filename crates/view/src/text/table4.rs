@@ -75,7 +75,7 @@ fn module_and_function(sample: &StackSample, symbols: &Symbols) -> (String, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::{episode, notes};
+    use laggard_made::late::{episode, notes};
 
     #[test]
     fn samples_are_counted_in_the_form_of_table_4() {

@@ -172,7 +172,7 @@ fn missing(caveat: &Caveat) -> String {
 mod tests {
     use laggard_answer::why::{Explained, RecordedEpisodes};
 
-    use crate::made::{episode, manifest, notes};
+    use laggard_made::late::{episode, manifest, notes};
 
     #[test]
     fn the_text_shows_causes_losses_and_thresholds() {

@@ -1,5 +1,4 @@
-//! A recording with late activations, made by hand for tests; the views' tests
-//! take it too.
+//! Late activations of one line, each with its evidence.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,8 @@ use laggard_model::{
 
 const START: Nanos = Nanos::from_secs(100);
 
-pub(crate) fn manifest() -> Manifest {
+/// Of a recording of 60 s with one line, `fifo:90` on CPU 1.
+pub fn manifest() -> Manifest {
     let line = Line {
         cpu: Cpu(1),
         service: Service::Fifo(90),
@@ -27,8 +27,9 @@ pub(crate) fn manifest() -> Manifest {
     }
 }
 
-/// A thread at fifo:95 that computes for 3 ms from 1 ms before the expiry on.
-pub(crate) fn episode(number: u64) -> Episode {
+/// One of the line, every 5 s: a thread at `fifo:95` computes for 3 ms from 1 ms
+/// before the expiry on.
+pub fn episode(number: u64) -> Episode {
     let expiry = START + Nanos::from_ms(5_000 * number);
     let at = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
     let switch = |us, tid, name: &str, priority| FlightEvent {
@@ -89,7 +90,8 @@ pub(crate) fn episode(number: u64) -> Episode {
     }
 }
 
-pub(crate) fn notes() -> EpisodeNotes {
+/// How they were chosen, and the names in them.
+pub fn notes() -> EpisodeNotes {
     let spin = Symbol {
         name: Some("spin".into()),
         module: Some("hog".into()),

@@ -1,6 +1,4 @@
-//! Recordings made by hand, for the tests of what is said about them.
-
-#![allow(dead_code, reason = "each test program uses a part of it")]
+//! Activations of a few lines, as `show` counts them.
 
 use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_answer::show::{Measured, RecordingReport, recording};
@@ -10,12 +8,12 @@ use laggard_model::{
 };
 
 /// When these recordings begin.
-pub(crate) const START: Nanos = Nanos::from_secs(100);
+pub const START: Nanos = Nanos::from_secs(100);
 /// How long they are.
-pub(crate) const LENGTH: Nanos = Nanos::from_secs(6);
+pub const LENGTH: Nanos = Nanos::from_secs(6);
 
 /// `service` on this CPU, reached directly.
-pub(crate) const fn line(service: Service, cpu: u32) -> Line {
+pub const fn line(service: Service, cpu: u32) -> Line {
     Line {
         cpu: Cpu(cpu),
         service,
@@ -23,15 +21,18 @@ pub(crate) const fn line(service: Service, cpu: u32) -> Line {
     }
 }
 
-/// What to say of a recording.
-pub(crate) struct Made {
-    pub(crate) manifest: Manifest,
+/// A recording of a few seconds, line by line.
+#[derive(Debug)]
+pub struct Made {
+    /// What it says of itself.
+    pub manifest: Manifest,
     rows: Batch,
     seq: Vec<u64>,
 }
 
 impl Made {
-    pub(crate) fn new(lines: &[Line]) -> Self {
+    /// One of these lines, in which nothing was seen yet.
+    pub fn new(lines: &[Line]) -> Self {
         let clock = Clock {
             end_ns: Some(START + LENGTH),
             ..Clock::monotonic(START, "2026-11-20T11:00:00.000+01:00")
@@ -65,13 +66,15 @@ impl Made {
     }
 
     /// Activations that were served in these steps, ns.
-    pub(crate) fn served(mut self, line: u16, times: u64, steps: &[(Stage, u64)]) -> Self {
+    #[must_use]
+    pub fn served(mut self, line: u16, times: u64, steps: &[(Stage, u64)]) -> Self {
         (0..times).for_each(|_| self.push(line, false, false, steps));
         self
     }
 
     /// Activations that were missed and served so much later.
-    pub(crate) fn missed(mut self, line: u16, late: impl IntoIterator<Item = Nanos>) -> Self {
+    #[must_use]
+    pub fn missed(mut self, line: u16, late: impl IntoIterator<Item = Nanos>) -> Self {
         let rows = late.into_iter();
         rows.for_each(|late| self.push(line, true, false, &[(Stage::User, late.ns())]));
         self
@@ -79,7 +82,8 @@ impl Made {
 
     /// Activations that were still waiting at the end, the first of them for
     /// `longest`, each next one a millisecond less.
-    pub(crate) fn waiting(mut self, line: u16, times: u64, longest: Nanos) -> Self {
+    #[must_use]
+    pub fn waiting(mut self, line: u16, times: u64, longest: Nanos) -> Self {
         for number in 0..times {
             let waited = longest.saturating_sub(Nanos::from_ms(number));
             self.push(line, true, true, &[(Stage::User, waited.ns())]);
@@ -88,7 +92,8 @@ impl Made {
     }
 
     /// What was planned of a line, and lost of it.
-    pub(crate) fn planned(mut self, line: u16, planned: u64, lost: u64) -> Self {
+    #[must_use]
+    pub fn planned(mut self, line: u16, planned: u64, lost: u64) -> Self {
         let count = &mut self.manifest.counts[usize::from(line)];
         *count = LineCount {
             planned: Some(planned),
@@ -99,13 +104,16 @@ impl Made {
         self
     }
 
-    pub(crate) fn losses(mut self, losses: Losses) -> Self {
+    /// What was lost, by reason.
+    #[must_use]
+    pub fn losses(mut self, losses: Losses) -> Self {
         self.manifest.losses = losses;
         self
     }
 
     /// Measuring took so many per cent of one CPU.
-    pub(crate) fn cost(mut self, percent: u64) -> Self {
+    #[must_use]
+    pub fn cost(mut self, percent: u64) -> Self {
         self.manifest.cost = OwnCost {
             wall_ns: LENGTH,
             measuring_cpu_ns: Nanos::from_ns(LENGTH.ns() / 100 * percent),
@@ -114,7 +122,8 @@ impl Made {
         self
     }
 
-    pub(crate) fn measured(&self) -> Measured {
+    /// Its counts.
+    pub fn measured(&self) -> Measured {
         let mut fold = Fold::new(self.manifest.lines.len(), Split::Whole);
         fold.add(&self.rows);
         fold.set_lost(Lost::of(&self.manifest.counts, &self.manifest.losses));
@@ -127,7 +136,8 @@ impl Made {
         }
     }
 
-    pub(crate) fn report(&self) -> RecordingReport {
+    /// What `laggard show --json` says of it.
+    pub fn report(&self) -> RecordingReport {
         recording(self.measured(), false)
     }
 }
