@@ -7,7 +7,7 @@
 
 use laggard_model::Nanos;
 
-use super::rhythm::{ALPHA, FEWEST_VISITS, NEAR, ONE_VISIT, Rhythm, TOLERANCES};
+use super::pace::{ALPHA, FEWEST_VISITS, NEAR, ONE_VISIT, Rhythm, TOLERANCES};
 use crate::counts::binomial;
 
 /// A comb through each so manieth visit is looked through for the visits between.

@@ -13,6 +13,7 @@ mod doubt;
 mod fault;
 mod finer;
 mod handler;
+mod pace;
 mod rank;
 mod rhythm;
 mod samples;
@@ -28,8 +29,9 @@ use laggard_model::{
 use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
+pub use pace::Rhythm;
 pub use rank::{RankedCause, Ranking, Signature, rank};
-pub use rhythm::{Rhythm, rhythms};
+pub use rhythm::rhythms;
 pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};
 pub use timeline::{CpuTimeline, timelines};

@@ -7,6 +7,7 @@ use laggard_model::Nanos;
 
 use super::RankedCause;
 use super::finer::finest;
+use super::pace::{ALPHA, FEWEST_VISITS, NEAR, ONE_VISIT, Rhythm, TOLERANCES};
 use super::spell::{Spell, Watched, spell};
 use crate::period::{SourceSearch, held_together, periodic_sources};
 use crate::sample::index;
@@ -14,45 +15,15 @@ use crate::sample::index;
 /// Only times at which the cause took at least this part of its largest: a
 /// short stay of the same culprit has another reason.
 const LIKE_THE_LARGEST: f64 = 0.25;
-/// Episodes nearer to each other than this are one visit of the cause, which
-/// made several lines late.
-pub(super) const ONE_VISIT: Nanos = Nanos::from_ms(25);
 /// The search takes time with the cube of the number of visits, so it is in the
 /// first ones: a choice of single ones would hide a rhythm.
 const MOST_VISITS: usize = 60;
-/// Fewer visits cannot tell a rhythm from chance.
-pub(super) const FEWEST_VISITS: usize = 3;
-/// How far a visit may be from when it is due, ns: what timers of the kernel
-/// miss by, and a few ticks.
-pub(super) const TOLERANCES: [f64; 2] = [5e6, 20e6];
-/// And at most this share of its period or step.
-pub(super) const NEAR: f64 = 0.125;
 /// The shortest period that is looked for, ns: two visits.
 const SHORTEST: f64 = 50e6;
 const SEED: u64 = 1999;
-/// How likely chance alone is to give any of all causes a rhythm.
-pub(super) const ALPHA: f64 = 0.01;
 /// Rounds of the Monte Carlo per false alarm that would be permitted: with two
 /// searches a p-value of half the permitted one can be told.
 const ROUNDS_PER_ALARM: f64 = 4.0;
-
-/// A cause that comes again and again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rhythm {
-    /// From one time to the next.
-    pub period: Nanos,
-    /// Standard error of that.
-    pub period_error: Option<Nanos>,
-    /// How often it came when it was due.
-    pub hits: usize,
-    /// How often it was due, in the time that was looked at.
-    pub due: usize,
-    /// How likely chance alone is to give as clear a rhythm to any of the
-    /// causes that were searched.
-    pub p: f64,
-    /// Whether it began or ended while it was watched.
-    pub spell: Spell,
-}
 
 /// The rhythm of each cause, if chance does not explain it: chance alone gives
 /// any of them one in at most 1 % of all recordings. Where `watched` tells, also
