@@ -117,6 +117,13 @@ export const MEAN_TIMES: [number, string][] = [
   [7305 * DAY, "20 years"],
 ];
 
+const BYTES: [number, string][] = [
+  [1, "B"],
+  [1e3, "kB"],
+  [1e6, "MB"],
+  [1e9, "GB"],
+];
+
 /** When, since the recording began: `12.345 s`. */
 export function instant(ns: number): string {
   return `${(ns / 1e9).toFixed(3)} s`;
@@ -130,6 +137,15 @@ export function percent(share: number): string {
 /** `median` or `p99.9`. */
 export function quantileName(q: number): string {
   return q < 0.6 ? "median" : `p${percent(q)}`;
+}
+
+/** So much work in a second: `2.50 GB/s`, `1,234 frames a second`. */
+export function perSecond(rate: number, unit: string): string {
+  if (unit !== "bytes") return `${rate < 10 ? rate.toFixed(2) : count(Math.round(rate))} ${unit} a second`;
+  const [factor, name] = BYTES.find(([factor]) => rate / factor < 999.5) ?? ([1e12, "TB"] as const);
+  const value = rate / factor;
+  const digits = factor === 1 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toFixed(digits)} ${name}/s`;
 }
 
 export function bytes(number: number): string {

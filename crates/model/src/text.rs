@@ -124,6 +124,30 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// So much work in a second: `2.50 GB/s`, `1,234 frames a second`.
+pub fn rate(per_second: f64, unit: &str) -> String {
+    if unit != "bytes" {
+        let digits = if per_second < 10.0 { 2 } else { 0 };
+        let text = format!("{per_second:.digits$}");
+        let number = text.parse().map_or(text, count);
+        return format!("{number} {unit} a second");
+    }
+    // What rounds to 1000 belongs to the next unit.
+    let units = [(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")];
+    let (factor, unit) = units
+        .into_iter()
+        .find(|(factor, _)| per_second / factor < 999.5)
+        .unwrap_or((1e12, "TB"));
+    let value = per_second / factor;
+    let digits = match value {
+        _ if factor == 1.0 => 0,
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}/s")
+}
+
 /// A share of all in per cent, as far as it has digits: 0.9999 as `99.99`.
 pub fn percent(q: f64) -> String {
     let text = format!("{:.4}", q * 100.0);
@@ -295,6 +319,23 @@ mod tests {
             (f64::INFINITY, 2, "no end"),
         ] {
             assert_eq!(rough_time(seconds * 1e9, digits), text, "for {seconds}");
+        }
+    }
+
+    #[test]
+    fn work_is_told_in_three_digits_with_the_unit_that_suits_it() {
+        for (per_second, unit, text) in [
+            (2_496_269_114.0, "bytes", "2.50 GB/s"),
+            (999.4, "bytes", "999 B/s"),
+            (999.6, "bytes", "1.00 kB/s"),
+            (99_960.0, "bytes", "100 kB/s"),
+            (12_340_000.0, "bytes", "12.3 MB/s"),
+            (3.2e13, "bytes", "32.0 TB/s"),
+            (0.0, "bytes", "0 B/s"),
+            (2.345, "frames", "2.35 frames a second"),
+            (1_234.4, "steps", "1,234 steps a second"),
+        ] {
+            assert_eq!(rate(per_second, unit), text, "for {per_second} {unit}");
         }
     }
 

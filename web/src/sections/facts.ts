@@ -2,7 +2,7 @@
 // every recording.
 
 import type { Host, Load, Recording } from "../data";
-import { bytes, count, span, time } from "../format";
+import { bytes, count, perSecond, span, time } from "../format";
 
 const BACKENDS = {
   bpf: "eBPF, all stages asked for",
@@ -57,7 +57,7 @@ function name(load: Load | null): string {
 function rate(load: Load | null): string | null {
   const throughput = load?.throughput;
   if (!throughput || throughput.elapsed_ns === 0) return null;
-  return `${count(Math.round(throughput.count / (throughput.elapsed_ns / 1e9)))} ${throughput.unit} a second`;
+  return perSecond(throughput.count / (throughput.elapsed_ns / 1e9), throughput.unit);
 }
 
 function some(number: number, what: string): string {

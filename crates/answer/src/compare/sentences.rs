@@ -1,8 +1,7 @@
 //! A comparison in plain words.
 
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, rough_time};
-use laggard_model::whole;
+use laggard_model::text::{Unit, count, rate, rough_time};
 
 use super::{
     Change, CompareReport, LEAST_RECORDINGS, LateCount, LevelComparison, ServiceComparison,
@@ -136,16 +135,11 @@ fn work(work: &WorkComparison) -> String {
         (Some(low), Some(high)) => format!(" [{low:.2}, {high:.2}]"),
         _ => String::new(),
     };
-    let rate = |rate: f64| match rate {
-        100.0.. => count(whole(rate)),
-        _ => format!("{rate:.1}"),
-    };
     format!(
-        "The load did {:.2} times as much in B{interval}: {} {} a second, against {}.",
+        "The load did {:.2} times as much in B{interval}: {}, against {}.",
         work.ratio,
-        rate(work.second_per_second),
-        work.unit,
-        rate(work.first_per_second)
+        rate(work.second_per_second, &work.unit),
+        rate(work.first_per_second, &work.unit)
     )
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use laggard_answer::show::{Figures, RecordingReport, ServiceRow, Share, named_losses};
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, percent, span};
+use laggard_model::text::{Unit, count, percent, rate, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
 use super::bars::BarAxis;
@@ -125,14 +125,10 @@ fn head(report: &RecordingReport) -> String {
         .load
         .as_ref()
         .and_then(|load| load.throughput.as_ref())
-        && let Some(rate) = work.per_second()
+        && let Some(per_second) = work.per_second()
     {
-        let _ = writeln!(
-            text,
-            "  throughput of the load: {rate:.digits$} {} a second",
-            printable(&work.unit),
-            digits = if rate < 10.0 { 2 } else { 0 }
-        );
+        let rate = rate(per_second, &work.unit);
+        let _ = writeln!(text, "  throughput of the load: {}", printable(&rate));
     }
     text
 }
