@@ -2,11 +2,12 @@
 
 use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::loads;
+use laggard_model::text::Unit;
 use laggard_view::text;
 
 use crate::args::{ForecastArgs, HorizonArg};
 use crate::exit::Exit;
-use crate::{ask, pipe};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     let horizons: Vec<Horizon> = args
@@ -23,7 +24,7 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        text::forecast(&report, args.all)
+        text::forecast(&report, args.all, terminal::look(Unit::Auto))
     })?;
     Ok(Exit::of(&seen).unless_unmet(!report.tells_anything()))
 }

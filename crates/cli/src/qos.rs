@@ -7,11 +7,12 @@ use laggard_answer::qos::{
     Application, LoadChoices, QOS_SCHEMA, QosReport, assess, by_name, catalogue, choose, examples,
 };
 use laggard_model::Service;
+use laggard_model::text::Unit;
 use laggard_view::text;
 
 use crate::args::QosArgs;
 use crate::exit::Exit;
-use crate::{ask, pipe};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     if args.list {
@@ -40,7 +41,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        text::qos(&report, args.curve)
+        text::qos(&report, args.curve, terminal::look(Unit::Auto))
     })?;
     Ok(Exit::of(&seen))
 }
@@ -80,7 +81,7 @@ fn choices(args: &QosArgs) -> anyhow::Result<Exit> {
     match (found.is_empty(), args.service) {
         (true, Some(service)) => Err(not_measured(service)),
         _ => {
-            pipe::print(&text::choices(&found))?;
+            pipe::print(&text::choices(&found, terminal::look(Unit::Auto)))?;
             Ok(Exit::of(&seen))
         }
     }

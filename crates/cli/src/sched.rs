@@ -2,11 +2,12 @@
 
 use laggard_answer::loads;
 use laggard_answer::sched::{Verdict, analysed, read_tasks};
+use laggard_model::text::Unit;
 use laggard_view::text;
 
 use crate::args::SchedArgs;
 use crate::exit::Exit;
-use crate::{ask, pipe};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let asked = read_tasks(&args.tasks)?;
@@ -18,7 +19,7 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        text::sched(&report, args.all)
+        text::sched(&report, args.all, terminal::look(Unit::Auto))
     })?;
     let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
     Ok(Exit::of(&seen).unless_unmet(!all_meet))

@@ -8,6 +8,8 @@ use laggard_view::text::Look;
 
 /// Where nothing is known of who reads.
 const COLUMNS: usize = 80;
+/// Lines that are longer are hard to read.
+const MOST: usize = 120;
 
 /// How to write for who reads standard output.
 pub(crate) fn look(unit: Unit) -> Look {
@@ -17,7 +19,8 @@ pub(crate) fn look(unit: Unit) -> Look {
     }
 }
 
-/// The width of the terminal, or as `COLUMNS` says for a pipe.
+/// The width of the terminal, or as `COLUMNS` says for a pipe; no more than can
+/// be read.
 fn columns() -> usize {
     let terminal = || {
         let out = stdout();
@@ -32,6 +35,7 @@ fn columns() -> usize {
         .filter(is_some)
         .or_else(|| asked().filter(is_some))
         .unwrap_or(COLUMNS)
+        .min(MOST)
 }
 
 /// Whether standard output is a terminal with colours, and they are wanted

@@ -2,13 +2,14 @@
 
 use laggard_answer::why::{self, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
 use laggard_answer::{Load, loads};
+use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::Recording;
 use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
 use crate::exit::Exit;
-use crate::{ask, file, pipe};
+use crate::{ask, file, pipe, terminal};
 
 /// Causes and late activations that are listed unless asked otherwise: in a few
 /// lines, and in full.
@@ -43,6 +44,7 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
     }
     let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
     late.latest = seen.as_deref().map(latest).unwrap_or_default();
+    let look = terminal::look(Unit::Auto);
     let in_full = args.all || args.json;
     let top = args.top.unwrap_or(if in_full { MANY } else { FEW });
     let mut report = why::why(&late, args.service, top);
@@ -51,7 +53,7 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
             let told = format!("{:#}", anyhow::Error::from(error));
             format!("The samples cannot be read: {}.", printable(&told))
         }));
-        return Ok(text::why(&report, false));
+        return Ok(text::why(&report, false, look));
     }
     let weighed = seen
         .map_err(anyhow::Error::from)
@@ -66,7 +68,7 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
     Ok(if args.json {
         pipe::json(&report)?
     } else {
-        text::why(&report, true)
+        text::why(&report, true, look)
     })
 }
 

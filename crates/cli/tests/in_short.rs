@@ -72,6 +72,92 @@ fn qos_without_an_application_has_a_line_for_each_of_a_few() {
     assert!(lines.len() <= 13, "{lines:#?}");
 }
 
+/// A thread of this service whose activations are late by 1 ms more every so often.
+fn thread(service: &str, of: usize) -> String {
+    let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(of - 1);
+    format!(
+        "[[line]]\nservice = \"{service}\"\nroute = \"direct\"\n\
+         steps = [{early}[[\"irq\", 14000], [\"waking\", 1000640], [\"user\", 4211]]]\n"
+    )
+}
+
+/// What `laggard` answers in JSON.
+fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
+    let output = laggard()
+        .args(words)
+        .args(["r.laggard", "--json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Applications are run by different services: each by its own, or by the nearest
+/// that was recorded.
+#[test]
+fn qos_and_the_first_screen_never_disagree() {
+    let of = |services: &[(&str, usize)], rest: &str| {
+        let lines: String = services.iter().map(|one| thread(one.0, one.1)).collect();
+        format!("period_ns = 1000000\n{lines}{rest}")
+    };
+    let stalls: String = (0..6)
+        .map(|at| stall((1_000 + 3_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .collect();
+    let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
+                   steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
+    for script in [
+        of(&[("fifo:90", 5_000), ("fifo:50", 50), ("other", 3)], ""),
+        of(&[("fifo:90", 5_000), ("other", 3)], &stalls),
+        of(&[("other", 9)], ""),
+        of(&[("fifo:50", 4_000)], ""),
+        format!("period_ns = 1000000\n{softirq}"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let duration = ["--duration=20s"];
+        record(&dir.path().join("r.laggard"), &script, &duration)
+            .assert()
+            .success();
+
+        let shown = asked(&dir, &["show"]);
+        let fits = shown["overviews"][0]["fits"].as_array().unwrap();
+        let lines = said(&dir, "qos r.laggard");
+
+        for fit in fits {
+            let name = fit["application"]["name"].as_str().unwrap();
+            let answer = asked(&dir, &["qos", "--app", name]);
+            let services = answer["loads"][0]["services"].as_array().unwrap();
+            let own: Vec<_> = services
+                .iter()
+                .filter(|one| one["is_own"] == true)
+                .collect();
+            assert_eq!(own.len(), 1, "{name}: {services:#?}");
+            for field in ["service", "route", "verdict"] {
+                assert_eq!(own[0][field], fit[field], "{field} of {name} in\n{script}");
+            }
+            assert_eq!(own[0]["outlook"], fit["figures"], "{name}");
+            let row = lines
+                .iter()
+                .find(|line| line.starts_with(&format!("{name} ")));
+            let verdict = match fit["verdict"].as_str().unwrap() {
+                "fit" => " FIT ",
+                "not_fit" => " NOT FIT ",
+                _ => " NOT DECIDED ",
+            };
+            assert!(
+                row.is_none_or(|row| row.contains(verdict)),
+                "{row:?}: {verdict}"
+            );
+        }
+        let has_thread = !script.contains(softirq);
+        assert_eq!(fits.is_empty(), !has_thread, "{fits:?}");
+        if !has_thread {
+            let said = said(&dir, "qos r.laggard --app jack-128");
+            let sentence = "NOT DECIDED: jack-128: no thread that could run it was measured";
+            assert_eq!(said[0], sentence);
+        }
+    }
+}
+
 #[test]
 fn sched_says_first_which_task_misses() {
     let tasks = "permitted = \"5s\"\n\

@@ -7,7 +7,7 @@ use laggard_answer::overview::{
     Conditions, Enough, First, Fit, Late, LateCause, LateService, Measurement, NextHour, Overview,
     Subject,
 };
-use laggard_answer::qos::{Application, Coarse, CoarseReason, Fitness, MissFigures, choices};
+use laggard_answer::qos::{Application, Coarse, CoarseReason, Fitness, MissFigures, by_name};
 use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
 use laggard_answer::why::RhythmRow;
@@ -61,6 +61,7 @@ fn cause(class: CauseClass, words: &str, share: f64, times: usize, us: u64) -> L
         share,
         times,
         largest_ns: Nanos::from_us(us),
+        is_at_least: false,
         rhythm: None,
     }
 }
@@ -82,8 +83,7 @@ fn figures(failures: f64, [mean, low, high]: [f64; 3]) -> MissFigures {
 }
 
 fn application(name: &str) -> Application {
-    let known = choices(Some(name)).unwrap();
-    known.into_iter().next().unwrap()
+    by_name(name).unwrap()
 }
 
 fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
@@ -97,6 +97,7 @@ fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
         waited_ns: None,
         coarse: None,
         decided_by_ns: decided.then_some(5.4e12),
+        narrowed_by_ns: None,
         enough: (!decided).then_some(Enough {
             buffers: 6,
             is_sure: false,
@@ -179,6 +180,7 @@ fn made() -> Overview {
             activations: 155,
             total_ns: Nanos::from_ms(551),
             largest_ns: Nanos::from_us(13_200),
+            largest_is_at_least: false,
             causes: vec![
                 stolen,
                 cause(
@@ -197,6 +199,7 @@ fn made() -> Overview {
                 ),
             ],
             more_causes: 4,
+            surplus: 0,
         }),
         first: Some(First {
             cause: "the hypervisor stopped the CPU".into(),
@@ -205,6 +208,7 @@ fn made() -> Overview {
                    hardware without a hypervisor."
                     .into(),
             largest_without_ns: Nanos::from_us(9_100),
+            largest_without_is_at_least: false,
         }),
         next_hour: Some(NextHour {
             largest_ns: Nanos::from_us(13_200),
@@ -222,8 +226,8 @@ fn made() -> Overview {
                     rank: None,
                     carried: None,
                     record_ns: 32.4e12,
-                    assumed_ns: None,
-                    assumed_record_ns: 0.0,
+                    assumed_ns: Some(478e6),
+                    assumed_record_ns: 24e9,
                     assumed_shape: 0.75,
                 }],
             },
@@ -268,10 +272,7 @@ fn the_first_screen_for_an_application() {
         fit("jack-1024", Fitness::Undecided, none.clone()),
         fit("jack-1024", Fitness::Fit, none),
     ];
-    let screens = fits.map(|fit| {
-        let screen = plain(&made_for(fit), Look::default());
-        screen.split("\n\n").nth(1).unwrap().to_owned()
-    });
+    let screens = fits.map(|fit| verdicts_in(&plain(&made_for(fit), Look::default())));
 
     insta::assert_snapshot!(screens.join("\n\n"));
 }
@@ -348,6 +349,227 @@ fn what_is_known_between_two_times_or_not_at_all_is_said_so() {
             ">= 13.2 ms"
         ]
     );
+}
+
+/// What stands between the conditions and the table.
+fn verdicts_in(screen: &str) -> String {
+    let lines = screen.lines().skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("late by"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+/// The verdict on one application, as a line.
+fn verdict_on(fit: Fit) -> String {
+    verdicts_in(&plain(&made_for(fit), WIDE)).replace("\n  ", " ")
+}
+
+#[test]
+fn how_often_is_told_as_surely_as_it_is_known() {
+    let seconds = |mean, low, high| figures(1.0, [mean, low, high]);
+    let coarse = |low, high| MissFigures {
+        failures: None,
+        clusters: None,
+        ..seconds(0.0, low, high)
+    };
+    let few = MissFigures {
+        failures: Some(0.4),
+        ..seconds(0.0, 20.0, 0.0)
+    };
+    let waited = Some(Nanos::from_secs(3));
+    for (figures, waited_ns, expected) in [
+        (
+            seconds(30.0, 8.0, 100.0),
+            None,
+            "a dropout every 30 s [8.0 s, 1.7 min] (",
+        ),
+        // One dropout: the interval says little of how often.
+        (
+            seconds(60.0, 11.0, 2_400.0),
+            None,
+            "a dropout about every 1 min [11 s, 40 min] (",
+        ),
+        (
+            seconds(60.0, 11.0, 0.0),
+            None,
+            "a dropout about every 1 min, at most one every 11 s (",
+        ),
+        (
+            coarse(1.0, 780.0),
+            None,
+            "at least one dropout every 13 min, at most one every 1.0 s (",
+        ),
+        (coarse(1.0, 20.0), None, "a dropout every 1.0 s to 20 s ("),
+        (coarse(2.9, 0.0), None, "at most one dropout every 2.9 s ("),
+        (
+            few,
+            None,
+            "less than one dropout seen, so at most one every 20 s (",
+        ),
+        (
+            seconds(30.0, 8.0, 100.0),
+            waited,
+            "a dropout every 30 s or more often (",
+        ),
+        (
+            coarse(1.0, 780.0),
+            waited,
+            "a dropout every 13 min or more often (",
+        ),
+        (
+            coarse(1.0, 0.0),
+            waited,
+            "it was still waiting when measuring ended; how often is not known (",
+        ),
+    ] {
+        let said = verdict_on(Fit {
+            waited_ns,
+            ..fit("jack-128", Fitness::NotFit, figures)
+        });
+
+        let expected = format!("NOT FIT for jack-128: {expected}");
+        assert!(said.starts_with(&expected), "{said}\nis not\n{expected}");
+    }
+}
+
+#[test]
+fn what_narrows_a_wide_interval_is_said() {
+    let one = fit(
+        "jack-128",
+        Fitness::NotFit,
+        figures(1.0, [60.0, 11.0, 2_400.0]),
+    );
+    let said = verdict_on(Fit {
+        narrowed_by_ns: Some(3e11),
+        ..one
+    });
+
+    assert!(
+        said.ends_with("; record 5 min for a narrower interval"),
+        "{said}"
+    );
+
+    let coarse = MissFigures {
+        failures: None,
+        clusters: None,
+        ..figures(1.0, [0.0, 1.0, 780.0])
+    };
+    let mut overview = made();
+    overview.fits = ["jack-64", "jack-128"]
+        .map(|name| fit(name, Fitness::NotFit, coarse.clone()))
+        .into();
+    let said = plain(&overview, WIDE);
+
+    let expected = "NOT FIT for jack-128, jack-64: a dropout every 13 min or more often; laggard record --for \
+                    jack-128 tells more";
+    assert!(said.replace("\n  ", " ").contains(expected), "{said}");
+}
+
+#[test]
+fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
+    let coarse = |low, high| MissFigures {
+        failures: None,
+        clusters: None,
+        ..figures(1.0, [0.0, low, high])
+    };
+    let open = |name, figures| Fit {
+        decided_by_ns: None,
+        ..fit(name, Fitness::Undecided, figures)
+    };
+    let mut overview = made();
+    // Room for all of them.
+    overview.late = None;
+    overview.fits = vec![
+        open("jack-64", coarse(1.0, 7_200.0)),
+        open("jack-128", coarse(2.9, 0.0)),
+        fit(
+            "jack-512",
+            Fitness::Undecided,
+            figures(0.0, [0.0, 20.0, 0.0]),
+        ),
+        open("jack-1024", figures(0.4, [0.0, 20.0, 0.0])),
+        Fit {
+            waited_ns: Some(Nanos::from_secs(1)),
+            ..open("sdr", figures(0.0, [0.0, 20.0, 0.0]))
+        },
+    ];
+
+    let said = plain(&overview, WIDE);
+
+    for expected in [
+        "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s;",
+        "NOT DECIDED for jack-128: this recording cannot tell; laggard record --for jack-128",
+        "NOT DECIDED for jack-512: none seen; 1.5 h would decide",
+        "NOT DECIDED for jack-1024: less than one dropout seen, so at most one every 20 s",
+        "NOT DECIDED for sdr: still waiting when measuring ended",
+    ] {
+        assert!(said.contains(expected), "{expected} in\n{said}");
+    }
+}
+
+/// What is said of the next hour, as a line.
+fn hour(change: impl FnOnce(&mut NextHour)) -> String {
+    let mut overview = made();
+    change(overview.next_hour.as_mut().unwrap());
+    let screen = plain(&overview, Look::default()).replace("\n  ", " ");
+    let line = screen.lines().find(|line| line.starts_with("Next "));
+    line.unwrap().into()
+}
+
+#[test]
+fn an_hour_is_bounded_by_what_was_seen_or_by_what_is_assumed() {
+    let asked = |hour: &mut NextHour, bound, assumed| {
+        let one = &mut hour.ahead.stays_below[0];
+        one.bound_ns = bound;
+        one.assumed_ns = assumed;
+        one.assumed_record_ns = 24e9;
+    };
+    let chance = "Next hour like this: 99.2 % chance of more than 13.2 ms";
+
+    let seen = hour(|hour| asked(hour, Some(40e6), Some(40e6)));
+    let assumed = hour(|hour| asked(hour, None, Some(478e6)));
+    let open = hour(|hour| {
+        asked(hour, None, Some(478e6));
+        hour.ahead.is_at_least = true;
+    });
+    let none = hour(|hour| asked(hour, None, None));
+    let long = hour(|hour| {
+        asked(hour, Some(40e9), None);
+        hour.ahead.horizon_ns = 7.2e12;
+    });
+
+    assert_eq!(
+        seen,
+        format!("{chance}; 9 of 10 such hours stay below 40.0 ms")
+    );
+    assert_eq!(
+        assumed,
+        format!(
+            "{chance}; assumed, not seen: 9 of 10 such hours stay below 478 ms; record 9 h to see it"
+        )
+    );
+    assert!(open.contains("stay below >= 478 ms;"), "{open}");
+    assert_eq!(
+        none,
+        format!("{chance}; record 24 s for an assumed bound, 9 h for one that was seen")
+    );
+    assert_eq!(
+        long,
+        "Next 2.0 h like this: 99.2 % chance of more than 13.2 ms; 9 of 10 such times stay below 40.0 s"
+    );
+}
+
+#[test]
+fn a_rhythm_that_stopped_is_said_to_have_stopped() {
+    let mut overview = made();
+    let late = overview.late.as_mut().unwrap();
+    let rhythm = late.causes[0].rhythm.as_mut().unwrap();
+    rhythm.none_after_ns = Some(Nanos::from_ms(20_130));
+
+    let screen = plain(&overview, WIDE);
+
+    let expected = "the hypervisor stopped the CPU, every 500 ms, none after 20.2 s";
+    assert!(screen.contains(expected), "{screen}");
 }
 
 fn name() -> impl Strategy<Value = String> {

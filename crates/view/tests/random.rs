@@ -4,7 +4,7 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::Collector;
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
-use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess};
+use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess, choose, examples};
 use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
 use laggard_answer::show::Waiting;
 use laggard_answer::{KnownCauses, Load, Run, Trust};
@@ -12,8 +12,9 @@ use laggard_model::{
     Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES, Service,
     Stage, UsagePattern,
 };
-use laggard_view::text;
+use laggard_view::text::{self, Look};
 use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr as _;
 
 const START: Nanos = Nanos::from_secs(1_000);
 const SERVICES: [(Service, Route); 4] = [
@@ -144,6 +145,20 @@ fn assert_clean(text: &str, has_differences: bool) {
     }
 }
 
+/// Terminals of any width.
+fn look() -> impl Strategy<Value = Look> {
+    (80..130_usize).prop_map(|columns| Look {
+        columns,
+        ..Look::default()
+    })
+}
+
+fn assert_fits(text: &str, look: Look) {
+    for line in text.lines() {
+        assert!(line.width() <= look.columns, "{}: {line}", look.columns);
+    }
+}
+
 fn application(buffers: u32, buffer: u64, part: u64) -> Application {
     let compute = buffer * part / 100;
     let tolerance = buffer * u64::from(buffers - 1);
@@ -166,6 +181,7 @@ proptest! {
     fn buffers_are_answered_in_words_and_numbers(
         load in load(),
         (buffers, buffer, part) in (2..20_u32, 1_000_000..1_000_000_000_u64, 1..100_u64),
+        look in look(),
     ) {
         let application = application(buffers, buffer, part);
         let found = match assess(&load, &application, None) {
@@ -184,14 +200,18 @@ proptest! {
         let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for curve in [false, true] {
-            assert_clean(&text::qos(&report, curve), false);
+            assert_clean(&text::qos(&report, curve, look), false);
         }
+        assert_fits(&text::qos(&report, false, look), look);
+        let choices = choose(&load, &examples().unwrap(), None);
+        assert_fits(&text::choices(&Vec::from_iter(choices), look), look);
     }
 
     #[test]
     fn a_task_set_is_answered_with_the_verdict_of_the_json(
         load in load(),
         (buffers, period, part) in (2..20_u32, 1_000_000..1_000_000_000_u64, 1..100_u64),
+        look in look(),
     ) {
         let (service, _) = SERVICES[1];
         let tasks = ["t", "u"].map(|name| TaskAsked {
@@ -213,8 +233,10 @@ proptest! {
             return Ok(());
         }
         let found = analyse(&load, &asked).unwrap();
-        assert_clean(&text::sched(&found, false), true);
-        let text = text::sched(&found, true);
+        let short = text::sched(&found, false, look);
+        assert_clean(&short, true);
+        assert_fits(&short, look);
+        let text = text::sched(&found, true, look);
         assert_clean(&text, true);
         for task in &found.tasks {
             prop_assert!(!task.limit.is_empty());
@@ -236,6 +258,7 @@ proptest! {
     fn a_forecast_is_answered_in_words_and_numbers(
         load in load(),
         (compression, hours) in (0.1..1_000.0_f64, 0.1..24.0_f64),
+        look in look(),
     ) {
         let usage = UsagePattern { compression, hours_per_day: hours, days_per_week: 5.0 };
         let known = KnownCauses::default();
@@ -243,7 +266,8 @@ proptest! {
         let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for all in [false, true] {
-            assert_clean(&text::forecast(&report, all), false);
+            assert_clean(&text::forecast(&report, all, look), false);
         }
+        assert_fits(&text::forecast(&report, false, look), look);
     }
 }

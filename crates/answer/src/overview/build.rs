@@ -8,11 +8,11 @@ use laggard_model::{
 
 use super::{
     Conditions, First, Fit, Late, LateService, Measurement, NextHour, OVERVIEW_SCHEMA, Overview,
-    Subject, fit, late,
+    Subject, late,
 };
 use crate::forecast::next_hour;
 use crate::load::Load;
-use crate::qos::{Application, today};
+use crate::qos::{Application, QosError, runs, today};
 use crate::show::{RecordingReport, ServiceRow, representative_row, still_waiting};
 use crate::trust::{Distrust, Trust};
 use crate::why::{Explained, WhyReport};
@@ -44,7 +44,7 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
     let asked = seen.asked.map(|asked| asked.service);
     let main = match fits.first().filter(|_| asked.is_some()) {
         Some(fit) => Some((fit.service, fit.route)),
-        None => fit::runs(asked.flatten(), lines)
+        None => runs(asked.flatten(), lines)
             .or_else(|| representative_row(report).map(|row| (row.service, row.route))),
     };
     let why = seen
@@ -79,23 +79,19 @@ fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
         return (Vec::new(), nothing);
     };
     let of = |application: &Application| {
-        let line = fit::runs(application.service, load.lines())?;
-        Some(Fit::of(load, application, line))
+        let line = runs(application.service, load.lines()).ok_or(QosError::NoThread)?;
+        Fit::of(load, application, line)
     };
     match seen.asked {
         Some(asked) => match of(asked) {
-            Some(Ok(fit)) => (vec![fit], None),
-            Some(Err(err)) => (Vec::new(), Some(err.to_string())),
-            None => (
-                Vec::new(),
-                Some("no thread that could run it was measured".into()),
-            ),
+            Ok(fit) => (vec![fit], None),
+            Err(err) => (Vec::new(), Some(err.to_string())),
         },
         None => {
             let mut fits: Vec<Fit> = today()
                 .unwrap_or_default()
                 .iter()
-                .filter_map(|one| of(one)?.ok())
+                .filter_map(|one| of(one).ok())
                 .collect();
             fits.sort_by_key(|one| one.application.slack_ns);
             (fits, None)

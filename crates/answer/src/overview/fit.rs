@@ -6,6 +6,9 @@ use super::{Enough, Fit};
 use crate::load::Load;
 use crate::qos::{Application, Needed, QosError, ServiceOutlook, of_line};
 
+/// Of so many independent dropouts the 95 % limits of the rate are a factor of 4
+/// apart (Garwood 1936: 4.8 and 18.4 for 10).
+const ENOUGH_CLUSTERS: f64 = 10.0;
 /// The goal of [`Needed`] that is what fitness means.
 const GOAL: &str = "hour";
 
@@ -22,8 +25,9 @@ impl Fit {
             application: application.clone(),
             service: found.service,
             route: found.route,
-            verdict: found.fitness(),
+            verdict: found.verdict,
             decided_by_ns: goal.and_then(|goal| decided_by(&found, goal)),
+            narrowed_by_ns: narrowed_by(&found),
             enough: goal.and_then(enough),
             figures: found.outlook,
             waited_ns: found.waited_ns,
@@ -32,7 +36,8 @@ impl Fit {
     }
 }
 
-/// How long a recording of as many CPUs takes, ns.
+/// How long a recording takes, ns: more CPUs do not make it shorter, for a stall
+/// of all of them at once is one.
 fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
     let is_seen = found
         .outlook
@@ -42,7 +47,16 @@ fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
         return None;
     }
     goal.record_ns
-        .map(|exposure| exposure / found.cpus.max(1) as f64)
+}
+
+/// How long a recording of as many CPUs is expected to see enough dropouts.
+fn narrowed_by(found: &ServiceOutlook) -> Option<f64> {
+    let figures = &found.outlook;
+    let clusters = figures.clusters.filter(|_| figures.mttf_ns.is_some())?;
+    let exposure = figures.exposure_ns / found.cpus.max(1) as f64;
+    figures
+        .is_wide()
+        .then(|| exposure * (ENOUGH_CLUSTERS / clusters.max(1.0)).max(1.0))
 }
 
 fn enough(goal: &Needed) -> Option<Enough> {
@@ -50,74 +64,4 @@ fn enough(goal: &Needed) -> Option<Enough> {
     let about = || goal.by_estimate.map(|buffers| (buffers, false));
     let (buffers, is_sure) = surely.or_else(about)?;
     Some(Enough { buffers, is_sure })
-}
-
-/// Which of these lines would run an application: the direct way to its
-/// service or, where that was not recorded, to the thread that comes nearest
-/// to it. An application that asks for no service has the most urgent thread.
-pub fn runs(
-    asked: Option<Service>,
-    lines: impl IntoIterator<Item = (Service, Route)>,
-) -> Option<(Service, Route)> {
-    let lines: Vec<(Service, Route)> = lines.into_iter().collect();
-    let exact = |route: Route| {
-        let line = (asked?, route);
-        lines.contains(&line).then_some(line)
-    };
-    let threads = || {
-        let direct = |one: &&(Service, Route)| one.0.is_thread() && one.1 == Route::Direct;
-        lines.iter().filter(direct).copied()
-    };
-    let nearest = || match asked {
-        Some(Service::Fifo(wanted)) => threads()
-            .filter(|one| one.0 != Service::Other)
-            // Of two as near the less urgent, which looks no better than it is.
-            .min_by_key(|one| (one.0.urgency().abs_diff(wanted), one.0.urgency())),
-        None => threads().max_by_key(|one| one.0.urgency()),
-        Some(_) => None,
-    };
-    let normal = || match asked {
-        Some(Service::Fifo(_)) => threads().next(),
-        _ => None,
-    };
-    exact(Route::Direct)
-        .or_else(|| exact(Route::Deferred))
-        .or_else(nearest)
-        .or_else(normal)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_application_is_run_by_its_service_or_by_what_comes_nearest() {
-        let fifo = |priority| (Service::Fifo(priority), Route::Direct);
-        let other = (Service::Other, Route::Direct);
-        let all = [
-            (Service::Irq, Route::Direct),
-            fifo(90),
-            fifo(50),
-            other,
-            (Service::Fifo(95), Route::Deferred),
-            (Service::Worker, Route::Deferred),
-        ];
-
-        for (asked, lines, expected) in [
-            (None, &all[..], Some(fifo(90))),
-            (Some(Service::Fifo(50)), &all, Some(fifo(50))),
-            (Some(Service::Fifo(80)), &all, Some(fifo(90))),
-            (Some(Service::Fifo(70)), &all, Some(fifo(50))),
-            (Some(Service::Other), &all, Some(other)),
-            (Some(Service::Worker), &all, Some(all[5])),
-            (Some(Service::Softirq), &all, None),
-            (Some(Service::Other), &all[..3], None),
-            // Without rights there are normal threads only.
-            (None, &[other], Some(other)),
-            (Some(Service::Fifo(90)), &[other], Some(other)),
-            (None, &all[..1], None),
-        ] {
-            assert_eq!(runs(asked, lines.to_vec()), expected, "for {asked:?}");
-        }
-    }
 }

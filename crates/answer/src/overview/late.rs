@@ -29,8 +29,10 @@ impl Late {
             activations: why.episodes,
             total_ns: why.total_ns,
             largest_ns: why.largest_ns,
+            largest_is_at_least: why.largest_is_at_least,
             causes: why.causes.iter().map(LateCause::of).collect(),
             more_causes: why.more_causes,
+            surplus: why.surplus,
         }
     }
 }
@@ -46,6 +48,7 @@ impl LateCause {
             share: row.share,
             times: row.episodes,
             largest_ns: row.largest_ns,
+            is_at_least: row.is_at_least,
             rhythm: row.rhythm.clone(),
         }
     }
@@ -62,6 +65,7 @@ impl First {
                     cause: words(row),
                     what: remedy(row, report)?,
                     largest_without_ns: row.largest_without_ns,
+                    largest_without_is_at_least: row.largest_without_is_at_least,
                 })
             })
     }

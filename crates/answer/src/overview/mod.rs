@@ -23,7 +23,6 @@ use crate::waiting::Waiting;
 use crate::why::RhythmRow;
 
 pub use build::{Grounds, overview};
-pub use fit::runs;
 pub use read::{OverviewError, made_for, read};
 
 /// The version of the JSON's layout.
@@ -127,6 +126,10 @@ pub struct Fit {
     /// How long a recording without a dropout decides it, ns; absent where one
     /// was seen, or a longer recording as coarse as this one would not.
     pub decided_by_ns: Option<f64>,
+    /// Where the interval is wide for want of dropouts: how long a recording
+    /// narrows it, ns. Absent where it is not, or a longer recording as coarse
+    /// as this one would not.
+    pub narrowed_by_ns: Option<f64>,
     /// The fewest buffers of the same length for one dropout an hour at most.
     pub enough: Option<Enough>,
 }
@@ -173,10 +176,14 @@ pub struct Late {
     pub total_ns: Nanos,
     /// The largest of them.
     pub largest_ns: Nanos,
+    /// Whether that is a lower limit: it had not ended when measuring did.
+    pub largest_is_at_least: bool,
     /// The causes with most time, at most three.
     pub causes: Vec<LateCause>,
     /// Causes that are not listed.
     pub more_causes: usize,
+    /// Late activations of all services that could not be kept.
+    pub surplus: u64,
 }
 
 /// A cause of late activations.
@@ -199,6 +206,8 @@ pub struct LateCause {
     pub times: usize,
     /// Most time in one.
     pub largest_ns: Nanos,
+    /// Whether that is a lower limit: the activation had not ended.
+    pub is_at_least: bool,
     /// How it comes again and again, where it does.
     pub rhythm: Option<RhythmRow>,
 }
@@ -212,6 +221,8 @@ pub struct First {
     pub what: String,
     /// The largest of the late activations, had this cause taken no time.
     pub largest_without_ns: Nanos,
+    /// Whether that is a lower limit.
+    pub largest_without_is_at_least: bool,
 }
 
 /// What an hour of use like this recording brings.

@@ -1,5 +1,7 @@
 //! From the late activations of recordings to how often an application misses.
 
+use std::collections::BTreeMap;
+
 use laggard_analyze::InputError;
 use laggard_analyze::exceedance::Stream;
 use laggard_analyze::qos::{self, Buffering, Observed};
@@ -7,7 +9,10 @@ use laggard_model::text::count;
 use laggard_model::{Nanos, Route, Service, whole};
 
 use super::told::{ORDINARY_PART, Told};
-use super::{Application, CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
+use super::{
+    Application, CurvePoint, Fitness, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook,
+    runs,
+};
 use crate::finer::two_digits;
 use crate::load::{Load, Run};
 use crate::selection::Selection;
@@ -40,6 +45,9 @@ pub enum QosError {
     /// A figure of the application is out of its range.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Nothing that could run the application was recorded.
+    #[error("no thread that could run it was measured")]
+    NoThread,
     /// The buffers are so short that a replay would take too long.
     #[error(
         "buffers of {buffer} are too short to be replayed: `{service}` was stopped for {} of them, more than {}; the limit for these recordings is `--buffer {least}`",
@@ -68,11 +76,19 @@ pub fn assess(
     application: &Application,
     only: Option<Service>,
 ) -> Result<LoadOutlook, QosError> {
-    let lines = seen.lines().into_iter();
+    let mut lines = seen.lines();
+    lines.retain(|line| only.is_none_or(|only| only == line.0));
+    let own = runs(only.or(application.service), lines.iter().copied());
     let services = lines
-        .filter(|line| only.is_none_or(|only| only == line.0))
-        .map(|line| of_line(seen, application, line))
-        .collect::<Result<_, _>>()?;
+        .into_iter()
+        .map(|line| {
+            let found = of_line(seen, application, line)?;
+            Ok(ServiceOutlook {
+                is_own: own == Some(line),
+                ..found
+            })
+        })
+        .collect::<Result<_, QosError>>()?;
     Ok(LoadOutlook {
         load: seen.label.clone(),
         recordings: seen.paths(),
@@ -81,7 +97,8 @@ pub fn assess(
     })
 }
 
-/// How `application` fares with one service by one route.
+/// How `application` fares with one service by one route, which is not taken to
+/// be its own.
 pub(crate) fn of_line(
     seen: &Load,
     application: &Application,
@@ -115,13 +132,17 @@ pub(crate) fn of_line(
     Ok(ServiceOutlook {
         service,
         route,
+        is_own: false,
+        verdict: Fitness::of(&own.figures, waited),
         cpus: way.cpus,
         samples: way
             .groups
             .iter()
             .map(|one| one.latency.histogram().count())
             .sum(),
-        needed: GOALS.map(|goal| needed(&curve, goal, waited)).into(),
+        needed: GOALS
+            .map(|goal| needed(&curve, goal, way.span(), waited))
+            .into(),
         waited_ns: waited,
         coarse: way.coarse(slack(application, application.buffers)),
         outlook: own.figures.clone(),
@@ -172,12 +193,17 @@ fn tried(own: u32) -> Vec<u32> {
     (2..=most).chain((own > most).then_some(own)).collect()
 }
 
-fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>) -> Needed {
+/// What one miss in a goal takes, of a recording of `span`.
+fn needed(
+    curve: &[CurvePoint],
+    (name, goal): (&str, f64),
+    span: f64,
+    waited: Option<Nanos>,
+) -> Needed {
     let first = |meets: &dyn Fn(&MissFigures) -> bool| {
         let point = curve.iter().find(|point| meets(&point.figures));
         point.map(|point| point.buffers)
     };
-    let exposure = curve.first().map_or(0.0, |point| point.figures.exposure_ns);
     let record = goal * RULE_OF_THREE;
     Needed {
         one_miss_per: name.into(),
@@ -185,7 +211,7 @@ fn needed(curve: &[CurvePoint], (name, goal): (&str, f64), waited: Option<Nanos>
         // A stall that had not ended can have been longer than any buffers.
         surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
         // What had not ended says nothing of a goal, however long it was recorded.
-        record_ns: (exposure < record || waited.is_some()).then_some(record),
+        record_ns: (span < record || waited.is_some()).then_some(record),
         is_coarse: curve
             .last()
             .is_some_and(|point| point.figures.failures.is_none()),
@@ -256,6 +282,17 @@ impl Selection<'_> {
             .collect()
     }
 
+    /// How long that was by the clock on the wall, ns: CPUs do not add to it, for
+    /// what stops all of them at once cannot be ruled out.
+    fn span(&self) -> f64 {
+        let mut lengths = BTreeMap::new();
+        for (seen, stream) in &self.streams {
+            let length: &mut f64 = lengths.entry(self.index_of(seen)).or_default();
+            *length = length.max(exposure(seen, stream));
+        }
+        lengths.values().sum()
+    }
+
     /// The place of a recording among those that the streams are of.
     fn index_of(&self, recording: &Run) -> usize {
         let is_it = |(seen, _): &(&Run, &Stream)| std::ptr::eq(*seen, recording);
@@ -305,7 +342,7 @@ mod tests {
     use std::path::PathBuf;
 
     use laggard_analyze::exceedance::Exceedance;
-    use laggard_model::{Cpu, ProbePlan};
+    use laggard_model::{Cpu, LoadLabel, ProbePlan};
 
     use super::*;
     use crate::Trust;
@@ -362,6 +399,46 @@ mod tests {
         };
         assert_eq!(exposures(250, &[stall(4_000)]), [6_000.0, 8_000.0]);
         assert_eq!(exposures(250, &[stall(7_000)]), [8_000.0, 8_000.0]);
+    }
+
+    #[test]
+    fn more_cpus_do_not_shorten_the_time_that_shows_a_goal() {
+        let stream = |cpu: u32| Stream {
+            cpu: Cpu(cpu),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+            samples: 7_200_000,
+            floor: Nanos::ZERO,
+            exceedances: Vec::new(),
+        };
+        let seen = |cpus: u32, duration| Load {
+            label: LoadLabel::none(),
+            runs: vec![Run {
+                dir: PathBuf::new(),
+                path: String::new(),
+                load: None,
+                start: Nanos::ZERO,
+                duration,
+                plan: ProbePlan::default(),
+                groups: Vec::new(),
+                streams: (0..cpus).map(stream).collect(),
+                own_cpus: 0.0,
+                waiting: Vec::new(),
+                doubts: Vec::new(),
+                trust: Trust::Good,
+            }],
+        };
+        let is_short = |cpus, hours: u64| {
+            let seen = seen(cpus, Nanos::from_secs(3_600 * hours));
+            let way = Selection::new(&seen, (Service::Fifo(90), Route::Direct), None);
+            needed(&[], GOALS[0], way.span(), None).record_ns.is_some()
+        };
+
+        // Two hours of 64 CPUs are 128 h of CPU time, and show no more than two hours.
+        for cpus in [1, 2, 64] {
+            assert!(is_short(cpus, 2), "{cpus} CPUs");
+            assert!(!is_short(cpus, 3), "{cpus} CPUs");
+        }
     }
 
     #[test]

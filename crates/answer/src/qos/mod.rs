@@ -2,7 +2,9 @@
 
 mod application;
 mod build;
+mod choices;
 mod fitness;
+mod runs;
 mod streams;
 mod told;
 
@@ -17,7 +19,9 @@ pub(crate) use application::today;
 pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
 pub(crate) use build::{CONFIDENCE, of_line};
 pub use build::{QosError, assess};
-pub use fitness::{Choice, Fitness, LoadChoices, choose, examples};
+pub use choices::{Choice, LoadChoices, choose, examples};
+pub use fitness::Fitness;
+pub use runs::runs;
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
 pub use told::{Coarse, CoarseReason};
 
@@ -78,6 +82,11 @@ pub struct ServiceOutlook {
     pub service: Service,
     /// How it is reached.
     pub route: Route,
+    /// Whether it would run the application that is asked about: as its own
+    /// service, or as the nearest to that which was recorded.
+    pub is_own: bool,
+    /// Whether the application may run as this service.
+    pub verdict: Fitness,
     /// CPUs whose time was added up.
     pub cpus: usize,
     /// Activations.
@@ -150,8 +159,8 @@ pub struct Needed {
     pub by_estimate: Option<u32>,
     /// The fewest buffers whose lower limit meets it.
     pub surely: Option<u32>,
-    /// How long must be recorded without a miss to show it, ns, where the
-    /// recordings are shorter.
+    /// How long must be recorded without a miss to show it, on however many CPUs,
+    /// ns, where the recordings are shorter.
     pub record_ns: Option<f64>,
     /// Whether the recordings are too coarse to tell it, however long.
     pub is_coarse: bool,
@@ -200,6 +209,14 @@ impl MissFigures {
         }
     }
 
+    /// Whether the limits of the mean time are so far apart that they tell no
+    /// more than an order of magnitude: one dropout or two in all, or a coarse
+    /// probe.
+    pub fn is_wide(&self) -> bool {
+        let high = self.mttf_high_ns.unwrap_or(f64::INFINITY);
+        high > WIDE * self.mttf_low_ns
+    }
+
     /// Failures at least and at most.
     pub fn interval(&self) -> (f64, f64) {
         let least = self.mttf_high_ns;
@@ -209,6 +226,10 @@ impl MissFigures {
         )
     }
 }
+
+/// Limits whose ratio is larger tell no more than an order of magnitude: two
+/// events have 30, one has 220 (Garwood 1936).
+const WIDE: f64 = 30.0;
 
 /// An hour in ns.
 pub(crate) const HOUR_NS: f64 = 3.6e12;

@@ -44,8 +44,8 @@ pub(crate) struct QosArgs {
     /// Work for one buffer
     #[arg(long, value_name = "TIME")]
     pub(crate) compute: Option<Nanos>,
-    /// Only this service [default: every one recorded; the sentence is on the
-    /// most urgent thread]
+    /// Only this service [default: every one recorded; the sentence is on that
+    /// which would run the application]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// Every service, over the number of buffers, with all caveats

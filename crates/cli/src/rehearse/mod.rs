@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compare};
 use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
+use laggard_model::text::Unit;
 use laggard_record::Recorder;
 use laggard_view::text;
 use laggard_workload::load::NamedLoad;
@@ -18,7 +19,7 @@ use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
 use crate::exit::Exit;
-use crate::{ask, measuring, pipe};
+use crate::{ask, measuring, pipe, terminal};
 use tasks::RehearsedTasks;
 
 /// The result's name in the folder of the recording that is made meanwhile.
@@ -112,7 +113,7 @@ fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
     pipe::print(&match args.json {
         true => pipe::json(report)?,
-        false => text::rehearsal(report, args.all),
+        false => text::rehearsal(report, args.all, terminal::look(Unit::Auto)),
     })
 }
 

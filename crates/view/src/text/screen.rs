@@ -2,19 +2,29 @@
 //! mean, so that a terminal can colour them and a pipe need not.
 
 use laggard_model::printable;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr as _;
 
+/// What follows a number on the same line.
+const UNITS: [&str; 10] = [
+    "ns", "us", "ms", "s", "min", "h", "days", "years", "%", "CPUs",
+];
 /// What ends a text that was cut.
 const CUT: &str = "...";
 
 /// What a piece of text means to its reader.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Tone {
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tone {
+    /// Nothing but what it says.
     #[default]
     Plain,
     /// What the eye is to find first.
     Strong,
+    /// What one would wish.
     Good,
+    /// What one would not.
     Bad,
     /// Neither, yet.
     Open,
@@ -75,6 +85,11 @@ impl Screen {
             all.push('\n');
         }
         all
+    }
+
+    /// The lines, in pieces that say what they mean.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &[(Tone, String)]> {
+        self.lines.iter().map(Vec::as_slice)
     }
 
     pub(crate) fn push(&mut self, line: Vec<(Tone, String)>) {
@@ -165,8 +180,10 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 /// is cut, and so is the last line where more follows.
 fn wrapped(text: &str, room: Room) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    let mut words = text.split(' ').peekable();
+    let start = text.len() - text.trim_start_matches(' ').len();
+    let mut line = " ".repeat(start);
+    let words = words(&text[start..]);
+    let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let is_last = lines.len() + 1 == room.lines;
         let apart = usize::from(!line.trim().is_empty());
@@ -192,6 +209,26 @@ fn wrapped(text: &str, room: Room) -> Vec<String> {
     lines
 }
 
+/// What stays on one line: words, and numbers with their units.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let unit = word.trim_end_matches([',', ';', '.', ':', ')', ']']);
+        match words.last_mut() {
+            Some(number) if UNITS.contains(&unit) && number.ends_with(is_digit) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+const fn is_digit(letter: char) -> bool {
+    letter.is_ascii_digit()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +247,15 @@ mod tests {
             (
                 "one two three four five six seven eight nine",
                 &["one two three four", "  five six seven..."],
+            ),
+            // A number is not parted from its unit.
+            (
+                "about every 3.2 s to 13 min",
+                &["about every 3.2 s to", "  13 min"],
+            ),
+            (
+                "  behind what stands before it",
+                &["  behind what stands", "  before it"],
             ),
             (
                 "a-word-that-is-wider-than-the-line it",

@@ -5,8 +5,7 @@ use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 
-use super::super::table;
-use super::filled;
+use super::super::{Look, table};
 
 /// Where the assumption comes from.
 pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ranks bound 9 of 10 \
@@ -16,7 +15,7 @@ pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ran
 
 /// By service: what nine of ten of each horizon stay below if the tail is no
 /// heavier than assumed.
-pub(super) fn of_load(load: &LoadForecast) -> String {
+pub(super) fn of_load(load: &LoadForecast, look: Look) -> String {
     let Some(first) = load.services.first() else {
         return String::new();
     };
@@ -38,7 +37,7 @@ pub(super) fn of_load(load: &LoadForecast) -> String {
         "Assumed, not seen: in ten times the time the largest is at most {most:.1} times as large \
          (a tail of shape {shape} or lighter). If so:"
     );
-    format!("{}{}\n", filled("  ", &text), rows.trim_fmt())
+    format!("{}{}\n", look.filled("  ", &text), rows.trim_fmt())
 }
 
 fn of_cell(cell: &Cell) -> String {

@@ -12,32 +12,31 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, UsagePattern, printable, printable_lines};
 
-use super::filled::filled;
-use super::{table, warnings};
+use super::{Look, table};
 
 /// The report as text; with `all`, every level or the reasons against it too.
-pub fn forecast(report: &ForecastReport, all: bool) -> String {
+pub fn forecast(report: &ForecastReport, all: bool, look: Look) -> String {
     let mut text = String::new();
     for load in &report.loads {
-        text += &of_load(load, all);
+        text += &of_load(load, all, look);
         text.push('\n');
     }
-    text += &filled(
+    text += &look.filled(
         "",
         "Chances and bounds hold if the time to come is like the time recorded. They come from the \
          ranks of what was seen, no model. On the worst of the CPUs measured.",
     );
     if all {
         text.push('\n');
-        text += &filled("", assumed::EXPLAINED);
+        text += &look.filled("", assumed::EXPLAINED);
         text.push('\n');
         text += &levels::in_full(report);
     }
     printable_lines(&text).to_string()
 }
 
-fn of_load(load: &LoadForecast, all: bool) -> String {
-    let mut text = filled(
+fn of_load(load: &LoadForecast, all: bool, look: Look) -> String {
+    let mut text = look.filled(
         "",
         &format!(
             "{}, {} in {}",
@@ -46,20 +45,20 @@ fn of_load(load: &LoadForecast, all: bool) -> String {
             printable(&load.recordings.join(", "))
         ),
     );
-    text += &filled("  ", &used(load));
-    text += &warnings(&load.notes);
+    text += &look.filled("  ", &used(load));
+    text += &look.warned(&load.notes);
     text.push('\n');
     text += &chances(load);
     text.push('\n');
     text += &bounds(load);
-    text += &filled("  ", &carried(load));
+    text += &look.filled("  ", &carried(load));
     text.push('\n');
-    text += &assumed::of_load(load);
+    text += &assumed::of_load(load, look);
     text.push('\n');
     text += &levels::told(load);
-    text += &filled("  ", &fitted(load, all));
+    text += &look.filled("  ", &fitted(load, all));
     for advice in &load.advice {
-        text += &filled("  ", &sentence(&advice.words));
+        text += &look.filled("  ", &sentence(&advice.words));
     }
     text
 }

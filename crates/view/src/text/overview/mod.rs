@@ -1,38 +1,24 @@
 //! The first screen: what a recording answers, in 80 columns and 24 lines.
 
 mod beside;
+mod groups;
+mod often;
 mod parts;
+mod said;
 mod verdict;
 
+use super::Look;
+use super::screen::Screen;
 use laggard_answer::overview::Overview;
-use laggard_model::text::Unit;
-
-use super::screen::{Room, Screen};
 
 pub use beside::overviews;
+pub(crate) use said::said;
+pub use said::{InShort, Said};
 
 /// So many lines, and one for the prompt that follows, are what a terminal has.
 const LINES: usize = 23;
 /// No narrower: the table is so wide.
 const LEAST_COLUMNS: usize = 68;
-
-/// How the screen is written.
-#[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// The width of the terminal.
-    pub columns: usize,
-    /// The unit of times in the table.
-    pub unit: Unit,
-}
-
-impl Default for Look {
-    fn default() -> Self {
-        Self {
-            columns: 80,
-            unit: Unit::Auto,
-        }
-    }
-}
 
 /// How much of each part is shown: what matters less gives way.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +55,6 @@ impl Measure {
     };
     const SHORTER: Self = Self {
         doubt: 2,
-        hour: 1,
         ..Self::FULL
     };
     const FEWER_CAUSES: Self = Self {
@@ -96,6 +81,12 @@ impl Measure {
         first: 1,
         hour: 1,
         gaps: false,
+    };
+
+    /// Where there is room without end.
+    const ENDLESS: Self = Self {
+        verdicts: usize::MAX,
+        ..Self::FULL
     };
 
     /// From all to the least.
@@ -147,14 +138,4 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
         screen.append(part);
     }
     screen
-}
-
-impl Look {
-    const fn room(self, lines: usize, indent: usize) -> Room {
-        Room {
-            columns: self.columns,
-            lines,
-            indent,
-        }
-    }
 }

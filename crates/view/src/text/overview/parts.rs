@@ -1,11 +1,11 @@
 //! The parts of the first screen but for the verdict.
 
 use laggard_answer::Trust;
-use laggard_answer::forecast::percent;
-use laggard_answer::overview::{Late, LateCause, LateService, Overview};
+use laggard_answer::forecast::{StaysBelow, percent};
+use laggard_answer::overview::{First, Late, LateCause, LateService, NextHour, Overview};
 use laggard_answer::show::{Share, at_least};
 use laggard_model::name::service_words;
-use laggard_model::text::{Unit, count, rough_time, span};
+use laggard_model::text::{Unit, count, mean_time, rough_time, span};
 use laggard_model::{Backend, Route, Service, State, printable};
 
 use super::super::screen::{Screen, Tone, cut, width};
@@ -210,7 +210,7 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
     let Some(late) = &overview.late else {
         let text = match overview.is_explained {
             true => "Nothing was late enough to be kept with who caused it.",
-            false => "Who made it late was not recorded: that takes root and a kernel with BTF.",
+            false => "Who made it late was not recorded; laggard doctor says whether it can be.",
         };
         screen.fill(text, (Tone::Plain, 0), look.room(1, 0));
         return screen;
@@ -235,18 +235,7 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
     }
     if let Some(first) = &overview.first {
         let head = "Do first:";
-        let without = Unit::Auto.write_nanos(first.largest_without_ns);
-        let largest = Unit::Auto.write_nanos(late.largest_ns);
-        // What takes the most time need not be what made the largest.
-        let is = if without == largest {
-            "would still be"
-        } else {
-            "is"
-        };
-        let text = format!(
-            "{head} {} Without it the largest {is} {without}.",
-            lowered(&first.what)
-        );
+        let text = format!("{head} {} {}", lowered(&first.what), without(first, late));
         screen.fill(
             &text,
             (Tone::Strong, head.len()),
@@ -258,18 +247,39 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
 
 fn head(late: &Late) -> String {
     let who = late.service.map(service_words);
+    let activations = match late.activations {
+        1 => "1 late activation".into(),
+        more => format!("{} late activations", count(more as u64)),
+    };
+    let total = Unit::Auto.write_nanos(late.total_ns);
     format!(
-        "Who made {} late ({} late activations, {} in all)",
+        "Who made {} late ({activations}, {total} in all{})",
         who.map_or_else(|| "them".into(), |who| format!("the {who}")),
-        count(late.activations as u64),
-        Unit::Auto.write_nanos(late.total_ns)
+        if late.surplus > 0 {
+            "; others were too many to keep"
+        } else {
+            ""
+        }
     )
+}
+
+/// The largest that would be left without the cause that is spoken of.
+fn without(first: &First, late: &Late) -> String {
+    let write = |is_at_least, time| at_least(is_at_least, &Unit::Auto.write_nanos(time));
+    let largest = write(late.largest_is_at_least, late.largest_ns);
+    let left = write(first.largest_without_is_at_least, first.largest_without_ns);
+    // What takes the most time need not be what made the largest.
+    let then = if left == largest { "still" } else { "then" };
+    // And the largest need not be among those that were kept.
+    let which = if late.surplus > 0 { " of these" } else { "" };
+    format!("The largest{which} would {then} be {left}.")
 }
 
 /// A cause, and how it comes again and again.
 fn named(cause: &LateCause, columns: usize) -> String {
     let rhythm = cause.rhythm.as_ref().map_or(String::new(), |rhythm| {
-        format!(", every {}", Unit::Auto.write_nanos(rhythm.period_ns))
+        let period = Unit::Auto.write_nanos(rhythm.period_ns);
+        format!(", every {period}{}", rhythm.spell())
     });
     let columns = columns.saturating_sub(width(&rhythm));
     // What it did is told however long the name is.
@@ -282,7 +292,7 @@ fn named(cause: &LateCause, columns: usize) -> String {
 
 /// How often a cause came, and how long it took at most.
 fn how_much(cause: &LateCause) -> String {
-    let largest = Unit::Auto.write_nanos(cause.largest_ns);
+    let largest = at_least(cause.is_at_least, &Unit::Auto.write_nanos(cause.largest_ns));
     format!("{:>5} x, up to {largest:>7}", count(cause.times as u64))
 }
 
@@ -307,7 +317,8 @@ pub(super) fn next_hour(overview: &Overview, look: Look, measure: Measure) -> Sc
         (true, true) => format!("about {chance}"),
         _ => chance,
     };
-    let head = "Next hour like this:";
+    let (next, such) = horizon(hour);
+    let head = format!("Next {next} like this:");
     let mut text = format!(
         "{head} {chance} chance of more than {}",
         Unit::Auto.write_nanos(hour.largest_ns)
@@ -318,14 +329,7 @@ pub(super) fn next_hour(overview: &Overview, look: Look, measure: Measure) -> Sc
         .iter()
         .max_by(|a, b| a.share.total_cmp(&b.share));
     if let Some(nine) = nine {
-        let of_ten = (10.0 * nine.share).round();
-        text += &match nine.bound_ns {
-            Some(bound) => format!(
-                "; {of_ten} of 10 such hours stay below {}",
-                at_least(nine.is_at_least, &Unit::Auto.write(bound))
-            ),
-            None => format!("; record {} to bound it", rough_time(nine.record_ns, 1)),
-        };
+        text += &format!("; {}", below(nine, such, ahead.is_at_least));
     }
     if measure.hour == 1 && width(&text) > look.columns {
         text = short;
@@ -336,6 +340,39 @@ pub(super) fn next_hour(overview: &Overview, look: Look, measure: Measure) -> Sc
         look.room(measure.hour, 2),
     );
     screen
+}
+
+/// What the chance is of: an hour, unless what happens lasts so long that
+/// nothing is known of an hour.
+fn horizon(hour: &NextHour) -> (String, &'static str) {
+    let measured = 3.6e12 / hour.usage.compression.min(1.0);
+    match hour.ahead.horizon_ns {
+        long if long > measured * 1.001 => (mean_time(long), "times"),
+        _ => ("hour".into(), "hours"),
+    }
+}
+
+/// What most of such horizons stay below: as was seen, or as is assumed.
+fn below(asked: &StaysBelow, such: &str, is_open: bool) -> String {
+    let of_ten = (10.0 * asked.share).round();
+    let write = |is_at_least, ns| at_least(is_at_least, &Unit::Auto.write(ns));
+    let (seen, assumed) = (asked.record_ns, asked.assumed_record_ns);
+    match (asked.bound_ns, asked.assumed_ns) {
+        (Some(bound), _) => format!(
+            "{of_ten} of 10 such {such} stay below {}",
+            write(asked.is_at_least, bound)
+        ),
+        (None, Some(bound)) => format!(
+            "assumed, not seen: {of_ten} of 10 such {such} stay below {}; record {} to see it",
+            write(is_open, bound),
+            rough_time(seen, 1)
+        ),
+        (None, None) => format!(
+            "record {} for an assumed bound, {} for one that was seen",
+            rough_time(assumed, 2),
+            rough_time(seen, 1)
+        ),
+    }
 }
 
 /// The measurement itself, and where there is more.
@@ -354,11 +391,11 @@ pub(super) fn end(overview: &Overview, look: Look) -> Screen {
         1 => "; 1 caveat: --all".into(),
         more => format!("; {more} caveats: --all"),
     };
-    let text = format!(
-        "Measurement: {} of {} lost{cost}{caveats}",
-        count(of.lost),
-        count(of.activations + of.lost)
-    );
+    let lost = match of.activations + of.lost {
+        0 => "no activation was recorded".into(),
+        all => format!("{} of {} lost", count(of.lost), count(all)),
+    };
+    let text = format!("Measurement: {lost}{cost}{caveats}");
     screen.fill(&text, (Tone::Plain, 0), look.room(1, 0));
     let more = ": laggard why, forecast, qos, report, show --all";
     let path = cut(&overview.path, look.columns.saturating_sub(8 + width(more)));

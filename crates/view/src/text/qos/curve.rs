@@ -236,7 +236,7 @@ fn rate(per_hour: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::qos::{Coarse, CoarseReason};
+    use laggard_answer::qos::{Coarse, CoarseReason, Fitness};
     use laggard_model::{LoadLabel, Nanos, Route, Service};
 
     use super::*;
@@ -245,6 +245,8 @@ mod tests {
         ServiceOutlook {
             service,
             route: Route::Direct,
+            is_own: false,
+            verdict: Fitness::Undecided,
             cpus: 1,
             samples: 1_000,
             waited_ns: None,

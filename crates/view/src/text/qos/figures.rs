@@ -39,17 +39,27 @@ pub(super) fn failures(service: &ServiceOutlook, figures: &MissFigures) -> Strin
 
 /// The estimate with its interval, with as many digits as so many clusters
 /// carry: from ten the mean is known to a third.
-pub(super) fn mttf(figures: &MissFigures) -> String {
-    let digits = match figures.clusters.unwrap_or_default() {
+pub(in crate::text) fn mttf(figures: &MissFigures) -> String {
+    let Some(estimate) = estimate(figures) else {
+        return interval(figures);
+    };
+    let (low, high) = limits(figures, digits(figures).max(2));
+    format!("{estimate} [{low}, {high}]")
+}
+
+/// The estimate alone.
+pub(in crate::text) fn estimate(figures: &MissFigures) -> Option<String> {
+    figures
+        .mttf_ns
+        .map(|mttf| rough_time(mttf, digits(figures)))
+}
+
+fn digits(figures: &MissFigures) -> i32 {
+    match figures.clusters.unwrap_or_default() {
         ..10.0 => 1,
         ..1_000.0 => 2,
         _ => 3,
-    };
-    let Some(mttf) = figures.mttf_ns else {
-        return interval(figures);
-    };
-    let (low, high) = limits(figures, digits.max(2));
-    format!("{} [{low}, {high}]", rough_time(mttf, digits))
+    }
 }
 
 fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
@@ -61,7 +71,7 @@ fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
 }
 
 /// The interval alone, or its lower end where there is no upper.
-pub(super) fn interval(figures: &MissFigures) -> String {
+pub(in crate::text) fn interval(figures: &MissFigures) -> String {
     match limits(figures, 2) {
         (low, high) if high == "-" => format!("> {low}"),
         (low, high) => format!("{low} to {high}"),

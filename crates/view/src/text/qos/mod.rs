@@ -2,18 +2,18 @@
 //! is not, what buffers would do, and what that rests on.
 
 mod curve;
-mod figures;
+pub(in crate::text) mod figures;
 
 use laggard_answer::Note;
 use laggard_answer::qos::{
-    Application, Choice, Fitness, LoadChoices, LoadOutlook, MissFigures, QosReport, ServiceOutlook,
+    Application, Choice, Fitness, LoadChoices, LoadOutlook, MissFigures, QosError, QosReport,
+    ServiceOutlook,
 };
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time, rough_time};
 use laggard_model::{LoadLabel, Nanos, printable, printable_lines};
 
-use super::filled::{filled, warned};
-use super::table;
+use super::{Look, table};
 use figures::{interval, mttf, number};
 
 /// So many services are named; others are counted.
@@ -21,41 +21,38 @@ const NAMED: usize = 3;
 
 /// The report as text: a few lines for each load, or with `curve` every service
 /// over the number of buffers.
-pub fn qos(report: &QosReport, curve: bool) -> String {
+pub fn qos(report: &QosReport, curve: bool, look: Look) -> String {
     let text = if curve {
         curve::in_full(report)
     } else {
         let loads = report.loads.iter();
-        let parts: Vec<String> = loads.map(|one| of_load(one, &report.application)).collect();
+        let parts: Vec<String> = loads
+            .map(|one| of_load(one, &report.application, look))
+            .collect();
         parts.join("\n")
     };
     printable_lines(&text).to_string()
 }
 
-fn of_load(load: &LoadOutlook, application: &Application) -> String {
-    let Some(service) = load.leading() else {
-        let name = printable(&application.name);
-        return filled(
-            "",
-            &format!(
-                "NOT DECIDED: {name}{}: no such service was recorded",
-                under(&load.load)
-            ),
-        );
+fn of_load(load: &LoadOutlook, application: &Application, look: Look) -> String {
+    let Some(service) = load.own() else {
+        let (name, under) = (printable(&application.name), under(&load.load));
+        let why = QosError::NoThread;
+        return look.filled("", &format!("NOT DECIDED: {name}{under}: {why}"));
     };
-    let mut text = filled("", &sentence(service, application, &load.load));
-    text += &warned(&load.notes);
-    text += &filled("  ", &demand(application));
-    text += &filled("  ", &enough(service));
+    let mut text = look.filled("", &sentence(service, application, &load.load));
+    text += &look.warned(&load.notes);
+    text += &look.filled("  ", &demand(application));
+    text += &look.filled("  ", &enough(service));
     let others: Vec<&ServiceOutlook> = load
         .services
         .iter()
         .filter(|one| !std::ptr::eq(*one, service))
         .collect();
     if !others.is_empty() {
-        text += &filled("  ", &as_others(&others));
+        text += &look.filled("  ", &as_others(&others));
     }
-    text += &filled("  ", &basis(load, service));
+    text += &look.filled("  ", &basis(load, service));
     text
 }
 
@@ -63,7 +60,7 @@ fn of_load(load: &LoadOutlook, application: &Application) -> String {
 fn sentence(service: &ServiceOutlook, application: &Application, load: &LoadLabel) -> String {
     format!(
         "{}: {} as {}{} {}",
-        service.fitness().words(),
+        service.verdict.words(),
         printable(&application.name),
         line_name(service.service, service.route),
         under(load),
@@ -174,7 +171,7 @@ fn as_others(others: &[&ServiceOutlook]) -> String {
     let parts: Vec<String> = all
         .into_iter()
         .filter_map(|fitness| {
-            let alike = others.iter().filter(|one| one.fitness() == fitness);
+            let alike = others.iter().filter(|one| one.verdict == fitness);
             let names: Vec<String> = alike.map(|one| line_name(one.service, one.route)).collect();
             let words = fitness.words().to_lowercase();
             match names.len() {
@@ -226,40 +223,39 @@ fn more(notes: &[Note]) -> String {
 }
 
 /// Several applications as text, a line for each.
-pub fn choices(loads: &[LoadChoices]) -> String {
-    let parts: Vec<String> = loads.iter().map(of_choices).collect();
+pub fn choices(loads: &[LoadChoices], look: Look) -> String {
+    let parts: Vec<String> = loads.iter().map(|one| of_choices(one, look)).collect();
     let text = format!(
         "{}\n{}",
         parts.join("\n"),
-        filled(
+        look.filled(
             "",
-            "FIT: fails at most once an hour. In brackets: 95 %. Holds for the load that was \
-             recorded only. One of them: --app NAME; more: --list"
+            "FIT: fails at most once an hour. In brackets: 95 %. Buffers: enough for that. Holds for \
+             the load that was recorded only. One of them: --app NAME; more: --list"
         )
     );
     printable_lines(&text).to_string()
 }
 
-fn of_choices(load: &LoadChoices) -> String {
-    let (service, route) = load.line;
-    let mut text = filled(
+fn of_choices(load: &LoadChoices, look: Look) -> String {
+    let mut text = look.filled(
         "",
         &format!(
-            "As {}{}, in {}:",
-            line_name(service, route),
+            "In {}{}:",
+            printable(&load.recordings.join(", ")),
             under(&load.load),
-            printable(&load.recordings.join(", "))
         ),
     );
-    text += &warned(&load.notes);
+    text += &look.warned(&load.notes);
     let mut rows = table(&[
         "application",
         "slack",
+        "runs as",
         "",
         "runs dry every",
-        "buffers needed",
+        "buffers",
     ]);
-    for column in [2, 3] {
+    for column in [2, 3, 4] {
         if let Some(column) = rows.column_mut(column) {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         }
@@ -271,12 +267,13 @@ fn of_choices(load: &LoadChoices) -> String {
     text
 }
 
-fn row((application, found): &Choice) -> [String; 5] {
+fn row((application, found): &Choice) -> [String; 6] {
     let name = printable(&application.name).to_string();
     let slack = Unit::Auto.write_nanos(application.slack_ns);
     let Ok(service) = found else {
         let undecided = Fitness::Undecided.words().into();
-        return [name, slack, undecided, "not seen".into(), "?".into()];
+        let dash = || "-".to_owned();
+        return [name, slack, dash(), undecided, dash(), "?".into()];
     };
     let figures = &service.outlook;
     let every = match (service.waited_ns.is_some(), figures.mttf_ns) {
@@ -291,5 +288,7 @@ fn row((application, found): &Choice) -> [String; 5] {
         Some((None, Some(estimate))) => format!("about {estimate}"),
         Some((None, None)) | None => "?".into(),
     };
-    [name, slack, service.fitness().words().into(), every, needed]
+    let verdict = service.verdict.words().into();
+    let line = line_name(service.service, service.route);
+    [name, slack, line, verdict, every, needed]
 }

@@ -6,15 +6,14 @@ use laggard_answer::rehearsal::{Inside, Predicted, RehearsalReport, TaskRehearsa
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, TaskCount, printable, printable_lines};
 
-use super::filled::{filled, hanging, warned};
-use super::table;
+use super::{Look, table};
 
 /// The report as text: a few lines, or everything.
-pub fn rehearsal(report: &RehearsalReport, all: bool) -> String {
+pub fn rehearsal(report: &RehearsalReport, all: bool, look: Look) -> String {
     let text = if all {
         full::in_full(report)
     } else {
-        in_short(report)
+        in_short(report, look)
     };
     printable_lines(&text).to_string()
 }
@@ -29,19 +28,19 @@ pub fn counted(counts: &[TaskCount], all: bool) -> String {
     printable_lines(&text).to_string()
 }
 
-fn in_short(report: &RehearsalReport) -> String {
-    let mut text = filled("", &sentence(report));
-    text += &warned(&report.notes);
+fn in_short(report: &RehearsalReport, look: Look) -> String {
+    let mut text = look.filled("", &sentence(report));
+    text += &look.warned(&report.notes);
     text.push('\n');
     text += &compared(&report.tasks);
     text.push('\n');
     for task in &report.tasks {
         let name = printable(&task.count.task.name);
         for remark in &task.remarks {
-            text += &hanging("  ", "    ", &format!("{name}: {}", printable(remark)));
+            text += &look.hanging("  ", "    ", &format!("{name}: {}", printable(remark)));
         }
     }
-    text + &filled("  ", &basis(report))
+    text + &look.filled("  ", &basis(report))
 }
 
 /// Whether the counts lie in their intervals, and whose do not.

@@ -7,32 +7,31 @@ use laggard_answer::sched::{SchedReport, TaskVerdict, Verdict};
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, printable, printable_lines};
 
-use super::filled::{filled, hanging, warned};
-use super::table;
+use super::{Look, table};
 
 /// The report as text: a few lines, or everything.
-pub fn sched(report: &SchedReport, all: bool) -> String {
+pub fn sched(report: &SchedReport, all: bool, look: Look) -> String {
     let text = if all {
         full::in_full(report)
     } else {
-        in_short(report)
+        in_short(report, look)
     };
     printable_lines(&text).to_string()
 }
 
-fn in_short(report: &SchedReport) -> String {
-    let mut text = filled("", &sentence(report));
-    text += &warned(&report.notes);
+fn in_short(report: &SchedReport, look: Look) -> String {
+    let mut text = look.filled("", &sentence(report));
+    text += &look.warned(&report.notes);
     text.push('\n');
     text += &responses(&report.tasks);
     text.push('\n');
     for task in &report.tasks {
         let name = printable(&task.task.name);
         for why in whys(task) {
-            text += &hanging("  ", "    ", &format!("{name}: {why}"));
+            text += &look.hanging("  ", "    ", &format!("{name}: {why}"));
         }
     }
-    text + &filled("  ", &basis(report))
+    text + &look.filled("  ", &basis(report))
 }
 
 /// Whether all meet, and which do not.

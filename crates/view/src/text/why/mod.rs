@@ -8,42 +8,42 @@ use laggard_answer::why::{self, CauseRow, WhyReport, place};
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Caveat, Nanos, printable, printable_lines};
 
-use super::filled::{filled, hanging};
+use super::Look;
 
 /// The causes of a recording's episodes as text: a few lines, or everything.
-pub fn why(report: &WhyReport, all: bool) -> String {
+pub fn why(report: &WhyReport, all: bool, look: Look) -> String {
     let text = if all {
         full::in_full(report)
     } else {
-        in_short(report)
+        in_short(report, look)
     };
     printable_lines(&text).to_string()
 }
 
-fn in_short(report: &WhyReport) -> String {
+fn in_short(report: &WhyReport, look: Look) -> String {
     let mut text = String::new();
     let mut reservations = report.reservations.iter();
     match report.causes.first() {
         Some(first) => {
-            text += &filled("", &sentence(report, first));
+            text += &look.filled("", &sentence(report, first));
             text.push('\n');
-            text += &causes(report);
+            text += &causes(report, look);
         }
         // Nothing was late, or why that is not known.
         None if report.episodes == 0 => {
             let first = reservations.next();
-            text += &filled("", first.map_or("No late activation was kept.", |one| one));
+            text += &look.filled("", first.map_or("No late activation was kept.", |one| one));
         }
-        None => text += &filled("", &late(report)),
+        None => text += &look.filled("", &late(report)),
     }
     text.push('\n');
     for one in reservations {
-        text += &filled("  ", one);
+        text += &look.filled("  ", one);
     }
     for caveat in &report.shortfalls {
-        text += &filled("  ", &missing(caveat));
+        text += &look.filled("  ", &missing(caveat));
     }
-    text += &filled("  ", &basis(report));
+    text += &look.filled("  ", &basis(report));
     text
 }
 
@@ -101,7 +101,7 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
 }
 
 /// The causes with most time, a line or two each.
-fn causes(report: &WhyReport) -> String {
+fn causes(report: &WhyReport, look: Look) -> String {
     let line = |share: &str, total: &str, times: &str, most: &str, without: &str| {
         format!("{share:>5}  {total:>7}  {times:>6}  {most:>7}  {without:>10}  ")
     };
@@ -119,7 +119,7 @@ fn causes(report: &WhyReport) -> String {
                 &write(row.largest_without_ns),
             ),
         );
-        text += &hanging(&numbers, &rest, &row.on_cpus());
+        text += &look.hanging(&numbers, &rest, &row.on_cpus());
     }
     match report.more_causes {
         0 => text,
@@ -174,6 +174,8 @@ mod tests {
 
     use laggard_made::late::{episode, manifest, notes};
 
+    use crate::text::Look;
+
     #[test]
     fn the_text_shows_causes_losses_and_thresholds() {
         let late = RecordedEpisodes {
@@ -186,7 +188,8 @@ mod tests {
         };
 
         let report = Explained::new(&late, None).report(3);
-        let (short, text) = (super::why(&report, false), super::why(&report, true));
+        let say = |all| super::why(&report, all, Look::default());
+        let (short, text) = (say(false), say(true));
 
         for part in [
             "1 late activations explained, of 60 s",

@@ -1,0 +1,73 @@
+//! Which of the services that were recorded would run an application.
+
+use laggard_model::{Route, Service};
+
+/// Which of these lines would run an application: the direct way to its
+/// service or, where that was not recorded, to the thread that comes nearest
+/// to it. An application that asks for no service has the most urgent thread.
+pub fn runs(
+    asked: Option<Service>,
+    lines: impl IntoIterator<Item = (Service, Route)>,
+) -> Option<(Service, Route)> {
+    let lines: Vec<(Service, Route)> = lines.into_iter().collect();
+    let exact = |route: Route| {
+        let line = (asked?, route);
+        lines.contains(&line).then_some(line)
+    };
+    let threads = || {
+        let direct = |one: &&(Service, Route)| one.0.is_thread() && one.1 == Route::Direct;
+        lines.iter().filter(direct).copied()
+    };
+    let nearest = || match asked {
+        Some(Service::Fifo(wanted)) => threads()
+            .filter(|one| one.0 != Service::Other)
+            // Of two as near the less urgent, which looks no better than it is.
+            .min_by_key(|one| (one.0.urgency().abs_diff(wanted), one.0.urgency())),
+        None => threads().max_by_key(|one| one.0.urgency()),
+        Some(_) => None,
+    };
+    let normal = || match asked {
+        Some(Service::Fifo(_)) => threads().next(),
+        _ => None,
+    };
+    exact(Route::Direct)
+        .or_else(|| exact(Route::Deferred))
+        .or_else(nearest)
+        .or_else(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_is_run_by_its_service_or_by_what_comes_nearest() {
+        let fifo = |priority| (Service::Fifo(priority), Route::Direct);
+        let other = (Service::Other, Route::Direct);
+        let all = [
+            (Service::Irq, Route::Direct),
+            fifo(90),
+            fifo(50),
+            other,
+            (Service::Fifo(95), Route::Deferred),
+            (Service::Worker, Route::Deferred),
+        ];
+
+        for (asked, lines, expected) in [
+            (None, &all[..], Some(fifo(90))),
+            (Some(Service::Fifo(50)), &all, Some(fifo(50))),
+            (Some(Service::Fifo(80)), &all, Some(fifo(90))),
+            (Some(Service::Fifo(70)), &all, Some(fifo(50))),
+            (Some(Service::Other), &all, Some(other)),
+            (Some(Service::Worker), &all, Some(all[5])),
+            (Some(Service::Softirq), &all, None),
+            (Some(Service::Other), &all[..3], None),
+            // Without rights there are normal threads only.
+            (None, &[other], Some(other)),
+            (Some(Service::Fifo(90)), &[other], Some(other)),
+            (None, &all[..1], None),
+        ] {
+            assert_eq!(runs(asked, lines.to_vec()), expected, "for {asked:?}");
+        }
+    }
+}

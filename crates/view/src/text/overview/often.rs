@@ -1,0 +1,102 @@
+//! How often an application's buffers run dry, in words as sure as the figures.
+
+use laggard_answer::overview::Fit;
+use laggard_answer::qos::{Fitness, MissFigures};
+use laggard_model::text::rough_time;
+
+use super::super::qos::figures::{estimate, interval, mttf};
+use super::super::screen::Tone;
+
+/// What a verdict means to its reader.
+pub(super) const fn tone(verdict: Fitness) -> Tone {
+    match verdict {
+        Fitness::Fit => Tone::Good,
+        Fitness::NotFit => Tone::Bad,
+        Fitness::Undecided => Tone::Open,
+    }
+}
+
+/// How long a recording narrows a wide interval.
+pub(super) fn narrowed(ns: f64) -> String {
+    format!("record {} for a narrower interval", rough_time(ns, 1))
+}
+
+/// How often one application's buffers run dry.
+pub(super) fn dropouts(fit: &Fit) -> String {
+    let figures = &fit.figures;
+    let is_waiting = fit.waited_ns.is_some();
+    match (estimate(figures), high(figures)) {
+        // The stall that had not ended makes it worse.
+        (Some(often), _) if is_waiting => or_more_often(&often),
+        (None, Some(high)) if is_waiting => or_more_often(&high),
+        (None, None) if is_waiting => {
+            "it was still waiting when measuring ended; how often is not known".into()
+        }
+        (Some(_), Some(_)) if figures.is_wide() => {
+            format!("a dropout about every {}", mttf(figures))
+        }
+        (Some(_), Some(_)) => format!("a dropout every {}", mttf(figures)),
+        (Some(often), None) => format!(
+            "a dropout about every {often}, at most one every {}",
+            low(figures)
+        ),
+        (None, Some(high)) if figures.is_wide() => format!(
+            "at least one dropout every {high}, at most one every {}",
+            low(figures)
+        ),
+        (None, Some(_)) => format!("a dropout every {}", interval(figures)),
+        (None, None) => at_most(figures),
+    }
+}
+
+/// The same of several that are not served: how often that of them with the
+/// fewest dropouts has one.
+pub(super) fn at_best(fits: &[&Fit]) -> String {
+    let most = |fit: &Fit| fit.figures.mttf_high_ns.unwrap_or(f64::INFINITY);
+    let best = fits
+        .iter()
+        .max_by(|a, b| most(a).total_cmp(&most(b)))
+        .map(|fit| (fit.figures.mttf_ns, dropouts(fit), high(&fit.figures)));
+    match best {
+        // An upper limit of the best is one of all.
+        Some((None, _, Some(high))) => or_more_often(&high),
+        Some((_, often, _)) => format!("at best {often}"),
+        None => String::new(),
+    }
+}
+
+/// The same of several of which it is not decided: that with the most.
+pub(super) fn at_worst(fits: &[&Fit]) -> String {
+    let worst = fits.iter().min_by(|a, b| {
+        let least = |fit: &Fit| fit.figures.mttf_low_ns;
+        least(a).total_cmp(&least(b))
+    });
+    worst.map_or_else(String::new, |fit| format!("at worst {}", dropouts(fit)))
+}
+
+/// Where there was not even one.
+pub(super) fn at_most(figures: &MissFigures) -> String {
+    let low = low(figures);
+    match figures.failures {
+        Some(0.0) => format!("no dropout seen, so at most one every {low}"),
+        Some(_) => format!("less than one dropout seen, so at most one every {low}"),
+        None => format!("at most one dropout every {low}"),
+    }
+}
+
+/// Whether there is one for sure.
+pub(super) fn is_any(figures: &MissFigures) -> bool {
+    figures.mttf_ns.is_some() || figures.mttf_high_ns.is_some()
+}
+
+fn or_more_often(time: &str) -> String {
+    format!("a dropout every {time} or more often")
+}
+
+fn low(figures: &MissFigures) -> String {
+    rough_time(figures.mttf_low_ns, 2)
+}
+
+fn high(figures: &MissFigures) -> Option<String> {
+    figures.mttf_high_ns.map(|high| rough_time(high, 2))
+}
