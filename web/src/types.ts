@@ -118,6 +118,7 @@ export interface Charts {
   causes: CausesView | null;
   courses: CourseView[];
   foremost: string | null;
+  in_short: InShort;
   leading: string[];
   losses: LossView[];
   lost: number;
@@ -241,6 +242,7 @@ export interface Figures {
 
 export interface First {
   cause: string;
+  largest_without_is_at_least: boolean;
   largest_without_ns: Nanos;
   what: string;
 }
@@ -251,6 +253,7 @@ export interface Fit {
   decided_by_ns: number | null;
   enough: Enough | null;
   figures: MissFigures;
+  narrowed_by_ns: number | null;
   route: Route;
   service: Service;
   verdict: Fitness;
@@ -314,6 +317,14 @@ export interface Idle {
   name: string;
 }
 
+export interface InShort {
+  beware: Said[];
+  doubts: Said[];
+  late: Said[];
+  next_hour: Said[];
+  verdicts: Said[];
+}
+
 export interface IntervalColumns {
   largest_ns: Nanos[];
   median_ns: (Nanos | null)[];
@@ -331,15 +342,18 @@ export type Keep = "all" | "tail";
 export interface Late {
   activations: number;
   causes: LateCause[];
+  largest_is_at_least: boolean;
   largest_ns: Nanos;
   more_causes: number;
   service: Service | null;
+  surplus: number;
   total_ns: Nanos;
 }
 
 export interface LateCause {
   class: CauseClass;
   how: string;
+  is_at_least: boolean;
   is_ours?: boolean;
   largest_ns: Nanos;
   rhythm: RhythmRow | null;
@@ -596,6 +610,12 @@ export interface RhythmRow {
 
 export type Route = "direct" | "deferred";
 
+export interface Said {
+  head: string;
+  text: string;
+  tone: Tone;
+}
+
 export interface SampleView {
   after_ns: Nanos;
   frames: number[];
@@ -771,6 +791,8 @@ export interface Throughput {
   elapsed_ns: Nanos;
   unit: string;
 }
+
+export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 
 export type Trust = { verdict: "good" } | { verdict: "none"; why: string[] };
 

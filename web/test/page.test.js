@@ -35,13 +35,17 @@ test("above the fold are the verdict on the machine, four numbers and a picture"
   // Fine enough for an estimate.
   const recording = play(dir, "stalled", STALLED.replace("period_ns = 1000000", "period_ns = 250000"), "--duration", "15s");
   const { latency } = JSON.parse(laggard("show", recording, "--json")).recordings[0].services.find(({ service }) => service === "fifo:90");
-  const { outlook } = JSON.parse(laggard("qos", recording, "--app", "jack-128", "--json")).loads[0].services.find(({ service }) => service === "fifo:90");
+  const { outlook } = JSON.parse(laggard("qos", recording, "--app", "jack-128", "--json")).loads[0].services.find(({ is_own }) => is_own);
+  const said = laggard("show", recording).split("\n").find((line) => line.startsWith("NOT FIT"));
 
   const { page } = await open(t, report(dir, recording), { width: 1440, height: 900 });
   await page.locator("#verdict .machine-verdict strong").waitFor();
 
   assert.ok(outlook.mttf_high_ns < 3.6e12, "the script makes JACK miss often");
-  assert.match(await page.locator("#verdict .machine-verdict").innerText(), /^Not fit for jack-128: .* more than once an hour \(run as fifo:90, slack 1.87 ms\)/);
+  // The sentence of the terminal, which cuts names where it has no room for them.
+  const verdict = await page.locator("#verdict .machine-verdict .bad").first().innerText();
+  assert.match(verdict, /^NOT FIT for jack-1024 to jack-32, /);
+  assert.equal(verdict.split(": ")[1].slice(0, 20), said.split(": ")[1].slice(0, 20));
   const numbers = await page.locator("#verdict .numbers > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent)));
   near(numbers[0][1], latency.quantiles[0].ns);
   near(numbers[1][1], latency.quantiles.find(({ q }) => q === 0.999).ns);
@@ -49,7 +53,8 @@ test("above the fold are the verdict on the machine, four numbers and a picture"
   assert.equal(numbers[3][0], "jack-128 runs dry");
   const mean = numbers[3][1].replace("every ", "").split(" ");
   const found = Number(mean[0]) * { ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12 }[mean[1]];
-  assert.ok(Math.abs(found / outlook.mttf_ns - 1) < 0.06, `${numbers[3][1]} is not ${outlook.mttf_ns} ns`);
+  // As few digits as its clusters carry.
+  assert.ok(Math.abs(found / outlook.mttf_ns - 1) < 0.5, `${numbers[3][1]} is not ${outlook.mttf_ns} ns`);
   for (const part of [".machine-verdict", ".numbers", "#distribution .chart"]) {
     const { y, height } = await page.locator(`#verdict ${part}`).boundingBox();
     assert.ok(y + height <= 900, `${part} ends at ${y + height}`);
@@ -216,10 +221,10 @@ test("two recordings stand side by side", { skip }, async (t) => {
   assert.deepEqual(seen.errors, []);
   assert.deepEqual(await page.locator("#services thead").first().locator("th").allTextContents(), ["figure", "[1]", "[2]"]);
   assert.match(await page.locator("#distribution .words").innerText(), /fifo:90 \[1\].*fifo:90 \[2\]/);
-  // Both are without a load, and answered for as one.
-  const mean = page.locator("#verdict tr", { hasText: "jack-128 runs dry" });
-  await page.waitForFunction(() => !document.querySelector("#verdict tbody").textContent.includes("..."));
-  assert.match(await mean.innerText(), /all 2 recordings of no load together/);
+  // Each is answered for by itself.
+  const cells = await page.locator("#verdict tr", { hasText: "jack-128 runs dry" }).locator("td").allTextContents();
+  assert.equal(cells.length, 2);
+  for (const cell of cells) assert.match(cell, /^(fit|not fit|not decided); /);
 });
 
 test("of two recordings, the conditions that differ are shown, and no others", { skip }, async (t) => {

@@ -37,7 +37,6 @@ pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Re
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let blamed = explained.as_ref().map(Explained::blamed);
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;
-    let charts = charts(&report, by_cpu, courses, explained.as_ref());
     let made_for = made_for(from.manifest());
     let load = Load::of(run.clone().into_iter().collect()).pop();
     let overview = overview(&Grounds {
@@ -46,6 +45,7 @@ pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Re
         load: load.as_ref(),
         asked: asked.or(made_for.as_ref()),
     });
+    let charts = charts(&report, by_cpu, courses, explained.as_ref(), &overview);
     Ok(Drawn {
         report,
         charts,

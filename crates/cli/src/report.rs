@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use laggard_answer::forecast::{Horizon, forecasts};
-use laggard_answer::qos::{buffers, by_name, choices};
+use laggard_answer::overview::{self, made_for};
+use laggard_answer::qos::{Application, buffers, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
-use laggard_answer::show::By;
 use laggard_answer::why;
-use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, loads, open, show};
+use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, loads, open};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
 
@@ -25,9 +25,13 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let mut charts = Vec::new();
     let mut runs = Vec::new();
     let mut overviews = Vec::new();
+    let mut made = None;
     for recording in &open(&args.recordings)? {
+        made.get_or_insert_with(|| made_for(recording.manifest()));
         if args.markdown {
-            reports.push(show::report(recording, By::Service, ask::threads())?);
+            let (report, overview) = overview::read(recording, asked.as_ref(), ask::threads())?;
+            reports.push(report);
+            overviews.push(overview);
         } else {
             let shown = drawn(recording, asked.as_ref())?;
             reports.push(shown.report);
@@ -38,14 +42,16 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let is_good = reports.iter().all(|report| report.trust == Trust::Good);
     if args.markdown {
-        let text = laggard_view::markdown(&reports);
+        let text = laggard_view::markdown(&reports, &overviews);
         match &args.output {
             None => pipe::print(&text)?,
             Some(file) => file::write(file, "report", text.as_bytes())?,
         }
     } else {
+        // What the first of them was made for is asked about first.
         let data = answered(
             args,
+            asked.or(made.flatten()),
             Report {
                 schema: SHOW_SCHEMA,
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -74,11 +80,12 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
 /// the user's task set. One without any activation answers nothing.
 fn answered(
     args: &ReportArgs,
+    asked: Option<Application>,
     report: Report,
     mut charts: Vec<Charts>,
     seen: &[Load],
 ) -> anyhow::Result<PageData> {
-    let applications = choices(args.app.as_deref())?;
+    let applications = choices(asked)?;
     weigh(&report, &mut charts, seen)?;
     Ok(PageData {
         forecast: match seen.is_empty() {

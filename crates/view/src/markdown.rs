@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use laggard_answer::advice::{Advice, advice};
+use laggard_answer::overview::Overview;
 use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, Severity, printable, printable_lines};
 
-use crate::text::least;
+use crate::text::{least, said};
 
 /// How many things to do are shown before the rest is folded away.
 const FIRST: usize = 3;
 
-/// The recordings as Markdown, in the flavour that has tables and `<details>`.
-pub fn markdown(reports: &[RecordingReport]) -> String {
+/// The recordings as Markdown, in the flavour that has tables and `<details>`;
+/// `overviews` are what they answer in short, in the same order.
+pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
     let mut text = String::from("## Latency\n");
     let numbered = reports.len() > 1;
     for (index, report) in reports.iter().enumerate() {
@@ -28,6 +30,7 @@ pub fn markdown(reports: &[RecordingReport]) -> String {
         if let Some(reasons) = report.trust.reasons() {
             let _ = writeln!(text, "\n**NOT TRUSTWORTHY:** {}", escaped(&reasons));
         }
+        text += &overviews.get(index).map_or_else(String::new, in_short);
         let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
     }
     let beginnings: BTreeSet<&str> = reports.iter().map(RecordingReport::beginning).collect();
@@ -67,6 +70,23 @@ fn head(report: &RecordingReport, number: &str) -> String {
         escaped(&report.started),
         report.plan.periods(),
     )
+}
+
+/// What the first screen says, as a list.
+fn in_short(overview: &Overview) -> String {
+    let said = said(overview);
+    let parts = [said.verdicts, said.beware, said.late, said.next_hour];
+    let mut text = String::from("\n");
+    for (at, one) in parts.iter().flat_map(|part| part.iter().enumerate()) {
+        let (head, rest) = (escaped(&one.head), escaped(&one.text));
+        let _ = match (at, head.as_str()) {
+            (0, "") => writeln!(text, "- {rest}"),
+            // What belongs to the line above.
+            (_, "") => writeln!(text, "  - {rest}"),
+            _ => writeln!(text, "- **{head}**{rest}"),
+        };
+    }
+    text
 }
 
 /// Services x figures; several recordings' rows of a service follow each other.

@@ -172,7 +172,7 @@ fn latency_is_counted_from_where_an_activation_begins() {
         "Latency: from the raise of the interrupt to the service's first instruction"
     );
     assert_eq!(
-        first_line(markdown(&[report(Split::Whole, false), external])),
+        first_line(markdown(&[report(Split::Whole, false), external], &[])),
         "From the programmed expiry or the raise of the interrupt to the service's first instruction:"
     );
 }
@@ -204,7 +204,7 @@ fn a_service_that_starves() {
     insta::assert_snapshot!(text::show(&report, text::Options::default()));
     let few = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 3, &[(Stage::User, 7_000)]);
     insta::assert_snapshot!(text::beside(&[report.clone(), few.report()], Unit::Auto));
-    insta::assert_snapshot!(markdown(&[report]));
+    insta::assert_snapshot!(markdown(&[report], &[]));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn the_smallest_is_said_to_be_of_those_served_where_others_are_counted_beside_it
         header(&missed)
     );
     assert!(
-        markdown(&[missed.report()]).contains("min (served)"),
+        markdown(&[missed.report()], &[]).contains("min (served)"),
         "in Markdown too"
     );
 }

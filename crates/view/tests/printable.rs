@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use laggard_answer::overview::{Grounds, Overview, overview};
+use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{Explained, RecordedEpisodes};
 use laggard_made::{Made, START, line};
 use laggard_model::text::Unit;
@@ -11,6 +13,7 @@ use laggard_model::{
     LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
 };
 use laggard_view::picture::{Picture, Style, svg};
+use laggard_view::text::Look;
 use laggard_view::{flame, markdown, perfetto, text};
 use proptest::prelude::*;
 
@@ -151,6 +154,15 @@ fn is_well_formed(svg: &str) -> bool {
     depth == 0 && svg.chars().all(is_allowed)
 }
 
+fn answered(report: &RecordingReport) -> Overview {
+    overview(&Grounds {
+        report,
+        late: None,
+        load: None,
+        asked: None,
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -165,7 +177,8 @@ proptest! {
         let other = text::show(&plain, text::Options::default());
         prop_assert_eq!(lines(&shown), lines(&other));
         let reports = [report, plain];
-        for view in [markdown(&reports), text::beside(&reports, Unit::Auto)] {
+        let overviews = reports.each_ref().map(answered);
+        for view in [markdown(&reports, &overviews), text::beside(&reports, Unit::Auto)] {
             prop_assert!(is_clean(&view), "{view:?}");
         }
         let picture = Picture::Distribution { reports: &reports, exceedance: false };
@@ -186,8 +199,8 @@ proptest! {
         };
         let explained = Explained::new(&late, None);
         for view in [
-            text::why(&explained.report(3), false),
-            text::why(&explained.report(3), true),
+            text::why(&explained.report(3), false, Look::default()),
+            text::why(&explained.report(3), true, Look::default()),
             text::episode(&explained.episodes[0], explained.symbols()),
             text::table4(&late.episodes, explained.symbols()),
         ] {

@@ -179,7 +179,7 @@ export const GOALS: [string, number][] = [
 ];
 
 /** The fewest buffers for a goal, in the words of `laggard qos`. */
-export function needed(points: Point[], goal: number): string {
+export function needed(service: ServiceBuffers, points: Point[], goal: number): string {
   const first = (meets: (figures: Figures) => boolean) => points.find((point) => meets(point.figures))?.buffers;
   // Fewer were not tried where the page cannot tell.
   const said = (buffers: number) => (buffers > 2 && buffers === points[0]!.buffers ? `${buffers} or fewer` : String(buffers));
@@ -189,7 +189,14 @@ export function needed(points: Point[], goal: number): string {
   if (estimate !== undefined) return `about ${said(estimate)}, not proved`;
   if (points.length === 0) return "-";
   if (points.at(-1)!.figures.failures === null) return "?";
-  return points[0]!.figures.exposure < goal * RULE_OF_THREE ? "?" : `more than ${points.at(-1)!.buffers}`;
+  return span(service) < goal * RULE_OF_THREE ? "?" : `more than ${points.at(-1)!.buffers}`;
+}
+
+/** How long was recorded by the clock on the wall: CPUs do not add to it, for what stops all at once cannot be ruled out. */
+function span({ streams }: ServiceBuffers): number {
+  const lengths = new Map<number, number>();
+  for (const { recording, duration_ns: length } of streams) lengths.set(recording, Math.max(length, lengths.get(recording) ?? 0));
+  return [...lengths.values()].reduce((sum, length) => sum + length, 0);
 }
 
 /** Why the page cannot tell, or null. */

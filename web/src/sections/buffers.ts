@@ -271,7 +271,7 @@ function tables({ load, notes }: LoadBuffers, answers: Answer[], now: Buffering)
   const rows = answers.map(({ service, points, own }) => {
     const isOpen = service.waited_ns !== null;
     // A stall that had not ended can have been longer than any buffers.
-    const goals = GOALS.map(([, goal]) => (isOpen ? "?" : needed(points, goal)));
+    const goals = GOALS.map(([, goal]) => (isOpen ? "?" : needed(service, points, goal)));
     if (typeof own === "string") return [service.name, "-", "-", "-", "see below", "-", "-", ...goals];
     return [
       service.name,
@@ -313,7 +313,7 @@ function remarksOn(answers: Answer[], now: Buffering): string[] {
   for (const [text, of] of why) remarks.push(`${of.join(", ")}: ${text}.`);
   const wide = names(({ service }) => coarse(service, now) === "period");
   if (wide.length > 0) remarks.push(`${wide.join(", ")}: the probe's period is more than a twentieth of the slack, so the interval is wide; record with a shorter \`--period\`.`);
-  if (answers.some(({ points }) => GOALS.some(([, goal]) => needed(points, goal) === "?"))) {
+  if (answers.some(({ service, points }) => GOALS.some(([, goal]) => needed(service, points, goal) === "?"))) {
     remarks.push("A question mark: too short a recording to tell; it takes three times the goal without a failure.");
   }
   return remarks;

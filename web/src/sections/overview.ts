@@ -1,26 +1,14 @@
 // Above the fold: what the machine does to an application, four numbers, a
 // picture; and how far all that can be believed.
 
-import { lineName, type Application, type Charts, type PageData, type Recording, type ServiceBuffers } from "../data";
-import { h, section, tableElement } from "../dom";
+import { lineName, type Application, type Charts, type Fit, type PageData, type Recording, type Said, type ServiceRow } from "../data";
+import { h, prose, section, tableElement } from "../dom";
 import { atLeast, count, meanTime, quantile, roughTime, span, time, timeOrDash } from "../format";
-import { curve, GOALS, refusal, type Figures } from "../qos/outlook";
-import { type Buffering } from "../qos/replay";
 import { differences } from "./differences";
 import { distribution } from "./distribution";
 
-/** After the first picture is drawn, ms. */
-const SOON = 20;
 /** What no more than one in 1,000 exceeds. */
 const RARE = 0.999;
-
-/** What an application would see on one recording's machine. */
-interface Answer {
-  service: string;
-  /** The figures, or why there are none. */
-  own: Figures | string;
-  waited: boolean;
-}
 
 export function overview(data: PageData): HTMLElement {
   const { recordings } = data.report;
@@ -37,25 +25,15 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
   const charts = data.charts[0];
   if (!recording || !charts) return h("p", {}, "There is no recording.");
   const row = foremostRow(recording, charts);
-  const verdict = h("p", { class: "machine-verdict" });
-  const mean = h("dd", {}, "...");
-  const about = h("dd", { class: "small" });
-  if (application) {
-    setTimeout(() => {
-      const answer = answerOf(data, recording, charts.foremost, application);
-      tellVerdict(verdict, application, answer);
-      const { large, small } = meanWords(answer);
-      mean.textContent = large;
-      about.textContent = small;
-    }, SOON);
-  }
   const rare = row?.latency.quantiles.find(({ q }) => q === RARE);
+  const fit = fitOf(data, 0, application);
+  const { large, small } = meanWords(fit);
   return h(
     "div",
     { class: "facts" },
     h("p", { class: "conditions" }, conditions(recording)),
     distrust(recording),
-    application && verdict,
+    verdicts(charts),
     row &&
       h(
         "dl",
@@ -63,11 +41,34 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
         number("median", quantile(row.latency.quantiles[0] ?? {})),
         number("1 in 1,000 is later than", quantile(rare ?? {})),
         number("largest seen", atLeast(row.latency.largest_is_at_least, timeOrDash(row.latency.largest_ns))),
-        application && h("div", {}, h("dt", {}, `${application.name} runs dry`), mean, about),
+        application && h("div", {}, h("dt", {}, `${application.name} runs dry`), h("dd", {}, large), h("dd", { class: "small" }, small)),
       ),
-    row && h("p", { class: "reading" }, `Latency of ${lineName(row)} on all CPUs: from the ${source(recording)} to its first instruction.`),
+    row && h("p", { class: "reading" }, reading(recording, row, fit)),
+    ...charts.in_short.next_hour.map((one) => h("p", {}, sentence(one))),
     measured(recording, charts),
   );
+}
+
+/** What the numbers are of. */
+function reading(recording: Recording, row: ServiceRow, fit: Fit | undefined): string {
+  const of = `Latency of ${lineName(row)} on all CPUs: from the ${source(recording)} to its first instruction.`;
+  if (!fit) return of;
+  const { name, buffers, buffer_ns, slack_ns } = fit.application;
+  return `${of} ${name}: ${buffers} buffers of ${time(buffer_ns)}, slack ${time(slack_ns)}, run as ${lineName(fit)}.`;
+}
+
+/** What the terminal says of the applications: the same sentences. */
+function verdicts({ in_short: { verdicts, beware } }: Charts): HTMLElement | null {
+  if (verdicts.length + beware.length === 0) return null;
+  const kind = verdicts[0]?.tone ?? "plain";
+  return h("div", { class: `machine-verdict ${kind}` }, ...[...verdicts, ...beware].map((one) => h("p", { class: one.tone }, sentence(one))));
+}
+
+function sentence({ head, text }: Said): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  if (head !== "") fragment.append(h("strong", {}, head));
+  fragment.append(prose(text));
+  return fragment;
 }
 
 function number(name: string, value: string): HTMLElement {
@@ -80,43 +81,33 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
   const rows = recordings.map((recording, index) => foremostRow(recording, data.charts[index]!));
   const line = (name: string, value: (index: number) => string) => [name, ...recordings.map((_, index) => value(index))];
   const figure = (value: (row: Recording["services"][number]) => string) => (index: number) => (rows[index] ? value(rows[index]) : "-");
-  const table = (means: string[] | null) =>
-    tableElement(
-      {
-        head: ["", ...recordings.map((_, index) => `[${index + 1}]`)],
-        rows: [
-          line("service", figure(lineName)),
-          line("median", figure(({ latency }) => quantile(latency.quantiles[0] ?? {}))),
-          line("1 in 1,000 is later than", figure(({ latency }) => quantile(latency.quantiles.find(({ q }) => q === RARE) ?? {}))),
-          line("largest seen", figure(({ latency }) => atLeast(latency.largest_is_at_least, timeOrDash(latency.largest_ns)))),
-          ...(application ? [line(`${application.name} runs dry`, (index) => means?.[index] ?? "...")] : []),
-        ],
-      },
-      { caption: "The most urgent thread of each", long: recordings.map((_, index) => index + 1) },
-    );
-  const place = h("div", {}, table(null));
-  if (application) {
-    setTimeout(() => {
-      place.replaceChildren(
-        table(recordings.map((recording, index) => meanOf(data, recording, data.charts[index]!, application))),
-      );
-    }, SOON);
-  }
+  const table = tableElement(
+    {
+      head: ["", ...recordings.map((_, index) => `[${index + 1}]`)],
+      rows: [
+        line("service", figure(lineName)),
+        line("median", figure(({ latency }) => quantile(latency.quantiles[0] ?? {}))),
+        line("1 in 1,000 is later than", figure(({ latency }) => quantile(latency.quantiles.find(({ q }) => q === RARE) ?? {}))),
+        line("largest seen", figure(({ latency }) => atLeast(latency.largest_is_at_least, timeOrDash(latency.largest_ns)))),
+        ...(application ? [line(`${application.name} runs dry`, (index) => meanOf(fitOf(data, index, application)))] : []),
+      ],
+    },
+    { caption: "The most urgent thread of each", long: recordings.map((_, index) => index + 1) },
+  );
   return h(
     "div",
     { class: "facts" },
     h("ol", { class: "recordings" }, ...recordings.map((recording) => h("li", {}, h("strong", {}, recording.path), `: ${conditions(recording)}`, distrust(recording)))),
-    place,
+    table,
     differences(recordings),
   );
 }
 
-/** The mean time between failures in one line; recordings of one load are answered for together. */
-function meanOf(data: PageData, recording: Recording, { foremost }: Charts, application: Application): string {
-  const { large, small } = meanWords(answerOf(data, recording, foremost, application));
-  const load = data.buffers?.loads.find(({ recordings }) => recordings.includes(recording.path));
-  const together = load && load.recordings.length > 1 ? `all ${load.recordings.length} recordings of ${load.load} together` : "";
-  return [large, small, together].filter((text) => text !== "").join("; ");
+/** The verdict and the mean time between failures in one line. */
+function meanOf(fit: Fit | undefined): string {
+  const { large, small } = meanWords(fit);
+  const word = fit ? { fit: "fit", not_fit: "not fit", undecided: "not decided" }[fit.verdict] : "";
+  return [word, large, small].filter((text) => text !== "").join("; ");
 }
 
 /** The service that stands for a recording. */
@@ -159,42 +150,26 @@ function measured({ cost, caveats }: Recording, { lost }: Charts): HTMLElement {
   return h("p", { class: "measured" }, `Measurement: ${parts.join(", ")} (`, h("a", { href: "#doubts" }, "details"), ").");
 }
 
-/** How the application fares with the service that stands for the recording. */
-function answerOf({ buffers }: PageData, { path }: Recording, foremost: string | null, application: Application): Answer | null {
-  const load = buffers?.loads.find(({ recordings }) => recordings.includes(path));
-  const service = load?.services.find(({ name }) => name === foremost);
-  if (!service) return null;
-  return { service: service.name, own: ownFigures(service, application), waited: service.waited_ns !== null };
-}
-
-function ownFigures(service: ServiceBuffers, { buffers, buffer_ns: period, compute_ns: compute }: Application): Figures | string {
-  const now: Buffering = { buffers, period, compute };
-  return curve(service, now).find((point) => point.buffers === buffers)?.figures ?? refusal(service, now) ?? "not known";
+/** How the application fares with the service that would run it. */
+function fitOf({ report }: PageData, index: number, application: Application | undefined): Fit | undefined {
+  return report.overviews?.[index]?.fits.find((fit) => fit.application.name === application?.name);
 }
 
 /** The mean time between failures for the eye: the number, and its interval. */
-function meanWords(answer: Answer | null): { large: string; small: string } {
-  if (!answer || typeof answer.own === "string") return { large: "not known", small: answer ? "see Buffers" : "" };
-  const { mttf, low, high, exposure, failures } = answer.own;
-  if (answer.waited) return { large: "not known", small: "it was still waiting when measuring ended" };
-  const limit = (ns: number) => (Number.isFinite(ns) ? roughTime(ns, 2) : "no end");
-  if (mttf !== null) return { large: `every ${roughTime(mttf, 2)}`, small: `${limit(low)} to ${limit(high)} with 95 % confidence` };
-  if (Number.isFinite(high)) return { large: `every ${limit(low)} to ${limit(high)}`, small: "95 % interval; too coarse for an estimate" };
-  if (failures === null) return { large: `not known`, small: `${limit(low)} or more apart: too coarse for an estimate` };
-  return { large: failures === 0 ? "not once" : "less than once", small: `in ${meanTime(exposure)} of CPU time; on average in ${limit(low)} or more` };
+function meanWords(fit: Fit | undefined): { large: string; small: string } {
+  if (!fit) return { large: "not known", small: "" };
+  const { mttf_ns: mttf, mttf_low_ns: low, mttf_high_ns: high, exposure_ns: exposure, failures } = fit.figures;
+  const least = roughTime(low, 2);
+  const most = high === null ? "no end" : roughTime(high, 2);
+  if (fit.waited_ns !== null) return { large: "not known", small: "it was still waiting when measuring ended" };
+  if (mttf !== null) return { large: `every ${roughTime(mttf, digits(fit))}`, small: `${least} to ${most} with 95 % confidence` };
+  if (high !== null) return { large: `every ${least} to ${most}`, small: "95 % interval; too coarse for an estimate" };
+  if (failures === null) return { large: "not known", small: `${least} or more apart: too coarse for an estimate` };
+  return { large: failures === 0 ? "not once" : "less than once", small: `in ${meanTime(exposure)} of CPU time; on average in ${least} or more` };
 }
 
-/** Fit, not fit, or not decided: by the 95 % interval, against one failure in an hour. */
-function tellVerdict(place: HTMLElement, { name, slack_ns }: Application, answer: Answer | null): void {
-  const hour = GOALS[0]![1];
-  const own = answer === null || answer.waited || typeof answer.own === "string" ? null : answer.own;
-  const as = `(run as ${answer?.service ?? "a thread"}, slack ${time(slack_ns)})`;
-  const [kind, head, rest] =
-    own !== null && own.high < hour
-      ? ["bad", `Not fit for ${name}`, `: its buffers run dry more than once an hour ${as}.`]
-      : own !== null && own.low >= hour
-        ? ["good", `Fit for ${name}`, `: its buffers run dry less than once an hour ${as}.`]
-        : ["open", `Not decided for ${name}`, `: this recording does not tell whether its buffers run dry more than once an hour ${as}.`];
-  place.classList.add(kind);
-  place.replaceChildren(h("strong", {}, head), rest);
+/** As many digits as so few clusters carry; as in the terminal. */
+function digits({ figures }: Fit): number {
+  const clusters = figures.clusters ?? 0;
+  return clusters < 10 ? 1 : clusters < 1000 ? 2 : 3;
 }

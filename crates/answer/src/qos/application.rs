@@ -149,13 +149,16 @@ pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
     of_entry(&named(name)?)
 }
 
-/// The catalogue to choose from, `first` (a name or a file) or else the usual
-/// application before all others.
+/// The catalogue to choose from, `first` or else the usual application before
+/// all others.
 ///
 /// # Errors
-/// When `first` is neither, or its figures are out of their range.
-pub fn choices(first: Option<&str>) -> Result<Vec<Application>, ApplicationError> {
-    let mut all = vec![by_name(first.unwrap_or(USUAL))?];
+/// When the catalogue is damaged: a test holds that it is not.
+pub fn choices(first: Option<Application>) -> Result<Vec<Application>, ApplicationError> {
+    let mut all = vec![match first {
+        Some(first) => first,
+        None => by_name(USUAL)?,
+    }];
     for entry in catalogue()? {
         if !all.iter().any(|known| known.name == entry.name) {
             all.push(of_entry(&entry)?);

@@ -3,6 +3,7 @@
 
 use laggard_answer::advice::{Advice, advice};
 use laggard_answer::course::CourseView;
+use laggard_answer::overview::Overview;
 use laggard_answer::show::{
     HistogramView, RecordingReport, ServiceRow, foremost, leading, named_losses,
 };
@@ -12,10 +13,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{CausesView, causes};
+use crate::text::{InShort, said};
 
 /// What the page draws of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Charts {
+    /// What the first screen says of it.
+    pub in_short: InShort,
     /// What to do, the most important first.
     pub advice: Vec<Advice>,
     /// The service that stands for all, by name; absent where nothing was
@@ -47,12 +51,14 @@ pub struct LossView {
 }
 
 /// What the page draws of a recording: `report` has its CPUs together,
-/// `by_cpu` apart; `late` is what explains its episodes.
+/// `by_cpu` apart; `late` is what explains its episodes, `overview` its answer in
+/// short.
 pub fn charts(
     report: &RecordingReport,
     by_cpu: RecordingReport,
     courses: Vec<CourseView>,
     late: Option<&Explained<'_>>,
+    overview: &Overview,
 ) -> Charts {
     let causes = late.map(causes);
     let name = |(service, route)| line_name(service, route);
@@ -61,6 +67,7 @@ pub fn charts(
         times,
     });
     Charts {
+        in_short: said(overview),
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
         foremost: foremost(report).map(name),
         leading: leading(report).into_iter().map(name).collect(),
