@@ -176,6 +176,16 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
         .collect()
 }
 
+/// How many lines of so many columns a text takes.
+pub(crate) fn lines(text: &str, columns: usize, indent: usize) -> usize {
+    let room = Room {
+        columns,
+        lines: usize::MAX,
+        indent,
+    };
+    wrapped(text, room).len()
+}
+
 /// The text in lines, broken between words; a word that is wider than a line
 /// is cut, and so is the last line where more follows.
 fn wrapped(text: &str, room: Room) -> Vec<String> {

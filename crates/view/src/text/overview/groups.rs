@@ -15,17 +15,22 @@ const FAMILY: usize = 3;
 
 /// The verdicts on these applications, those with least slack first.
 pub(super) fn verdicts(all: &[Fit], look: Look, measure: Measure) -> Screen {
-    let groups = groups(all);
-    let shown = match groups.len() {
-        few if few <= measure.verdicts => few,
-        _ => measure.verdicts.saturating_sub(1),
-    };
+    let mut groups = groups(all);
+    let mut more = 0;
+    if groups.len() > measure.verdicts {
+        // What is not served is shown however little room there is.
+        while groups.len() >= measure.verdicts.max(1) {
+            let is_less = |one: &Group<'_>| one.kind != Kind::NotFit;
+            let Some(last) = groups.iter().rposition(is_less) else {
+                break;
+            };
+            more += groups.remove(last).fits.len();
+        }
+    }
     let mut screen = Screen::default();
-    let (shown, rest) = groups.split_at(shown);
-    for group in shown {
+    for group in &groups {
         of_group(group, all, &mut screen, look.room(measure.verdict, 2));
     }
-    let more: usize = rest.iter().map(|group| group.fits.len()).sum();
     if more > 0 {
         let text = format!("{more} more applications are judged in --json, and by laggard qos");
         screen.fill(&text, (Tone::Plain, 0), look.room(1, 0));
@@ -131,7 +136,7 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
         (Kind::Seen, several) => at_worst(several),
         (Kind::Unended, _) => return "still waiting when measuring ended".into(),
         (Kind::Coarse, _) => {
-            return format!("this recording cannot tell; laggard record --for {name}");
+            return format!("cannot tell; laggard record --for {name}");
         }
         (Kind::NoneSeen, several) => {
             let longest = several.iter().filter_map(|fit| fit.decided_by_ns);
@@ -148,6 +153,9 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
         }
         (Kind::Fit, _) => return "one dropout an hour at most".into(),
     };
+    if group.kind == Kind::NotFit && group.fits.len() > 1 {
+        return often;
+    }
     match (first.figures.mttf_ns, first.narrowed_by_ns) {
         (_, Some(ns)) => format!("{often}; {}", narrowed(ns)),
         (None, None) if first.figures.is_wide() => {

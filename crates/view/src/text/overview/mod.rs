@@ -2,6 +2,8 @@
 
 mod beside;
 mod groups;
+mod hour;
+mod late;
 mod often;
 mod parts;
 mod said;
@@ -60,7 +62,6 @@ impl Measure {
     const FEWER_CAUSES: Self = Self {
         causes: 2,
         first: 2,
-        verdicts: 4,
         ..Self::SHORTER
     };
     const FEWER_SERVICES: Self = Self {
@@ -123,8 +124,8 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
         verdict::verdicts(overview, look, measure),
         parts::beware(overview, look, measure),
         parts::services(overview, look, measure),
-        parts::late(overview, look, measure),
-        parts::next_hour(overview, look, measure),
+        late::late(overview, look, measure),
+        hour::next_hour(overview, look, measure),
         parts::end(overview, look),
     ];
     let mut screen = Screen::default();

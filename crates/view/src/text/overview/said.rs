@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::screen::{Screen, Tone};
-use super::{Look, Measure, parts, verdict};
+use super::{Look, Measure, hour, late, parts, verdict};
 
 /// Wider than any sentence: none is broken, or cut.
 const ENDLESS: Look = Look {
@@ -46,8 +46,8 @@ pub(crate) fn said(of: &Overview) -> InShort {
         doubts: sentences(&parts::doubts(of, ENDLESS, Measure::FULL)),
         verdicts: sentences(&verdict::verdicts(of, ENDLESS, Measure::ENDLESS)),
         beware: sentences(&parts::beware(of, ENDLESS, Measure::FULL)),
-        late: sentences(&parts::late(of, ENDLESS, Measure::FULL)),
-        next_hour: sentences(&parts::next_hour(of, ENDLESS, Measure::FULL)),
+        late: sentences(&late::late(of, ENDLESS, Measure::FULL)),
+        next_hour: sentences(&hour::next_hour(of, ENDLESS, Measure::FULL)),
     }
 }
 
