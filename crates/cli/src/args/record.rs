@@ -1,0 +1,188 @@
+//! Arguments of what measures.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use laggard_measure::Drive;
+use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
+use laggard_session::ProbeChoice;
+
+use crate::completion;
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  laggard record                                30 s of this machine as it is
+  laggard record --for jack-128                 is it fit for this application?
+  laggard record --load fileio -o busy.laggard  under a built-in load
+  laggard record --cpus 2,3 --period 100us      two CPUs, 10,000 times a second
+  laggard record --services fifo:80 --duration 10min
+  laggard record -- make -j8                    while a command of yours runs";
+
+/// Ends at --duration, when the command after `--` ends, or with Ctrl-C; the
+/// recording is complete each time.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Folder to write, which must not exist [default: a name with the time]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Application to answer for: a name of `laggard qos --list`, or a TOML file.
+    /// Measures the service that runs it, as finely as it needs
+    #[arg(long = "for", value_name = "NAME|FILE")]
+    pub(crate) application: Option<String>,
+    /// How long [default: 30s, or until the command after `--` ends]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) duration: Option<Nanos>,
+    /// CPUs to measure, as in `0-3,6` [default: all online that this process
+    /// may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuList>,
+    /// Services to measure; those named must all be possible
+    /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) services: Option<Vec<Service>>,
+    /// Mean time between two activations of a service on a CPU [default: 1ms,
+    /// or what --for needs]; without --services, of softirq and other twice
+    /// this, of fifo:50 four times
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) period: Option<Nanos>,
+    /// Latency from which on an activation is shown as exceeding, and kept as
+    /// an episode, which `laggard why` explains [default: 1ms for the first,
+    /// the p99.9 of each service's first 3 s, but 50us to 10ms, for the other]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) threshold: Option<Nanos>,
+    /// Keep late activations with the evidence of who caused them: as far as
+    /// this kernel allows (auto), surely (on), or not at all (off)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) episodes: EpisodesArg,
+    /// Late activations to keep in each minute at most, shared fairly among
+    /// services and CPUs, besides each one's new largest
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
+    pub(crate) max_episodes_per_minute: u64,
+    /// Stack samples a second on each CPU, as evidence; 0 takes none
+    #[arg(long, value_name = "HZ", default_value_t = 1000)]
+    pub(crate) stack_rate: u32,
+    /// Keep every sample, or histograms and the tail
+    #[arg(short, long, value_name = "WHAT", default_value = "all")]
+    pub(crate) keep: KeepArg,
+    /// Request expiries on a fixed grid instead of spreading them, which lets
+    /// a hidden tick of the kernel hide
+    #[arg(long)]
+    pub(crate) no_dither: bool,
+    /// Keep CPUs from idle states while measuring (what cyclictest does
+    /// unasked); undone at the end, also after a crash
+    #[arg(long)]
+    pub(crate) hold_cpu_awake: bool,
+    /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command", add = completion::loads())]
+    pub(crate) load: Option<String>,
+    /// CPUs to run the load on [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) load_cpus: Option<CpuList>,
+    /// What begins an activation: `timer`, or the interrupt of a UIO device
+    /// that is raised on time, as in `uio:/dev/uio0`; then --services names
+    /// one thread service [default there: fifo:90] and --cpus one CPU
+    #[arg(long, value_name = "WHAT", default_value = "timer")]
+    pub(crate) source: SourceArg,
+    /// Stages on the way to stamp, of irq, `irq_thread`, expire, raise, waking
+    /// and running, or none: each takes a program, which costs time on the way
+    /// [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) stages: Option<StagesArg>,
+    /// What to measure with
+    #[arg(long, value_name = "WHAT", default_value = "best")]
+    pub(crate) backend: BackendArg,
+    /// Show neither progress nor result
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Command to run meanwhile
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum KeepArg {
+    /// Every sample
+    All,
+    /// Histograms by the hour, the largest by the minute, and the tail
+    Tail,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum EpisodesArg {
+    /// As far as this kernel allows
+    Auto,
+    /// Surely, or not record at all
+    On,
+    /// Not at all
+    Off,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BackendArg(pub(crate) ProbeChoice);
+
+#[derive(Clone, Debug)]
+pub(crate) struct SourceArg(pub(crate) Drive);
+
+impl std::str::FromStr for SourceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("uio:")) {
+            ("timer", _) => Ok(Self(Drive::Timer)),
+            (_, Some(device)) if !device.is_empty() => Ok(Self(Drive::Uio(device.into()))),
+            _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
+        }
+    }
+}
+
+/// Stages on the way.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct StagesArg(pub(crate) Vec<Stage>);
+
+impl std::str::FromStr for StagesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let stage = |name: &str| {
+            STAGES_ON_THE_WAY
+                .into_iter()
+                .find(|stage| stage.name() == name)
+                .ok_or_else(|| {
+                    let names = STAGES_ON_THE_WAY.map(Stage::name).join(", ");
+                    format!("`{name}` cannot be chosen; use none, or some of {names}")
+                })
+        };
+        text.split(',')
+            .map(stage)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl std::str::FromStr for BackendArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("fake:")) {
+            ("best", _) => Ok(Self(ProbeChoice::Best)),
+            ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
+            ("user", _) => Ok(Self(ProbeChoice::User)),
+            (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
+            _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
+        }
+    }
+}
+
+/// Reads a length of time that is not zero.
+pub(super) fn some_time(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
+        Ok(time) => Ok(time),
+        Err(err) => Err(err.to_string()),
+    }
+}
