@@ -82,17 +82,8 @@ pub fn quantile_ratio(
     let ratios: Vec<f64> = (0..bootstrap.rounds)
         .map(|_| redrawn(second) / redrawn(first))
         .collect();
-    at_least("bootstrap rounds", &ratios, 2)?;
-    let ratios = sorted(&ratios);
     let quantiles = [first, second].map(|side| quantile_by_rank(&sorted(&side.concat()), share));
-    Ok(QuantileRatio {
-        quantiles,
-        ratio: quantiles[1] / quantiles[0],
-        interval: Interval {
-            low: quantile(&ratios, tail),
-            high: quantile(&ratios, 1.0 - tail),
-        },
-    })
+    told(quantiles, &ratios, tail)
 }
 
 /// [`quantile_ratio`] of latencies that were counted block by block: of each
@@ -121,15 +112,21 @@ pub fn counted_quantile_ratio(
             drawn / first.quantile(&first.drawn(&mut random), share)
         })
         .collect();
-    at_least("bootstrap rounds", &ratios, 2)?;
-    let ratios = sorted(&ratios);
     let quantiles = [&first, &second].map(|side| side.quantile(&side.once(), share));
+    told(quantiles, &ratios, tail)
+}
+
+/// The ratio of `quantiles`, with what is between the tails of those that were
+/// drawn.
+fn told(quantiles: [f64; 2], drawn: &[f64], tail: f64) -> Result<QuantileRatio, InputError> {
+    at_least("bootstrap rounds", drawn, 2)?;
+    let drawn = sorted(drawn);
     Ok(QuantileRatio {
         quantiles,
         ratio: quantiles[1] / quantiles[0],
         interval: Interval {
-            low: quantile(&ratios, tail),
-            high: quantile(&ratios, 1.0 - tail),
+            low: quantile(&drawn, tail),
+            high: quantile(&drawn, 1.0 - tail),
         },
     })
 }

@@ -163,20 +163,34 @@ mod tests {
     fn past_of<T>(waited: Option<f64>, lost: u64, ask: impl Fn(&Past<'_>) -> T) -> T {
         let times = (0..10_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
         let sizes = (1..=10_u32).map(|size| f64::from(size) * 10e6).collect();
+        past_with((times, sizes), 10e9, |past| {
+            ask(&Past {
+                waited,
+                lost,
+                ..*past
+            })
+        })
+    }
+
+    /// Peaks at these times and of these sizes in 100 s, by blocks of `least_ns`.
+    fn past_with<T>(
+        (times, sizes): (Vec<f64>, Vec<f64>),
+        least_ns: f64,
+        ask: impl Fn(&Past<'_>) -> T,
+    ) -> T {
         let observed = ObservedPeaks {
             peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
             spans: Vec::new(),
         };
-        let past = Past {
+        ask(&Past {
             observed: &observed,
             blocks: Blocks {
-                least_ns: 10e9,
+                least_ns,
                 is_dependent: false,
             },
-            waited,
-            lost,
-        };
-        ask(&past)
+            waited: None,
+            lost: 0,
+        })
     }
 
     fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
@@ -230,20 +244,9 @@ mod tests {
     fn where_the_largest_came_twice_a_new_one_is_as_likely_at_most() {
         let is_at_most = |sizes: Vec<f64>| {
             let times = (0..sizes.len()).map(|at| at as f64 * 1e9).collect();
-            let observed = ObservedPeaks {
-                peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
-                spans: Vec::new(),
-            };
-            let past = Past {
-                observed: &observed,
-                blocks: Blocks {
-                    least_ns: 1e9,
-                    is_dependent: false,
-                },
-                waited: None,
-                lost: 0,
-            };
-            past.ahead(10e9).unwrap().is_at_most
+            past_with((times, sizes), 1e9, |past| {
+                past.ahead(10e9).unwrap().is_at_most
+            })
         };
 
         assert!(!is_at_most(vec![3e6, 5e6, 4e6]));
