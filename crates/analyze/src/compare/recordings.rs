@@ -9,7 +9,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 
 use super::verdict::{Comparison, judged};
 use crate::InputError;
-use crate::counts::{RateRatio, effective_ratio};
+use crate::counts::{Clusters, Event, RateRatio, effective_ratio};
 use crate::input::{at_least, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 
@@ -29,6 +29,26 @@ pub struct RecordingCount {
     pub dispersion: f64,
     /// In which time, of all CPUs.
     pub exposure: f64,
+}
+
+impl RecordingCount {
+    /// Of clusters at `times` since a recording began that lasted `duration`,
+    /// on CPUs whose times add up to `exposure`.
+    ///
+    /// # Errors
+    /// When a cluster lies outside the recording, or that has no length.
+    pub fn of(mut times: Vec<f64>, duration: f64, exposure: f64) -> Result<Self, InputError> {
+        times.sort_by(f64::total_cmp);
+        let event = |&at: &f64| Event { at, size: 1.0 };
+        let all: Vec<Event> = times.iter().map(event).collect();
+        let events = all.len() as f64;
+        let clusters = Clusters::of(&all, duration)?;
+        Ok(Self {
+            events,
+            dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(events)),
+            exposure,
+        })
+    }
 }
 
 /// Two sets of recordings compared.

@@ -11,7 +11,7 @@ use laggard_model::name::{cause_name, who};
 use laggard_model::{Culprit, Nanos, Route, Service};
 use laggard_record::Recording;
 
-use super::lateness::{RUN, counted};
+use super::lateness::RUN;
 use super::{CauseChange, CauseComparison, CompareError};
 use crate::qos::CONFIDENCE;
 
@@ -215,7 +215,8 @@ impl Candidate {
         for ((counts, recordings), moments) in counts.iter_mut().zip(sides).zip(&moments) {
             for (one, moments) in recordings.iter().zip(moments) {
                 let times = moments.iter().map(|moment| moment.0).collect();
-                counts.push(counted(times, one.length(), one.length().as_f64())?);
+                let length = one.length().as_f64();
+                counts.push(RecordingCount::of(times, length, length)?);
             }
         }
         let all = moments

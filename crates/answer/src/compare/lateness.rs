@@ -2,7 +2,6 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::compare::RecordingCount;
-use laggard_analyze::counts::{Clusters, Event};
 use laggard_analyze::exceedance::Stream;
 use laggard_model::{Nanos, Route, Service};
 
@@ -61,7 +60,8 @@ impl Lateness {
             times.extend(clusters(stream, level, run).into_iter().map(since));
         }
         let exposure = seen.duration.as_f64() * f64::from(cpus.max(1));
-        self.counts.push(counted(times, seen.duration, exposure)?);
+        self.counts
+            .push(RecordingCount::of(times, seen.duration.as_f64(), exposure)?);
         let waiting = seen
             .waiting
             .iter()
@@ -128,25 +128,6 @@ fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> {
         until = until.max(Some(late.expiry + late.latency + run));
     }
     all
-}
-
-/// A count of clusters, at `times` since a recording began that lasted
-/// `duration`.
-pub(super) fn counted(
-    mut times: Vec<f64>,
-    duration: Nanos,
-    exposure: f64,
-) -> Result<RecordingCount, InputError> {
-    times.sort_by(f64::total_cmp);
-    let event = |&at: &f64| Event { at, size: 1.0 };
-    let all: Vec<Event> = times.iter().map(event).collect();
-    let events = all.len() as f64;
-    let clusters = Clusters::of(&all, duration.as_f64())?;
-    Ok(RecordingCount {
-        events,
-        dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(events)),
-        exposure,
-    })
 }
 
 #[cfg(test)]
