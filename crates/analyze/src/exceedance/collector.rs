@@ -150,6 +150,7 @@ impl Gather for Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exceedance::LateStretch;
     use laggard_model::{Activation, LineId, STAGES, Stage};
     use proptest::prelude::{any, prop, proptest};
 
@@ -288,10 +289,11 @@ mod tests {
             assert_eq!(service.samples, 9);
             assert_eq!(
                 service.stalls_beyond(Nanos::from_ms(2)),
-                [
-                    (Nanos::from_ms(2), Nanos::from_ms(7)),
-                    (Nanos::from_ns(6_999_999), Nanos::from_ns(2_000_001)),
-                ]
+                [LateStretch {
+                    from: Nanos::from_ms(2),
+                    until: Nanos::from_ns(6_999_999),
+                    latency: Nanos::from_ms(7),
+                }]
             );
         }
     }

@@ -62,22 +62,30 @@ pub struct Stream {
     pub exceedances: Vec<Exceedance>,
 }
 
+/// A time in which whatever expired was late.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LateStretch {
+    /// The expiry of the first activation that waited in it.
+    pub from: Nanos,
+    /// The last instant at which an activation was, or would have been, too
+    /// late: the service ran soon after.
+    pub until: Nanos,
+    /// How late the first was, and no other was later.
+    pub latency: Nanos,
+}
+
 impl Stream {
-    /// Instants at which an activation was, or would have been, more than
-    /// `threshold` late, with how late, in order of time: of each stall the
-    /// first that waited, and the last instant that was still too early.
-    pub fn stalls_beyond(&self, threshold: Nanos) -> Vec<(Nanos, Nanos)> {
-        let mut points: Vec<(Nanos, Nanos)> = self
-            .exceedances
-            .iter()
-            .filter(|late| late.latency > threshold)
-            .flat_map(|late| {
-                let least = threshold + Nanos::from_ns(1);
-                let last = late.expiry + late.latency.saturating_sub(least);
-                [(late.expiry, late.latency), (last, least)]
+    /// The stalls in which activations were, or would have been, more than
+    /// `threshold` late, in order of their first expiry.
+    pub fn stalls_beyond(&self, threshold: Nanos) -> Vec<LateStretch> {
+        let least = threshold + Nanos::from_ns(1);
+        let late = self.exceedances.iter();
+        late.filter(|late| late.latency > threshold)
+            .map(|late| LateStretch {
+                from: late.expiry,
+                until: late.expiry + late.latency.saturating_sub(least),
+                latency: late.latency,
             })
-            .collect();
-        points.sort_unstable_by_key(|&(at, latency)| (at, std::cmp::Reverse(latency)));
-        points
+            .collect()
     }
 }

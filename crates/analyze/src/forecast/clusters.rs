@@ -14,32 +14,37 @@ pub struct Cluster {
     pub size: usize,
     /// When the first one was.
     pub first: f64,
-    /// When the last one was.
+    /// When the last one ended.
     pub last: f64,
 }
 
 /// The clusters of `values` above `threshold` that are further than `run`
-/// apart, in time order.
+/// apart, in time order. Each value lasts from its time in `times` to that in
+/// `ends`: from the end of one to the beginning of the next it is counted how
+/// far they are apart, so that a long stall is one cluster.
 ///
 /// A good `run` is the time in which a backlog drains: the larger of two ticks
 /// and the buffering n t.
 ///
 /// # Errors
-/// When times do not ascend, a value is not finite, or the two differ in
-/// length.
+/// When times do not ascend, a number is not finite, or they differ in how many
+/// there are.
 pub fn decluster(
     times: &[f64],
+    ends: &[f64],
     values: &[f64],
     threshold: f64,
     run: f64,
 ) -> Result<Vec<Cluster>, InputError> {
     paired("values", values, "times", times)?;
+    paired("ends", ends, "times", times)?;
     finite("times", times)?;
+    finite("ends", ends)?;
     finite("values", values)?;
     ascending("times", times)?;
     not_negative("run", run)?;
     let mut clusters: Vec<Cluster> = Vec::new();
-    for (&time, &value) in times.iter().zip(values) {
+    for ((&time, &end), &value) in times.iter().zip(ends).zip(values) {
         if value <= threshold {
             continue;
         }
@@ -49,14 +54,14 @@ pub fn decluster(
                     (cluster.time, cluster.peak) = (time, value);
                 }
                 cluster.size += 1;
-                cluster.last = time;
+                cluster.last = cluster.last.max(end);
             }
             _ => clusters.push(Cluster {
                 time,
                 peak: value,
                 size: 1,
                 first: time,
-                last: time,
+                last: end,
             }),
         }
     }
@@ -77,7 +82,7 @@ mod tests {
             let mut now = 0.0;
             let times: Vec<f64> = steps.iter().map(|(step, _)| { now += step; now }).collect();
             let values: Vec<f64> = steps.iter().map(|(_, value)| *value).collect();
-            let clusters = decluster(&times, &values, 5.0, run).unwrap();
+            let clusters = decluster(&times, &times, &values, 5.0, run).unwrap();
             let above: Vec<f64> = values.iter().copied().filter(|v| *v > 5.0).collect();
             prop_assert_eq!(clusters.iter().map(|c| c.size).sum::<usize>(), above.len());
             let largest = clusters.iter().map(|c| c.peak).fold(f64::NEG_INFINITY, f64::max);
@@ -92,7 +97,7 @@ mod tests {
             let mut now = 0.0;
             let times: Vec<f64> = steps.iter().map(|step| { now += step; now }).collect();
             let values = vec![1.0; times.len()];
-            let count = |run| decluster(&times, &values, 0.0, run).unwrap().len();
+            let count = |run| decluster(&times, &times, &values, 0.0, run).unwrap().len();
             prop_assert!(count(run * 2.0) <= count(run));
         }
     }

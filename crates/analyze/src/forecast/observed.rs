@@ -4,7 +4,7 @@ use laggard_model::Nanos;
 
 use super::{Cluster, Peaks, decluster};
 use crate::InputError;
-use crate::exceedance::Stream;
+use crate::exceedance::{LateStretch, Stream};
 use crate::period::{PeriodicSource, SourceSearch, periodic_sources};
 use crate::sample::{descending, index};
 
@@ -42,14 +42,14 @@ pub struct ObservedPeaks {
     pub spans: Vec<PeakSpan>,
 }
 
-/// When the exceedances of a peak's cluster expired.
+/// When something of a peak's cluster was late.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeakSpan {
     /// Which observation, counted from 0.
     pub observation: usize,
     /// The first expiry, `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// The last one.
+    /// The last instant at which one was, or would have been, late.
     pub to: Nanos,
 }
 
@@ -79,8 +79,8 @@ pub fn observe(
     let mut clusters: Vec<(Cluster, PeakSpan)> = Vec::new();
     let mut before = 0.0;
     for (observation, one) in observations.iter().enumerate() {
-        let (times, latencies) = late_of(one, threshold);
-        let found = decluster(&times, &latencies, threshold, RUN_NS)?;
+        let [times, ends, latencies] = late_of(one, threshold);
+        let found = decluster(&times, &ends, &latencies, threshold, RUN_NS)?;
         clusters.extend(found.into_iter().map(|cluster| {
             let span = PeakSpan {
                 observation,
@@ -166,19 +166,20 @@ fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f6
     at.unwrap_or(0.0).max(floor.as_f64())
 }
 
-/// When something was late, since the start of the recording, and by how much,
-/// in order of time.
-fn late_of(one: &Observation<'_>, threshold: f64) -> (Vec<f64>, Vec<f64>) {
-    let mut late: Vec<(u64, f64)> = one
-        .streams
-        .iter()
+/// When each stall began and ended, since the start of the recording, and its
+/// latency, in order of when they began.
+fn late_of(one: &Observation<'_>, threshold: f64) -> [Vec<f64>; 3] {
+    let streams = one.streams.iter();
+    let mut stalls: Vec<LateStretch> = streams
         .flat_map(|stream| stream.stalls_beyond(Nanos::from_f64(threshold)))
-        .map(|(at, latency)| (at.saturating_sub(one.start).ns(), latency.as_f64()))
         .collect();
-    late.sort_by_key(|(at, _)| *at);
-    late.into_iter()
-        .map(|(expiry, latency)| (expiry as f64, latency))
-        .unzip()
+    stalls.sort_by_key(|stall| stall.from);
+    let since = |at: Nanos| at.saturating_sub(one.start).as_f64();
+    [
+        stalls.iter().map(|stall| since(stall.from)).collect(),
+        stalls.iter().map(|stall| since(stall.until)).collect(),
+        stalls.iter().map(|stall| stall.latency.as_f64()).collect(),
+    ]
 }
 
 #[cfg(test)]
@@ -224,6 +225,18 @@ mod tests {
 
         assert_eq!(peaks.sizes(), [90_000.0, 50_000.0]);
         assert_eq!(peaks.exposure(), 60e9);
+    }
+
+    #[test]
+    fn a_stall_is_one_peak_however_long_with_what_follows_it_at_once() {
+        // 2 s; 5 ms after its end what waited behind it, and 10 s later another.
+        let late = stream(0, &[(1_000, 2_000_000), (3_005, 300), (13_000, 700)]);
+
+        let found = observe(&[observation(&[&late])], 3.6e12).unwrap();
+
+        assert_eq!(found.peaks.sizes(), [2e9, 7e5]);
+        assert_eq!(found.spans[0].from, Nanos::from_secs(1));
+        assert!(found.spans[0].to > Nanos::from_ms(3_005), "{found:?}");
     }
 
     #[test]

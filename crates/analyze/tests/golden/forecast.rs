@@ -78,7 +78,8 @@ fn clustering(case: &Vector) {
 
 fn clusters(case: &Vector) {
     let (times, values) = (case.numbers("t"), case.numbers("x"));
-    let found = decluster(&times, &values, case.number("u"), case.number("r")).unwrap();
+    let (threshold, run) = (case.number("u"), case.number("r"));
+    let found = decluster(&times, &times, &values, threshold, run).unwrap();
     let expected = case.at("clusters").rows();
     assert_eq!(found.len(), expected.len());
     for (cluster, row) in found.iter().zip(expected) {

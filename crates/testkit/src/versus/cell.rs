@@ -1,7 +1,8 @@
 //! One service under one load on two kernels.
 
 use laggard_analyze::compare::{
-    BlockBootstrap, Comparison, ComparisonVerdict, QuantileRatio, compare_rates, quantile_ratio,
+    BlockBootstrap, Comparison, ComparisonVerdict, QuantileRatio, RecordingCount,
+    compare_recordings, quantile_ratio,
 };
 use laggard_analyze::forecast::decluster;
 use laggard_model::{Nanos, Route, Service};
@@ -18,7 +19,7 @@ const SHARE: f64 = 0.999;
 const LEAST_SAMPLES: usize = 3_689;
 /// Late activations no further apart are one event: a backlog drains in it.
 /// Five ticks of 4 ms.
-const RUN_S: f64 = 0.02;
+const RUN: Nanos = Nanos::from_ms(20);
 /// Activations that the bootstrap keeps together: longer than any cluster.
 const BLOCK: usize = 100;
 
@@ -137,48 +138,46 @@ fn late(
     repetitions: [&[Repetition]; 2],
     slack: Nanos,
 ) -> Result<SlackComparison, VersusError> {
-    let mut each = [Vec::new(), Vec::new()];
-    let mut exposures = [0.0; 2];
+    let mut clusters = [0; 2];
+    let mut counts = [Vec::new(), Vec::new()];
     for (index, all) in repetitions.into_iter().enumerate() {
         for repetition in all {
-            each[index].push(clusters(repetition, key, slack)?);
-            exposures[index] += repetition.exposure.as_secs_f64() / 3_600.0;
+            let times = events(repetition, key, slack)?;
+            clusters[index] += times.len() as u64;
+            let exposure = repetition.exposure.as_f64();
+            counts[index].push(RecordingCount::of(times, exposure, exposure)?);
         }
     }
-    let clusters = each.each_ref().map(|all| all.iter().sum());
-    let comparison = compare_rates(
-        (clusters[0], exposures[0]),
-        (clusters[1], exposures[1]),
-        MARGIN,
-        CONFIDENCE,
-    )?;
+    let found = compare_recordings(&counts[0], &counts[1], MARGIN, CONFIDENCE)?;
     let signs = || {
-        each[0]
-            .iter()
-            .zip(&each[1])
-            .map(|(one, other)| other.cmp(one))
+        let pairs = counts[0].iter().zip(&counts[1]);
+        pairs.map(|(one, other)| other.events.total_cmp(&one.events))
     };
     Ok(SlackComparison {
         slack,
         clusters,
-        comparison,
+        comparison: found.comparison,
         is_consistent: !(signs().any(|sign| sign.is_gt()) && signs().any(|sign| sign.is_lt())),
     })
 }
 
-fn clusters(
+/// When each event of one repetition began, ns from its start.
+fn events(
     repetition: &Repetition,
     key: (Route, Service),
     slack: Nanos,
-) -> Result<u64, VersusError> {
-    let Some(stream) = repetition.streams.get(&key) else {
-        return Ok(0);
+) -> Result<Vec<f64>, VersusError> {
+    let stream = repetition.streams.get(&key);
+    let stalls = stream.map_or_else(Vec::new, |stream| stream.stalls_beyond(slack));
+    let since = |at: Nanos| {
+        let since = at.saturating_sub(repetition.start);
+        since.min(repetition.exposure).as_f64()
     };
-    let late = stream.stalls_beyond(slack);
-    let times: Vec<f64> = late.iter().map(|(at, _)| at.as_secs_f64()).collect();
-    let values: Vec<f64> = late.iter().map(|(_, by)| by.as_f64()).collect();
-    let clusters = decluster(&times, &values, slack.as_f64(), RUN_S)?;
-    Ok(clusters.len() as u64)
+    let starts: Vec<f64> = stalls.iter().map(|stall| since(stall.from)).collect();
+    let ends: Vec<f64> = stalls.iter().map(|stall| since(stall.until)).collect();
+    let latencies: Vec<f64> = stalls.iter().map(|stall| stall.latency.as_f64()).collect();
+    let clusters = decluster(&starts, &ends, &latencies, slack.as_f64(), RUN.as_f64())?;
+    Ok(clusters.iter().map(|cluster| cluster.first).collect())
 }
 
 impl SlackComparison {
@@ -236,6 +235,7 @@ mod tests {
         Repetition {
             latencies: BTreeMap::from([(KEY, latencies.collect())]),
             streams: BTreeMap::from([(KEY, stream)]),
+            start: Nanos::ZERO,
             exposure: Nanos::from_secs(10),
             lost: 0,
         }
@@ -256,6 +256,23 @@ mod tests {
     }
 
     #[test]
+    fn a_stall_is_one_event_however_long() {
+        let mut stalled = repetition(1_000, 2_000);
+        let stream = stalled.streams.get_mut(&KEY).unwrap();
+        // Longer than the time that keeps events apart, and shorter than the
+        // 2 s until the next.
+        for late in stream.exceedances.iter_mut().skip(1).step_by(1_000) {
+            late.latency = Nanos::from_ms(500);
+        }
+
+        let ordinary = [repetition(1_000, 2_000)];
+
+        let cell = VersusCell::of(KEY, [&ordinary, &[stalled]], &[Nanos::from_ms(1)]).unwrap();
+
+        assert_eq!(cell.late[0].clusters, [5, 5]);
+    }
+
+    #[test]
     fn repetitions_that_contradict_each_other_are_no_verdict() {
         let (rare, often) = (repetition(1_000, 2_000), repetition(50, 2_000));
         let first = [often.clone(), rare.clone()];
@@ -264,6 +281,19 @@ mod tests {
         let cell = VersusCell::of(KEY, [&first, &second], &[Nanos::from_ms(1)]).unwrap();
 
         assert_eq!(cell.late[0].words(), "repetitions disagree");
+    }
+
+    #[test]
+    fn what_one_repetition_alone_saw_is_no_verdict() {
+        let (rare, often) = (repetition(1_000, 2_000), repetition(40, 2_000));
+        let first = vec![rare.clone(); 3];
+        let second = [rare.clone(), rare, often];
+
+        let cell = VersusCell::of(KEY, [&first, &second], &[Nanos::from_ms(1)]).unwrap();
+
+        // 15 against 135 would be no chance, were they as many in each.
+        assert_eq!(cell.late[0].clusters, [15, 135]);
+        assert_eq!(cell.late[0].words(), "cannot be told");
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Repetition {
     pub latencies: BTreeMap<(Route, Service), Vec<Nanos>>,
     /// When each was late: here of all activations, since so many are kept.
     pub streams: BTreeMap<(Route, Service), Stream>,
+    /// When measuring began, by the clock of the streams.
+    pub start: Nanos,
     /// How long was recorded.
     pub exposure: Nanos,
     /// Activations that were lost.
@@ -190,6 +192,7 @@ fn read(directory: &Path, plan: &VersusPlan) -> Result<Repetition, VersusError> 
             .into_iter()
             .map(|stream| ((stream.route, stream.service), stream))
             .collect(),
+        start: recording.manifest().clock.start_ns,
         exposure: plan.duration,
         lost: recording.manifest().losses.activations(),
     })
