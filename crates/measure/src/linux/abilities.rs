@@ -142,7 +142,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
             "deferred",
             " (service softirq)",
             "stage softirq, the deferred route",
-            "the kernel needs BPF timers (Linux 5.15), which PREEMPT_RT refuses",
+            "the kernel needs BPF timers and bpf_loop (Linux 5.17); PREEMPT_RT refuses the timers",
         ),
         ability(
             "worker",

@@ -20,27 +20,54 @@ laggard_bpf::sources! {
 mod tests {
     use std::ffi::OsStr;
 
+    use laggard_bpf::object::ObjectFile;
     use libbpf_rs::{MapType, ObjectBuilder};
 
     use super::*;
+
+    const ALL: [ObjectFile; 13] = [
+        IDENTITY,
+        CHAIN,
+        ARMING,
+        LEARNING,
+        EXTERNAL,
+        IRQ,
+        RAISE,
+        DEFERRED,
+        WORKER,
+        WORKER_IMPLICIT,
+        FLIGHT,
+        STACKS,
+        STEAL,
+    ];
+
+    /// Whether an instruction of `source` calls the kernel's helper of this
+    /// number (`__BPF_FUNC_MAPPER` of `linux/bpf.h`).
+    fn calls(source: ObjectFile, helper: u32) -> bool {
+        const CALL: [u8; 4] = [0x85, 0, 0, 0];
+        let call = [CALL, helper.to_le_bytes()].concat();
+        source.bytes.chunks_exact(8).any(|one| one == call)
+    }
+
+    /// What `abilities.rs` and docs/stages.md say of the kernels that each
+    /// ability needs rests on this.
+    #[test]
+    fn only_the_softirq_timer_calls_bpf_loop_and_so_needs_linux_5_17() {
+        const TIMER_START: u32 = 171;
+        const LOOP: u32 = 181;
+
+        for source in ALL {
+            let is_deferred = source.name == DEFERRED.name;
+            assert_eq!(calls(source, LOOP), is_deferred, "{}", source.name);
+        }
+        assert!(calls(DEFERRED, TIMER_START));
+    }
 
     /// A ring buffer or a perf buffer wakes whoever waits for it. The only
     /// ones are those that wake measuring threads.
     #[test]
     fn no_object_has_a_buffer_that_could_wake_the_collector() {
-        for source in [
-            CHAIN,
-            ARMING,
-            EXTERNAL,
-            IRQ,
-            RAISE,
-            DEFERRED,
-            WORKER,
-            WORKER_IMPLICIT,
-            FLIGHT,
-            STACKS,
-            STEAL,
-        ] {
+        for source in ALL {
             let open = ObjectBuilder::default().open_memory(source.bytes).unwrap();
             for map in open.maps() {
                 let wakes = matches!(
