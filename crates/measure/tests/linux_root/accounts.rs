@@ -89,7 +89,7 @@ fn what_is_served_missed_and_lost_is_what_was_planned() {
 const SPIN: Duration = Duration::from_millis(4_500);
 
 /// Leaves thread `tid` (0: the calling one) nothing but `cpu`.
-fn pin(tid: i32, cpu: usize) {
+pub(super) fn pin(tid: i32, cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(tid), &set).unwrap();

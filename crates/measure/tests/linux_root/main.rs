@@ -6,6 +6,7 @@
 
 mod accounts;
 mod cost;
+mod foreign_timer;
 mod plan;
 mod refused;
 mod rescheduled;
