@@ -20,6 +20,7 @@ pub mod advice;
 mod causes;
 pub mod compare;
 pub mod course;
+pub mod doctor;
 mod error;
 mod finer;
 mod floors;

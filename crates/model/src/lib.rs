@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod ability;
 mod activation;
 mod application;
+mod audio;
 mod because;
 mod cause;
 mod caveat;
@@ -35,8 +37,10 @@ mod throughput;
 mod usage;
 mod whole;
 
+pub use ability::{Ability, Absence};
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
+pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;
 pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};

@@ -129,6 +129,8 @@ pub(crate) enum SchemaOf {
     Rehearse,
     /// `compare --json`
     Compare,
+    /// `doctor --json`
+    Doctor,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -273,12 +275,25 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(ClapArgs, Debug)]
-#[command(after_help = "Exit code 0 when a full recording is possible, 1 when not.")]
+#[command(after_help = "\
+Exit code 0 when a full recording is possible, 1 when not.
+
+Examples:
+  sudo laggard doctor            all that a recording can use
+  laggard doctor busy.laggard    as the user of the audio programs: their limits,
+                                 and what of it the recording saw the effect of")]
 pub(crate) struct DoctorArgs {
+    /// Recording of this machine: did it see the effect of what is not as audio
+    /// programs need it?
+    #[arg(value_name = "DIR", add = completion::recordings())]
+    pub(crate) recording: Option<PathBuf>,
     /// CPUs that are to be measured [default: all online that this process may
     /// use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
+    /// Write JSON; `laggard schema doctor` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(ClapArgs, Debug)]

@@ -2,6 +2,7 @@
 //!
 //! Everything is read from files of the kernel, and nothing is changed.
 
+mod audio;
 mod caveats;
 mod files;
 mod hypervisor;
@@ -15,6 +16,7 @@ mod tests;
 
 use laggard_model::{Host, Isolation};
 
+pub use audio::audio;
 pub use caveats::caveats;
 pub use files::Files;
 pub use rights::Rights;

@@ -61,7 +61,7 @@ impl Rights {
 }
 
 /// A soft limit of this process; the inner `None`: unlimited.
-fn limit(files: &Files, name: &str) -> Option<Option<u64>> {
+pub(super) fn limit(files: &Files, name: &str) -> Option<Option<u64>> {
     let row = files.field("proc/self/limits", name)?;
     match row.split_whitespace().next()? {
         "unlimited" => Some(None),

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use laggard_bpf::object::ObjectRefused;
-use laggard_model::Service;
+use laggard_model::{Ability, Absence, Service};
 
 use super::descriptors;
 use super::flight::{self, FlightError, FlightOptions, FlightRecorder};
@@ -16,28 +16,6 @@ use super::reason_of;
 use super::threads::{may_be_scheduled_as, refusal};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
-
-/// Something that a full recording uses.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Ability {
-    /// Its name.
-    pub name: String,
-    /// What it gives.
-    pub gives: &'static str,
-    /// Whether a full recording takes it; the others add evidence.
-    pub is_needed: bool,
-    /// Why it cannot be had, if so.
-    pub absence: Option<Absence>,
-}
-
-/// Why an ability cannot be had.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Absence {
-    /// What the system said.
-    pub reason: String,
-    /// What would help.
-    pub remedy: String,
-}
 
 const NEEDS_ROOT: &str = "run as root (or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE)";
 const NEEDS_BTF: &str =
@@ -50,7 +28,7 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     for &service in services.iter().filter(|service| service.is_thread()) {
         all.push(Ability {
             name: format!("service {service}"),
-            gives: "threads of this policy",
+            gives: "threads of this policy".into(),
             is_needed: true,
             absence: may_be_scheduled_as(service).err().map(|err| {
                 let (reason, remedy) = refusal(&err, &Rights::read(&Files::default()));
@@ -60,7 +38,7 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     }
     all.push(Ability {
         name: "memory lock".into(),
-        gives: "no page faults on measuring threads",
+        gives: "no page faults on measuring threads".into(),
         is_needed: true,
         absence: policy::lock_memory().err().map(|err| Absence {
             reason: reason_of(&err),
@@ -90,7 +68,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     let has_soft_timers = loaded
         .as_ref()
         .is_ok_and(|programs| programs.has_soft_timers);
-    let ability = |object: &str, service: &str, gives, remedy: &str| {
+    let ability = |object: &str, service: &str, gives: &str, remedy: &str| {
         let absence = match &loaded {
             Err(refused) => Some(Absence {
                 reason: refused.reason.clone(),
@@ -119,7 +97,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         };
         Ability {
             name: format!("BPF object {object}{service}"),
-            gives,
+            gives: gives.into(),
             is_needed: true,
             absence,
         }
@@ -158,7 +136,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         }
         all.push(Ability {
             name: "timer descriptors (service softirq)".into(),
-            gives: "stage softirq, the deferred route; they expire in softirq context here",
+            gives: "stage softirq, the deferred route; they expire in softirq context here".into(),
             is_needed: true,
             absence: None,
         });
@@ -168,9 +146,9 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
 
 /// Abilities that explain latency rather than measure it.
 fn evidence() -> Vec<Ability> {
-    let optional = |name: &str, gives, result: io::Result<()>, remedy: &str| Ability {
+    let optional = |name: &str, gives: &str, result: io::Result<()>, remedy: &str| Ability {
         name: name.into(),
-        gives,
+        gives: gives.into(),
         is_needed: false,
         absence: result.err().map(|err| Absence {
             remedy: remedy_of(&err, nix::unistd::geteuid().is_root(), remedy),

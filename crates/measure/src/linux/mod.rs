@@ -33,7 +33,7 @@ mod uio;
 mod usage;
 mod witness;
 
-pub use abilities::{Ability, Absence, abilities};
+pub use abilities::abilities;
 pub use awake::Awake;
 pub use boost::take_usual_share;
 pub use clock::now;

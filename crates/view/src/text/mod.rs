@@ -3,6 +3,7 @@
 mod bars;
 mod beside;
 mod compare;
+mod doctor;
 mod episode;
 mod forecast;
 mod look;
@@ -17,6 +18,7 @@ mod why;
 
 pub use beside::beside;
 pub use compare::compare;
+pub use doctor::doctor;
 pub use episode::episode;
 pub use forecast::forecast;
 pub use look::Look;

@@ -1,6 +1,8 @@
 //! Other machines, as trees of the kernel's files. A `.txt` file holds one
 //! machine: a line `== path` and then that file's text.
 
+mod audio;
+
 use std::fs;
 use std::io::Write as _;
 
