@@ -36,17 +36,24 @@ fn output(args: &ExportArgs) -> anyhow::Result<Option<&Path>> {
     match &args.output {
         Some(path) if path.as_os_str() == "-" => Ok(None),
         Some(path) => Ok(Some(path)),
-        None if args.format == FormatArg::Parquet => anyhow::bail!(
-            "Parquet is no text; name a file with `--output`, or `--output -` for a pipe"
-        ),
-        None => Ok(None),
+        None => match args.format {
+            FormatArg::Parquet => no_text("Parquet"),
+            FormatArg::Arrow | FormatArg::ArrowStream => no_text("Arrow"),
+            FormatArg::Csv | FormatArg::Openmetrics | FormatArg::Hdr => Ok(None),
+        },
     }
+}
+
+fn no_text<T>(format: &str) -> anyhow::Result<T> {
+    anyhow::bail!("{format} is no text; name a file with `--output`, or `--output -` for a pipe")
 }
 
 fn write(args: &ExportArgs, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
     match args.format {
         FormatArg::Csv => samples(TableFormat::Csv, from, out),
         FormatArg::Parquet => samples(TableFormat::Parquet, from, out),
+        FormatArg::Arrow => samples(TableFormat::Arrow, from, out),
+        FormatArg::ArrowStream => samples(TableFormat::ArrowStream, from, out),
         FormatArg::Openmetrics => text(&openmetrics(&distributions(from)?), out),
         FormatArg::Hdr => text(&hdr(&distributions(from)?)?, out),
     }

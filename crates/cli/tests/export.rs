@@ -1,7 +1,13 @@
 //! What other programs read of a recording.
 
+use std::io::Cursor;
 use std::process::Output;
 
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::DataType;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -60,6 +66,51 @@ fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
     let is_missed = |row: &&Vec<&str>| row[place("missed")] == "true";
     assert_eq!(rows.iter().filter(is_missed).count(), 19);
     assert!(rows.iter().all(|row| row[place("censored")] == "false"));
+}
+
+/// What is in an Arrow table, written as CSV is.
+fn as_csv(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<String>> {
+    let cell = |column: &ArrayRef, row: usize| match column.is_null(row) {
+        true => String::new(),
+        false => match column.data_type() {
+            DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+            DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+            DataType::Boolean => column.as_boolean().value(row).to_string(),
+            _ => column.as_string::<i32>().value(row).to_owned(),
+        },
+    };
+    batches
+        .flat_map(|batch| {
+            let row = |row| batch.columns().iter().map(|one| cell(one, row)).collect();
+            (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
+    let dir = recorded();
+    let csv = text(&export(&dir, &["--format=csv"]));
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
+    let header: Vec<String> = lines.next().unwrap().collect();
+    let rows: Vec<Vec<String>> = lines.map(Iterator::collect).collect();
+
+    let file = export(&dir, &["--format=arrow", "--output=-"]).stdout;
+    let stream = export(&dir, &["--format=arrow-stream", "--output=-"]).stdout;
+
+    let file = FileReader::try_new(Cursor::new(file), None).unwrap();
+    let stream = StreamReader::try_new(Cursor::new(stream), None).unwrap();
+    for schema in [file.schema(), stream.schema()] {
+        let names: Vec<&String> = schema.fields().iter().map(|one| one.name()).collect();
+        assert_eq!(names, header.iter().collect::<Vec<_>>());
+    }
+    assert_eq!(rows.len(), 1_999);
+    assert!(as_csv(file.map(Result::unwrap)) == rows);
+    assert!(as_csv(stream.map(Result::unwrap)) == rows);
+    let no_file = export(&dir, &["--format=arrow"]);
+    let said = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    assert_eq!(no_file.status.code(), Some(2), "{said}");
+    assert!(said.contains("Arrow is no text"), "{said}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::completion;
 Examples:
   laggard export busy.laggard --format csv | head
   laggard export busy.laggard --format parquet -o busy.parquet
+  laggard export busy.laggard --format arrow-stream -o - | python3 read.py
   laggard export busy.laggard --format openmetrics -o l.prom --force
   laggard export busy.laggard --format hdr > busy.hlog")]
 pub(crate) struct ExportArgs {
@@ -24,7 +25,7 @@ pub(crate) struct ExportArgs {
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: FormatArg,
     /// File to write, which must not exist; `-` is standard output [default:
-    /// standard output, but for parquet]
+    /// standard output, but for parquet and arrow]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Replace the file where it exists
@@ -38,6 +39,10 @@ pub(crate) enum FormatArg {
     Csv,
     /// Samples, as one Parquet file
     Parquet,
+    /// Samples, as one Arrow file (Feather, version 2)
+    Arrow,
+    /// Samples, as an Arrow stream
+    ArrowStream,
     /// Distributions, as text for Prometheus
     Openmetrics,
     /// Distributions, as a log of `HdrHistogram`

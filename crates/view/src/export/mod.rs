@@ -4,6 +4,7 @@
 //! of any length takes the memory of a few of them. Distributions become
 //! [`openmetrics()`] or [`hdr()`], which take what `show` counted.
 
+mod arrow;
 mod columnar;
 mod csv;
 mod hdr;
@@ -11,6 +12,7 @@ mod openmetrics;
 
 use std::io::{self, Write};
 
+use arrow_schema::ArrowError;
 use laggard_model::{Batch, Line, Nanos, STAGES};
 use parquet::errors::ParquetError;
 
@@ -27,6 +29,9 @@ pub enum ExportError {
     /// The table cannot be encoded.
     #[error("encode Parquet")]
     Parquet(#[source] ParquetError),
+    /// The record batch cannot be encoded.
+    #[error("encode Arrow")]
+    Arrow(#[source] ArrowError),
     /// The histogram cannot be encoded.
     #[error("encode a histogram: {0}")]
     Hdr(String),
@@ -45,6 +50,16 @@ impl From<ParquetError> for ExportError {
     }
 }
 
+impl From<ArrowError> for ExportError {
+    fn from(error: ArrowError) -> Self {
+        // What the disk says is told as such.
+        if let ArrowError::IoError(_, error) = error {
+            return Self::Io(error);
+        }
+        Self::Arrow(error)
+    }
+}
+
 /// What a table is written as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TableFormat {
@@ -52,6 +67,10 @@ pub enum TableFormat {
     Csv,
     /// One Parquet file, in groups of 65,536 rows.
     Parquet,
+    /// One Arrow file, in record batches of as many.
+    Arrow,
+    /// The same as a stream.
+    ArrowStream,
 }
 
 /// Takes the samples of a recording: one row per activation.
@@ -81,6 +100,8 @@ pub fn table<'a>(
     Ok(match format {
         TableFormat::Csv => Box::new(csv::Csv::new(lines, out)?),
         TableFormat::Parquet => Box::new(columnar::ParquetTable::new(lines, out)?),
+        TableFormat::Arrow => Box::new(arrow::ArrowTable::file(lines, out)?),
+        TableFormat::ArrowStream => Box::new(arrow::ArrowTable::stream(lines, out)?),
     })
 }
 

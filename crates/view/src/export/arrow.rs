@@ -1,0 +1,161 @@
+//! Activations as Arrow, in record batches of a bounded size: a file that can
+//! be mapped into memory (also known as Feather, version 2), or a stream.
+
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use laggard_model::{Batch, Line, STAGES};
+
+use super::{COLUMNS, ExportError, Table, latency, stage_columns, steps};
+
+/// Rows of a record batch: about 10 MB in memory.
+const BATCH_ROWS: usize = 65_536;
+
+/// The types of [`COLUMNS`]: those that the Parquet table has.
+const TYPES: [DataType; COLUMNS.len()] = [
+    DataType::Int32,
+    DataType::Int32,
+    DataType::Utf8,
+    DataType::Utf8,
+    DataType::Int64,
+    DataType::Int64,
+    DataType::Int64,
+    DataType::Boolean,
+    DataType::Boolean,
+];
+
+/// Where record batches go.
+enum Encoder<W: Write> {
+    File(FileWriter<BufWriter<W>>),
+    Stream(StreamWriter<BufWriter<W>>),
+}
+
+pub(super) struct ArrowTable<'a, W: Write> {
+    lines: &'a [Line],
+    schema: Arc<Schema>,
+    encoder: Encoder<W>,
+    rows: Rows,
+}
+
+/// The rows that are not written yet, by column.
+#[derive(Default)]
+struct Rows {
+    line: Vec<i32>,
+    cpu: Vec<i32>,
+    service: Vec<String>,
+    route: Vec<String>,
+    seq: Vec<i64>,
+    expiry: Vec<i64>,
+    latency: Vec<i64>,
+    missed: Vec<bool>,
+    censored: Vec<bool>,
+    steps: [Vec<Option<i64>>; STAGES.len()],
+}
+
+impl<'a, W: Write> ArrowTable<'a, W> {
+    /// A file, whose end has a table of its batches.
+    pub(super) fn file(lines: &'a [Line], out: W) -> Result<Self, ExportError> {
+        let schema = schema();
+        let encoder = FileWriter::try_new(BufWriter::new(out), &schema)?;
+        Ok(Self::new(lines, schema, Encoder::File(encoder)))
+    }
+
+    /// A stream, which can be read as it comes.
+    pub(super) fn stream(lines: &'a [Line], out: W) -> Result<Self, ExportError> {
+        let schema = schema();
+        let encoder = StreamWriter::try_new(BufWriter::new(out), &schema)?;
+        Ok(Self::new(lines, schema, Encoder::Stream(encoder)))
+    }
+
+    fn new(lines: &'a [Line], schema: Arc<Schema>, encoder: Encoder<W>) -> Self {
+        Self {
+            lines,
+            schema,
+            encoder,
+            rows: Rows::default(),
+        }
+    }
+
+    fn write_batch(&mut self) -> Result<(), ArrowError> {
+        let columns = std::mem::take(&mut self.rows).columns();
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)?;
+        match &mut self.encoder {
+            Encoder::File(file) => file.write(&batch),
+            Encoder::Stream(stream) => {
+                stream.write(&batch)?;
+                // Who reads it need not wait for the next.
+                stream.flush()
+            }
+        }
+    }
+}
+
+fn schema() -> Arc<Schema> {
+    let fixed = COLUMNS.into_iter().zip(TYPES);
+    let fixed = fixed.map(|(name, kind)| Field::new(name, kind, false));
+    let stages = stage_columns().map(|name| Field::new(name, DataType::Int64, true));
+    Arc::new(Schema::new(fixed.chain(stages).collect::<Vec<_>>()))
+}
+
+impl Rows {
+    fn add(&mut self, batch: &Batch, row: usize, line: &Line) {
+        self.line.push(batch.line[row].0.into());
+        self.cpu.push(i32::try_from(line.cpu.0).unwrap_or(i32::MAX));
+        self.service.push(line.service.to_string());
+        self.route.push(line.route.to_string());
+        self.seq.push(batch.seq[row].cast_signed());
+        self.expiry.push(batch.expiry_ns[row].cast_signed());
+        self.latency.push(latency(batch, row).ns().cast_signed());
+        self.missed.push(batch.missed[row]);
+        self.censored.push(batch.censored[row]);
+        for (column, step) in self.steps.iter_mut().zip(steps(batch, row)) {
+            column.push(step.map(u64::cast_signed));
+        }
+    }
+
+    /// In the order of the schema.
+    fn columns(self) -> Vec<ArrayRef> {
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(self.line)),
+            Arc::new(Int32Array::from(self.cpu)),
+            Arc::new(StringArray::from(self.service)),
+            Arc::new(StringArray::from(self.route)),
+            Arc::new(Int64Array::from(self.seq)),
+            Arc::new(Int64Array::from(self.expiry)),
+            Arc::new(Int64Array::from(self.latency)),
+            Arc::new(BooleanArray::from(self.missed)),
+            Arc::new(BooleanArray::from(self.censored)),
+        ];
+        for steps in self.steps {
+            columns.push(Arc::new(Int64Array::from(steps)));
+        }
+        columns
+    }
+}
+
+impl<W: Write> Table for ArrowTable<'_, W> {
+    fn add(&mut self, batch: &Batch) -> Result<(), ExportError> {
+        for row in 0..batch.len() {
+            let line = &self.lines[usize::from(batch.line[row].0)];
+            self.rows.add(batch, row, line);
+            if self.rows.line.len() == BATCH_ROWS {
+                self.write_batch()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+        if !self.rows.line.is_empty() {
+            self.write_batch()?;
+        }
+        match &mut self.encoder {
+            Encoder::File(file) => file.finish()?,
+            Encoder::Stream(stream) => stream.finish()?,
+        }
+        Ok(())
+    }
+}
