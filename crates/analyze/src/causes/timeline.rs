@@ -1,8 +1,8 @@
 //! What a CPU did around several episodes, told once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_model::{Cpu, Episode, Evidence, FlightEvent, Nanos, StackSample};
+use laggard_model::{Cpu, Episode, Evidence, FlightEvent, Happening, Nanos, StackSample};
 
 use super::Slice;
 use super::context::slices;
@@ -14,6 +14,8 @@ pub struct CpuTimeline {
     pub cpu: Cpu,
     /// What the CPU was in the midst of, in order of time.
     pub slices: Vec<Slice>,
+    /// When a thread that could have gone on was taken off the CPU.
+    pub preemptions: BTreeSet<Nanos>,
     /// In order of time.
     pub samples: Vec<StackSample>,
 }
@@ -39,10 +41,20 @@ pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<Cpu
         all.extend(spans.into_iter().map(|span| CpuTimeline {
             cpu,
             slices: slices(&span, span.from_ns, span.to_ns, &[]),
+            preemptions: preemptions(&span),
             samples: within(&span),
         }));
     }
     all
+}
+
+fn preemptions(span: &Evidence) -> BTreeSet<Nanos> {
+    let preempted = |event: &&FlightEvent| match event.what {
+        Happening::Switch { preempted, .. } => preempted,
+        Happening::Begin(_) | Happening::End(_) => false,
+    };
+    let events = span.events.iter().filter(preempted);
+    events.map(|event| event.at_ns).collect()
 }
 
 /// The samples of a span: evidence has some from before and after it too.

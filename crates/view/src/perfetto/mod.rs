@@ -2,9 +2,11 @@
 //!
 //! Per CPU, who ran when and what interrupted it; per line, each late
 //! activation with its stages, and beneath them its causes; stack samples as
-//! instants and as Perfetto's own samples. Times are `CLOCK_MONOTONIC`, ns.
+//! instants and as Perfetto's own samples; switches and wakeups as the kernel's
+//! tracer has them. Times are `CLOCK_MONOTONIC`, ns.
 
 mod chains;
+mod sched;
 mod tracks;
 mod wire;
 
@@ -41,6 +43,8 @@ pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
     packet.push(chains.packet(rate, tracks.names()));
     packet.extend(tracks.packets());
     packet.extend(chains.samples(&thread_names(&spans)));
+    let bundles = sched::bundles(&spans, &late.episodes).into_iter();
+    packet.extend(bundles.map(tracks::scheduled));
     let mut bytes = Vec::new();
     // A vector takes as many bytes as are written.
     let _ = wire::Trace { packet }.encode(&mut bytes);
@@ -54,7 +58,9 @@ fn clocks(manifest: &Manifest) -> wire::TracePacket {
         clock_id: Some(clock_id),
         timestamp: Some(timestamp),
     };
-    let mut clocks = vec![clock(wire::MONOTONIC, start)];
+    // The tracer's events are taken to be of the boot clock, which is nowhere
+    // else in the trace. They are not: told to agree, it changes no time.
+    let mut clocks = vec![clock(wire::MONOTONIC, start), clock(wire::BOOTTIME, start)];
     let wall = manifest.clock.start_wall.parse::<jiff::Timestamp>().ok();
     let wall = wall.and_then(|wall| u64::try_from(wall.as_nanosecond()).ok());
     clocks.extend(wall.map(|wall| clock(wire::REALTIME, wall)));

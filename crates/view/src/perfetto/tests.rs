@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use laggard_answer::why::RecordedEpisodes;
+use laggard_model::Tid;
 use prost::Message as _;
 
 use super::*;
@@ -127,4 +128,97 @@ fn times_are_those_of_the_monotonic_clock() {
     for packet in events {
         assert!(packet.timestamp >= Some(manifest().clock.start_ns.ns()));
     }
+}
+
+/// An episode whose thread is known, which is what wakeups are told of.
+fn of_a_thread(number: u64) -> Episode {
+    Episode {
+        thread: Some(Tid(90)),
+        ..episode(number)
+    }
+}
+
+/// The events of the only CPU, in us after the recording's start.
+fn scheduled(episodes: &[Episode]) -> Vec<(u64, wire::FtraceEvent)> {
+    let start = manifest().clock.start_ns.ns();
+    let trace = trace(episodes);
+    let bundles = trace.packet.into_iter().filter_map(|one| one.ftrace_events);
+    let [bundle] = bundles.collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(bundle.cpu, Some(1));
+    let at = |event: &wire::FtraceEvent| (event.timestamp.unwrap() - start) / 1_000;
+    let events = bundle.event.into_iter();
+    events.map(|event| (at(&event), event)).collect()
+}
+
+#[test]
+fn the_scheduler_s_events_say_who_ran_and_who_was_woken() {
+    let told: Vec<(u64, u32, String)> = scheduled(&[of_a_thread(1)])
+        .into_iter()
+        .map(|(at, event)| {
+            let what = match (event.sched_switch, event.sched_waking) {
+                (Some(switch), None) => format!(
+                    "{} {} -> {} {}",
+                    switch.prev_comm.unwrap(),
+                    if switch.prev_state == Some(0) {
+                        "R"
+                    } else {
+                        "S"
+                    },
+                    switch.next_comm.unwrap(),
+                    switch.next_prio.unwrap()
+                ),
+                (None, Some(waking)) => {
+                    assert_eq!((waking.pid, waking.target_cpu), (Some(90), Some(1)));
+                    format!("woken: {}", waking.comm.unwrap())
+                }
+                other => panic!("{other:?}"),
+            };
+            (at, event.pid.unwrap(), what)
+        })
+        .collect();
+
+    let nobody = (4 << 20) + 1;
+    assert_eq!(
+        told,
+        [
+            (4_999_000, nobody, "not recorded R -> hog 4".into()),
+            (5_000_012, 95, "woken: lag/1/fifo:90".into()),
+            (5_002_000, 95, "hog R -> lag/1/fifo:90 9".into()),
+            (5_003_000, 90, "lag/1/fifo:90 S -> not recorded 0".into()),
+        ]
+    );
+}
+
+#[test]
+fn who_leaves_a_cpu_is_who_came_to_it_also_between_two_windows() {
+    let events = scheduled(&[of_a_thread(1), of_a_thread(2), of_a_thread(3)]);
+
+    let switches: Vec<&wire::SchedSwitch> = events
+        .iter()
+        .filter_map(|(_, event)| event.sched_switch.as_ref())
+        .collect();
+    assert_eq!(switches.len(), 9);
+    for pair in switches.windows(2) {
+        assert_eq!(pair[0].next_pid, pair[1].prev_pid, "{pair:?}");
+    }
+    assert!(events.is_sorted_by_key(|(at, _)| *at), "{events:?}");
+    let woken = events
+        .iter()
+        .filter(|(_, event)| event.sched_waking.is_some());
+    assert_eq!(woken.count(), 3);
+}
+
+#[test]
+fn the_clock_that_perfetto_takes_the_scheduler_s_times_for_is_ours() {
+    let trace = trace(&[of_a_thread(1)]);
+
+    let clocks = &trace.packet[0].clock_snapshot.as_ref().unwrap().clocks;
+    let at = |id| {
+        clocks
+            .iter()
+            .find(|one| one.clock_id == Some(id))
+            .unwrap()
+            .timestamp
+    };
+    assert_eq!(at(wire::BOOTTIME), at(wire::MONOTONIC));
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use laggard_model::Nanos;
 
 use super::wire::{
-    DebugAnnotation, EXPLICIT, EventName, INSTANT, NEEDS_INCREMENTAL_STATE, SLICE_BEGIN, SLICE_END,
-    TracePacket, TrackDescriptor, TrackEvent,
+    DebugAnnotation, EXPLICIT, EventName, FtraceEventBundle, INSTANT, NEEDS_INCREMENTAL_STATE,
+    SLICE_BEGIN, SLICE_END, TracePacket, TrackDescriptor, TrackEvent,
 };
 
 /// The only writer of the trace.
@@ -18,6 +18,15 @@ pub(super) fn packet(at: Nanos) -> TracePacket {
         timestamp: Some(at.ns()),
         trusted_packet_sequence_id: Some(SEQUENCE),
         sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
+        ..TracePacket::default()
+    }
+}
+
+/// What a CPU's scheduler did. Its events have times of their own.
+pub(super) fn scheduled(bundle: FtraceEventBundle) -> TracePacket {
+    TracePacket {
+        trusted_packet_sequence_id: Some(SEQUENCE),
+        ftrace_events: Some(bundle),
         ..TracePacket::default()
     }
 }

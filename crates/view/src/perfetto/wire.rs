@@ -8,7 +8,7 @@ pub(super) struct Trace {
     pub(super) packet: Vec<TracePacket>,
 }
 
-/// `TracePacket`: one of its last six fields, or a descriptor.
+/// `TracePacket`: one of its last seven fields, or a descriptor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
@@ -31,6 +31,62 @@ pub(super) struct TracePacket {
     pub(super) track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "66")]
     pub(super) perf_sample: Option<PerfSample>,
+    #[prost(message, optional, tag = "1")]
+    pub(super) ftrace_events: Option<FtraceEventBundle>,
+}
+
+/// `FtraceEventBundle`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct FtraceEventBundle {
+    #[prost(uint32, optional, tag = "1")]
+    pub(super) cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) event: Vec<FtraceEvent>,
+}
+
+/// `FtraceEvent`: one of its last two fields.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct FtraceEvent {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "2")]
+    pub(super) pid: Option<u32>,
+    #[prost(message, optional, tag = "4")]
+    pub(super) sched_switch: Option<SchedSwitch>,
+    #[prost(message, optional, tag = "20")]
+    pub(super) sched_waking: Option<SchedWaking>,
+}
+
+/// `SchedSwitchFtraceEvent`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchedSwitch {
+    #[prost(string, optional, tag = "1")]
+    pub(super) prev_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) prev_pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub(super) prev_prio: Option<i32>,
+    #[prost(int64, optional, tag = "4")]
+    pub(super) prev_state: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub(super) next_comm: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    pub(super) next_pid: Option<i32>,
+    #[prost(int32, optional, tag = "7")]
+    pub(super) next_prio: Option<i32>,
+}
+
+/// `SchedWakingFtraceEvent`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchedWaking {
+    #[prost(string, optional, tag = "1")]
+    pub(super) comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub(super) prio: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub(super) target_cpu: Option<i32>,
 }
 
 /// `TracePacket.SequenceFlags`: what was interned before is void.
@@ -90,6 +146,8 @@ pub(super) struct Clock {
 pub(super) const REALTIME: u32 = 1;
 /// `BuiltinClock.BUILTIN_CLOCK_MONOTONIC`.
 pub(super) const MONOTONIC: u32 = 3;
+/// `BuiltinClock.BUILTIN_CLOCK_BOOTTIME`.
+pub(super) const BOOTTIME: u32 = 6;
 
 /// `TrackDescriptor`.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,0 +1,137 @@
+//! Who ran, as the kernel's tracer would have told it: Perfetto fills its
+//! thread states and its table `sched` from `sched_switch` and `sched_waking`.
+//!
+//! What is known are the windows around late activations. Between two of them
+//! a CPU runs [`UNSEEN`], which is no thread of the kernel's; a thread stays
+//! in the state in which it was last seen, and who ran last is shown asleep:
+//! as runnable it would seem to wait. A wakeup is known of the services
+//! that were late, not of others; of a thread that went to sleep it is not
+//! known whether a signal could have woken it.
+
+use std::collections::BTreeMap;
+
+use laggard_answer::why::{CpuTimeline, ExplainedEpisode, Thread};
+use laggard_model::{Cpu, Nanos, Stage, Tid, printable};
+
+use super::wire::{FtraceEvent, FtraceEventBundle, SchedSwitch, SchedWaking};
+
+/// What runs where nothing is known.
+const UNSEEN: &str = "not recorded";
+/// Beyond every number that the kernel gives (`PID_MAX_LIMIT`); one for each
+/// CPU follows.
+const UNSEEN_TID: u32 = 4 << 20;
+/// `prev_state` of a thread that could have gone on, and of one that sleeps:
+/// `TASK_RUNNING` and `TASK_INTERRUPTIBLE` of `linux/sched.h`.
+const RUNNABLE: i64 = 0;
+const SLEEPING: i64 = 1;
+
+/// The events of every CPU, in order of time.
+pub(super) fn bundles(
+    spans: &[CpuTimeline],
+    late: &[ExplainedEpisode<'_>],
+) -> Vec<FtraceEventBundle> {
+    let mut by_cpu: BTreeMap<Cpu, Vec<&CpuTimeline>> = BTreeMap::new();
+    for span in spans {
+        by_cpu.entry(span.cpu).or_default().push(span);
+    }
+    by_cpu
+        .into_iter()
+        .map(|(cpu, spans)| {
+            let mut event = switches(cpu, &spans);
+            let late = late.iter().filter(|one| one.episode.cpu == cpu);
+            event.extend(late.filter_map(|one| waking(one, &spans)));
+            // What happened at the same instant stays in its order.
+            event.sort_by_key(|event| event.timestamp);
+            FtraceEventBundle {
+                cpu: Some(cpu.0),
+                event,
+            }
+        })
+        .collect()
+}
+
+/// What ran on a CPU before anything is known of it.
+fn unseen(cpu: Cpu) -> Thread {
+    Thread {
+        tid: Tid(UNSEEN_TID + cpu.0),
+        name: UNSEEN.into(),
+        priority: 0,
+    }
+}
+
+/// From each thread to the next, and to nobody at the end of each span.
+fn switches(cpu: Cpu, spans: &[&CpuTimeline]) -> Vec<FtraceEvent> {
+    let nobody = unseen(cpu);
+    let mut events = Vec::new();
+    for span in spans {
+        let mut running = &nobody;
+        let end = span.slices.last().map(|last| (last.to, None));
+        let slices = span.slices.iter();
+        let slices = slices.map(|slice| (slice.from, slice.context.thread.as_ref()));
+        for (at, thread) in slices.chain(end) {
+            let next = thread.unwrap_or(&nobody);
+            if next.tid == running.tid {
+                continue;
+            }
+            let could_go_on = running.tid == nobody.tid || span.preemptions.contains(&at);
+            events.push(switch(at, running, next, could_go_on));
+            running = next;
+        }
+    }
+    events
+}
+
+fn switch(at: Nanos, from: &Thread, to: &Thread, could_go_on: bool) -> FtraceEvent {
+    FtraceEvent {
+        timestamp: Some(at.ns()),
+        pid: Some(from.tid.0),
+        sched_switch: Some(SchedSwitch {
+            prev_comm: Some(name(from)),
+            prev_pid: number(from.tid),
+            prev_prio: Some(from.priority.into()),
+            prev_state: Some(match could_go_on {
+                true => RUNNABLE,
+                false => SLEEPING,
+            }),
+            next_comm: Some(name(to)),
+            next_pid: number(to.tid),
+            next_prio: Some(to.priority.into()),
+        }),
+        sched_waking: None,
+    }
+}
+
+/// When the late service's thread was woken, on whose CPU.
+fn waking(one: &ExplainedEpisode<'_>, spans: &[&CpuTimeline]) -> Option<FtraceEvent> {
+    let episode = one.episode;
+    let (at, tid) = (episode.at(Stage::Waking)?, episode.thread?);
+    let slices = || spans.iter().flat_map(|span| &span.slices);
+    let ran = slices().find(|slice| slice.from <= at && at < slice.to);
+    let waker = ran.and_then(|slice| slice.context.thread.as_ref());
+    let woken = slices()
+        .filter_map(|slice| slice.context.thread.as_ref())
+        .find(|thread| thread.tid == tid);
+    Some(FtraceEvent {
+        timestamp: Some(at.ns()),
+        pid: Some(waker.map_or(UNSEEN_TID + episode.cpu.0, |thread| thread.tid.0)),
+        sched_switch: None,
+        sched_waking: Some(SchedWaking {
+            comm: woken.map(name),
+            pid: number(tid),
+            prio: woken.map(|thread| thread.priority.into()),
+            target_cpu: i32::try_from(episode.cpu.0).ok(),
+        }),
+    })
+}
+
+/// As the kernel calls it: `swapper` is the idle thread.
+fn name(thread: &Thread) -> String {
+    match thread.tid.0 {
+        0 => "swapper".into(),
+        _ => printable(&thread.name).to_string(),
+    }
+}
+
+fn number(tid: Tid) -> Option<i32> {
+    i32::try_from(tid.0).ok()
+}
