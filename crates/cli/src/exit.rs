@@ -55,7 +55,7 @@ Exit codes:
      asked can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost or not seen, or
-     measuring itself took too much)
+     measuring itself took too much); why and export pass it on all the same
 A command after `--` that fails passes its own exit code on (128 and the number
 of a signal).";
 
