@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use laggard_answer::show::{By, RecordingReport, report};
 use laggard_model::{Keep, State};
 use laggard_record::{Columns, Recording};
-use laggard_view::export::{ExportError, TableFormat, hdr, openmetrics, table};
+use laggard_view::export::{ExportError, ExportWriter, Table};
 
-use crate::args::{ExportArgs, FormatArg};
+use crate::args::ExportArgs;
 use crate::exit::Exit;
 use crate::file::NewFile;
 use crate::{ask, pipe};
@@ -36,26 +36,19 @@ fn output(args: &ExportArgs) -> anyhow::Result<Option<&Path>> {
     match &args.output {
         Some(path) if path.as_os_str() == "-" => Ok(None),
         Some(path) => Ok(Some(path)),
-        None => match args.format {
-            FormatArg::Parquet => no_text("Parquet"),
-            FormatArg::Arrow | FormatArg::ArrowStream => no_text("Arrow"),
-            FormatArg::Csv | FormatArg::Openmetrics | FormatArg::Hdr => Ok(None),
+        None => match args.format.binary() {
+            Some(name) => anyhow::bail!(
+                "{name} is no text; name a file with `--output`, or `--output -` for a pipe"
+            ),
+            None => Ok(None),
         },
     }
 }
 
-fn no_text<T>(format: &str) -> anyhow::Result<T> {
-    anyhow::bail!("{format} is no text; name a file with `--output`, or `--output -` for a pipe")
-}
-
 fn write(args: &ExportArgs, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
-    match args.format {
-        FormatArg::Csv => samples(TableFormat::Csv, from, out),
-        FormatArg::Parquet => samples(TableFormat::Parquet, from, out),
-        FormatArg::Arrow => samples(TableFormat::Arrow, from, out),
-        FormatArg::ArrowStream => samples(TableFormat::ArrowStream, from, out),
-        FormatArg::Openmetrics => text(&openmetrics(&distributions(from)?), out),
-        FormatArg::Hdr => text(&hdr(&distributions(from)?)?, out),
+    match args.format.writer(&from.manifest().lines, out)? {
+        ExportWriter::Samples(table) => samples(table, from),
+        ExportWriter::Distributions(out, written) => text(&written(&distributions(from)?)?, out),
     }
 }
 
@@ -71,9 +64,8 @@ fn text(text: &str, mut out: impl Write) -> anyhow::Result<()> {
 }
 
 /// Every sample that was kept, a few thousand rows at a time.
-fn samples(format: TableFormat, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
+fn samples(mut table: Box<dyn Table + '_>, from: &Recording) -> anyhow::Result<()> {
     let manifest = from.manifest();
-    let mut table = table(format, &manifest.lines, out)?;
     let mut written = Ok(());
     let mut missing = from.shortfalls().to_vec();
     missing.extend(from.scan(Columns::all(), |batch| {

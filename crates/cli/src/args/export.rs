@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use laggard_view::export::ExportFormat;
 
+use super::named::named;
 use crate::completion;
 
 /// Samples are rows: the activation, its latency, its stages, whether it was
@@ -22,8 +24,8 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
     /// What to write
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) format: FormatArg,
+    #[arg(short, long, value_name = "FORMAT", value_parser = named::<ExportFormat>())]
+    pub(crate) format: ExportFormat,
     /// File to write, which must not exist; `-` is standard output [default:
     /// standard output, but for parquet and arrow]
     #[arg(short, long, value_name = "FILE")]
@@ -31,20 +33,4 @@ pub(crate) struct ExportArgs {
     /// Replace the file where it exists
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum FormatArg {
-    /// Samples, as lines of text with commas
-    Csv,
-    /// Samples, as one Parquet file
-    Parquet,
-    /// Samples, as one Arrow file (Feather, version 2)
-    Arrow,
-    /// Samples, as an Arrow stream
-    ArrowStream,
-    /// Distributions, as text for Prometheus
-    Openmetrics,
-    /// Distributions, as a log of `HdrHistogram`
-    Hdr,
 }

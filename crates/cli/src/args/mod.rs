@@ -18,7 +18,7 @@ use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 use laggard_workload::disturb::FaultKind;
 
 pub(crate) use answers::{CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
-pub(crate) use export::{ExportArgs, FormatArg};
+pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs};
 pub(crate) use rehearsal::RehearseArgs;

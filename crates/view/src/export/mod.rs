@@ -13,8 +13,11 @@ mod openmetrics;
 use std::io::{self, Write};
 
 use arrow_schema::ArrowError;
+use laggard_answer::show::RecordingReport;
 use laggard_model::{Batch, Line, Nanos, STAGES};
 use parquet::errors::ParquetError;
+
+use crate::Named;
 
 pub use hdr::hdr;
 pub use openmetrics::openmetrics;
@@ -60,17 +63,94 @@ impl From<ArrowError> for ExportError {
     }
 }
 
-/// What a table is written as.
+/// What a recording is written as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TableFormat {
-    /// Lines of text with commas, with a header.
+pub enum ExportFormat {
+    /// Samples: lines of text with commas, with a header.
     Csv,
-    /// One Parquet file, in groups of 65,536 rows.
+    /// Samples: one Parquet file, in groups of 65,536 rows.
     Parquet,
-    /// One Arrow file, in record batches of as many.
+    /// Samples: one Arrow file, in record batches of as many.
     Arrow,
     /// The same as a stream.
     ArrowStream,
+    /// Distributions: see [`openmetrics()`].
+    Openmetrics,
+    /// Distributions: see [`hdr()`].
+    Hdr,
+}
+
+impl Named for ExportFormat {
+    const ALL: &'static [Self] = &[
+        Self::Csv,
+        Self::Parquet,
+        Self::Arrow,
+        Self::ArrowStream,
+        Self::Openmetrics,
+        Self::Hdr,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+            Self::ArrowStream => "arrow-stream",
+            Self::Openmetrics => "openmetrics",
+            Self::Hdr => "hdr",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Csv => "Samples, as lines of text with commas",
+            Self::Parquet => "Samples, as one Parquet file",
+            Self::Arrow => "Samples, as one Arrow file (Feather, version 2)",
+            Self::ArrowStream => "Samples, as an Arrow stream",
+            Self::Openmetrics => "Distributions, as text for Prometheus",
+            Self::Hdr => "Distributions, as a log of `HdrHistogram`",
+        }
+    }
+}
+
+impl ExportFormat {
+    /// What it is called, where it is no text, and so not for a terminal.
+    pub const fn binary(self) -> Option<&'static str> {
+        match self {
+            Self::Parquet => Some("Parquet"),
+            Self::Arrow | Self::ArrowStream => Some("Arrow"),
+            Self::Csv | Self::Openmetrics | Self::Hdr => None,
+        }
+    }
+
+    /// What writes a recording of `lines` in this format to `out`.
+    ///
+    /// # Errors
+    /// When `out` refuses.
+    pub fn writer<'a, W: Write + Send + 'a>(
+        self,
+        lines: &'a [Line],
+        out: W,
+    ) -> Result<ExportWriter<'a, W>, ExportError> {
+        use ExportWriter::{Distributions, Samples};
+        Ok(match self {
+            Self::Csv => Samples(Box::new(csv::Csv::new(lines, out)?)),
+            Self::Parquet => Samples(Box::new(columnar::ParquetTable::new(lines, out)?)),
+            Self::Arrow => Samples(Box::new(arrow::ArrowTable::file(lines, out)?)),
+            Self::ArrowStream => Samples(Box::new(arrow::ArrowTable::stream(lines, out)?)),
+            Self::Openmetrics => Distributions(out, |report| Ok(openmetrics(report))),
+            Self::Hdr => Distributions(out, hdr),
+        })
+    }
+}
+
+/// Where a recording goes, by what a format is of.
+#[expect(missing_debug_implementations, reason = "a table is behind a trait")]
+pub enum ExportWriter<'a, W> {
+    /// Every sample, batch by batch.
+    Samples(Box<dyn Table + 'a>),
+    /// What `show` counted, as a text.
+    Distributions(W, fn(&RecordingReport) -> Result<String, ExportError>),
 }
 
 /// Takes the samples of a recording: one row per activation.
@@ -86,23 +166,6 @@ pub trait Table {
     /// # Errors
     /// When what it writes to refuses.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
-}
-
-/// A table of activations of `lines`, written to `out`.
-///
-/// # Errors
-/// When `out` refuses.
-pub fn table<'a>(
-    format: TableFormat,
-    lines: &'a [Line],
-    out: impl Write + Send + 'a,
-) -> Result<Box<dyn Table + 'a>, ExportError> {
-    Ok(match format {
-        TableFormat::Csv => Box::new(csv::Csv::new(lines, out)?),
-        TableFormat::Parquet => Box::new(columnar::ParquetTable::new(lines, out)?),
-        TableFormat::Arrow => Box::new(arrow::ArrowTable::file(lines, out)?),
-        TableFormat::ArrowStream => Box::new(arrow::ArrowTable::stream(lines, out)?),
-    })
 }
 
 /// The columns before those of the stages.
