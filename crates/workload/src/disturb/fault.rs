@@ -8,6 +8,7 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, m
 
 use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
+use crate::scheduling::Policy;
 use crate::watchdog::Watchdog;
 
 /// Small enough to be had on any machine; touched again when all is touched.
@@ -72,7 +73,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     site.in_thread(|| {
         let area = Area::new().map_err(site.needs("map 4 MiB of memory"))?;
         site.place(ABOVE_ALL)?;
-        site.rounds(|_| {
+        let hits: Result<Vec<Hit>, DisturbError> = site.rounds(|_| {
             let start = clock::now();
             let end = start + site.plan.length;
             while clock::now() < end {
@@ -86,6 +87,9 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
                 }
             }
             Ok(site.hit_since(start))
-        })
+        });
+        // The pages of the last hit are freed after it: not above all others.
+        site.place(Policy::Other)?;
+        hits
     })
 }
