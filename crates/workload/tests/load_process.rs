@@ -90,6 +90,28 @@ fn a_load_that_ignores_sigterm_is_killed() {
     assert!(!tree.iter().any(|&pid| runs(pid)), "{tree:?}");
 }
 
+/// A daemon leaves the group of whoever starts it.
+#[test]
+fn what_left_the_process_group_ends_with_the_load() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let script = format!(
+        "setsid sh -c 'echo $$ >>{0}; sleep 1000' & echo $$ >>{0}; wait",
+        file.path().display()
+    );
+    let load = LoadProcess::spawn(sh(&script)).unwrap();
+    let tree = pids(file.path(), 2);
+    // Two loads at once do not end each other.
+    let other = LoadProcess::spawn(sh("sleep 1000")).unwrap();
+    assert!(tree.iter().all(|&pid| runs(pid)), "{tree:?}");
+
+    load.stop().unwrap();
+
+    eventually("the daemon's end", || {
+        (!tree.iter().any(|&pid| runs(pid))).then_some(())
+    });
+    assert!(runs(other.id()));
+}
+
 #[test]
 fn dropping_a_load_ends_it() {
     let load = LoadProcess::spawn(sh("sleep 1000")).unwrap();
@@ -207,7 +229,7 @@ fn a_load_dies_when_its_parent_is_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let tree = pids(file.path(), 2);
+    let tree = pids(file.path(), 3);
     assert!(tree.iter().all(|&pid| runs(pid)), "{tree:?}");
 
     parent.kill().unwrap();
@@ -225,7 +247,9 @@ fn a_parent_that_waits() {
     let Ok(path) = std::env::var(ROLE) else {
         return println!("skipped: only another test runs this");
     };
-    let script = format!("sleep 1000 & echo $! >{path}; echo $$ >>{path}; wait");
+    let script = format!(
+        "sleep 1000 & echo $! >{path}; setsid sleep 1000 & echo $! >>{path}; echo $$ >>{path}; wait"
+    );
     let _load = LoadProcess::spawn(sh(&script)).unwrap();
     thread::sleep(DEADLINE);
 }
@@ -306,6 +330,18 @@ fn a_load_that_ends_before_it_is_ready_is_not_ready() {
 
     assert!(!load.is_ready().unwrap());
     assert_eq!(ended.to_string(), "exit status 3: no display");
+}
+
+#[test]
+fn a_load_that_is_killed_after_it_was_ready_is_not_said_to_have_died_of_that() {
+    let mut load = Launch::new(sh("echo ready; kill -9 $$"))
+        .held()
+        .start()
+        .unwrap();
+
+    let ended = eventually("the end", || load.poll().unwrap());
+
+    assert_eq!(ended.to_string(), "killed by signal 9");
 }
 
 #[test]

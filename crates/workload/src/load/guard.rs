@@ -7,18 +7,35 @@
 //! shell leads the load's process group and waits at a pipe whose other end
 //! only we hold: when we are gone, however that came, the kernel closes the
 //! pipe and the shell ends the whole group.
+//!
+//! What left the group (`setsid`) is known by a mark in its environment, which
+//! processes inherit, and is killed too. What also cleared its environment, or
+//! is another user's, stays.
 
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 /// How long a load may take to end by itself before it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// What the shell does as [`Guard::kill_strays`] does; its first argument is
+/// the mark.
+const STRAYS: &str = r#"
+for environ in /proc/[0-9]*/environ; do
+    if tr '\0' '\n' <"$environ" 2>/dev/null | grep -qxF "$1"; then
+        process=${environ#/proc/}
+        kill -KILL "${process%/environ}"
+    fi
+done 2>/dev/null
+"#;
 
 /// Leads a process group and ends it when this process dies.
 #[derive(Debug)]
@@ -26,23 +43,57 @@ pub(super) struct Guard {
     /// Not reaped before the group is empty, so the group's number cannot be
     /// given to somebody else's processes.
     shell: Child,
+    /// `NAME=value`, in the environment of all that the load starts.
+    mark: String,
 }
+
+/// The name of the mark.
+const MARK: &str = "LAGGARD_LOAD";
 
 impl Guard {
     /// Starts the shell, the leader of a new process group.
     pub(super) fn new() -> io::Result<Self> {
+        static LAUNCHED: AtomicU32 = AtomicU32::new(0);
+        let number = LAUNCHED.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{MARK}={}.{number}", std::process::id());
         let script = format!(
-            "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep {}; kill -KILL 0",
+            "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep {}; {STRAYS} kill -KILL 0",
             GRACE.as_secs()
         );
         let shell = Command::new("/bin/sh")
-            .args(["-c", &script, "laggard-load-guard"])
+            .args(["-c", &script, "laggard-load-guard", &mark])
+            .env_remove(MARK)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { shell })
+        Ok(Self { shell, mark })
+    }
+
+    /// Marks a command as the load's.
+    pub(super) fn mark(&self, command: &mut Command) {
+        if let Some((name, value)) = self.mark.split_once('=') {
+            command.env(name, value);
+        }
+    }
+
+    /// Kills what left the group. Whether anything was there.
+    pub(super) fn kill_strays(&self) -> bool {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut found = false;
+        for number in numbers {
+            let Ok(environment) = fs::read(format!("/proc/{number}/environ")) else {
+                continue;
+            };
+            let mut entries = environment.split(|&byte| byte == 0);
+            if entries.any(|entry| entry == self.mark.as_bytes()) {
+                // It may have ended meanwhile.
+                found |= kill(Pid::from_raw(number), Signal::SIGKILL).is_ok();
+            }
+        }
+        found
     }
 
     /// The process group, for [`CommandExt::process_group`].

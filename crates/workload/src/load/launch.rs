@@ -141,7 +141,7 @@ impl Launch {
         };
         scheduling::set(Policy::Other).map_err(LaunchError::Scheduling)?;
         let mut guard = Guard::new().map_err(LaunchError::Guard)?;
-        let started = self.spawn(program, arguments, guard.group());
+        let started = self.spawn(program, arguments, &guard);
         match started {
             Ok((main, output)) => Ok(LoadProcess::new(self.name(), main, guard, output)),
             Err(err) => {
@@ -155,7 +155,7 @@ impl Launch {
         &self,
         program: &OsString,
         arguments: &[OsString],
-        group: i32,
+        guard: &Guard,
     ) -> Result<(Child, Option<File>), LaunchError> {
         if let Some(cpus) = &self.cpus {
             scheduling::pin(cpus).map_err(|source| LaunchError::Cpus(cpus.clone(), source))?;
@@ -175,9 +175,10 @@ impl Launch {
             }
             false => Command::new(program),
         };
+        guard.mark(&mut command);
         let main = command
             .args(arguments)
-            .process_group(group)
+            .process_group(guard.group())
             .stdin(if self.is_held || self.is_told {
                 Stdio::piped()
             } else {

@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
 
-/// A running load and all processes that it started, as far as they stay in
-/// its process group.
+/// A running load and all processes that it started, also those that left its
+/// process group, as far as they keep their environment.
 ///
 /// They end with this value, and also when this process is killed: SIGTERM
 /// first, SIGKILL two seconds later.
@@ -151,7 +151,8 @@ impl LoadProcess {
             Some(Err(err)) => return Err(LaunchError::Output("memory".into(), err)),
             Some(Ok(Some(line))) => match serde_json::from_str(&line) {
                 Ok(throughput) => (Some(throughput), None),
-                Err(_) => (None, Some(line)),
+                // That it was ready is no word on how it ended.
+                Err(_) => (None, (line != READY).then_some(line)),
             },
         };
         let ended = Ended {
@@ -161,6 +162,11 @@ impl LoadProcess {
         };
         self.ended = Some(ended.clone());
         self.guard.end().map_err(|err| self.lost(err))?;
+        // What is killed may be starting another.
+        let enough = Instant::now() + GRACE;
+        while self.guard.kill_strays() && Instant::now() < enough {
+            thread::sleep(POLL);
+        }
         // Killed processes that are not our children vanish when init has
         // reaped them; an init that does not reap leaves them dead for good.
         let deadline = Instant::now() + GRACE;
