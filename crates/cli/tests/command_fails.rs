@@ -127,6 +127,8 @@ fn a_file_that_is_larger_than_the_limit_is_named() {
     for part in ["r.laggard/reserve", "ulimit -f"] {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
+    // Nothing is in the way of another try.
+    assert!(!dir.path().join("r.laggard").exists());
 }
 
 #[test]
@@ -144,10 +146,12 @@ fn a_full_disk_is_named_with_the_file() {
     }
 
     let output = record(&disk, &["sleep", "1"]);
+    let left = disk.join("r.laggard").exists();
 
     let unmounted = Command::new("umount").arg(&disk).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(!left, "it is in the way of another try");
     for part in ["the disk is full", "r.laggard/reserve", "free some space"] {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
