@@ -91,11 +91,13 @@ prove: build
 		$(if $(HOST),--host $(HOST),--mappings 262144)
 
 install: build
-	install -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
+	install -s -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(LAGGARD) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(LAGGARD) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
+	@echo 'Measuring takes root. To let users measure without it, once:'
+	@echo '  sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep $(DESTDIR)$(PREFIX)/bin/laggard'
 
 clean:
 	$(CARGO) clean

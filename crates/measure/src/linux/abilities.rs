@@ -17,7 +17,7 @@ use super::threads::{may_be_scheduled_as, refusal};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
 
-const NEEDS_ROOT: &str = "run as root (or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE)";
+const NEEDS_ROOT: &str = "run as root, or give the program's file what it needs, once: `sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \"$(command -v laggard)\"`";
 const NEEDS_BTF: &str =
     "run as root on a kernel with CONFIG_DEBUG_INFO_BTF=y and CONFIG_BPF_SYSCALL=y";
 

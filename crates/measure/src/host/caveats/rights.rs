@@ -24,7 +24,7 @@ fn bpf(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::NotRoot,
             "this user may not trace the kernel: only expiry and user stage can be measured",
-            "run with sudo, or give the program CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK",
+            "run with sudo, or give the program's file CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK (`setcap`, as `laggard doctor` says)",
         )
     })
 }
