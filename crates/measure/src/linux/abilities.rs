@@ -98,7 +98,8 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         Ability {
             name: format!("BPF object {object}{service}"),
             gives: gives.into(),
-            is_needed: true,
+            // Timer descriptors serve as well.
+            is_needed: object != objects::DEFERRED.name || !has_soft_timers,
             absence,
         }
     };
@@ -130,10 +131,6 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         ),
     ];
     if has_soft_timers {
-        for one in &mut all {
-            // The timer descriptors below serve as well.
-            one.is_needed &= !one.name.starts_with("BPF object deferred");
-        }
         all.push(Ability {
             name: "timer descriptors (service softirq)".into(),
             gives: "stage softirq, the deferred route; they expire in softirq context here".into(),
