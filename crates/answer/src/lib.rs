@@ -7,7 +7,8 @@
 //! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
 //! the figures of one recording, [`why::Explained`] its late activations and who
 //! was to blame, [`overview::overview`] all of it on one screen;
-//! [`compare::compare`] sets two sets of recordings against each other.
+//! [`compare::compare`] sets two sets of recordings against each other, and
+//! [`check::check`] recordings against requirements.
 //!
 //! Every answer is a value with a JSON layout (`serde`) and a schema of it
 //! (`schemars`), its sentences included. Nothing here prints, draws or knows
@@ -18,6 +19,7 @@
 
 pub mod advice;
 mod causes;
+pub mod check;
 pub mod compare;
 pub mod course;
 pub mod doctor;

@@ -1,7 +1,7 @@
 //! `laggard compare`: whether recordings after a change are late more often.
 
 use laggard_answer::compare::{Question, compare as answer};
-use laggard_answer::qos::by_name;
+use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_view::{comparison, text};
 
 use crate::args::{CompareArgs, FactorArg};
@@ -17,6 +17,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         service: args.service,
         equal: args.equal,
         threads: ask::threads(),
+        confidence: CONFIDENCE,
         load_may_differ: args.factor == Some(FactorArg::Load),
     };
     let report = answer(&question)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use laggard_answer::Load;
+use laggard_answer::check::CheckError;
 use laggard_answer::compare::CompareError;
 use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
@@ -22,6 +23,8 @@ pub(crate) enum Exit {
     Unmet,
     /// What was measured cannot be trusted.
     Untrustworthy,
+    /// What was measured does not decide what is required.
+    Undecided,
     /// The user's command failed, with this exit code.
     Command(u8),
 }
@@ -51,11 +54,12 @@ pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
   1  a requirement is not met, or not shown to be met (doctor; sched; rehearse;
-     a service, load or fault that cannot be had here), or nothing that was
-     asked can be told (forecast)
+     check where one is broken; a service, load or fault that cannot be had
+     here), or nothing that was asked can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost or not seen, or
-     measuring itself took too much); why and export pass it on all the same
+     measuring itself took too much); why and export pass it on all the same;
+     or it does not decide what is required (check)
 A command after `--` that fails passes its own exit code on (128 and the number
 of a signal).";
 
@@ -89,14 +93,15 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(Exit::Ok) => ExitCode::SUCCESS,
         Ok(Exit::Unmet) => ExitCode::from(1),
-        Ok(Exit::Untrustworthy) => ExitCode::from(3),
+        Ok(Exit::Untrustworthy | Exit::Undecided) => ExitCode::from(3),
         Ok(Exit::Command(code)) => ExitCode::from(code),
         Err(err) => {
             let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
             // A new line in a name begins none of ours.
             eprintln!("laggard: {}", told.trim_end().replace('\n', "\n  "));
             let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
-            ExitCode::from(match (is_unmet(&err), compared) {
+            let checked = err.downcast_ref().map(CheckError::is_untrustworthy);
+            ExitCode::from(match (is_unmet(&err), compared.or(checked)) {
                 (true, _) => 1,
                 (_, Some(true)) => 3,
                 _ => 2,

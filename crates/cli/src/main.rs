@@ -5,6 +5,7 @@
 
 mod args;
 mod ask;
+mod check;
 mod compare;
 mod completion;
 mod doctor;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Check(args) => check::check(&args),
         Command::Sched(args) => sched::sched(&args),
         Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -1,13 +1,14 @@
 //! Every view of an answer: the only place that rounds and formats.
 //!
 //! [`text`] is the terminal's, [`page`] the browser's, [`markdown()`] is for
-//! issue trackers, as [`comparison()`] is, [`picture`] draws single figures, [`flame()`] and
+//! issue trackers, as [`comparison()`] is, [`junit()`] and [`github()`] for machines that build and test, [`picture`] draws single figures, [`flame()`] and
 //! [`perfetto()`] late activations, [`export`] writes recordings for other programs. An answer's JSON is the value itself. Nothing
 //! here computes: who explains, counts or fits is `laggard-answer`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod checked;
 mod comparison;
 pub mod export;
 mod flame;
@@ -18,6 +19,7 @@ mod perfetto;
 pub mod picture;
 pub mod text;
 
+pub use checked::{github, junit};
 pub use comparison::comparison;
 pub use flame::{FlameError, flame};
 pub use markdown::markdown;

@@ -54,6 +54,8 @@ pub struct Question {
     pub load_may_differ: bool,
     /// At most so many threads read; no answer depends on it.
     pub threads: NonZeroUsize,
+    /// How sure the interval of a ratio is, 0 to 1.
+    pub confidence: f64,
 }
 
 /// Compares two sets of recordings.
@@ -241,7 +243,8 @@ impl Comparing<'_> {
         let [first, second] = [&both[0], &both[1]];
         let margin = self.question.equal;
         let set = |one: &Lateness| one.counts.clone();
-        let compared = |one: &[_], other: &[_]| compare_recordings(one, other, margin, CONFIDENCE);
+        let confidence = self.question.confidence;
+        let compared = |one: &[_], other: &[_]| compare_recordings(one, other, margin, confidence);
         let found = compared(&set(first), &set(second))?;
         let ratio = found.comparison.ratio;
         let is_kept = self.loads.iter().all(|load| {
@@ -301,12 +304,13 @@ impl Comparing<'_> {
         let p: Vec<f64> = tested.iter().map(|level| level.p).collect();
         let adjusted = holm(&p)?;
         let tests = p.len().max(1) as f64;
-        let each = (1.0 - CONFIDENCE) / tests;
+        let wrong = 1.0 - self.question.confidence;
+        let each = wrong / tests;
         let wanted = expected_events_for(TIMES, POWER, each, 1.0)?;
         for (level, p) in tested.iter_mut().zip(adjusted) {
             level.p_adjusted = p;
             let is_told = matches!(level.change, Change::Worse | Change::Better);
-            if is_told && p > 1.0 - CONFIDENCE {
+            if is_told && p > wrong {
                 level.change = Change::Unclear(Unclear::Chance);
             }
         }

@@ -10,7 +10,7 @@ use crate::load::{Load, Run};
 
 /// Late activations of a CPU no further apart are one cluster: five ticks of
 /// 4 ms, in which what waited behind a stall has run.
-pub(super) const RUN: Nanos = Nanos::from_ms(20);
+pub(crate) const RUN: Nanos = Nanos::from_ms(20);
 
 /// How often each recording of one side was later than a level.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl Lateness {
 
 /// When runs of activations began that were later than `level`. A run lasts
 /// until the last of them was served, and `run` more.
-fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> {
+pub(crate) fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> {
     let mut all = Vec::new();
     let mut until = None;
     for late in stream

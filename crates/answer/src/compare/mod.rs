@@ -4,7 +4,7 @@
 mod build;
 mod causes;
 mod conditions;
-mod lateness;
+pub(crate) mod lateness;
 mod quantiles;
 mod refusal;
 mod sentences;

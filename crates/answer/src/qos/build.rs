@@ -21,7 +21,8 @@ use crate::selection::Selection;
 /// observed all the time: a few join one that runs already.
 const ENOUGH_IRQ: f64 = 0.9;
 
-pub(crate) const CONFIDENCE: f64 = 0.95;
+/// How sure every interval is, unless it says another.
+pub const CONFIDENCE: f64 = 0.95;
 /// Buffers that the curve goes up to, unless the application has more.
 const MOST_BUFFERS: u32 = 12;
 /// Nor does it go further then; the application's own are added.
@@ -102,7 +103,17 @@ pub fn assess(
 pub(crate) fn of_line(
     seen: &Load,
     application: &Application,
+    line: (Service, Route),
+) -> Result<ServiceOutlook, QosError> {
+    of_line_at(seen, application, line, CONFIDENCE)
+}
+
+/// The same with intervals of this `confidence`.
+pub(crate) fn of_line_at(
+    seen: &Load,
+    application: &Application,
     (service, route): (Service, Route),
+    confidence: f64,
 ) -> Result<ServiceOutlook, QosError> {
     let way = Selection::new(seen, (service, route), None);
     let waited = way.waited();
@@ -110,7 +121,7 @@ pub(crate) fn of_line(
     let tried = tried(application.buffers);
     let mut found = tried
         .iter()
-        .map(|&buffers| way.found(application, buffers))
+        .map(|&buffers| way.found(application, buffers, confidence))
         .collect::<Result<Vec<_>, InputError>>()?;
     pool(&mut found);
     let mut curve = tried
@@ -219,15 +230,20 @@ fn needed(
 }
 
 impl Selection<'_> {
-    fn found(&self, application: &Application, buffers: u32) -> Result<Found, InputError> {
+    fn found(
+        &self,
+        application: &Application,
+        buffers: u32,
+        confidence: f64,
+    ) -> Result<Found, InputError> {
         let slack = slack(application, buffers);
         let (observed, told) = (self.observed(slack), self.told(slack));
         let buffering = buffering(application, buffers)?;
         if told.is_replayed() {
-            let found = qos::outlook(&observed, buffering, CONFIDENCE)?;
+            let found = qos::outlook(&observed, buffering, confidence)?;
             return Ok(Found::Replayed(told, found));
         }
-        qos::failure_bounds(&observed, &self.sampled(slack), buffering, CONFIDENCE)
+        qos::failure_bounds(&observed, &self.sampled(slack), buffering, confidence)
             .map(Found::Bounded)
     }
 

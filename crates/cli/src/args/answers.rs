@@ -189,6 +189,63 @@ pub(crate) struct CompareArgs {
     pub(crate) markdown: bool,
 }
 
+/// Each requirement is met where the whole interval of what was measured is inside
+/// its limit, broken where it is outside, and else not decided, with how long
+/// would decide. What was lost counts against it, and a stall that had not ended
+/// breaks it.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard check busy.laggard --require robot.toml
+  laggard check new*.laggard --require robot.toml --baseline old*.laggard
+  laggard check busy.laggard --require robot.toml --junit latency.xml --github
+
+Requirements:
+  confidence = 0.95
+  when_unclear = \"fail\"    # or \"warn\": what is not decided passes
+  [[require]]
+  service = \"fifo:90\"      # without: every service; likewise load
+  load = \"fileio\"
+  at_most = \"250us\"        # for all but this share of activations
+  share = 1e-5
+  [[require]]
+  app = \"jack-128\"         # of `laggard qos --list`, or a TOML file
+  mttf = \"1h\"
+  [[require]]
+  service = \"fifo:90\"
+  level = \"2ms\"            # later no more often than
+  per = \"week\"
+  [[require]]
+  not_worse_than = 1.25     # times as often late as --baseline
+  [[require]]
+  longest_softirq = \"100us\"
+  longest_irq = \"25us\"
+
+Exit code 1 where one is broken, 3 where one is not decided.")]
+pub(crate) struct CheckArgs {
+    /// Recordings
+    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// File of requirements
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) require: PathBuf,
+    /// Recordings to compare with, for `not_worse_than`; four of each or more
+    #[arg(short, long, num_args = 1.., value_name = "DIR")]
+    pub(crate) baseline: Vec<PathBuf>,
+    /// Write the XML of `JUnit` to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Print annotations for GitHub before all else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) github: bool,
+    /// Every note on the recordings
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+    /// Write JSON; `laggard schema check` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum FactorArg {
     /// The load

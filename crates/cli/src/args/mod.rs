@@ -17,7 +17,9 @@ use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 use laggard_workload::disturb::FaultKind;
 
-pub(crate) use answers::{CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use answers::{
+    CheckArgs, CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs,
+};
 pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs};
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Forecast(ForecastArgs),
     /// Say whether recordings made after a change are late more often than those before
     Compare(CompareArgs),
+    /// Say whether recordings meet requirements
+    Check(CheckArgs),
     /// Say whether a task set can be scheduled
     Sched(SchedArgs),
     /// Run a model of an application and count its misses against the prediction
@@ -129,6 +133,8 @@ pub(crate) enum SchemaOf {
     Rehearse,
     /// `compare --json`
     Compare,
+    /// `check --json`
+    Check,
     /// `doctor --json`
     Doctor,
     /// A recording's `manifest.json`

@@ -2,6 +2,7 @@
 
 mod bars;
 mod beside;
+mod check;
 mod compare;
 mod doctor;
 mod episode;
@@ -17,6 +18,7 @@ mod table4;
 mod why;
 
 pub use beside::beside;
+pub use check::check;
 pub use compare::compare;
 pub use doctor::doctor;
 pub use episode::episode;

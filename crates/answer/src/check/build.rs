@@ -1,0 +1,111 @@
+//! From recordings and requirements to verdicts.
+
+use laggard_model::Nanos;
+use laggard_record::Recording;
+
+use super::checking::{CheckError, CheckQuestion, Checking};
+use super::handlers::HandlerSort;
+use super::{
+    CHECK_SCHEMA, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow, Undecided,
+    WhenUnclear, baseline, sentences,
+};
+use crate::load::{Load, loads, open};
+use crate::qos::runs;
+use crate::scan::Ask;
+
+/// Checks recordings against requirements.
+///
+/// # Errors
+/// When a recording cannot be read, or a requirement is of what was not
+/// recorded.
+pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
+    let opened = open(&question.recordings)?;
+    let first = opened.iter().map(Recording::manifest);
+    let first = first.min_by(|one, other| one.clock.start_wall.cmp(&other.clock.start_wall));
+    let loads = loads(&Ask {
+        dirs: question.recordings.clone(),
+        threads: question.threads,
+    })?;
+    let checking = Checking {
+        question,
+        loads: &loads,
+    };
+    let mut rows = Vec::new();
+    for row in &question.requirements.rows {
+        for load in checking.chosen(row)? {
+            rows.extend(of_row(&checking, row, load)?);
+        }
+    }
+    let verdict = rows.iter().map(|row| row.verdict).max();
+    let verdict = verdict.unwrap_or(CheckVerdict::NotDecided);
+    let may_be_unclear = question.requirements.when_unclear == WhenUnclear::Warn;
+    let is_unclear = |row: &CheckedRow| row.why.as_ref().is_none_or(Undecided::is_of_length);
+    let passes = match verdict {
+        CheckVerdict::Met => true,
+        CheckVerdict::NotDecided => may_be_unclear && rows.iter().all(is_unclear),
+        CheckVerdict::Broken => false,
+    };
+    let duration = loads.iter().flat_map(|load| &load.runs);
+    let mut report = CheckReport {
+        schema: CHECK_SCHEMA,
+        file: question.requirements.file.display().to_string(),
+        confidence: question.requirements.confidence,
+        when_unclear: question.requirements.when_unclear,
+        verdict,
+        passes,
+        host: first.map_or_else(String::new, |one| one.host.node.clone()),
+        recorded_at: first.map_or_else(String::new, |one| one.clock.start_wall.clone()),
+        recordings: loads.iter().flat_map(Load::paths).collect(),
+        duration_ns: duration.fold(Nanos::ZERO, |sum, run| sum + run.duration),
+        rows,
+        sentences: Vec::new(),
+        notes: loads.iter().flat_map(Load::notes).collect(),
+    };
+    report.sentences = sentences::of_all(&report);
+    Ok(report)
+}
+
+/// A requirement on what was recorded under one load.
+fn of_row(
+    checking: &Checking<'_>,
+    row: &RequirementRow,
+    load: &Load,
+) -> Result<Vec<CheckedRow>, CheckError> {
+    match &row.requirement {
+        Requirement::Share { at_most_ns, share } => checking
+            .lines(row, load, row.service)?
+            .into_iter()
+            .map(|line| checking.share(row, load, line, (*at_most_ns, *share)))
+            .collect(),
+        Requirement::Level { level_ns, per_ns } => checking
+            .lines(row, load, row.service)?
+            .into_iter()
+            .map(|line| checking.level(row, load, line, (*level_ns, *per_ns)))
+            .collect(),
+        Requirement::Mttf {
+            application,
+            mttf_ns,
+        } => {
+            let asked = row.service.or(application.service);
+            let lines = checking.lines(row, load, row.service)?;
+            let Some(line) = runs(asked, lines) else {
+                return Err(checking.not_measured(row, load, asked));
+            };
+            Ok(vec![checking.mttf(
+                row,
+                load,
+                line,
+                (application, *mttf_ns),
+            )?])
+        }
+        Requirement::NotWorseThan { ratio } => baseline::rows(checking, row, load, *ratio),
+        Requirement::LongestSoftirq { at_most_ns, per_ns } => {
+            let of = (HandlerSort::Softirq, *at_most_ns, *per_ns);
+            Ok(vec![checking.longest(row, load, of)?])
+        }
+        Requirement::LongestIrq { at_most_ns, per_ns } => {
+            let of = (HandlerSort::Irq, *at_most_ns, *per_ns);
+            Ok(vec![checking.longest(row, load, of)?])
+        }
+    }
+}

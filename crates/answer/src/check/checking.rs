@@ -1,0 +1,216 @@
+//! What every requirement is checked with.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use laggard_analyze::InputError;
+use laggard_analyze::counts::{AgainstLimit, LimitVerdict, Tallied, against_limit};
+use laggard_model::name::line_name;
+use laggard_model::{Route, Service};
+use laggard_record::OpenError;
+
+use super::{
+    CheckVerdict, CheckedRow, RequirementError, RequirementRow, Requirements, Undecided, Wrong,
+    sentences,
+};
+use crate::compare::CompareError;
+use crate::load::{Load, LoadError};
+use crate::qos::QosError;
+
+/// What is to be checked.
+#[derive(Clone, Debug)]
+pub struct CheckQuestion {
+    /// The recordings.
+    pub recordings: Vec<PathBuf>,
+    /// Recordings to compare with.
+    pub baseline: Vec<PathBuf>,
+    /// What is required of them.
+    pub requirements: Requirements,
+    /// At most so many threads read; no answer depends on it.
+    pub threads: NonZeroUsize,
+}
+
+/// Why recordings cannot be checked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// One cannot be opened, or is given twice.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// One cannot be read again.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What is required is not in them.
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    /// They cannot be compared with the baseline.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// How often an application misses cannot be told.
+    #[error(transparent)]
+    Qos(#[from] QosError),
+    /// A figure is out of its range.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+impl CheckError {
+    /// Whether it is because of what was measured, not of what was asked.
+    pub const fn is_untrustworthy(&self) -> bool {
+        matches!(self, Self::Compare(error) if error.is_untrustworthy())
+    }
+}
+
+/// A question, and what was recorded.
+pub(super) struct Checking<'a> {
+    pub(super) question: &'a CheckQuestion,
+    pub(super) loads: &'a [Load],
+}
+
+/// A count and its limit.
+pub(super) struct CountAndLimit<'a> {
+    pub(super) seen: &'a Tallied,
+    pub(super) found: AgainstLimit,
+    /// Whether what was still waiting when measuring ended was too late already;
+    /// none where nothing was.
+    pub(super) is_waiting_late: Option<bool>,
+    /// Whether all that counts was kept.
+    pub(super) is_kept: bool,
+}
+
+impl<'a> Checking<'a> {
+    /// What is wrong with a row, where it is.
+    pub(super) fn wrong(&self, row: &RequirementRow, wrong: Wrong) -> CheckError {
+        CheckError::Requirement(RequirementError::At {
+            file: self.question.requirements.file.clone(),
+            place: row.place,
+            source: wrong.into(),
+        })
+    }
+
+    /// The loads that a requirement is of.
+    pub(super) fn chosen(&self, row: &RequirementRow) -> Result<Vec<&'a Load>, CheckError> {
+        let is_it = |load: &&Load| {
+            let asked = row.load.as_deref();
+            asked.is_none_or(|asked| load.label.as_str() == asked)
+        };
+        let chosen: Vec<&Load> = self.loads.iter().filter(is_it).collect();
+        if let (true, Some(load)) = (chosen.is_empty(), &row.load) {
+            let recorded: Vec<&str> = self.loads.iter().map(|one| one.label.as_str()).collect();
+            let wrong = Wrong::NotLoaded {
+                load: load.clone(),
+                recorded: recorded.join(", "),
+            };
+            return Err(self.wrong(row, wrong));
+        }
+        Ok(chosen)
+    }
+
+    /// What was measured under `load` of the service that is asked for.
+    pub(super) fn lines(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        only: Option<Service>,
+    ) -> Result<Vec<(Service, Route)>, CheckError> {
+        let mut lines = load.lines();
+        lines.retain(|line| only.is_none_or(|only| only == line.0));
+        match lines.is_empty() {
+            true => Err(self.not_measured(row, load, only)),
+            false => Ok(lines),
+        }
+    }
+
+    /// That a row asks for a service, or for any thread, that `load` was not
+    /// recorded with.
+    pub(super) fn not_measured(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        service: Option<Service>,
+    ) -> CheckError {
+        let all = load.lines().into_iter();
+        let names = all.map(|(service, route)| line_name(service, route));
+        let under = load.label.load().map(|load| format!(" under `{load}`"));
+        let wrong = Wrong::NotMeasured {
+            service: service.map_or_else(|| "a thread".into(), |it| it.to_string()),
+            load: under.unwrap_or_default(),
+            measured: names.collect::<Vec<_>>().join(", "),
+        };
+        self.wrong(row, wrong)
+    }
+
+    /// A row of which nothing is known yet.
+    pub(super) fn row(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        line: Option<(Service, Route)>,
+    ) -> CheckedRow {
+        CheckedRow {
+            place: row.place,
+            name: row.name.clone(),
+            title: sentences::title(&row.requirement),
+            requirement: row.requirement.clone(),
+            load: load.label.clone(),
+            service: line.map(|line| line.0),
+            route: line.map(|line| line.1),
+            verdict: CheckVerdict::NotDecided,
+            why: None,
+            figure: None,
+            needed_ns: None,
+            sentence: String::new(),
+        }
+    }
+
+    pub(super) fn against(&self, seen: &Tallied, limit: f64) -> Result<AgainstLimit, InputError> {
+        against_limit(seen, limit, self.question.requirements.confidence)
+    }
+
+    /// The verdict on a count.
+    pub(super) fn judge(
+        &self,
+        checked: &mut CheckedRow,
+        load: &Load,
+        count: &CountAndLimit<'_>,
+    ) -> Result<(), InputError> {
+        let found = &count.found;
+        let undecided = match (count.is_waiting_late, found.verdict) {
+            // It has not ended, so no share or mean time of it is known.
+            (Some(true), _) => None,
+            _ if !load.is_trusted() => Some(Undecided::NotTrustworthy),
+            (_, LimitVerdict::Beyond) => None,
+            (Some(false), _) => Some(Undecided::StillWaiting),
+            _ if !count.is_kept => Some(Undecided::NotKept),
+            (None, LimitVerdict::Within) => {
+                checked.verdict = CheckVerdict::Met;
+                return Ok(());
+            }
+            (None, LimitVerdict::Unclear) => Some(self.unclear(count)?),
+        };
+        if undecided.is_none() {
+            checked.verdict = CheckVerdict::Broken;
+        }
+        if undecided == Some(Undecided::TooShort) {
+            let runs = load.runs.iter();
+            let recorded: f64 = runs.map(|run| run.duration.as_f64()).sum();
+            checked.needed_ns = found.times.map(|times| times * recorded);
+        }
+        checked.why = undecided;
+        Ok(())
+    }
+
+    /// Whether it is what was lost that leaves a count undecided.
+    fn unclear(&self, count: &CountAndLimit<'_>) -> Result<Undecided, InputError> {
+        let all_known = Tallied {
+            most: count.seen.least,
+            ..*count.seen
+        };
+        let is_lost = count.seen.most > count.seen.least
+            && self.against(&all_known, count.found.limit)?.verdict == LimitVerdict::Within;
+        Ok(match is_lost {
+            true => Undecided::NotKept,
+            false => Undecided::TooShort,
+        })
+    }
+}

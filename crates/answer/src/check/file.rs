@@ -1,0 +1,504 @@
+//! A file of requirements.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use laggard_model::{Nanos, Service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::place::Place;
+use super::wrong::{Wrong, nearest};
+use crate::qos::{Application, CONFIDENCE, by_name};
+
+/// Lengths of time that have a name.
+const NAMED: [(&str, Nanos); 3] = [
+    ("hour", Nanos::from_secs(3_600)),
+    ("day", Nanos::from_secs(86_400)),
+    ("week", Nanos::from_secs(604_800)),
+];
+/// How often a handler may be longer, unless a row says so.
+const HANDLERS_PER: Nanos = NAMED[0].1;
+
+/// What is required, as a file has it.
+#[derive(Clone, Debug)]
+pub struct Requirements {
+    /// The file.
+    pub file: PathBuf,
+    /// How sure each verdict is to be, 0.5 to 1.
+    pub confidence: f64,
+    /// What it means that a requirement cannot be decided.
+    pub when_unclear: WhenUnclear,
+    /// What is required, in the order of the file.
+    pub rows: Vec<RequirementRow>,
+}
+
+/// What it means that a requirement cannot be decided.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenUnclear {
+    /// The check does not pass.
+    #[default]
+    Fail,
+    /// It passes with a warning.
+    Warn,
+    /// It does not pass, and whoever can is to record on.
+    Extend,
+}
+
+/// One requirement and of what.
+#[derive(Clone, Debug)]
+pub struct RequirementRow {
+    /// Where it is in the file.
+    pub place: Place,
+    /// What it is called, if the file says so.
+    pub name: Option<String>,
+    /// Of this service; none: of each that was measured.
+    pub service: Option<Service>,
+    /// Under this load; none: under each that was recorded.
+    pub load: Option<String>,
+    /// What.
+    pub requirement: Requirement,
+}
+
+/// What is required.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Requirement {
+    /// At most this share of activations is later.
+    Share {
+        /// Later than this.
+        at_most_ns: Nanos,
+        /// The share, 0 to 1.
+        share: f64,
+    },
+    /// An application misses no more often than this.
+    Mttf {
+        /// The application.
+        application: Application,
+        /// The mean time to failure, at least.
+        mttf_ns: Nanos,
+    },
+    /// Runs of later activations come no more often than this, on a CPU.
+    Level {
+        /// Later than this.
+        level_ns: Nanos,
+        /// Once in this time, on average.
+        per_ns: Nanos,
+    },
+    /// Late activations come no more than so many times as often as in the
+    /// baseline.
+    NotWorseThan {
+        /// So many times.
+        ratio: f64,
+    },
+    /// No softirq runs for longer.
+    LongestSoftirq {
+        /// For this long at most.
+        at_most_ns: Nanos,
+        /// Those twice as long come less often than once in this time, on a CPU.
+        per_ns: Nanos,
+    },
+    /// No interrupt's handler runs for longer.
+    LongestIrq {
+        /// For this long at most.
+        at_most_ns: Nanos,
+        /// Those twice as long come less often than once in this time, on a CPU.
+        per_ns: Nanos,
+    },
+}
+
+/// Why a file holds no requirements.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequirementError {
+    /// It cannot be read.
+    #[error("read the requirements `{}`", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why it cannot be read.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}:{place}", file.display())]
+    At {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        place: Place,
+        /// What, and what was meant.
+        source: Box<Wrong>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    confidence: Option<Spanned<f64>>,
+    when_unclear: Option<Spanned<String>>,
+    #[serde(default)]
+    require: Vec<Spanned<Entry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<String>,
+    service: Option<Spanned<String>>,
+    load: Option<String>,
+    at_most: Option<Spanned<String>>,
+    share: Option<Spanned<f64>>,
+    app: Option<Spanned<String>>,
+    mttf: Option<Spanned<String>>,
+    level: Option<Spanned<String>>,
+    per: Option<Spanned<String>>,
+    not_worse_than: Option<Spanned<f64>>,
+    longest_softirq: Option<Spanned<String>>,
+    longest_irq: Option<Spanned<String>>,
+}
+
+/// Something wrong, and where in the text.
+type Found<T> = Result<T, Box<(Range<usize>, Wrong)>>;
+
+fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
+    Box::new((at, wrong))
+}
+
+/// Reads a file of requirements.
+///
+/// # Errors
+/// When it cannot be read, or something in it is wrong: where, and what was
+/// meant.
+pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> {
+    let text = std::fs::read_to_string(file).map_err(|source| RequirementError::Read {
+        file: file.into(),
+        source,
+    })?;
+    parse(&text)
+        .map(|found| Requirements {
+            file: file.into(),
+            ..found
+        })
+        .map_err(|wrong| RequirementError::At {
+            file: file.into(),
+            place: Place::of(&text, wrong.0.start),
+            source: wrong.1.into(),
+        })
+}
+
+fn parse(text: &str) -> Found<Requirements> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        misplaced(at, Wrong::toml(error.message()))
+    })?;
+    let confidence = match &file.confidence {
+        None => CONFIDENCE,
+        Some(given) => match *given.get_ref() {
+            share if share > 0.5 && share < 1.0 => share,
+            share => return Err(misplaced(given.span(), Wrong::Confidence(share))),
+        },
+    };
+    let when_unclear = match &file.when_unclear {
+        None => WhenUnclear::default(),
+        Some(given) => match given.get_ref().as_str() {
+            "fail" => WhenUnclear::Fail,
+            "warn" => WhenUnclear::Warn,
+            "extend" => WhenUnclear::Extend,
+            other => return Err(misplaced(given.span(), Wrong::WhenUnclear(other.into()))),
+        },
+    };
+    let mut rows = Vec::new();
+    for entry in file.require {
+        let at = entry.span();
+        rows.extend(entry.into_inner().rows(text, at)?);
+    }
+    if rows.is_empty() {
+        return Err(misplaced(0..0, Wrong::Empty));
+    }
+    Ok(Requirements {
+        file: PathBuf::new(),
+        confidence,
+        when_unclear,
+        rows,
+    })
+}
+
+impl Entry {
+    /// Its requirements: one, or the two of handlers.
+    fn rows(self, text: &str, at: Range<usize>) -> Found<Vec<RequirementRow>> {
+        let given = self.given();
+        let Some((first, place)) = given.first().cloned() else {
+            return Err(misplaced(at, Wrong::Nothing));
+        };
+        let of_handlers = |name: &str| name.starts_with("longest");
+        let other = given
+            .iter()
+            .find(|(name, _)| *name != first && !(of_handlers(first) && of_handlers(name)));
+        if let Some((other, at)) = other {
+            return Err(misplaced(at.clone(), Wrong::Two { first, other }));
+        }
+        self.partners()?;
+        let service = match &self.service {
+            None => None,
+            Some(name) => Some(name.get_ref().parse().map_err(|error| {
+                let wrong = Wrong::Service(error, nearest(name.get_ref(), &SERVICES));
+                misplaced(name.span(), wrong)
+            })?),
+        };
+        if let (Some(name), true) = (&self.service, of_handlers(first)) {
+            return Err(misplaced(name.span(), Wrong::HandlersHaveNoService));
+        }
+        let row = |requirement, at: usize| RequirementRow {
+            place: Place::of(text, at),
+            name: self.name.clone(),
+            service,
+            load: self.load.clone(),
+            requirement,
+        };
+        let all = self.requirements()?.into_iter();
+        let at = place.start;
+        Ok(all.map(|requirement| row(requirement, at)).collect())
+    }
+
+    /// What is asked for, by the field that says so, with where.
+    fn given(&self) -> Vec<(&'static str, Range<usize>)> {
+        fn place<T>(
+            name: &'static str,
+            field: Option<&Spanned<T>>,
+        ) -> Option<(&'static str, Range<usize>)> {
+            field.map(|field| (name, field.span()))
+        }
+        [
+            place("at_most", self.at_most.as_ref()),
+            place("app", self.app.as_ref()),
+            place("level", self.level.as_ref()),
+            place("not_worse_than", self.not_worse_than.as_ref()),
+            place("longest_softirq", self.longest_softirq.as_ref()),
+            place("longest_irq", self.longest_irq.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Fields that mean nothing without another.
+    fn partners(&self) -> Found<()> {
+        let lacks = |of: &'static str, lacks, example| Wrong::Lacks { of, lacks, example };
+        let wrong = match self {
+            Self {
+                at_most: Some(of),
+                share: None,
+                ..
+            } => (of.span(), lacks("at_most", "share", "share = 1e-5")),
+            Self {
+                at_most: None,
+                share: Some(of),
+                ..
+            } => (of.span(), lacks("share", "at_most", "at_most = \"250us\"")),
+            Self {
+                app: Some(of),
+                mttf: None,
+                ..
+            } => (of.span(), lacks("app", "mttf", "mttf = \"1h\"")),
+            Self {
+                app: None,
+                mttf: Some(of),
+                ..
+            } => (of.span(), lacks("mttf", "app", "app = \"jack-128\"")),
+            Self {
+                level: Some(of),
+                per: None,
+                ..
+            } => (of.span(), lacks("level", "per", "per = \"week\"")),
+            Self {
+                level: None,
+                per: Some(of),
+                longest_softirq: None,
+                longest_irq: None,
+                ..
+            } => (of.span(), lacks("per", "level", "level = \"2ms\"")),
+            _ => return Ok(()),
+        };
+        Err(Box::new(wrong))
+    }
+
+    fn requirements(&self) -> Found<Vec<Requirement>> {
+        let per = match &self.per {
+            None => HANDLERS_PER,
+            Some(per) => length(per)?,
+        };
+        let mut all = Vec::new();
+        if let (Some(at_most), Some(share)) = (&self.at_most, &self.share) {
+            let part = *share.get_ref();
+            if !(part > 0.0 && part < 1.0) {
+                return Err(misplaced(share.span(), Wrong::Share(part)));
+            }
+            all.push(Requirement::Share {
+                at_most_ns: time(at_most)?,
+                share: part,
+            });
+        }
+        if let (Some(app), Some(mttf)) = (&self.app, &self.mttf) {
+            let found = by_name(app.get_ref());
+            all.push(Requirement::Mttf {
+                application: found
+                    .map_err(|error| misplaced(app.span(), Wrong::Application(error)))?,
+                mttf_ns: length(mttf)?,
+            });
+        }
+        if let Some(level) = &self.level {
+            all.push(Requirement::Level {
+                level_ns: time(level)?,
+                per_ns: per,
+            });
+        }
+        if let Some(given) = &self.not_worse_than {
+            let ratio = *given.get_ref();
+            if !(ratio > 1.0 && ratio < 1e3) {
+                return Err(misplaced(given.span(), Wrong::Ratio(ratio)));
+            }
+            all.push(Requirement::NotWorseThan { ratio });
+        }
+        if let Some(longest) = &self.longest_softirq {
+            all.push(Requirement::LongestSoftirq {
+                at_most_ns: time(longest)?,
+                per_ns: per,
+            });
+        }
+        if let Some(longest) = &self.longest_irq {
+            all.push(Requirement::LongestIrq {
+                at_most_ns: time(longest)?,
+                per_ns: per,
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Names that a service may have been meant by.
+const SERVICES: [&str; 6] = ["irq", "softirq", "worker", "fifo:90", "other", "kthread"];
+
+/// A time above 0.
+fn time(given: &Spanned<String>) -> Found<Nanos> {
+    match given.get_ref().parse() {
+        Ok(Nanos::ZERO) => Err(misplaced(given.span(), Wrong::NoTime)),
+        Ok(time) => Ok(time),
+        Err(error) => Err(misplaced(given.span(), Wrong::Time(error))),
+    }
+}
+
+/// The same, which may have a name.
+fn length(given: &Spanned<String>) -> Found<Nanos> {
+    let text = given.get_ref().as_str();
+    if let Some((_, time)) = NAMED.iter().find(|(name, _)| *name == text) {
+        return Ok(*time);
+    }
+    if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        let meant = nearest(text, &NAMED.map(|(name, _)| name));
+        return Err(misplaced(given.span(), Wrong::Length(text.into(), meant)));
+    }
+    time(given)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str) -> Requirement {
+        let file = format!("[[require]]\n{text}\n");
+        parse(&file).unwrap().rows.remove(0).requirement
+    }
+
+    /// Where and what, as a person reads it.
+    fn told(text: &str) -> String {
+        let (at, wrong) = *parse(text).unwrap_err();
+        format!("{}: {wrong}", Place::of(text, at.start))
+    }
+
+    #[test]
+    fn every_sort_of_requirement_is_read() {
+        let share = row("service = \"fifo:90\"\nat_most = \"250us\"\nshare = 1e-5");
+        assert!(matches!(share, Requirement::Share { at_most_ns, share }
+            if at_most_ns == Nanos::from_us(250) && share == 1e-5));
+        let app = row("app = \"jack-128\"\nmttf = \"1h\"");
+        assert!(matches!(app, Requirement::Mttf { mttf_ns, .. } if mttf_ns == NAMED[0].1));
+        let level = row("level = \"2ms\"\nper = \"week\"");
+        assert!(matches!(level, Requirement::Level { per_ns, .. } if per_ns == NAMED[2].1));
+        let ratio = row("not_worse_than = 1.25");
+        assert!(matches!(ratio, Requirement::NotWorseThan { ratio } if ratio == 1.25));
+        let both = "[[require]]\nlongest_softirq = \"100us\"\nlongest_irq = \"25us\"\n";
+        let both = parse(both).unwrap();
+        assert_eq!(both.rows.len(), 2);
+        assert_eq!(
+            (both.confidence, both.when_unclear),
+            (0.95, WhenUnclear::Fail)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_column_and_what_was_meant() {
+        for (text, said) in [
+            (
+                "[[require]]\nlevel = \"2ms\"\nper = \"weak\"",
+                "3:7: `weak` is no length of time; did you mean `week`?",
+            ),
+            (
+                "confidence = 0.95\n\n[[require]]\nservice = \"fifo:90\"\nat_most = \"250\"\nshare = 1e-5",
+                "5:11: `250` has no unit; write it as `250us`, `250ms` or `250s`",
+            ),
+            (
+                "[[require]]\nservice = \"softirk\"\nat_most = \"1ms\"\nshare = 0.1",
+                "2:11: `softirk` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, other, or kthread; did you mean `softirq`?",
+            ),
+            (
+                "[[require]]\nat_most = \"1ms\"\nsahre = 1e-5",
+                "3:1: there is no `sahre`; did you mean `share`?",
+            ),
+            (
+                "[[require]]\nat_most = \"1ms\"",
+                "2:11: `at_most` needs `share` beside it, as in share = 1e-5",
+            ),
+            (
+                "[[require]]\nat_most = \"1ms\"\nshare = 1.5",
+                "3:9: a share is above 0 and below 1, and not 1.5; write 1e-5 for one in 100,000",
+            ),
+            (
+                "[[require]]\nat_most = \"1ms\"\nshare = 0.1\nlevel = \"1ms\"\nper = \"day\"",
+                "4:9: `level` and `at_most` are two requirements; give each a [[require]] of its own",
+            ),
+            (
+                "[[require]]\nservice = \"fifo:90\"",
+                "1:1: nothing is required; write at_most and share, app and mttf, level and per, \
+                 not_worse_than, longest_softirq or longest_irq",
+            ),
+            (
+                "confidence = 95\n[[require]]\nnot_worse_than = 1.25",
+                "1:14: a confidence is above 0.5 and below 1, and not 95; write 0.95",
+            ),
+            (
+                "[[require]]\napp = \"jack-129\"\nmttf = \"1h\"",
+                "2:7: `jack-129` is not in the catalogue; see `laggard qos --list`, or give a TOML file",
+            ),
+            (
+                "[[require]]\nat_most = 250\nshare = 0.1",
+                "2:11: invalid type: integer `250`, expected a string",
+            ),
+            (
+                "",
+                "1:1: nothing is required; write at least one [[require]]",
+            ),
+            (
+                "when_unclear = \"pass\"\n[[require]]\nnot_worse_than = 2",
+                "1:16: `pass` is not known; use fail, warn or extend",
+            ),
+            (
+                "[[require]]\nnot_worse_than = 0.9",
+                "2:18: a ratio is above 1, and not 0.9; write 1.25 for a quarter more often",
+            ),
+        ] {
+            assert_eq!(told(text), said, "{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A place in a text.
+
+use std::fmt::{self, Display, Formatter};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A line and a column, from 1. Displayed as `4:11`.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The character in it.
+    pub column: usize,
+}
+
+impl Place {
+    /// Where the byte `at` is in `text`, or its end.
+    pub(super) fn of(text: &str, at: usize) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_not_bytes() {
+        let text = "a = 1\n# µs\nb = 2";
+
+        for (at, said) in [
+            (0, "1:1"),
+            (4, "1:5"),
+            (6, "2:1"),
+            (10, "2:4"),
+            (12, "3:1"),
+            (99, "3:6"),
+        ] {
+            assert_eq!(Place::of(text, at).to_string(), said, "at {at}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Requirements on how late a service is, how often an application misses, and
+//! how long handlers run.
+
+use laggard_analyze::counts::{AgainstLimit, Clusters, LimitVerdict, Tallied, against_limit};
+use laggard_model::{Nanos, Route, Service};
+
+use super::checking::{CheckError, Checking, CountAndLimit};
+use super::handlers::{HandlerSort, Handlers};
+use super::late::LateTally;
+use super::{
+    CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, sentences,
+};
+use crate::load::Load;
+use crate::qos::{Application, of_line_at};
+
+impl Checking<'_> {
+    pub(super) fn share(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        line: (Service, Route),
+        (at_most, share): (Nanos, f64),
+    ) -> Result<CheckedRow, CheckError> {
+        let late = LateTally::of(load, line, at_most)?;
+        let seen = &late.activations;
+        let found = self.against(seen, late.samples * share)?;
+        let mut checked = self.row(row, load, Some(line));
+        let count = CountAndLimit {
+            seen,
+            found,
+            is_waiting_late: late.waited.map(|waited| waited > at_most),
+            is_kept: true,
+        };
+        self.judge(&mut checked, load, &count)?;
+        checked.figure = Some(CheckFigure {
+            of: FigureOf::Share,
+            value: Some(seen.least / late.samples),
+            low: found.interval.low / late.samples,
+            high: Some((found.interval.high / late.samples).min(1.0)),
+            limit: share,
+            seen: seen.least,
+            unknown: seen.most - seen.least,
+        });
+        checked.sentence = sentences::share(&checked, at_most, late.samples);
+        Ok(checked)
+    }
+
+    pub(super) fn level(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        line: (Service, Route),
+        (level, per): (Nanos, Nanos),
+    ) -> Result<CheckedRow, CheckError> {
+        let late = LateTally::of(load, line, level)?;
+        let seen = &late.runs;
+        let found = self.against(seen, late.exposure / per.as_f64())?;
+        let mut checked = self.row(row, load, Some(line));
+        let count = CountAndLimit {
+            seen,
+            found,
+            is_waiting_late: late.waited.map(|waited| waited > level),
+            is_kept: late.is_kept,
+        };
+        self.judge(&mut checked, load, &count)?;
+        checked.figure = Some(CheckFigure {
+            of: FigureOf::MeanTime,
+            value: (seen.least > 0.0).then(|| late.exposure / seen.least),
+            low: late.exposure / found.interval.high,
+            high: (found.interval.low > 0.0).then(|| late.exposure / found.interval.low),
+            limit: per.as_f64(),
+            seen: seen.least,
+            unknown: seen.most - seen.least,
+        });
+        checked.sentence = sentences::level(&checked, level);
+        Ok(checked)
+    }
+
+    pub(super) fn mttf(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        line: (Service, Route),
+        (application, mttf): (&Application, Nanos),
+    ) -> Result<CheckedRow, CheckError> {
+        let confidence = self.question.requirements.confidence;
+        let outlook = of_line_at(load, application, line, confidence)?;
+        let figures = &outlook.outlook;
+        let required = mttf.as_f64();
+        let mut checked = self.row(row, load, Some(line));
+        let verdict = match figures.mttf_high_ns {
+            _ if figures.mttf_low_ns >= required => LimitVerdict::Within,
+            Some(high) if high < required => LimitVerdict::Beyond,
+            _ => LimitVerdict::Unclear,
+        };
+        let failures = figures.failures.unwrap_or_default();
+        let clusters = figures.clusters.filter(|count| *count > 0.0);
+        let seen = Tallied {
+            least: failures,
+            most: failures,
+            clusters: clusters.map(|count| Clusters {
+                count,
+                variation: 1.0 / count,
+                freedom: f64::INFINITY,
+            }),
+            together: 1.0,
+        };
+        // `qos` leaves half of what the confidence leaves to each end.
+        let each = match clusters {
+            Some(_) => f64::midpoint(confidence, 1.0),
+            None => confidence,
+        };
+        let found = AgainstLimit {
+            verdict,
+            ..against_limit(&seen, figures.exposure_ns / required, each)?
+        };
+        let slack = application.slack_ns;
+        let count = CountAndLimit {
+            seen: &seen,
+            found,
+            is_waiting_late: outlook.waited_ns.map(|waited| waited > slack),
+            is_kept: true,
+        };
+        self.judge(&mut checked, load, &count)?;
+        checked.figure = Some(CheckFigure {
+            of: FigureOf::MeanTime,
+            value: figures.mttf_ns,
+            low: figures.mttf_low_ns,
+            high: figures.mttf_high_ns,
+            limit: required,
+            seen: failures,
+            unknown: 0.0,
+        });
+        checked.sentence = sentences::mttf(&checked, application);
+        Ok(checked)
+    }
+
+    pub(super) fn longest(
+        &self,
+        row: &RequirementRow,
+        load: &Load,
+        (sort, limit, per): (HandlerSort, Nanos, Nanos),
+    ) -> Result<CheckedRow, CheckError> {
+        let mut checked = self.row(row, load, None);
+        let Some(known) = Handlers::of(load, sort, limit)? else {
+            checked.why = Some(Undecided::NotWatched);
+            checked.sentence = sentences::longest(&checked, sort, None, per);
+            return Ok(checked);
+        };
+        let none = Tallied {
+            least: 0.0,
+            most: 0.0,
+            clusters: None,
+            together: 1.0,
+        };
+        let watched = known.watched_ns.filter(|watched| *watched > 0.0);
+        match watched {
+            _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Broken,
+            Some(watched) => {
+                let count = CountAndLimit {
+                    seen: &none,
+                    found: self.against(&none, watched / per.as_f64())?,
+                    is_waiting_late: None,
+                    is_kept: true,
+                };
+                self.judge(&mut checked, load, &count)?;
+            }
+            None if load.is_trusted() => checked.why = Some(Undecided::NotWatched),
+            None => checked.why = Some(Undecided::NotTrustworthy),
+        }
+        let longest = known.longest.as_ref().map_or(0.0, |one| one.time.as_f64());
+        checked.figure = Some(CheckFigure {
+            of: FigureOf::Longest,
+            value: Some(longest),
+            low: longest,
+            high: None,
+            limit: limit.as_f64(),
+            seen: known.longer as f64,
+            unknown: 0.0,
+        });
+        checked.sentence = sentences::longest(&checked, sort, known.longest.as_ref(), per);
+        Ok(checked)
+    }
+}

@@ -1,0 +1,146 @@
+//! What is wrong in a file of requirements, and what was meant.
+
+use std::fmt::{self, Display, Formatter};
+
+use laggard_model::{ParseNanosError, ParseServiceError};
+
+use crate::qos::ApplicationError;
+
+/// Names that are less alike were hardly meant.
+const ALIKE: f64 = 0.6;
+
+/// What is wrong with a requirement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// It is not TOML, or a value is of another sort.
+    #[error("{0}")]
+    Toml(String),
+    /// There is no such field.
+    #[error("there is no `{0}`{1}")]
+    Field(String, Meant),
+    /// The file has no requirement.
+    #[error("nothing is required; write at least one [[require]]")]
+    Empty,
+    /// A row requires nothing.
+    #[error(
+        "nothing is required; write at_most and share, app and mttf, level and per, \
+         not_worse_than, longest_softirq or longest_irq"
+    )]
+    Nothing,
+    /// A row requires two things.
+    #[error("`{other}` and `{first}` are two requirements; give each a [[require]] of its own")]
+    Two {
+        /// The one.
+        first: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// A field means nothing without another.
+    #[error("`{of}` needs `{lacks}` beside it, as in {example}")]
+    Lacks {
+        /// The field.
+        of: &'static str,
+        /// The other.
+        lacks: &'static str,
+        /// How to write it.
+        example: &'static str,
+    },
+    /// A time is none.
+    #[error(transparent)]
+    Time(#[from] ParseNanosError),
+    /// A time is 0.
+    #[error("everything is later than no time; write a time above 0")]
+    NoTime,
+    /// A length of time has no such name.
+    #[error("`{0}` is no length of time{1}")]
+    Length(String, Meant),
+    /// There is no such service.
+    #[error("{0}{1}")]
+    Service(ParseServiceError, Meant),
+    /// Handlers are of a CPU, not of a service.
+    #[error("the longest handlers are those of a CPU, whichever service; leave `service` out")]
+    HandlersHaveNoService,
+    /// There is no such application.
+    #[error(transparent)]
+    Application(ApplicationError),
+    /// A share is none.
+    #[error("a share is above 0 and below 1, and not {0}; write 1e-5 for one in 100,000")]
+    Share(f64),
+    /// A confidence is none.
+    #[error("a confidence is above 0.5 and below 1, and not {0}; write 0.95")]
+    Confidence(f64),
+    /// A ratio is none.
+    #[error("a ratio is above 1, and not {0}; write 1.25 for a quarter more often")]
+    Ratio(f64),
+    /// What an unclear result means is not known.
+    #[error("`{0}` is not known; use fail, warn or extend")]
+    WhenUnclear(String),
+    /// No recording has the service.
+    #[error("no recording measured `{service}`{load}; measured: {measured}")]
+    NotMeasured {
+        /// The service.
+        service: String,
+        /// Under which load, if that was asked.
+        load: String,
+        /// What was measured.
+        measured: String,
+    },
+    /// No recording has the load.
+    #[error("no recording is of the load `{load}`; recorded: {recorded}")]
+    NotLoaded {
+        /// The load.
+        load: String,
+        /// What was recorded.
+        recorded: String,
+    },
+    /// There is nothing to compare with.
+    #[error("`not_worse_than` needs recordings to compare with; give them by --baseline")]
+    NoBaseline,
+    /// The baseline lacks a load.
+    #[error("no recording of the baseline is of `{load}`; give one, or name the load that it has")]
+    BaselineNotLoaded {
+        /// The load.
+        load: String,
+    },
+}
+
+impl Wrong {
+    /// What the reader of TOML says.
+    pub(super) fn toml(message: &str) -> Self {
+        let mut words = message.split('`').skip(1).step_by(2);
+        let unknown = message.starts_with("unknown field");
+        match (unknown, words.next()) {
+            (true, Some(name)) => {
+                let known: Vec<&str> = words.collect();
+                Self::Field(name.into(), nearest(name, &known))
+            }
+            _ => Self::Toml(message.lines().next().unwrap_or_default().into()),
+        }
+    }
+}
+
+/// What was meant, as far as that can be guessed. Displayed as a question behind
+/// a semicolon, or as nothing.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Meant(Option<String>);
+
+impl Display for Meant {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(name) => write!(f, "; did you mean `{name}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name among `known` that `text` is most like.
+pub(super) fn nearest(text: &str, known: &[&str]) -> Meant {
+    let alike = |name| strsim::normalized_damerau_levenshtein(text, name);
+    let all = known.iter().map(|&name| (alike(name), name));
+    let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
+    Meant(
+        best.filter(|(alike, _)| *alike >= ALIKE)
+            .map(|(_, name)| name.into()),
+    )
+}

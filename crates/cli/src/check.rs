@@ -1,0 +1,32 @@
+//! `laggard check`: whether recordings meet requirements.
+
+use laggard_answer::check::{CheckQuestion, CheckVerdict, check as answer, read_requirements};
+use laggard_view::{github, junit, text};
+
+use crate::args::CheckArgs;
+use crate::exit::Exit;
+use crate::{ask, file, pipe};
+
+pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
+    let report = answer(&CheckQuestion {
+        recordings: args.recordings.clone(),
+        baseline: args.baseline.clone(),
+        requirements: read_requirements(&args.require)?,
+        threads: ask::threads(),
+    })?;
+    if let Some(path) = &args.junit {
+        file::write(path, "JUnit report", junit(&report).as_bytes())?;
+    }
+    if args.github {
+        pipe::print(&github(&report))?;
+    }
+    pipe::print(&match args.json {
+        true => pipe::json(&report)?,
+        false => text::check(&report, args.all),
+    })?;
+    Ok(match report.verdict {
+        CheckVerdict::Broken => Exit::Unmet,
+        CheckVerdict::NotDecided if !report.passes => Exit::Undecided,
+        CheckVerdict::NotDecided | CheckVerdict::Met => Exit::Ok,
+    })
+}
