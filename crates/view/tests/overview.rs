@@ -559,6 +559,39 @@ fn an_hour_is_bounded_by_what_was_seen_or_by_what_is_assumed() {
 }
 
 #[test]
+fn a_chance_of_almost_one_that_is_an_upper_limit_is_one() {
+    let said = hour(|hour| {
+        hour.ahead.new_largest = 0.9999;
+        hour.ahead.is_at_most = true;
+    });
+
+    assert!(
+        said.starts_with("Next hour like this: at most 100 % chance of"),
+        "{said}"
+    );
+}
+
+#[test]
+fn of_several_that_still_waited_the_limit_holds_for_all() {
+    let waited = |name| Fit {
+        waited_ns: Some(Nanos::from_secs(3)),
+        enough: None,
+        ..fit(name, Fitness::NotFit, figures(2.0, [30.0, 8.0, 100.0]))
+    };
+    let mut overview = made();
+    overview.fits = vec![waited("jack-64"), waited("jack-128")];
+
+    let said = plain(&overview, WIDE);
+
+    let expected = "NOT FIT for jack-128, jack-64: a dropout every 1.7 min or more often\n";
+    assert!(said.contains(expected), "{said}");
+    let one = verdict_on(waited("jack-128"));
+    let expected =
+        "buffers of 2.67 ms are enough is not known: it was still waiting when measuring ended";
+    assert!(one.contains(expected), "{one}");
+}
+
+#[test]
 fn a_rhythm_that_stopped_is_said_to_have_stopped() {
     let mut overview = made();
     let late = overview.late.as_mut().unwrap();

@@ -94,7 +94,9 @@ fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
                 .filter_map(|one| of(one).ok())
                 .collect();
             fits.sort_by_key(|one| one.application.slack_ns);
-            (fits, None)
+            let is_any = load.lines().iter().any(|line| line.0.is_thread());
+            let why = "no thread that could run an application was measured";
+            (fits, (!is_any).then(|| why.into()))
         }
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn next_hour(overview: &Overview, look: Look, measure: Measure) -> Sc
     let chance = percent(ahead.new_largest);
     let chance = match (ahead.is_at_least, ahead.is_at_most) {
         (true, false) if !chance.starts_with('>') => at_least(true, &chance),
+        (false, true) if chance.starts_with('>') => "at most 100 %".into(),
         (false, true) => format!("at most {chance}"),
         (true, true) => format!("about {chance}"),
         _ => chance,

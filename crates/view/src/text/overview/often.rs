@@ -56,11 +56,13 @@ pub(super) fn at_best(fits: &[&Fit]) -> String {
     let best = fits
         .iter()
         .max_by(|a, b| most(a).total_cmp(&most(b)))
-        .map(|fit| (fit.figures.mttf_ns, dropouts(fit), high(&fit.figures)));
+        .map(|fit| (fit, high(&fit.figures)));
     match best {
         // An upper limit of the best is one of all.
-        Some((None, _, Some(high))) => or_more_often(&high),
-        Some((_, often, _)) => format!("at best {often}"),
+        Some((fit, Some(high))) if fit.figures.mttf_ns.is_none() || fit.waited_ns.is_some() => {
+            or_more_often(&high)
+        }
+        Some((fit, _)) => format!("at best {}", dropouts(fit)),
         None => String::new(),
     }
 }

@@ -68,6 +68,10 @@ fn enough(fit: &Fit) -> String {
             "by the estimate {buffers} buffers of {length} are enough for one dropout an hour; \
              not proved"
         ),
+        None if fit.waited_ns.is_some() => format!(
+            "how many buffers of {length} are enough is not known: it was still waiting when \
+             measuring ended"
+        ),
         None => {
             let finer = fit.coarse.as_ref().map(|coarse| coarse.advice());
             format!(
