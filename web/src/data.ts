@@ -24,6 +24,7 @@ export type {
   LoadBuffers,
   LoadForecast,
   LoadRun as Load,
+  Overview,
   OwnCost as Cost,
   PageData,
   RecordingReport as Recording,

@@ -163,6 +163,7 @@ function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Dr
   // A limit far beyond all that was seen would press the curves together.
   const isNear = limit !== null && limit.ns > x.min && limit.ns < 20 * x.max;
   if (isNear) x.max = Math.max(x.max, 10 ** Math.ceil(Math.log10(limit.ns)));
+  const isRight = limit !== null && limit.ns * limit.ns > x.min * x.max;
   return {
     ...base(),
     // The names are at the curves.
@@ -198,7 +199,8 @@ function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Dr
           silent: true,
           symbol: "none",
           lineStyle: { color: text, type: "dashed", width: 1 },
-          label: { color: text, formatter: limit?.words ?? "", position: "end", distance: 4, textBorderColor: palette().ground, textBorderWidth: 3 },
+          // To where there is more room for it.
+          label: { color: text, formatter: limit?.words ?? "", position: "end", distance: 4, align: isRight ? "right" : "left", textBorderColor: palette().ground, textBorderWidth: 3 },
           data: isNear ? [{ xAxis: limit.ns }] : [],
         },
         color: faint,

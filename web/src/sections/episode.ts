@@ -27,7 +27,7 @@ interface Bar {
 
 const LANE = 34;
 /** Room above the lanes for the names of stages, and below for scale and bar. */
-const ABOVE = 66;
+const ABOVE = 80;
 const BELOW = 104;
 const SHORT = "several short parts";
 
@@ -199,12 +199,15 @@ function option(one: Episode, all: Bar[], lanes: number): Option {
   };
 }
 
+/** Rows of stages' labels: as many as a thread has stages. */
+const ROWS = 5;
+
 /** Labels of stages that come together go above each other, in rows. */
 function spread(stages: [string, number][], latency: number): [string, number, number][] {
   const ends: number[] = [];
   return stages.map(([name, at]) => {
     let row = ends.findIndex((end) => end < at / latency);
-    if (row < 0) row = ends.length < 4 ? ends.length : 3;
+    if (row < 0) row = Math.min(ends.length, ROWS - 1);
     ends[row] = at / latency + 0.07;
     return [name, at, row];
   });

@@ -1,7 +1,7 @@
 // Above the fold: what the machine does to an application, four numbers, a
 // picture; and how far all that can be believed.
 
-import { lineName, type Application, type Charts, type Fit, type PageData, type Recording, type Said, type ServiceRow } from "../data";
+import { lineName, type Application, type Charts, type Fit, type Overview, type PageData, type Recording, type Said, type ServiceRow } from "../data";
 import { h, prose, section, tableElement } from "../dom";
 import { atLeast, count, meanTime, quantile, roughTime, span, time, timeOrDash } from "../format";
 import { differences } from "./differences";
@@ -26,6 +26,7 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
   if (!recording || !charts) return h("p", {}, "There is no recording.");
   const row = foremostRow(recording, charts);
   const rare = row?.latency.quantiles.find(({ q }) => q === RARE);
+  const overview = data.report.overviews[0];
   const fit = fitOf(data, 0, application);
   const { large, small } = meanWords(fit);
   return h(
@@ -45,7 +46,7 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
       ),
     row && h("p", { class: "reading" }, reading(recording, row, fit)),
     ...charts.in_short.next_hour.map((one) => h("p", {}, sentence(one))),
-    measured(recording, charts),
+    overview && measured(overview),
   );
 }
 
@@ -138,21 +139,21 @@ function distrust({ trust, backend }: Recording): HTMLElement | null {
   return backend === "fake" ? h("p", { class: "trust bad" }, h("strong", {}, "Not a measurement. "), "A script was played.") : null;
 }
 
-/** How the measurement went; that it can be trusted is no praise of the machine. */
-function measured({ cost, caveats }: Recording, { lost }: Charts): HTMLElement {
-  const bpf = cost.programs.reduce((sum, { run_ns }) => sum + run_ns, 0);
-  const share = (100 * (cost.measuring_cpu_ns + cost.other_cpu_ns + bpf)) / cost.wall_ns;
+/** How the measurement went, as the terminal says it; that it can be trusted is no praise of the machine. */
+function measured({ measurement, conditions: { cpus } }: Overview): HTMLElement {
+  const { activations, lost, cost, caveats } = measurement;
+  const all = activations + lost;
   const parts = [
-    `${count(lost)} activation${lost === 1 ? "" : "s"} lost`,
-    cost.wall_ns > 0 && `own cost ${share.toFixed(share < 10 ? 1 : 0)} % of one CPU`,
-    `${count(caveats.length)} caveat${caveats.length === 1 ? "" : "s"}`,
+    all === 0 ? "no activation was recorded" : `${count(lost)} of ${count(all)} lost`,
+    cost !== null && `took ${(100 * cost).toFixed(1)} % of ${cpus === 1 ? "the CPU" : `the ${cpus} CPUs`}`,
+    `${count(caveats)} caveat${caveats === 1 ? "" : "s"}`,
   ].filter((part) => part !== false);
   return h("p", { class: "measured" }, `Measurement: ${parts.join(", ")} (`, h("a", { href: "#doubts" }, "details"), ").");
 }
 
 /** How the application fares with the service that would run it. */
 function fitOf({ report }: PageData, index: number, application: Application | undefined): Fit | undefined {
-  return report.overviews?.[index]?.fits.find((fit) => fit.application.name === application?.name);
+  return report.overviews[index]?.fits.find((fit) => fit.application.name === application?.name);
 }
 
 /** The mean time between failures for the eye: the number, and its interval. */
