@@ -135,6 +135,12 @@ fn qos_and_the_first_screen_never_disagree() {
                 assert_eq!(own[0][field], fit[field], "{field} of {name} in\n{script}");
             }
             assert_eq!(own[0]["outlook"], fit["figures"], "{name}");
+            // As coarse as this, no recording would decide, however long.
+            let is_coarse = fit["figures"]["failures"].is_null();
+            assert!(
+                !is_coarse || fit["decided_by_ns"].is_null(),
+                "{name}: {fit}"
+            );
             let row = lines
                 .iter()
                 .find(|line| line.starts_with(&format!("{name} ")));

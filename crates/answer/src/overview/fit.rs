@@ -39,11 +39,9 @@ impl Fit {
 /// How long a recording takes, ns: more CPUs do not make it shorter, for a stall
 /// of all of them at once is one.
 fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
-    let is_seen = found
-        .outlook
-        .failures
-        .is_some_and(|failures| failures > 0.0);
-    if is_seen || goal.is_coarse {
+    // Where one could come unseen, a longer recording would not show that none does.
+    let is_none = found.outlook.failures == Some(0.0);
+    if !is_none || goal.is_coarse {
         return None;
     }
     goal.record_ns
