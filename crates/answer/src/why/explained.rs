@@ -152,12 +152,14 @@ impl RecordedEpisodes {
         }
     }
 
-    /// How long was recorded; of a recording without an end, nothing is known.
+    /// How long was recorded; of a recording without an end, which runs or was
+    /// killed, until the last of these late activations was served.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
-        clock
-            .end_ns
-            .map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns))
+        let served = self.episodes.iter();
+        let last = served.map(|one| one.expiry_ns + one.readings().own).max();
+        let end = clock.end_ns.or(last);
+        end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns))
     }
 }
 

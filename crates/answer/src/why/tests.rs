@@ -110,6 +110,27 @@ fn what_had_not_ended_was_late_for_at_least_so_long() {
     assert!(rows.eq([(1, false), (2, true)]));
 }
 
+#[test]
+fn of_a_recording_without_an_end_the_last_late_activation_is_its_end() {
+    let mut late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest: manifest(),
+        episodes: (1..=3).map(episode).collect(),
+        notes: notes(),
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+    late.manifest.clock.end_ns = None;
+
+    let report = why(&late, None, 3);
+
+    let last = &late.episodes[2];
+    let start = late.manifest.clock.start_ns;
+    let served = last.expiry_ns + last.readings().own;
+    assert_eq!(report.duration_ns, served.saturating_sub(start));
+    assert!(report.duration_ns > Nanos::ZERO);
+}
+
 /// Which CPU had it is not recorded.
 #[test]
 fn who_kept_another_cpu_from_the_timer_is_to_be_looked_for_there() {
