@@ -58,7 +58,7 @@ impl Shortfall {
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::NoEnd => {
-                "if it no longer runs, at most its last 10 s are missing; the figures hold for what is there"
+                "if it no longer runs, what it had measured and not written is missing, the more the less CPU time a load left it; the figures hold for what is there"
             }
             Self::JournalTorn { .. } => {
                 "these are the activations that were being written when it stopped; the rest is complete"
@@ -129,5 +129,22 @@ impl From<&Shortfall> for Caveat {
             | Shortfall::ManifestFromStart { .. } => CaveatKind::Losses,
         };
         Self::new(kind, shortfall.to_string(), shortfall.advice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 17 s were lost under a load that left the writer no time.
+    #[test]
+    fn of_a_recording_that_was_killed_no_limit_is_promised() {
+        let advice = Shortfall::NoEnd.advice();
+
+        assert!(advice.contains("not written is missing"), "{advice}");
+        assert!(
+            !advice.contains("at most") && !advice.contains(" s "),
+            "{advice}"
+        );
     }
 }
