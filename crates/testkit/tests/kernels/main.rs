@@ -121,7 +121,10 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
             // Up to four services share what is deferred, and most skip expiries.
             let planned = count.planned.unwrap_or_default();
             let served_almost_all = count.served * 10 > planned * 9;
-            assert!(planned > 250 && served_almost_all, "{name}: {line:?} {count:?}");
+            assert!(
+                planned > 250 && served_almost_all,
+                "{name}: {line:?} {count:?}"
+            );
         }
         let losses = manifest.losses;
         assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
