@@ -287,7 +287,7 @@ Exit code 0 when a full recording is possible, 1 when not.
 Examples:
   sudo laggard doctor            all that a recording can use
   laggard doctor busy.laggard    as the user of the audio programs: their
-                                 limits, and of what the recording saw the effect")]
+                                 limits, and what effect the recording saw")]
 pub(crate) struct DoctorArgs {
     /// Recording of this machine: did it see the effect of what is not as audio
     /// programs need it?
