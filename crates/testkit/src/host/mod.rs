@@ -2,9 +2,9 @@
 //! what it wrote.
 //!
 //! ```no_run
-//! use laggard_testkit::host::{Host, Kernel, Mode};
+//! use laggard_testkit::host::{Kernel, Mode, TestHost};
 //!
-//! let outcome = Host::new(Kernel::fetch("6.12-rt")?)
+//! let outcome = TestHost::new(Kernel::fetch("6.12-rt")?)
 //!     .mode(Mode::Icount)
 //!     .program("target/release/laggard")
 //!     .command("laggard record --duration 5s -o /result/r.laggard")
