@@ -150,6 +150,23 @@ fn a_stall_that_had_not_ended_breaks_whatever_it_is_later_than() {
     assert_eq!(told(&share).0, 1, "{share:?}");
 }
 
+/// A stall of 2 ms among activations 1 ms apart may fail 1.87 ms of slack, or not.
+#[test]
+fn what_activations_too_far_apart_cannot_tell_is_not_called_never_nor_passed() {
+    let dir = TempDir::new().unwrap();
+    let script = script(1_000_000, &stall(10_000_500_000, 2_000_000));
+    recorded(&dir, "a", &script, &["--duration=30s"]);
+    let text = "when_unclear = \"warn\"\n[[require]]\napp = \"jack-128\"\nmttf = \"1h\"\n";
+
+    let json = ask(&dir, &["a"], text, &["--json"]);
+    let said = ask(&dir, &["a"], text, &[]);
+
+    assert_eq!(told(&json), (3, vec!["not_decided too_coarse".into()]));
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(!said.contains("never"), "{said}");
+    assert!(said.contains("too far apart"), "{said}");
+}
+
 #[test]
 fn levels_applications_and_the_baseline_are_checked_too() {
     let dir = TempDir::new().unwrap();

@@ -152,6 +152,8 @@ pub enum Undecided {
     Varies,
     /// What was lost, or was not kept, could have turned it.
     NotKept,
+    /// Activations are too far apart to tell, however long it goes on.
+    TooCoarse,
     /// Nothing looked for handlers.
     NotWatched,
 }

@@ -122,6 +122,12 @@ impl Checking<'_> {
             is_kept: true,
         };
         self.judge(&mut checked, load, &count)?;
+        // Without a count, nothing seen is not nothing there.
+        let is_counted = figures.failures.is_some();
+        if !is_counted && checked.why == Some(Undecided::TooShort) {
+            checked.why = Some(Undecided::TooCoarse);
+            checked.needed_ns = None;
+        }
         checked.figure = Some(CheckFigure {
             of: FigureOf::MeanTime,
             value: figures.mttf_ns,
@@ -131,7 +137,7 @@ impl Checking<'_> {
             seen: failures,
             unknown: 0.0,
         });
-        checked.sentence = sentences::mttf(&checked, application);
+        checked.sentence = sentences::mttf(&checked, application, is_counted);
         Ok(checked)
     }
 

@@ -97,20 +97,21 @@ pub(super) fn level(row: &CheckedRow, level: Nanos) -> String {
         "{}: later than {} {} on a CPU; every {} is allowed{}",
         subject(row),
         Unit::Auto.write_nanos(level),
-        mean_time(figure),
+        mean_time(figure, true),
         every(figure.limit),
         rest(row)
     )
 }
 
-pub(super) fn mttf(row: &CheckedRow, application: &Application) -> String {
+/// Where failures are not counted, none seen is not said to be none.
+pub(super) fn mttf(row: &CheckedRow, application: &Application, is_counted: bool) -> String {
     let Some(figure) = &row.figure else {
         return String::new();
     };
     let runs = format!("{} as {}", application.name, subject(row));
     format!(
         "{runs}: runs dry {}; every {} is allowed{}",
-        mean_time(figure),
+        mean_time(figure, is_counted),
         every(figure.limit),
         rest(row)
     )
@@ -183,7 +184,7 @@ pub(super) fn longest(
 }
 
 /// How often something came, on average.
-fn mean_time(figure: &CheckFigure) -> String {
+fn mean_time(figure: &CheckFigure, is_counted: bool) -> String {
     let low = every(figure.low);
     match (figure.value, figure.high) {
         (Some(value), Some(high)) => {
@@ -191,7 +192,7 @@ fn mean_time(figure: &CheckFigure) -> String {
         }
         (Some(value), None) => format!("every {}, at most every {low}", every(value)),
         (None, Some(high)) => format!("every {low} to {}", every(high)),
-        (None, None) if figure.seen > 0.0 => format!("at most every {low}"),
+        (None, None) if figure.seen > 0.0 || !is_counted => format!("at most every {low}"),
         (None, None) => format!("never, so at most every {low}"),
     }
 }
@@ -222,6 +223,9 @@ fn rest(row: &CheckedRow) -> String {
         }
         Undecided::NotKept => {
             "; not decided: what was lost, or not kept, could have broken it".into()
+        }
+        Undecided::TooCoarse => {
+            "; not decided: activations are too far apart to tell; record with `--for`".into()
         }
         Undecided::NotWatched => "; not decided".into(),
     }
