@@ -14,10 +14,10 @@ use crate::input::{at_least, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 
 /// Variation between recordings counts where chance alone gives as much in
-/// fewer than three of ten comparisons.
-const VARIES: f64 = 0.3;
+/// fewer than so many comparisons.
+const VARIES: f64 = 0.2;
 /// One pair in so many may contradict the others.
-const CONTRADICTING_IN: usize = 6;
+const CONTRADICTING_IN: usize = 4;
 
 /// How often one recording was late.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ pub struct SetsCompared {
     /// difference has the other sign than that of all; `None` where the sides
     /// differ in number.
     pub contradicting: Option<usize>,
-    /// Whether no more than one pair in six does so; of sides that differ in
+    /// Whether no more than one pair in four does so; of sides that differ in
     /// number nothing contradicts.
     pub pairs_agree: bool,
 }
@@ -98,8 +98,8 @@ pub fn compare_recordings(
         (events(sides[side]) / per, exposure(sides[side]) / per)
     });
     let mut ratio = effective_ratio(before, after, confidence)?;
-    if between > 1.0 && first.len() == second.len() {
-        widen(&mut ratio, first, second, confidence);
+    if between > 1.0 {
+        widen(&mut ratio, sides, confidence);
     }
     let contradicting = (first.len() == second.len()).then(|| contradicting(first, second));
     Ok(SetsCompared {
@@ -132,12 +132,7 @@ fn dispersions(sides: [&[RecordingCount]; 2]) -> [f64; 2] {
 
 /// How many times more the recordings vary than `dispersions` explain.
 fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], confidence: f64) -> f64 {
-    let (statistic, freedom) = match sides.map(<[_]>::len) {
-        [one, other] if one == other && sides.iter().all(|side| events(side) > 0.0) => {
-            of_pairs(sides, dispersions)
-        }
-        _ => of_sides(sides, dispersions),
-    };
+    let (statistic, freedom) = within(sides, dispersions);
     if freedom < 1.0 {
         return 1.0;
     }
@@ -153,26 +148,11 @@ fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], confidence: f64
     (statistic / freedom * (student / normal).powi(2)).max(1.0)
 }
 
-/// The squares of what is left of each pair's difference when all have one
-/// ratio, over their variances; and how many of them are free. What both of a
-/// pair share, such as an hour, does not count.
-fn of_pairs(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
-    let ratio = (events(sides[1]) / exposure(sides[1])) / (events(sides[0]) / exposure(sides[0]));
-    let pairs = sides[0].iter().zip(sides[1]);
-    let (mut statistic, mut told) = (0.0, 0.0);
-    for (one, other) in pairs.filter(|(one, other)| one.events + other.events > 0.0) {
-        let times = ratio * other.exposure / one.exposure;
-        let left = other.events - times * one.events;
-        let expected = (one.events + other.events) / (1.0 + times);
-        let variance = expected * times * (dispersions[1] + times * dispersions[0]);
-        statistic += left * left / variance;
-        told += 1.0;
-    }
-    (statistic, told - 1.0)
-}
-
-/// The same within each side.
-fn of_sides(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
+/// The squares of what recordings are off their side's rate, over their
+/// variances; and how many of them are free. What the two of a pair share, such as
+/// an hour, counts too: differences of pairs are half as many, and tell what
+/// varies from chance too seldom to be worth it (docs/compare.md has both).
+fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
     let (mut statistic, mut freedom) = (0.0, 0.0);
     for (side, dispersion) in sides.into_iter().zip(dispersions) {
         let rate = events(side) / exposure(side);
@@ -189,22 +169,26 @@ fn of_sides(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) 
 }
 
 /// Where recordings vary, the largest counts would decide by themselves: the
-/// ratio must hold pair by pair, too, by Student's interval of its logarithms.
-/// Half an event is added to each count, so that none is without a logarithm.
-fn widen(
-    ratio: &mut RateRatio,
-    first: &[RecordingCount],
-    second: &[RecordingCount],
-    confidence: f64,
-) {
+/// ratio must hold recording by recording, too, by Student's interval of the
+/// difference of the means of their rates' logarithms. Half an event is added to
+/// each count, so that none is without a logarithm.
+fn widen(ratio: &mut RateRatio, sides: [&[RecordingCount]; 2], confidence: f64) {
     let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
-    let pairs = first.iter().zip(second);
-    let logs: Vec<f64> = pairs.map(|(one, other)| log(other) - log(one)).collect();
-    let (count, middle) = (logs.len() as f64, mean(&logs));
-    let deviation = (variance(&logs) / count).sqrt();
-    let Ok(student) = StudentsT::new(0.0, 1.0, count - 1.0) else {
+    let logs = sides.map(|side| side.iter().map(log).collect::<Vec<f64>>());
+    let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
+    let freedom = free(&logs[0]) + free(&logs[1]);
+    let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
         return;
     };
+    let middle = mean(&logs[1]) - mean(&logs[0]);
+    let squares = |side: &Vec<f64>| match side.len() {
+        // One recording varies from nothing.
+        1 => 0.0,
+        _ => variance(side) * free(side),
+    };
+    let pooled = (squares(&logs[0]) + squares(&logs[1])) / freedom;
+    let each = |side: &Vec<f64>| pooled / side.len() as f64;
+    let deviation = (each(&logs[0]) + each(&logs[1])).sqrt();
     let width = student.inverse_cdf(0.5 + confidence / 2.0) * deviation;
     ratio.interval.low = ratio.interval.low.min((middle - width).exp());
     ratio.interval.high = ratio.interval.high.max((middle + width).exp());
@@ -270,15 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn what_both_of_a_pair_share_does_not_count() {
-        let found = compared(&[5, 50, 500], &[10, 100, 1_000]);
+    fn what_varies_counts_also_where_both_of_a_pair_share_it() {
+        for second in [&[10, 100, 1_000][..], &[10, 100, 1_000, 500]] {
+            let found = compared(&[5, 50, 500], second);
 
-        assert_eq!(found.between, 1.0);
-        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
-        // Unpaired, it is all that is seen.
-        let found = compared(&[5, 50, 500], &[10, 100, 1_000, 500]);
-        assert!(found.between > 100.0, "{found:?}");
-        assert_eq!(found.contradicting, None);
+            assert!(found.between > 100.0, "{found:?}");
+            assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
+            assert_eq!(found.contradicting, (second.len() == 3).then_some(0));
+        }
+    }
+
+    #[test]
+    fn one_pair_of_four_may_contradict_the_others_and_two_may_not() {
+        let one = compared(&[10, 12, 21, 9], &[24, 22, 20, 26]);
+        let two = compared(&[10, 23, 21, 9], &[24, 22, 20, 26]);
+
+        assert_eq!((one.contradicting, one.pairs_agree), (Some(1), true));
+        assert_eq!((two.contradicting, two.pairs_agree), (Some(2), false));
     }
 
     #[test]
