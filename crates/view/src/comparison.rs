@@ -21,6 +21,10 @@ pub fn comparison(report: &CompareReport) -> String {
             escaped(side.load.as_str())
         );
     }
+    if let Some(one) = &report.changed {
+        let [what, first, second] = [&one.what, &one.first, &one.second].map(|it| escaped(it));
+        let _ = writeln!(text, "- changed: {what}: {first} in A, {second} in B");
+    }
     let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
     text += "\n| service | later than | A: every | B: every | B / A, 95 % | verdict |\n";
     text += "| --- | --: | --: | --: | --: | --- |\n";

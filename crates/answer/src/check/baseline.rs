@@ -48,6 +48,7 @@ pub(super) fn rows(
         levels: Vec::new(),
         service: row.service,
         equal: ratio,
+        changed: None,
         load_may_differ: false,
         threads: asked.threads,
         confidence: 1.0 - 2.0 * wrong / tests as f64,

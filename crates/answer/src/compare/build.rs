@@ -16,7 +16,7 @@ use super::lateness::{Lateness, RUN};
 use super::quantiles::{ByService, blocks, quantiles};
 use super::sentences::sentences;
 use super::{
-    COMPARE_SCHEMA, Change, CompareError, CompareReport, LEAST_RECORDINGS, LateCount,
+    COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
     LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear, WorkComparison,
     causes, refusal,
 };
@@ -50,6 +50,8 @@ pub struct Question {
     pub service: Option<Service>,
     /// Ratios of rates from 1 over this to this count as equal.
     pub equal: f64,
+    /// What was changed on purpose, where that is known.
+    pub changed: Option<Difference>,
     /// Whether the load is what was changed.
     pub load_may_differ: bool,
     /// At most so many threads read; no answer depends on it.
@@ -115,6 +117,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         second: side_view(loads[1]),
         is_enough,
         equal: question.equal,
+        changed: question.changed.clone(),
         differing: differing([&manifests[0], &manifests[1]]),
         application: question.application.clone(),
         services,

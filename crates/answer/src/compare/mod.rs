@@ -39,6 +39,8 @@ pub struct CompareReport {
     pub is_enough: bool,
     /// Ratios of rates from 1 over this to this count as equal.
     pub equal: f64,
+    /// What was changed on purpose, where this program made the recordings.
+    pub changed: Option<Difference>,
     /// What differs between the two besides what was measured.
     pub differing: Vec<Difference>,
     /// The application that was asked about.

@@ -138,57 +138,6 @@ pub(crate) struct SchedArgs {
     pub(crate) json: bool,
 }
 
-/// A are the recordings before a change, B those after it; four of each or more,
-/// made in turn (A B B A A B B A), tell what was changed from what changes by
-/// itself. All must have been measured alike: same services, period, dither,
-/// stages and load.
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
-Examples:
-  laggard compare a*.laggard --with b*.laggard
-  laggard compare a*.laggard --with b*.laggard --at 1ms,16ms --service fifo:90
-  laggard compare stock*.laggard --with rt*.laggard --app jack-128 --markdown
-
-The level of a service is what few activations of both together are later than,
-unless --at or --app gives it. A difference counts where the 95 % interval of
-the ratio says so and the pairs agree, at the price of all that is compared
-(Holm).
-
-Exit code 3 where a recording is not trustworthy.")]
-pub(crate) struct CompareArgs {
-    /// Recordings A, to compare with
-    #[arg(required = true, value_name = "DIR")]
-    pub(crate) recordings: Vec<PathBuf>,
-    /// Recordings B, which are compared with them
-    #[arg(long, required = true, num_args = 1.., value_name = "DIR")]
-    pub(crate) with: Vec<PathBuf>,
-    /// How late is too late: the slack of an application, by a name of the
-    /// catalogue (`laggard qos --list`) or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at")]
-    pub(crate) app: Option<String>,
-    /// How late is too late [default: chosen for each service]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) at: Vec<Nanos>,
-    /// Only this service [default: every one recorded]
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) service: Option<Service>,
-    /// Ratios from 1 over this to this count as equal
-    #[arg(long, value_name = "RATIO", default_value_t = 1.25, value_parser = above_one)]
-    pub(crate) equal: f64,
-    /// What was changed, where it would otherwise be refused
-    #[arg(long, value_name = "WHAT")]
-    pub(crate) factor: Option<FactorArg>,
-    /// Quantiles, counts, every condition, cause and note
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
-    pub(crate) all: bool,
-    /// Write JSON; `laggard schema compare` describes it
-    #[arg(long, conflicts_with = "markdown")]
-    pub(crate) json: bool,
-    /// Write Markdown
-    #[arg(long)]
-    pub(crate) markdown: bool,
-}
-
 /// Each requirement is met where the whole interval of what was measured is inside
 /// its limit, broken where it is outside, and else not decided, with how long
 /// would decide. What was lost counts against it, and a stall that had not ended
@@ -244,17 +193,4 @@ pub(crate) struct CheckArgs {
     /// Write JSON; `laggard schema check` describes it
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum FactorArg {
-    /// The load
-    Load,
-}
-
-fn above_one(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(ratio) if ratio > 1.0 && ratio < 1e3 => Ok(ratio),
-        _ => Err("write a ratio above 1, such as 1.25".into()),
-    }
 }

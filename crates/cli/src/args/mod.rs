@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod compare;
 mod export;
 mod live;
 mod named;
@@ -17,9 +18,8 @@ use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 use laggard_workload::disturb::FaultKind;
 
-pub(crate) use answers::{
-    CheckArgs, CompareArgs, FactorArg, ForecastArgs, HorizonArg, QosArgs, SchedArgs,
-};
+pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use compare::{CompareArgs, FactorArg};
 pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs};

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use laggard_answer::compare::{
-    CauseChange, CauseComparison, Change, CompareReport, LateCount, LevelComparison, SideView,
-    Unclear,
+    CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LevelComparison,
+    SideView, Unclear,
 };
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
@@ -24,6 +24,7 @@ const DIGITS: i32 = 2;
 /// The report as text; with `all`, whatever else it holds.
 pub fn compare(report: &CompareReport, all: bool) -> String {
     let mut text = side("A", &report.first) + &side("B", &report.second);
+    text += &report.changed.as_ref().map_or_else(String::new, changed);
     text += &warnings(&report.notes);
     text.push('\n');
     for sentence in &report.sentences {
@@ -70,6 +71,16 @@ fn side(letter: &str, side: &SideView) -> String {
         span(side.duration_ns),
         printable(&names)
     )) + "\n"
+}
+
+fn changed(difference: &Difference) -> String {
+    let Difference {
+        what,
+        first,
+        second,
+    } = difference;
+    let words = format!("Changed: {what}: {first} in A, {second} in B");
+    wrapped(&printable(&words).to_string()) + "\n"
 }
 
 fn levels(report: &CompareReport, all: bool) -> String {

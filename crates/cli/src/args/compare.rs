@@ -1,0 +1,172 @@
+//! Arguments of `laggard compare`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args as ClapArgs;
+use laggard_model::{Nanos, Service};
+
+use super::some_time;
+use crate::completion;
+
+/// A are the recordings before a change, B those after it; four of each or more,
+/// made in turn (A B B A A B B A), tell what was changed from what changes by
+/// itself. All must have been measured alike: same services, period, dither,
+/// stages and load.
+///
+/// With --run or --factor sysctl: the recordings are made here, in turn, a fixed
+/// number of them. Whatever ends it, the machine is put back as it was.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard compare a*.laggard --with b*.laggard
+  laggard compare a*.laggard --with b*.laggard --at 1ms,16ms --service fifo:90
+  laggard compare stock*.laggard --with rt*.laggard --app jack-128 --markdown
+  laggard compare --factor sysctl:kernel.timer_migration=0,1 --load fileio
+  laggard compare --run 'nice -n 0 ./busy' --run 'nice -n 19 ./busy'
+  laggard compare --each 2min --before A='systemctl start irqbalance' \\
+      --before B='systemctl stop irqbalance'
+  laggard compare --factor sysctl:vm.swappiness=60,0 -- --services fifo:90
+
+The level of a service is what few activations of both together are later than,
+unless --at or --app gives it. A difference counts where the 95 % interval of
+the ratio says so and the pairs agree, at the price of all that is compared
+(Holm).
+
+Exit code 3 where a recording is not trustworthy.")]
+pub(crate) struct CompareArgs {
+    /// Recordings A, to compare with
+    #[arg(required_unless_present_any = ["run", "factor", "before"], requires = "with", value_name = "DIR", add = completion::recordings())]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// Recordings B, which are compared with them
+    #[arg(long, num_args = 1.., requires = "recordings", value_name = "DIR", add = completion::recordings())]
+    pub(crate) with: Vec<PathBuf>,
+    /// How late is too late: the slack of an application, by a name of the
+    /// catalogue (`laggard qos --list`) or a TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at", add = completion::applications())]
+    pub(crate) app: Option<String>,
+    /// How late is too late [default: chosen for each service]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) at: Vec<Nanos>,
+    /// Only this service [default: every one recorded]
+    #[arg(short, long, value_name = "NAME", add = completion::services())]
+    pub(crate) service: Option<Service>,
+    /// Ratios from 1 over this to this count as equal
+    #[arg(long, value_name = "RATIO", default_value_t = 1.25, value_parser = above_one)]
+    pub(crate) equal: f64,
+    /// What was changed, where it would otherwise be refused: `load`. Or what is
+    /// to be changed here: `sysctl:NAME=A,B`, the values of a setting
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) factor: Option<FactorArg>,
+    /// Command to run while A is recorded; given again: while B is; '' for none.
+    /// A recording ends with its command
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["recordings", "factor"])]
+    pub(crate) run: Vec<String>,
+    /// Command to run before each recording of a side, `A=COMMAND` or
+    /// `B=COMMAND`, or both with a comma between; that of A also at the end
+    #[arg(long, value_name = "SIDE=COMMAND", conflicts_with = "recordings")]
+    pub(crate) before: Vec<String>,
+    /// Load to run in all recordings: a name that `laggard load list` shows, or a
+    /// TOML file
+    #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "recordings", add = completion::loads())]
+    pub(crate) load: Option<String>,
+    /// So many recordings of each side; fewer than 4 give no verdict
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = rounds, conflicts_with = "recordings")]
+    pub(crate) rounds: usize,
+    /// How long each recording is
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = some_time, conflicts_with = "recordings")]
+    pub(crate) each: Nanos,
+    /// Folder for the recordings and the answer, which must not exist [default:
+    /// a name with the time]
+    #[arg(long, value_name = "DIR", conflicts_with = "recordings")]
+    pub(crate) into: Option<PathBuf>,
+    /// Quantiles, counts, every condition, cause and note
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub(crate) all: bool,
+    /// Write JSON; `laggard schema compare` describes it
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Write Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Options of `laggard record` for all recordings
+    #[arg(last = true, value_name = "OPTION", conflicts_with = "recordings")]
+    pub(crate) options: Vec<OsString>,
+}
+
+/// What differs between two sets of recordings, on purpose.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum FactorArg {
+    /// The load.
+    Load,
+    /// A setting of the kernel.
+    Setting {
+        /// Its name, as sysctl(8) has it.
+        name: String,
+        /// Its value in A and in B.
+        values: [String; 2],
+    },
+}
+
+impl FromStr for FactorArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "use load, or sysctl:NAME=A,B as in sysctl:kernel.timer_migration=0,1";
+        if text == "load" {
+            return Ok(Self::Load);
+        }
+        let setting = text.strip_prefix("sysctl:").ok_or(FORM)?;
+        let (name, values) = setting.split_once('=').ok_or(FORM)?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        match values.as_slice() {
+            [a, b] if !a.is_empty() && !b.is_empty() => Ok(Self::Setting {
+                name: name.trim().into(),
+                values: [(*a).into(), (*b).into()],
+            }),
+            _ => Err(FORM.into()),
+        }
+    }
+}
+
+fn above_one(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(ratio) if ratio > 1.0 && ratio < 1e3 => Ok(ratio),
+        _ => Err("write a ratio above 1, such as 1.25".into()),
+    }
+}
+
+fn rounds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rounds @ 1..=1_000) => Ok(rounds),
+        _ => Err("write a number from 1 to 1000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_is_the_load_or_a_setting_with_two_values() {
+        let setting = FactorArg::Setting {
+            name: "kernel.printk".into(),
+            values: ["7 4 1 7".into(), "4 4 1 7".into()],
+        };
+
+        assert_eq!("load".parse(), Ok(FactorArg::Load));
+        assert_eq!("sysctl:kernel.printk=7 4 1 7,4 4 1 7".parse(), Ok(setting));
+        for wrong in [
+            "",
+            "sysctl",
+            "sysctl:x",
+            "sysctl:x=1",
+            "sysctl:x=1,",
+            "sysctl:x=1,2,3",
+        ] {
+            let said = wrong.parse::<FactorArg>().unwrap_err();
+            assert!(said.contains("sysctl:NAME=A,B"), "{wrong}: {said}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `laggard compare`: whether recordings after a change are late more often.
+//! The recordings are there, or are made here, in turn, with and without it.
+
+mod put_back;
+mod setting;
+mod sides;
+mod trial;
+
+use anyhow::Context as _;
+use laggard_answer::compare::{CompareReport, Question, compare as answer};
+use laggard_answer::qos::{CONFIDENCE, by_name};
+use laggard_view::{comparison, text};
+
+use crate::args::{CompareArgs, FactorArg};
+use crate::exit::Exit;
+use crate::{ask, pipe};
+use trial::Trial;
+
+/// The answer's name in the folder of the recordings that were made for it.
+const RESULT: &str = "compare.json";
+
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let is_setting = matches!(args.factor, Some(FactorArg::Setting { .. }));
+    if is_setting && !args.recordings.is_empty() {
+        anyhow::bail!(
+            "--factor sysctl makes the recordings itself; leave out those that there are, or --factor"
+        );
+    }
+    let is_made = is_setting || !args.run.is_empty() || !args.before.is_empty();
+    if !is_made && args.recordings.is_empty() {
+        anyhow::bail!("--factor load compares recordings; name those of A, and --with those of B");
+    }
+    let application = args.app.as_deref().map(by_name).transpose()?;
+    let trial = is_made.then(|| trial::record(args)).transpose()?;
+    let of_trial = |of: fn(&Trial) -> &Vec<_>, else_given: &Vec<_>| {
+        trial.as_ref().map_or(else_given, of).clone()
+    };
+    let question = Question {
+        first: of_trial(|trial| &trial.first, &args.recordings),
+        second: of_trial(|trial| &trial.second, &args.with),
+        application,
+        levels: args.at.clone(),
+        service: args.service,
+        equal: args.equal,
+        threads: ask::threads(),
+        confidence: CONFIDENCE,
+        changed: trial.as_ref().map(|trial| trial.changed.clone()),
+        load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
+    };
+    let report = answer(&question)?;
+    if let Some(trial) = &trial {
+        keep(&report, trial)?;
+    }
+    pipe::print(&match (args.json, args.markdown) {
+        (true, _) => pipe::json(&report)?,
+        (_, true) => comparison(&report),
+        _ => text::compare(&report, args.all),
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Leaves the answer beside the recordings, and says how to ask them again.
+fn keep(report: &CompareReport, trial: &Trial) -> anyhow::Result<()> {
+    let dir = trial.dir.display();
+    let file = trial.dir.join(RESULT);
+    std::fs::write(&file, pipe::json(report)?)
+        .with_context(|| format!("write the answer to `{}`", file.display()))?;
+    pipe::say(&format!(
+        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*"
+    ));
+    Ok(())
+}

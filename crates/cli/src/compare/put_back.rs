@@ -1,0 +1,75 @@
+//! What puts the machine back, whatever becomes of this program.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use crate::pipe;
+
+/// Undoes a change when it is dropped: at the end, after an error or a panic,
+/// and after a signal that ends what goes on meanwhile. Also when this program
+/// is killed: a shell waits at a pipe whose other end only we hold, and the
+/// kernel closes that then.
+#[derive(Debug)]
+pub(super) struct PutBack {
+    shell: Child,
+    /// What to say when it fails.
+    else_say: String,
+}
+
+/// Signals that would end the shell at once, with the change still made: those
+/// of a terminal reach all that was started from it.
+const DEAF: &str = "trap '' HUP INT QUIT TERM; read -r _; exec 1>&2;";
+
+impl PutBack {
+    /// Runs `script` at the end, with these arguments as `$1`, `$2`; `else_say`
+    /// tells the user what is left should that fail.
+    pub(super) fn at_end(script: &str, arguments: &[&str], else_say: String) -> io::Result<Self> {
+        let shell = Command::new("/bin/sh")
+            .args(["-c", &format!("{DEAF} {script}"), "laggard-put-back"])
+            .args(arguments)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Self { shell, else_say })
+    }
+}
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        // `wait` closes the pipe first.
+        let is_done = self.shell.wait().is_ok_and(|status| status.success());
+        if !is_done {
+            pipe::say(&self.else_say);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const SCRIPT: &str = r#"printf '%s\n' "$1" >"$2""#;
+
+    #[test]
+    fn it_is_put_back_at_the_end_not_before_and_also_after_a_panic() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("setting");
+        let words = ["as it was", file.to_str().unwrap()];
+
+        let back = PutBack::at_end(SCRIPT, &words, String::new()).unwrap();
+        fs::write(&file, "changed").unwrap();
+        let meanwhile = fs::read_to_string(&file).unwrap();
+        let panicked = std::panic::catch_unwind(move || {
+            let _back = back;
+            panic!("as a test");
+        });
+
+        assert!(panicked.is_err());
+        assert_eq!(meanwhile, "changed");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "as it was\n");
+    }
+}

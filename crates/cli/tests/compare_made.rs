@@ -1,0 +1,225 @@
+//! `laggard compare` that makes its recordings itself: from scripts, and what is
+//! refused before anything is measured.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+mod scripted;
+
+use scripted::{backend, laggard, often};
+
+/// The answer, and what was said besides.
+fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
+    laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--into=made", "--each=30s"])
+        .args(options)
+        .arg("--")
+        .arg(backend(
+            dir.path(),
+            &format!("period_ns = 1000000\n{}", often(of)),
+        ))
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(&dir, &["--run=", "--run=", "--json"], 500);
+
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let services = found["services"].as_array().unwrap().iter();
+    let levels: Vec<&Value> = services
+        .flat_map(|one| one["levels"].as_array().unwrap())
+        .collect();
+    assert!(!levels.is_empty(), "{found}");
+    for level in levels {
+        let verdict = &level["change"]["verdict"];
+        assert!(verdict == "equivalent" || verdict == "unclear", "{level}");
+    }
+    assert_eq!(found["changed"]["what"], "run meanwhile");
+    assert_eq!(found["changed"]["second"], "nothing");
+    let kept: Value =
+        serde_json::from_slice(&fs::read(dir.path().join("made/compare.json")).unwrap()).unwrap();
+    assert_eq!(kept, found);
+    let mut names: Vec<String> = fs::read_dir(dir.path().join("made"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".laggard").map(str::to_owned))
+        .collect();
+    names.sort_by_key(|name| name[1..].to_owned());
+    assert_eq!(
+        names,
+        ["a01", "b02", "b03", "a04", "a05", "b06", "b07", "a08"]
+    );
+    let said = said(&output);
+    for part in [
+        "makes 8 recordings of 30s in `made`, in turn (A B B A ...): 4",
+        "8 of 8: A",
+        "laggard compare made/a* --with made/b*",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+#[test]
+fn what_runs_before_a_recording_is_told_and_that_of_a_runs_at_the_end_too() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(
+        &dir,
+        &["--before=A=echo a >>log,B=echo b >>log", "--rounds=1"],
+        500,
+    );
+
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), said(&output));
+    assert!(output.status.success(), "{said}");
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\nb\na\n"
+    );
+    assert!(
+        told.contains("\nChanged: run before: echo a >>log in A, echo b >>log in B\n"),
+        "{told}"
+    );
+    assert!(
+        said.contains("runs before each A and at the end: echo a >>log\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("fewer than 4 rounds give a ratio and no verdict"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
+    let dir = TempDir::new().unwrap();
+
+    let before = made(&dir, &["--before=A=echo a >>log,B=false"], 500);
+    fs::remove_dir_all(dir.path().join("made")).unwrap();
+    let meanwhile = made(&dir, &["--run=", "--run=exit 3"], 500);
+
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\na\n"
+    );
+    for (output, part) in [
+        (before, "`false`, before B, failed"),
+        (meanwhile, "what --run gives for B"),
+    ] {
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(part) && said.contains("is in `made`"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_before_anything_is_measured() {
+    let dir = TempDir::new().unwrap();
+    for (options, part) in [
+        (
+            &["--factor=sysctl:kernel.no_such_setting=0,1"][..],
+            "read the setting `kernel.no_such_setting`; `sysctl -a`",
+        ),
+        (
+            &["--factor=sysctl:kernel.osrelease=0,1"],
+            "the setting `kernel.osrelease` is read-only",
+        ),
+        (
+            &["--factor=sysctl:kernel.osrelease=0"],
+            "use load, or sysctl:NAME=A,B",
+        ),
+        (&["--run=true"], "give --run twice"),
+        (&["--before=B=true"], "give --before A=COMMAND too"),
+        (&["--before=true"], "is for neither side"),
+        (
+            &["--run=true", "--run=true", "--factor=load"],
+            "cannot be used with",
+        ),
+        (&["--factor=load"], "name those of A"),
+        (
+            &["--run=", "--run=", "--rounds=0"],
+            "a number from 1 to 1000",
+        ),
+        (&["--run=", "--run=", "--load=nothing"], "is not a load"),
+    ] {
+        let output = made(&dir, options, 500);
+
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains(part), "{options:?}: {said}");
+        let left = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|one| one.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name != "script.toml").collect();
+        assert!(left.is_empty(), "{options:?} leaves {left:?}");
+    }
+    for (options, part) in [
+        (
+            &["--output=x"][..],
+            "--output is not for each recording; use --into",
+        ),
+        (&["--no-such-option"], "read what follows `--`"),
+    ] {
+        let output = laggard()
+            .current_dir(dir.path())
+            .args(["compare", "--run=", "--run=", "--"])
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(
+            said(&output).contains(part),
+            "{options:?}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_setting_takes_root() {
+    const NOBODY: u32 = 65_534;
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.current_dir(dir.path()).args([
+        "compare",
+        "--into=made",
+        "--factor=sysctl:kernel.printk=4 4 1 7,7 4 1 7",
+    ]);
+    if nix::unistd::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(err) => {
+            println!("skipped: another user cannot run this program here: {err}");
+            return;
+        }
+    };
+
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("changing the setting `kernel.printk` takes root"),
+        "{said}"
+    );
+    assert!(!dir.path().join("made").exists());
+}

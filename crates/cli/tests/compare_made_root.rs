@@ -1,0 +1,216 @@
+//! `laggard compare` that changes a real machine: what it changed is put back
+//! however it ends, and a real fault is found.
+//!
+//! Needs root; without it each test is skipped, with a word why.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+const NAME: &str = "kernel.timer_migration";
+const FILE: &str = "/proc/sys/kernel/timer_migration";
+
+/// One test at a time may change the setting, or make the machine late.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner())
+}
+
+/// The setting as it was found, which this puts back whatever the program does.
+struct Found(String);
+
+impl Found {
+    /// `None`: it cannot be changed here.
+    fn new() -> Option<Self> {
+        let found = Self(now());
+        if !nix::unistd::geteuid().is_root() || fs::write(FILE, &found.0).is_err() {
+            println!("skipped: `{NAME}` cannot be changed without root, or here");
+            return None;
+        }
+        Some(found)
+    }
+
+    fn other(&self) -> &str {
+        match self.0.as_str() {
+            "0" => "1",
+            _ => "0",
+        }
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        let _ = fs::write(FILE, &self.0);
+    }
+}
+
+fn now() -> String {
+    fs::read_to_string(FILE).unwrap_or_default().trim().into()
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < DEADLINE, "{what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Compares the setting's other value with it as it is; returns while the first
+/// recording is made.
+fn begun(found: &Found, into: &Path) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["compare", "--each=10min", "--into"])
+        .arg(into)
+        .arg(format!(
+            "--factor=sysctl:{NAME}={},{}",
+            found.other(),
+            found.0
+        ))
+        .args(["--", "--backend=user", "--services=other", "--cpus=0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let manifest = into.join("a01.laggard/manifest.json");
+    wait_for("it does not begin to record", || manifest.exists());
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_setting_is_put_back_after_every_signal_that_ends_it() {
+    let _turn = alone();
+    let Some(found) = Found::new() else {
+        return;
+    };
+    for name in ["INT", "TERM", "HUP", "KILL"] {
+        let dir = TempDir::new().unwrap();
+        let into = dir.path().join("made");
+        let child = begun(&found, &into);
+        let meanwhile = now();
+
+        signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+
+        assert_eq!(meanwhile, found.other(), "{name}");
+        if name == "KILL" {
+            wait_for("what was killed does not put it back", || now() == found.0);
+            continue;
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(now(), found.0, "{name}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains(": interrupted"), "{name}: {said}");
+        let told = format!("it is {}, and will be again at the end", found.0);
+        assert!(said.contains(&told), "{name}: {said}");
+        assert!(into.join("a01.laggard/manifest.json").exists());
+    }
+}
+
+#[test]
+fn what_something_else_changes_meanwhile_ends_it() {
+    let _turn = alone();
+    let Some(found) = Found::new() else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+
+    let output = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["compare", "--each=1s", "--into"])
+        .arg(dir.path().join("made"))
+        .arg(format!(
+            "--factor=sysctl:{NAME}={},{}",
+            found.other(),
+            found.0
+        ))
+        .arg(format!("--before=A=echo {} >{FILE}", found.0))
+        .args(["--", "--backend=user", "--services=other", "--cpus=0"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("something else made it"), "{said}");
+    assert_eq!(now(), found.0);
+}
+
+#[test]
+fn a_planted_softirq_is_worse_and_is_named_as_new() {
+    let _turn = alone();
+    let program = env!("CARGO_BIN_EXE_laggard");
+    let fault = |length: &str| {
+        let words = [
+            program,
+            "provoke",
+            "softirq",
+            "--length=3ms",
+            "--every=100ms",
+        ];
+        format!("{} --for={length}", words.join(" "))
+    };
+    let can = Command::new("sh")
+        .args(["-c", &fault("300ms")])
+        .output()
+        .unwrap();
+    if !can.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&can.stderr));
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+
+    let output = Command::new(program)
+        .args(["compare", "--json", "--each=4s", "--at=1ms", "--into"])
+        .arg(dir.path().join("made"))
+        .args(["--run", "", "--run", &fault("1h")])
+        .args(["--", "--threshold=1ms"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    let services = found["services"].as_array().unwrap();
+    let softirq = services
+        .iter()
+        .find(|one| one["service"] == "softirq")
+        .unwrap();
+    let verdict = &softirq["levels"][0]["change"]["verdict"];
+    assert_eq!(verdict, "worse", "{softirq}");
+    let causes = found["causes"].as_array().unwrap();
+    let is_it = |one: &&Value| {
+        one["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("softirq: HRTIMER")
+    };
+    let planted = causes
+        .iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("{causes:?}"));
+    assert!(
+        ["new", "more_often"].contains(&planted["change"].as_str().unwrap()),
+        "{planted}"
+    );
+    let all = services
+        .iter()
+        .flat_map(|one| one["levels"].as_array().unwrap());
+    let better = all.filter(|level| level["change"]["verdict"] == "better");
+    assert_eq!(better.count(), 0, "{found}");
+}
