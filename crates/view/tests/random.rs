@@ -1,16 +1,21 @@
 //! Whatever was recorded, the answers neither panic nor print what is no number,
-//! and the terminal says the verdict of the JSON.
+//! the terminal says the verdict of the JSON, and a screen fits.
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::Collector;
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
-use laggard_answer::qos::{Application, QOS_SCHEMA, QosError, QosReport, assess, choose, examples};
+use laggard_answer::overview::{Fit, Overview};
+use laggard_answer::qos::{
+    Application, Coarse, CoarseReason, Fitness, QOS_SCHEMA, QosError, QosReport, assess, choose,
+    examples,
+};
 use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
 use laggard_answer::show::Waiting;
 use laggard_answer::{KnownCauses, Load, Run, Trust};
+use laggard_made::overview;
 use laggard_model::{
     Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES, Service,
-    Stage, UsagePattern,
+    Stage, State, UsagePattern,
 };
 use laggard_view::text::{self, Look};
 use proptest::prelude::*;
@@ -269,5 +274,97 @@ proptest! {
             assert_clean(&text::forecast(&report, all, look), false);
         }
         assert_fits(&text::forecast(&report, false, look), look);
+    }
+}
+
+/// Names of letters that are wide, or control a terminal.
+fn name() -> impl Strategy<Value = String> {
+    let letter = prop_oneof![
+        any::<char>(),
+        prop::sample::select(vec!['\u{1b}', '\n', 'w', ' ', '音', '-'])
+    ];
+    let letters = prop::collection::vec(letter, 0..200);
+    letters.prop_map(|letters| letters.into_iter().collect())
+}
+
+fn verdict() -> impl Strategy<Value = Fitness> {
+    prop::sample::select(vec![Fitness::Fit, Fitness::NotFit, Fitness::Undecided])
+}
+
+prop_compose! {
+    /// An answer with names and numbers of any kind.
+    fn overviews()(
+        names in prop::collection::vec(name(), 8),
+        verdicts in prop::collection::vec((verdict(), any::<bool>()), 0..20),
+        times in prop::collection::vec(0_u64..u64::MAX / 2_000, 8),
+        chance in 0.0..=1.0_f64,
+        few in 0..4_usize,
+        is_spoilt in any::<bool>(),
+        is_running in any::<bool>(),
+    ) -> Overview {
+        let mut all = if is_spoilt { overview::spoilt() } else { overview::made() };
+        all.path.clone_from(&names[0]);
+        all.conditions.load = LoadLabel::named(&names[1]);
+        all.conditions.kernel.clone_from(&names[2]);
+        all.conditions.hypervisor = Some(names[3].clone());
+        if is_running {
+            all.conditions.state = State::Running;
+        }
+        for (at, row) in all.services.iter_mut().enumerate() {
+            row.median.ns = Some(Nanos::from_ns(times[at]));
+            row.one_in_1000.is_at_least = true;
+            row.largest_ns = Some(Nanos::from_ns(times[at + 1]));
+            row.samples = times[at];
+        }
+        let first = all.services.clone();
+        for _ in 0..few {
+            all.services.extend(first.clone());
+        }
+        all.fits = verdicts
+            .iter()
+            .map(|(verdict, is_coarse)| Fit {
+                verdict: *verdict,
+                coarse: is_coarse.then(|| Coarse {
+                    slack: Nanos::from_ns(times[0]),
+                    reason: CoarseReason::Before { apart_ns: times[1] as f64 },
+                }),
+                application: Application { name: names[5].clone(), ..overview::application("jack-128") },
+                ..overview::fit(
+                    "jack-128",
+                    *verdict,
+                    overview::figures(chance * 9.0, [chance, chance / 2.0, 1e6]),
+                )
+            })
+            .collect();
+        let late = all.late.as_mut().unwrap();
+        late.causes[0].words.clone_from(&names[6]);
+        late.causes[1].times = usize::MAX;
+        late.causes[2].largest_ns = Nanos::from_ns(times[7]);
+        all.first.as_mut().unwrap().what.clone_from(&names[7]);
+        all.next_hour.as_mut().unwrap().ahead.new_largest = chance;
+        all
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_screen_is_never_wider_than_the_terminal_nor_longer_than_24_lines(
+        answer in overviews(),
+        columns in 68..160_usize,
+    ) {
+        let look = Look { columns, ..Look::default() };
+        for screen in [
+            text::overview(&answer, look).plain(),
+            text::overviews(&[answer.clone(), overview::made()], look).plain(),
+        ] {
+            for line in screen.lines() {
+                prop_assert!(line.width() <= columns, "{columns} columns: {line:?}");
+                prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+            }
+        }
+        let screen = text::overview(&answer, look).plain();
+        prop_assert!(screen.lines().count() < 24, "{screen}");
     }
 }

@@ -1,0 +1,272 @@
+//! What the first screen shows of a busy machine, and of one that spoilt its
+//! recording.
+
+use laggard_answer::Trust;
+use laggard_answer::forecast::{Ahead, StaysBelow};
+use laggard_answer::overview::{
+    Conditions, Enough, First, Fit, Late, LateCause, LateService, Measurement, NextHour, Overview,
+    Subject,
+};
+use laggard_answer::qos::{Application, Fitness, MissFigures, by_name};
+use laggard_answer::show::{Share, Waiting};
+use laggard_answer::trust::Distrust;
+use laggard_answer::why::RhythmRow;
+use laggard_model::{
+    Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, Service, State,
+    UsagePattern,
+};
+
+const FIFO: Service = Service::Fifo(90);
+
+fn share(q: f64, us: u64) -> Share {
+    Share {
+        q,
+        ns: Some(Nanos::from_us(us)),
+        ..Share::default()
+    }
+}
+
+fn service(service: Service, [median, hundred, thousand, largest]: [u64; 4]) -> LateService {
+    let route = if service == Service::Worker {
+        Route::Deferred
+    } else {
+        Route::Direct
+    };
+    LateService {
+        service,
+        route,
+        samples: 59_982,
+        median: share(0.5, median),
+        one_in_100: share(0.99, hundred),
+        one_in_1000: share(0.999, thousand),
+        largest_ns: Some(Nanos::from_us(largest)),
+        largest_is_at_least: false,
+    }
+}
+
+/// A share of the time, so often, up to so many microseconds.
+type Took = (f64, usize, u64);
+
+fn cause(class: CauseClass, who: Option<&str>, how: &str, took: Took) -> LateCause {
+    let (share, times, us) = took;
+    LateCause {
+        class,
+        who: who.map(str::to_owned),
+        how: how.into(),
+        words: who.map_or_else(|| how.into(), |who| format!("{who}, {how}")),
+        is_ours: false,
+        share,
+        times,
+        largest_ns: Nanos::from_us(us),
+        is_at_least: false,
+        rhythm: None,
+    }
+}
+
+/// Of 60 s on two CPUs: `failures`, and the mean time between them, s.
+pub fn figures(failures: f64, [mean, low, high]: [f64; 3]) -> MissFigures {
+    let some = |seconds: f64| (seconds > 0.0).then_some(seconds * 1e9);
+    MissFigures {
+        exposure_ns: 60e9,
+        failures: Some(failures),
+        clusters: Some(failures),
+        mttf_ns: some(mean),
+        mttf_low_ns: low * 1e9,
+        mttf_high_ns: some(high),
+        late_per_hour: failures * 60.0,
+        dispersion: None,
+        paper_mttf_ns: None,
+    }
+}
+
+/// An application of the catalogue.
+///
+/// # Panics
+/// Where there is none of this name.
+pub fn application(name: &str) -> Application {
+    by_name(name).expect("an application of the catalogue")
+}
+
+/// What is said of an application of the catalogue as FIFO 90; six buffers would be
+/// enough for one that is decided.
+pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
+    let is_open = verdict == Fitness::Undecided;
+    Fit {
+        application: application(name),
+        service: FIFO,
+        route: Route::Direct,
+        verdict,
+        figures,
+        waited_ns: None,
+        coarse: None,
+        decided_by_ns: is_open.then_some(5.4e12),
+        narrowed_by_ns: None,
+        enough: (!is_open).then_some(Enough {
+            buffers: 6,
+            is_sure: false,
+        }),
+    }
+}
+
+fn catalogue() -> Vec<Fit> {
+    let often = |mean: f64| figures(60.0 / mean, [mean, mean * 0.6, mean * 2.6]);
+    let none = || figures(0.0, [0.0, 20.0, 0.0]);
+    let not_fit = |name, mean| fit(name, Fitness::NotFit, often(mean));
+    let open = |name| fit(name, Fitness::Undecided, none());
+    vec![
+        not_fit("ethercat-250us", 0.9),
+        not_fit("jack-32", 1.1),
+        not_fit("ros2-1khz", 1.2),
+        not_fit("5g-slot", 1.2),
+        not_fit("jack-64", 1.4),
+        not_fit("jack-128", 1.7),
+        open("jack-256"),
+        open("jack-512"),
+        open("jack-1024"),
+        open("video-call"),
+    ]
+}
+
+/// Thirty seconds of two CPUs beside a load that writes files: a hypervisor stops
+/// them twice a second.
+pub fn made() -> Overview {
+    let mut stolen = cause(
+        CauseClass::Stolen,
+        None,
+        "the hypervisor stopped the CPU",
+        (0.74, 105, 13_200),
+    );
+    stolen.rhythm = Some(RhythmRow {
+        period_ns: Nanos::from_ms(500),
+        period_error_ns: None,
+        hits: 58,
+        due: 60,
+        p: 1e-9,
+        none_before_ns: None,
+        none_after_ns: None,
+    });
+    Overview {
+        schema: 1,
+        path: "busy.laggard".into(),
+        conditions: Conditions {
+            duration_ns: Nanos::from_secs(30),
+            started: "2026-11-22T02:12:34.220+00:00".into(),
+            state: State::Complete,
+            backend: Backend::Bpf,
+            load: LoadLabel::named("fileio"),
+            cpus: 2,
+            period_ns: Nanos::from_ms(1),
+            kernel: "6.18.44".into(),
+            preemption: Some("none".into()),
+            hypervisor: Some("kvm".into()),
+            processor: "Intel(R) Xeon(R) Processor".into(),
+        },
+        trust: Trust::Good,
+        still_waiting: None,
+        waiting: Vec::new(),
+        beware: Vec::new(),
+        fits: catalogue(),
+        unanswered: None,
+        subject: Some(Subject {
+            service: FIFO,
+            route: Route::Direct,
+        }),
+        services: vec![
+            service(Service::Irq, [7, 22, 137, 13_300]),
+            service(Service::Softirq, [14, 43, 2_200, 13_300]),
+            service(Service::Worker, [22, 161, 2_600, 12_000]),
+            service(FIFO, [18, 54, 2_300, 13_200]),
+            service(Service::Other, [19, 951, 3_200, 13_300]),
+        ],
+        is_explained: true,
+        late: Some(Late {
+            service: Some(FIFO),
+            activations: 155,
+            total_ns: Nanos::from_ms(551),
+            largest_ns: Nanos::from_us(13_200),
+            largest_is_at_least: false,
+            causes: vec![
+                stolen,
+                cause(
+                    CauseClass::PreemptionOff,
+                    Some("tokio-rt-worker"),
+                    "preemption disabled",
+                    (0.05, 19, 3_000),
+                ),
+                cause(
+                    CauseClass::Equal,
+                    Some("tokio-rt-worker"),
+                    "ahead in the queue",
+                    (0.02, 10, 4_400),
+                ),
+            ],
+            more_causes: 4,
+            surplus: 0,
+        }),
+        first: Some(First {
+            cause: "the hypervisor stopped the CPU".into(),
+            what:
+                "Give the virtual machine CPUs of its own, which no other can use then, or run on \
+                   hardware without a hypervisor."
+                    .into(),
+            largest_without_ns: Nanos::from_us(9_100),
+            largest_without_is_at_least: false,
+        }),
+        next_hour: Some(NextHour {
+            largest_ns: Nanos::from_us(13_200),
+            largest_is_at_least: false,
+            usage: UsagePattern::ALWAYS,
+            ahead: Ahead {
+                horizon_ns: 3.6e12,
+                new_largest: 0.9917,
+                is_at_most: false,
+                is_at_least: false,
+                stays_below: vec![StaysBelow {
+                    share: 0.9,
+                    bound_ns: None,
+                    is_at_least: false,
+                    rank: None,
+                    carried: None,
+                    record_ns: 32.4e12,
+                    assumed_ns: Some(478e6),
+                    assumed_record_ns: 24e9,
+                    assumed_shape: 0.75,
+                }],
+            },
+        }),
+        measurement: Measurement {
+            activations: 597_700,
+            lost: 0,
+            cost: Some(0.041),
+            caveats: 9,
+        },
+    }
+}
+
+/// Not to be trusted, starved, cut short, and every caveat grave.
+pub fn spoilt() -> Overview {
+    let waiting = Waiting {
+        service: FIFO,
+        route: Route::Direct,
+        cpu: Cpu(1),
+        served: 0,
+        still_waiting: 6_000,
+        at_least_ns: Nanos::from_secs(6),
+    };
+    let caveat = Caveat::new(
+        CaveatKind::LoadEnded,
+        "the load `fileio` ended 4 s before measuring did",
+        "record for as long as it runs",
+    );
+    Overview {
+        trust: Trust::None(vec![
+            Distrust::TooFew { samples: 3 },
+            Distrust::ClockBack { times: 7 },
+            Distrust::Empty,
+        ]),
+        still_waiting: Some("fifo:90 on CPU 1 was never served: at least 6.00 s late.".into()),
+        waiting: vec![waiting],
+        beware: vec![caveat; 3],
+        ..made()
+    }
+}
