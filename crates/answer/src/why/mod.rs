@@ -5,13 +5,13 @@ mod explained;
 mod rhythms;
 mod stacks;
 mod watched;
+mod words;
 mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::causes::{RankedCause, Ranking, Rhythm, Signature, rank};
-use laggard_model::name::{self, cause_words, line_name};
-use laggard_model::text::{Unit, count};
+use laggard_model::name::{self, cause_words};
 use laggard_model::{
     Activity, Because, Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage,
     Symbols,
@@ -25,15 +25,13 @@ pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, Recorded
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
 pub use stacks::{Frame, FrameKind, stacks};
+pub use words::{at_least, place};
+pub(crate) use words::{leading, sentence};
+use words::{own_share, sentences_of};
 pub use worth::{Worth, weigh};
 
 /// The version of `why --json`.
 pub const WHY_SCHEMA: u32 = 1;
-/// A cause with less of the episodes' time than this gets no sentence.
-const WORTH_A_SENTENCE: f64 = 0.1;
-/// The same for what laggard itself took.
-const OWN_WORTH_A_SENTENCE: f64 = 0.01;
-
 /// A rhythm is looked for in this many causes, those with most time: the more
 /// there are, the clearer one must be to be told from chance. A rare but periodic one can be far from the top.
 const RHYTHMS: usize = 16;
@@ -320,21 +318,6 @@ fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
     }
 }
 
-/// How much of the time laggard itself took, where that is worth a word.
-fn own_share(rows: &[CauseRow]) -> Option<String> {
-    let own = rows.iter().filter(|row| row.is_ours);
-    let (time, share) = own.fold((Nanos::ZERO, 0.0), |(time, share), row| {
-        (time + row.total_ns, share + row.share)
-    });
-    (share >= OWN_WORTH_A_SENTENCE).then(|| {
-        format!(
-            "Of this time, {} ({:.0} %) went to laggard's own threads, which is not the machine's doing.",
-            Unit::Auto.write_nanos(time),
-            share * 100.0
-        )
-    })
-}
-
 fn row(cause: &RankedCause, all: &Ranking, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
     let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -374,22 +357,6 @@ impl RhythmRow {
             none_after_ns: found.spell.to.map(since),
         }
     }
-
-    /// From when to when it was there, in words; empty: throughout, as far as is
-    /// known.
-    pub fn spell(&self) -> String {
-        let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
-        let before = self.none_before_ns.map(|at| tenths(at).floor() / 10.0);
-        let after = self.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
-        match (before, after) {
-            (None, None) => String::new(),
-            (Some(before), None) => format!(", none before {before:.1} s"),
-            (None, Some(after)) => format!(", none after {after:.1} s"),
-            (Some(before), Some(after)) => {
-                format!(", none before {before:.1} s and after {after:.1} s")
-            }
-        }
-    }
 }
 
 fn episode_row(
@@ -412,95 +379,6 @@ fn episode_row(
             .unwrap_or_default(),
         causes: explained.causes().to_vec(),
     }
-}
-
-fn sentences_of(rows: &[CauseRow], all: &Ranking) -> Vec<String> {
-    if all.episodes == 0 {
-        return Vec::new();
-    }
-    let mut sentences = vec![format!(
-        "{}, the largest {}.",
-        plural(all.episodes),
-        at_least(all.is_at_least, all.largest)
-    )];
-    sentences.extend(leading(rows).map(|row| sentence(row, all.episodes)));
-    sentences
-}
-
-/// The causes that matter: the first three with a tenth of the time or more.
-pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
-    rows.iter()
-        .filter(|row| row.share >= WORTH_A_SENTENCE)
-        .take(3)
-}
-
-impl CauseRow {
-    /// What it is, and on which CPUs, in words.
-    pub fn on_cpus(&self) -> String {
-        let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
-        // Who is to be looked for on another CPU is not on these.
-        let place = if self.because == Some(Because::Elsewhere) {
-            ", for activations of CPU"
-        } else {
-            " on CPU"
-        };
-        let name = name::cause_name(self.class, self.who.as_deref());
-        format!("{name}{place} {}", cpus.join(", "))
-    }
-}
-
-/// A cause of some of these `episodes` in a sentence.
-pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
-    let write = |ns| Unit::Auto.write_nanos(ns);
-    format!(
-        "{}{}: the largest part of {} of {}, up to {}{} of one; without it the largest seen would be {}.",
-        capital(&row.on_cpus()),
-        row.rhythm.as_ref().map_or(String::new(), |rhythm| format!(
-            ", every {}{} ({} of {} seen)",
-            write(rhythm.period_ns),
-            rhythm.spell(),
-            rhythm.hits,
-            rhythm.due
-        )),
-        row.first_in,
-        plural(episodes),
-        write(row.largest_ns),
-        if row.is_at_least { " or more" } else { "" },
-        at_least(row.largest_without_is_at_least, row.largest_without_ns)
-    )
-}
-
-/// A time that may be a lower limit, in words.
-pub fn at_least(is_at_least: bool, time: Nanos) -> String {
-    let time = Unit::Auto.write_nanos(time);
-    match is_at_least {
-        true => format!("at least {time}"),
-        false => time,
-    }
-}
-
-fn plural(episodes: usize) -> String {
-    match episodes {
-        1 => "1 episode".into(),
-        more => format!("{} episodes", count(more as u64)),
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map(|first| first.to_uppercase().chain(chars).collect())
-        .unwrap_or_default()
-}
-
-/// The line's name with its CPU.
-pub fn place(line: Line) -> String {
-    format!(
-        "{} on CPU {}",
-        line_name(line.service, line.route),
-        line.cpu
-    )
 }
 
 #[cfg(test)]

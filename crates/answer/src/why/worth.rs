@@ -9,7 +9,8 @@ use laggard_model::{Route, Service, UsagePattern};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CauseRow, WORTH_A_SENTENCE, WhyReport, capital};
+use super::words::{WORTH_A_SENTENCE, capital};
+use super::{CauseRow, WhyReport};
 use crate::causes::KnownCauses;
 use crate::forecast::{ExplainedPeaks, Horizon, Level, Outcome};
 use crate::load::Load;
