@@ -8,6 +8,7 @@ mod file;
 mod handlers;
 mod late;
 mod place;
+mod requirement;
 mod rows;
 mod sentences;
 mod wrong;
@@ -20,10 +21,9 @@ use crate::note::Note;
 
 pub use build::check;
 pub use checking::{CheckError, CheckQuestion};
-pub use file::{
-    Requirement, RequirementError, RequirementRow, Requirements, WhenUnclear, read_requirements,
-};
+pub use file::{RequirementError, read_requirements};
 pub use place::Place;
+pub use requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
 pub use wrong::{Meant, Wrong};
 
 /// The version of the JSON's layout.
