@@ -81,11 +81,7 @@ fn a_program_file_with_four_capabilities_measures_everything_for_any_user() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| {
-            one["absence"]["remedy"]
-                .as_str()
-                .is_some_and(|remedy| remedy.contains("root"))
-        })
+        .filter(|one| one["absence"]["lacks"] == "rights")
         .filter(|one| one["is_needed"] == true)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");

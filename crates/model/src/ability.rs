@@ -19,8 +19,22 @@ pub struct Ability {
 /// Why an ability cannot be had.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Absence {
-    /// What the system said.
+    /// Why, in the system's words where it refused.
     pub reason: String,
-    /// What would help.
+    /// What would help, in words.
     pub remedy: String,
+    /// The same as a value.
+    pub lacks: Lacks,
+}
+
+/// What is lacking where an ability cannot be had.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lacks {
+    /// The user's rights, as far as is known before the user has them.
+    Rights,
+    /// Something of the kernel, or how it was set up.
+    Kernel,
+    /// Something of the machine.
+    Machine,
 }

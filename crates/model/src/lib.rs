@@ -37,7 +37,7 @@ mod throughput;
 mod usage;
 mod whole;
 
-pub use ability::{Ability, Absence};
+pub use ability::{Ability, Absence, Lacks};
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
 pub use audio::{AudioFinding, AudioNeed};

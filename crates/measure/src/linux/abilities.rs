@@ -5,21 +5,17 @@ use std::fs;
 use std::io;
 
 use laggard_bpf::object::ObjectRefused;
-use laggard_model::{Ability, Absence, Service};
+use laggard_model::{Ability, Service};
 
 use super::descriptors;
 use super::flight::{self, FlightError, FlightOptions, FlightRecorder};
 use super::objects;
+use super::obstacle::{Help, Obstacle};
 use super::policy;
 use super::programs::{Extent, Programs};
-use super::reason_of;
 use super::threads::{may_be_scheduled_as, refusal};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
-
-const NEEDS_ROOT: &str = "run as root, or give the program's file what it needs, once: `sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \"$(command -v laggard)\"`";
-const NEEDS_BTF: &str =
-    "run as root on a kernel with CONFIG_DEBUG_INFO_BTF=y and CONFIG_BPF_SYSCALL=y";
 
 /// Tries everything that recording `services` uses.
 pub fn abilities(services: &[Service]) -> Vec<Ability> {
@@ -31,8 +27,8 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
             gives: "threads of this policy".into(),
             is_needed: true,
             absence: may_be_scheduled_as(service).err().map(|err| {
-                let (reason, remedy) = refusal(&err, &Rights::read(&Files::default()));
-                Absence { reason, remedy }
+                let (obstacle, help) = refusal(&err, &Rights::read(&Files::default()));
+                obstacle.absence(&help)
             }),
         });
     }
@@ -40,10 +36,9 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
         name: "memory lock".into(),
         gives: "no page faults on measuring threads".into(),
         is_needed: true,
-        absence: policy::lock_memory().err().map(|err| Absence {
-            reason: reason_of(&err),
-            remedy: "run as root, or `ulimit -l unlimited`".into(),
-        }),
+        absence: policy::lock_memory()
+            .err()
+            .map(|err| Obstacle::from(&err).absence(&Help::LockLimit)),
     });
     all.extend(evidence());
     all
@@ -68,32 +63,20 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     let has_soft_timers = loaded
         .as_ref()
         .is_ok_and(|programs| programs.has_soft_timers);
-    let ability = |object: &str, service: &str, gives: &str, remedy: &str| {
+    let said = |refused: &ObjectRefused| Obstacle::System(refused.reason.clone());
+    let ability = |object: &str, service: &str, gives: &str, help: Help| {
         let absence = match &loaded {
-            Err(refused) => Some(Absence {
-                reason: refused.reason.clone(),
-                remedy: if nix::unistd::geteuid().is_root() {
-                    NEEDS_BTF.into()
-                } else {
-                    NEEDS_ROOT.into()
-                },
-            }),
-            Ok(programs) => programs
-                .refused
-                .iter()
-                .find(|(name, _)| *name == object)
-                .map(|(_, refused)| Absence {
-                    reason: refused.reason.clone(),
-                    remedy: remedy.into(),
-                })
-                .or_else(|| {
-                    let lacks_softirq =
-                        object == objects::WORKER.name && !programs.gives(Service::Softirq);
-                    lacks_softirq.then(|| Absence {
-                        reason: "nothing starts it without the softirq service".into(),
-                        remedy: remedy.into(),
-                    })
-                }),
+            Err(refused) if nix::unistd::geteuid().is_root() => {
+                Some(said(refused).absence(&Help::TypesOfKernel))
+            }
+            Err(refused) => Some(said(refused).absence(&Help::Rights)),
+            Ok(programs) => {
+                let lacks_softirq =
+                    object == objects::WORKER.name && !programs.gives(Service::Softirq);
+                let refused = programs.refusal_of(object).map(said);
+                let obstacle = refused.or(lacks_softirq.then_some(Obstacle::NoSoftirq));
+                obstacle.map(|obstacle| obstacle.absence(&help))
+            }
         };
         Ability {
             name: format!("BPF object {object}{service}"),
@@ -104,31 +87,21 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         }
     };
     let mut all = vec![
-        ability("chain", "", "stages expire, waking, running", NEEDS_BTF),
         ability(
-            "irq",
-            " (service irq)",
-            "stage irq",
-            "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)",
-        ),
-        ability(
-            "raise",
+            "chain",
             "",
-            "stage raise",
-            "the kernel needs the tracepoints irq:softirq_*",
+            "stages expire, waking, running",
+            Help::TypesOfKernel,
         ),
+        ability("irq", " (service irq)", "stage irq", Help::TimerTracepoint),
+        ability("raise", "", "stage raise", Help::SoftirqTracepoints),
         ability(
             "deferred",
             " (service softirq)",
             "stage softirq, the deferred route",
-            "the kernel needs BPF timers and bpf_loop (Linux 5.17); PREEMPT_RT refuses the timers",
+            Help::BpfTimers,
         ),
-        ability(
-            "worker",
-            " (service worker)",
-            "stage worker",
-            "the kernel needs BPF work queues (Linux 6.10)",
-        ),
+        ability("worker", " (service worker)", "stage worker", Help::BpfWork),
     ];
     if has_soft_timers {
         all.push(Ability {
@@ -143,13 +116,13 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
 
 /// Abilities that explain latency rather than measure it.
 fn evidence() -> Vec<Ability> {
-    let optional = |name: &str, gives: &str, result: io::Result<()>, remedy: &str| Ability {
+    let optional = |name: &str, gives: &str, result: io::Result<()>, help: Help| Ability {
         name: name.into(),
         gives: gives.into(),
         is_needed: false,
-        absence: result.err().map(|err| Absence {
-            remedy: remedy_of(&err, nix::unistd::geteuid().is_root(), remedy),
-            reason: reason_of(&err),
+        absence: result.err().map(|err| {
+            let help = help_against(&err, nix::unistd::geteuid().is_root(), help);
+            Obstacle::from(&err).absence(&help)
         }),
     };
     vec![
@@ -157,53 +130,49 @@ fn evidence() -> Vec<Ability> {
             "flight recorder",
             "episodes: who made an activation late",
             record_a_moment(),
-            NEEDS_BTF,
+            Help::TypesOfKernel,
         ),
         optional(
             "PMU (cycles, NMI)",
             "stack samples in code with interrupts disabled",
             sample_with(HARDWARE_CYCLES),
-            "use a machine with performance counters; in a virtual machine, pass them through (vPMU)",
+            Help::Counters,
         ),
         optional(
             "cpu-clock",
             "stack samples elsewhere",
             sample_with(SOFTWARE_CPU_CLOCK),
-            "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
+            Help::PerfEvents,
         ),
         optional(
             "steal clock",
             "time that the hypervisor took, to the ns",
             flight::try_steal_clock().map_err(|refused| not_loaded(refused.reason)),
-            "the kernel must count it per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); /proc/stat, in ticks, is used instead",
+            Help::StealClock,
         ),
         optional(
             "SMI count",
             "stalls by the firmware, counted",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),
-            "load the module msr (`modprobe msr`); Intel processors only",
+            Help::Registers,
         ),
         optional(
             "timerlat tracer",
             "service kthread",
             super::timerlat::check(),
-            "the kernel needs CONFIG_TIMERLAT_TRACER=y, tracefs at /sys/kernel/tracing, and nobody else who uses the tracer; then ask for it with `--services kthread`",
+            Help::TimerlatTracer,
         ),
     ]
 }
 
 /// What helps against `err`; `otherwise`: where it is not this user who may
 /// not.
-fn remedy_of(err: &io::Error, is_root: bool, otherwise: &str) -> String {
+fn help_against(err: &io::Error, is_root: bool, otherwise: Help) -> Help {
     match (err.kind(), is_root) {
         // What the machine has cannot be told before this user may ask.
-        (io::ErrorKind::PermissionDenied, false) => {
-            format!("run as root; if it is refused then: {otherwise}")
-        }
-        (io::ErrorKind::PermissionDenied, true) => format!(
-            "this root may not, as in a container or under lockdown: give it CAP_PERFMON, CAP_BPF and CAP_SYS_ADMIN; if it is refused then: {otherwise}"
-        ),
-        _ => otherwise.into(),
+        (io::ErrorKind::PermissionDenied, false) => Help::RootThen(otherwise.into()),
+        (io::ErrorKind::PermissionDenied, true) => Help::CapabilitiesThen(otherwise.into()),
+        _ => otherwise,
     }
 }
 
@@ -262,20 +231,34 @@ fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::Lacks;
+
+    use super::super::reason_of;
     use super::*;
 
     #[test]
     fn who_may_not_ask_is_told_to_ask_as_root_first() {
         let denied = io::Error::from_raw_os_error(libc::EACCES);
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
-        let machine = "use a machine with performance counters";
+        let told = |err: &io::Error, is_root| {
+            let help = help_against(err, is_root, Help::Counters);
+            let absence = Obstacle::from(err).absence(&help);
+            (absence.lacks, absence.remedy)
+        };
+        let machine = (Lacks::Machine, Help::Counters.to_string());
 
-        let remedy = |err, is_root| remedy_of(err, is_root, machine);
+        let (lacks, remedy) = told(&denied, false);
 
-        assert!(remedy(&denied, false).starts_with("run as root; if"));
-        assert!(remedy(&denied, true).contains("CAP_PERFMON"));
-        assert_eq!(remedy(&absent, false), machine);
-        assert_eq!(remedy(&absent, true), machine);
+        assert_eq!(lacks, Lacks::Rights);
+        assert_eq!(
+            remedy,
+            format!("run as root; if it is refused then: {}", machine.1)
+        );
+        let (lacks, remedy) = told(&denied, true);
+        assert_eq!(lacks, Lacks::Rights);
+        assert!(remedy.contains("CAP_PERFMON"), "{remedy}");
+        assert_eq!(told(&absent, false), machine);
+        assert_eq!(told(&absent, true), machine);
     }
 
     #[test]

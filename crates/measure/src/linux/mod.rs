@@ -16,6 +16,7 @@ mod inherited;
 mod lines;
 mod mapping;
 mod objects;
+mod obstacle;
 mod passed;
 mod policy;
 mod probe;

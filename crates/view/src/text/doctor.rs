@@ -119,7 +119,7 @@ fn seen(effect: &EffectSeen, recording: &str) -> String {
 mod tests {
     use laggard_answer::doctor::{Examined, doctor as answer};
     use laggard_model::{
-        Absence, AudioFinding, AudioNeed, CaveatKind, CpuList, Host, Nanos, Processor,
+        Absence, AudioFinding, AudioNeed, CaveatKind, CpuList, Host, Lacks, Nanos, Processor,
     };
 
     use super::*;
@@ -142,6 +142,7 @@ mod tests {
         let refused = Absence {
             reason: NAME.into(),
             remedy: NAME.into(),
+            lacks: Lacks::Kernel,
         };
         let examined = Examined {
             host: Host {

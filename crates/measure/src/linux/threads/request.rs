@@ -5,8 +5,9 @@ use std::io;
 use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, Service, Stage};
 
 use super::super::lines::CpuLines;
+use super::super::obstacle::{Help, Obstacle};
 use super::super::programs::{MAX_FOLLOWERS, Programs};
-use super::super::{allowed_cpus, descriptors, online_cpus, policy, reason_of};
+use super::super::{allowed_cpus, descriptors, online_cpus, policy};
 use crate::board::{LINES_PER_CPU, Stamps};
 use crate::host::{Files, Rights};
 use crate::probe::{ProbeError, Request, check_number};
@@ -87,7 +88,7 @@ pub(super) fn keep_possible(
 ) -> Result<(), ProbeError> {
     let mut kept = Vec::new();
     for &service in &request.services {
-        let (reason, remedy) = match (service.is_thread(), programs) {
+        let (obstacle, help) = match (service.is_thread(), programs) {
             (true, _) => match may_be_scheduled_as(service) {
                 Ok(()) => {
                     kept.push(service);
@@ -100,25 +101,22 @@ pub(super) fn keep_possible(
                 continue;
             }
             (false, Some(programs)) => (
-                programs.reason_against(service),
-                "`laggard doctor` lists what this kernel allows".into(),
+                Obstacle::System(programs.reason_against(service)),
+                Help::Doctor,
             ),
-            (false, None) => (
-                "it needs BPF".into(),
-                "run as root on a kernel with BTF".into(),
-            ),
+            (false, None) => (Obstacle::NoBpf, Help::KernelWithBtf),
         };
         if !request.optional {
             return Err(ProbeError::Service {
                 service,
-                reason,
-                remedy,
+                reason: obstacle.to_string(),
+                remedy: help.to_string(),
             });
         }
         caveats.push(Caveat::new(
             CaveatKind::ServiceAbsent,
-            format!("`{service}` is not measured: {reason}"),
-            remedy,
+            format!("`{service}` is not measured: {obstacle}"),
+            help.to_string(),
         ));
     }
     request.services = kept;
@@ -126,25 +124,20 @@ pub(super) fn keep_possible(
 }
 
 /// Why a thread of ours may not have a real-time policy, and what helps.
-pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (String, String) {
+pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
     if rights.rt_group == Some(Nanos::ZERO) {
-        return (
-            "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)".into(),
-            "move the shell to the root group first, `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`, or give the group some, `echo 100000 > /sys/fs/cgroup/cpu/GROUP/cpu.rt_runtime_us`".into(),
-        );
+        return (Obstacle::NoRealTime, Help::ControlGroup);
     }
-    let remedy = match (rights.priority, nix::unistd::geteuid().is_root()) {
-        (0, true) => {
-            "this root lacks CAP_SYS_NICE, as in a container: give it that (`--cap-add SYS_NICE`)"
-        }
-        (0, false) => "run as root, or raise the limit with `ulimit -r 99`",
-        (1.., _) => "ask for a lower priority, or run as root",
+    let help = match (rights.priority, nix::unistd::geteuid().is_root()) {
+        (0, true) => Help::CapSysNice,
+        (0, false) => Help::PriorityLimit,
+        (1.., _) => Help::LowerPriority,
     };
-    let reason = match err.raw_os_error() {
-        Some(libc::EPERM) => "this user may not have threads of its policy".into(),
-        _ => reason_of(err),
+    let obstacle = match err.raw_os_error() {
+        Some(libc::EPERM) => Obstacle::Policy,
+        _ => err.into(),
     };
-    (reason, remedy.into())
+    (obstacle, help)
 }
 
 /// Whether a thread of ours may have the service's policy.
