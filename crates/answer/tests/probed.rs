@@ -11,7 +11,7 @@ use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
 use laggard_answer::qos::{Application, MissFigures, assess};
-use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
+use laggard_answer::sched::{LargestPart, SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
     Activation, Batch, Cpu, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
@@ -284,15 +284,20 @@ fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
             // The latency is 19 us, and less than any work here.
             let work = Nanos::from_ns(compute as u64);
             let what = format!("{compute} by {period}: {}", found.limit);
-            let said = found.limit.split_once("; ");
-            let (largest, bound) = said.unwrap_or_else(|| panic!("{what}"));
-            assert!(largest.starts_with("its own work, "), "{what}");
-            assert!(bound.contains("a bound, not a measurement"), "{what}");
+            assert!(
+                matches!(found.limit.largest, LargestPart::Work(_)),
+                "{what}"
+            );
+            assert!(
+                what.ends_with(" more: a bound, not a measurement"),
+                "{what}"
+            );
             let least = found.least_ns.unwrap();
             assert!((work.as_f64() + ORDINARY - least).abs() < 500.0, "{what}");
             // Two dithered activations are up to two periods apart.
             let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
             assert!(more >= 2.0 * period * 0.99, "{what}: {more}");
+            assert_eq!(found.limit.more_ns, Some(more), "{what}");
         }
     }
 }

@@ -7,13 +7,14 @@ use laggard_analyze::sched::{
     hyperbolic_product, response_time, utilization, utilization_bound,
 };
 use laggard_model::Nanos;
-use laggard_model::text::mean_time;
 
 use super::doubt::{Found, doubts};
+use super::limit::ResponseLimit;
 use super::runner::{Runner, ns, released_late};
 use super::waiting::{held, longest};
 use super::{
-    Pseudo, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskVerdict, Verdict,
+    Pseudo, RareFrom, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskVerdict,
+    Verdict,
 };
 use crate::error::AnswerError;
 use crate::load::Load;
@@ -150,49 +151,10 @@ fn verdict(
         } else {
             Vec::new()
         },
-        limit: limit(&plain[index], ideal, (least, most), way),
+        limit: ResponseLimit::of(&plain[index], ideal, (least, most), way),
         pseudo: pseudo(plain, index, task, way, asked.permitted)?,
         task: task.clone(),
     })
-}
-
-/// The largest part of the worst response that was measured (`least`), in
-/// words, and beside it what is no measurement: how much more the recording
-/// cannot rule out, up to `most`.
-fn limit(task: &Task, ideal: f64, (least, most): (f64, f64), way: &Runner<'_>) -> String {
-    if !ideal.is_finite() {
-        return "an overload of the processor".into();
-    }
-    if !least.is_finite() {
-        return format!(
-            "blackouts, which leave too little of the processor (the longest seen: {})",
-            mean_time(way.longest)
-        );
-    }
-    let parts = [
-        ("its own work", task.cost),
-        ("blocking", task.blocking),
-        (
-            "tasks of higher priority",
-            ideal - task.cost - task.blocking,
-        ),
-        ("latency", least - ideal),
-    ];
-    let largest = parts
-        .into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or(parts[0]);
-    let bound = match most - least {
-        more if more.is_infinite() => {
-            "; how much more the recording cannot rule out has no bound".into()
-        }
-        more if more > 0.0 => format!(
-            "; the recording cannot rule out up to {} more: a bound, not a measurement",
-            mean_time(more)
-        ),
-        _ => String::new(),
-    };
-    format!("{}, {}{bound}", largest.0, mean_time(largest.1))
 }
 
 fn pseudo(
@@ -217,20 +179,8 @@ fn pseudo(
         .map_or(0.0, ns);
     let peaks = peaks_of(&way.observations(), horizon)?;
     let (rare, rare_from) = match return_level(&peaks, horizon, &LevelSettings::default()) {
-        Ok(level) => (
-            level.interval.high,
-            format!(
-                "upper limit of the level exceeded once per {}",
-                mean_time(horizon)
-            ),
-        ),
-        Err(_) => (
-            largest,
-            format!(
-                "largest seen: the recording supports no forecast of {}, so the failure rate is not known",
-                mean_time(horizon)
-            ),
-        ),
+        Ok(level) => (level.interval.high, RareFrom::Level(permitted)),
+        Err(_) => (largest, RareFrom::LargestSeen(permitted)),
     };
     let budget = LatencyBudget {
         buffers,

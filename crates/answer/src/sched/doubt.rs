@@ -1,8 +1,11 @@
 //! Why a recording does not tell whether a task meets its deadline.
 
+use std::fmt::{self, Display, Formatter};
+
 use laggard_analyze::forecast::exposure_without_model;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos};
+use serde::{Serialize, Serializer};
 
 use super::runner::Runner;
 use crate::finer::{Finer, two_digits};
@@ -11,6 +14,53 @@ use crate::qos::CONFIDENCE;
 /// A stall that fits between two activations should take no more than this
 /// part of what the blackouts seen leave of a deadline.
 const FINE_PART: f64 = 4.0;
+
+/// Why a recording does not tell whether a task meets its deadline, and what
+/// would. Serialized in words.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskDoubt {
+    /// The service was still waiting when measuring ended.
+    Waiting {
+        /// For so long by then.
+        waited: Nanos,
+    },
+    /// When latencies came was not kept; the histogram has them.
+    NotKept {
+        /// Those up to this.
+        floor: Nanos,
+        /// The share of all activations that were later than the slack, 0 to 1.
+        late: f64,
+        /// Whether only a tail was to be kept; else there were too many.
+        is_tail: bool,
+    },
+    /// What begins and ends between two activations is not seen.
+    Coarse {
+        /// Activations are up to so far apart, ns.
+        apart_ns: f64,
+        /// The worst response, at least, ns.
+        least_ns: f64,
+        /// At most; may be infinite.
+        most_ns: f64,
+        /// With what they would be near enough.
+        finer: Finer,
+    },
+    /// Too little was recorded for the rate that is permitted.
+    Short {
+        /// One failure per so long.
+        permitted: Nanos,
+        /// To be recorded for that, ns.
+        needed_ns: f64,
+        /// What this recording can tell instead, where the task comes that often.
+        told: Option<Nanos>,
+    },
+    /// At the rate that is permitted it may take too long.
+    Rare {
+        /// One failure per so long.
+        permitted: Nanos,
+        /// The upper limit of its response at that rate, ns; may be infinite.
+        most_ns: f64,
+    },
+}
 
 /// What was found of one task; times in ns.
 pub(super) struct Found<'a> {
@@ -32,9 +82,14 @@ pub(super) struct Found<'a> {
 
 /// What keeps a task from being shown to meet its deadline; nothing where it
 /// is shown.
-pub(super) fn doubts(found: &Found<'_>) -> Vec<String> {
+pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
     if let Some(floor) = found.way.not_kept {
-        return vec![not_kept(found, floor)];
+        let mut recordings = found.way.seen.streams.iter().map(|(seen, _)| seen);
+        return vec![TaskDoubt::NotKept {
+            floor,
+            late: found.late,
+            is_tail: recordings.any(|seen| seen.plan.keep == Keep::Tail),
+        }];
     }
     let mut doubts = Vec::new();
     if found.most > found.deadline {
@@ -43,78 +98,121 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<String> {
     if !found.is_rated {
         doubts.push(short(found));
     } else if found.rated > found.deadline && found.most <= found.deadline {
-        doubts.push(format!(
-            "once in {} it may take {}: the upper limit of the level",
-            time(found.permitted),
-            bound(found.rated)
-        ));
+        doubts.push(TaskDoubt::Rare {
+            permitted: found.permitted,
+            most_ns: found.rated,
+        });
     }
     doubts
 }
 
-/// Samples below a floor are missing; the histogram has them.
-fn not_kept(found: &Found<'_>, floor: Nanos) -> String {
-    let by_histogram = if found.late > 0.0 {
-        format!("{:.2} % of all activations were", 100.0 * found.late)
-    } else {
-        "no activation was".into()
-    };
-    let mut recordings = found.way.seen.streams.iter().map(|(seen, _)| seen);
-    let (why, advice) = if recordings.any(|seen| seen.plan.keep == Keep::Tail) {
-        ("`--keep tail`", "record with `--keep all`")
-    } else {
-        (
-            "too many to hold",
-            "record only the services and CPUs that matter (`--services`, `--cpus`), or a shorter time",
-        )
-    };
-    format!(
-        "when latencies up to {} came was not kept ({why}), so what comes together is not known; by the histogram \
-         {by_histogram} later than its slack; {advice}",
-        Unit::Auto.write_nanos(floor)
-    )
-}
-
-/// What comes between two activations is not seen.
-fn coarse(found: &Found<'_>) -> String {
+fn coarse(found: &Found<'_>) -> TaskDoubt {
     let streams = &found.way.seen.streams;
     let factor = (found.deadline - found.least) / FINE_PART / found.way.unseen;
     let recordings = streams.iter().map(|(seen, _)| *seen);
-    format!(
-        "activations are up to {} apart, and what begins and ends between two is not seen: it takes at least {}, at \
-         most {}; {}",
-        Unit::Auto.write(found.way.unseen),
-        bound(found.least),
-        bound(found.most),
-        Finer::than(recordings, factor.min(0.5))
-    )
+    TaskDoubt::Coarse {
+        apart_ns: found.way.unseen,
+        least_ns: found.least,
+        most_ns: found.most,
+        finer: Finer::than(recordings, factor.min(0.5)),
+    }
 }
 
-/// Too little was recorded for the permitted rate.
-fn short(found: &Found<'_>) -> String {
+fn short(found: &Found<'_>) -> TaskDoubt {
     let permitted = found.permitted.as_secs_f64() * 1e9;
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
     let streams = &found.way.seen.streams;
     let observed = streams.iter().map(|(seen, _)| seen.duration.ns()).min();
     let told = Nanos::from_f64(observed.unwrap_or_default() as f64 * permitted / needed);
     // Two digits can be a twentieth less.
-    let or_ask = if told.as_f64() * 0.95 < found.period.as_f64() {
-        String::new()
-    } else {
-        format!(
-            ", or ask what this one can tell (`permitted = \"{}\"` in the task set)",
-            two_digits(told)
-        )
-    };
-    format!(
-        "too short a recording to tell whether it misses once in {}: record for {}{or_ask}",
-        time(found.permitted),
-        mean_time(needed),
-    )
+    let is_enough = told.as_f64() * 0.95 >= found.period.as_f64();
+    TaskDoubt::Short {
+        permitted: found.permitted,
+        needed_ns: needed,
+        told: is_enough.then(|| two_digits(told)),
+    }
 }
 
-fn time(time: Nanos) -> String {
-    mean_time(time.as_f64())
+impl Display for TaskDoubt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Waiting { waited } => write!(
+                f,
+                "it was still waiting when measuring ended, for {} by then, and how long in the end is not known: record \
+                 until it has run",
+                Unit::Auto.write_nanos(waited)
+            ),
+            Self::NotKept {
+                floor,
+                late,
+                is_tail,
+            } => {
+                let by_histogram = if late > 0.0 {
+                    format!("{:.2} % of all activations were", 100.0 * late)
+                } else {
+                    "no activation was".into()
+                };
+                let (why, advice) = if is_tail {
+                    ("`--keep tail`", "record with `--keep all`")
+                } else {
+                    (
+                        "too many to hold",
+                        "record only the services and CPUs that matter (`--services`, `--cpus`), or a shorter time",
+                    )
+                };
+                write!(
+                    f,
+                    "when latencies up to {} came was not kept ({why}), so what comes together is not known; by the \
+                     histogram {by_histogram} later than its slack; {advice}",
+                    Unit::Auto.write_nanos(floor)
+                )
+            }
+            Self::Coarse {
+                apart_ns,
+                least_ns,
+                most_ns,
+                finer,
+            } => write!(
+                f,
+                "activations are up to {} apart, and what begins and ends between two is not seen: it takes at least \
+                 {}, at most {}; {finer}",
+                Unit::Auto.write(apart_ns),
+                bound(least_ns),
+                bound(most_ns),
+            ),
+            Self::Short {
+                permitted,
+                needed_ns,
+                told,
+            } => {
+                write!(
+                    f,
+                    "too short a recording to tell whether it misses once in {}: record for {}",
+                    mean_time(permitted.as_f64()),
+                    mean_time(needed_ns),
+                )?;
+                match told {
+                    Some(told) => write!(
+                        f,
+                        ", or ask what this one can tell (`permitted = \"{told}\"` in the task set)"
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Self::Rare { permitted, most_ns } => write!(
+                f,
+                "once in {} it may take {}: the upper limit of the level",
+                mean_time(permitted.as_f64()),
+                bound(most_ns)
+            ),
+        }
+    }
+}
+
+impl Serialize for TaskDoubt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 fn bound(ns: f64) -> String {

@@ -3,18 +3,25 @@
 mod build;
 mod doubt;
 mod file;
+mod limit;
 mod rtapp;
 mod runner;
 mod tasks;
 mod waiting;
 
-use crate::note::Note;
+use std::fmt::{self, Display, Formatter};
+
+use laggard_model::text::mean_time;
 use laggard_model::{Cpu, LoadLabel, Nanos, Service};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::note::Note;
 
 pub use build::{analyse, analysed};
+pub use doubt::TaskDoubt;
 pub use file::read_tasks;
+pub use limit::{LargestPart, ResponseLimit};
 pub use tasks::TasksError;
 
 /// The version of the JSON's layout.
@@ -115,14 +122,16 @@ pub struct TaskVerdict {
     /// By the blackouts.
     pub verdict: Verdict,
     /// Why the recording does not tell, and what would; for `unclear`.
-    pub doubts: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub doubts: Vec<TaskDoubt>,
     /// How long the service had waited when measuring ended, where it was still
     /// waiting then: that stall is at least so long, and no response has a
     /// bound.
     pub waited_ns: Option<Nanos>,
     /// What takes most of its response as measured (`least_ns`), and how much
     /// more the recording cannot rule out.
-    pub limit: String,
+    #[schemars(with = "String")]
+    pub limit: ResponseLimit,
     /// The test with the pseudo worst case, for tasks with buffers.
     pub pseudo: Option<Pseudo>,
 }
@@ -133,7 +142,8 @@ pub struct Pseudo {
     /// The rare latency, ns.
     pub rare_ns: f64,
     /// Where it comes from.
-    pub rare_from: String,
+    #[schemars(with = "String")]
+    pub rare_from: RareFrom,
     /// The ordinary latency: p99, ns.
     pub ordinary_ns: f64,
     /// The rare one amortised over n - 1 cycles, ns.
@@ -142,6 +152,43 @@ pub struct Pseudo {
     pub amortised_passes: bool,
     /// Whether it passes when one job pays all of it.
     pub exact_passes: bool,
+}
+
+/// Where a rare latency comes from. Serialized in words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RareFrom {
+    /// A forecast: exceeded once in this time, at the upper limit of that.
+    Level(Nanos),
+    /// What was seen, because nothing is forecast of this time.
+    LargestSeen(Nanos),
+    /// A stall that had not ended when measuring did.
+    Waiting,
+}
+
+impl Display for RareFrom {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Level(per) => write!(
+                f,
+                "upper limit of the level exceeded once per {}",
+                mean_time(per.as_f64())
+            ),
+            Self::LargestSeen(per) => write!(
+                f,
+                "largest seen: the recording supports no forecast of {}, so the failure rate is not known",
+                mean_time(per.as_f64())
+            ),
+            Self::Waiting => {
+                f.write_str("at least: a stall had not ended when measuring did, so no test passes")
+            }
+        }
+    }
+}
+
+impl Serialize for RareFrom {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// What holds of the whole set.

@@ -1,10 +1,9 @@
 //! A stall that had not ended when measuring did: it is at least so long, and
 //! nothing bounds a response from above.
 
-use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service};
 
-use super::{TaskVerdict, Verdict};
+use super::{Pseudo, RareFrom, ResponseLimit, TaskDoubt, TaskVerdict, Verdict};
 use crate::load::Load;
 
 /// A wait of up to this part of the slack says nothing: every recording ends
@@ -26,11 +25,6 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
     let Some(waited) = waited.filter(|waited| waited.ns() > slack.ns() / ORDINARY_PART) else {
         return found;
     };
-    let doubt = format!(
-        "it was still waiting when measuring ended, for {} by then, and how long in the end is not known: record until \
-         it has run",
-        Unit::Auto.write_nanos(waited)
-    );
     let verdict = match found.verdict {
         Verdict::Misses => Verdict::Misses,
         Verdict::Meets | Verdict::Unclear => Verdict::Unclear,
@@ -41,16 +35,12 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
         rated_ns: None,
         verdict,
         doubts: match verdict {
-            Verdict::Unclear => [vec![doubt], found.doubts].concat(),
+            Verdict::Unclear => [vec![TaskDoubt::Waiting { waited }], found.doubts].concat(),
             Verdict::Meets | Verdict::Misses => found.doubts,
         },
-        limit: format!(
-            "a stall that had lasted for {} when measuring ended, and went on",
-            Unit::Auto.write_nanos(waited)
-        ),
-        pseudo: found.pseudo.map(|pseudo| super::Pseudo {
-            rare_from: "at least: a stall had not ended when measuring did, so no test passes"
-                .into(),
+        limit: ResponseLimit::stall(waited),
+        pseudo: found.pseudo.map(|pseudo| Pseudo {
+            rare_from: RareFrom::Waiting,
             amortised_passes: false,
             exact_passes: false,
             ..pseudo

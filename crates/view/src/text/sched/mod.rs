@@ -89,7 +89,7 @@ fn whys(task: &TaskVerdict) -> Vec<String> {
     match task.verdict {
         Verdict::Meets => Vec::new(),
         Verdict::Misses => vec![format!("the largest part of it is {}", task.limit)],
-        Verdict::Unclear => task.doubts.clone(),
+        Verdict::Unclear => task.doubts.iter().map(ToString::to_string).collect(),
     }
 }
 
