@@ -5,9 +5,11 @@ use laggard_analyze::distribution::{Group, Quantile};
 use laggard_analyze::qos::{
     Buffering, PredictedCount, expectation, failures_of_counts, paper_mean_time,
 };
-use laggard_model::{ModelledTask, Nanos, Route, Service, TaskCount};
+use laggard_model::{Nanos, Route, Service, TaskCount};
 
-use super::{Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Summary, TaskRehearsal};
+use super::{
+    Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Remark, Summary, TaskRehearsal,
+};
 use crate::load::{Load, Run};
 use crate::qos::CONFIDENCE;
 use crate::sched::{SchedQuestion, analyse};
@@ -50,7 +52,8 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
         .zip(analysis.tasks)
         .map(|((count, &way), analysis)| {
             let mut one = task(seen, count, way, analysis)?;
-            one.remarks.extend(above(&count.task, &rehearsed.counts));
+            one.remarks
+                .extend(Remark::beside(&count.task, &rehearsed.counts));
             Ok(one)
         })
         .collect::<Result<_, InputError>>()?;
@@ -116,19 +119,15 @@ fn task(
     let paper_failures = horizon / paper_mean_time(buffering, way.share_above(slack))?;
     let mut remarks = Vec::new();
     if by != task.service {
-        remarks.push(format!(
-            "predicted from `{by}`, because `{}` was not recorded",
-            task.service
-        ));
+        remarks.push(Remark::OtherService {
+            by,
+            service: task.service,
+        });
     }
-    remarks.extend(way.coarse(slack).map(|one| one.to_string()));
-    remarks.extend(way.waited().map(|waited| {
-        format!(
-            "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to be expected as predicted",
-            laggard_model::text::Unit::Auto.write_nanos(waited)
-        )
-    }));
-    remarks.extend(unlike(count));
+    remarks.extend(way.coarse(slack).map(Remark::Coarse));
+    let waited = way.waited();
+    remarks.extend(waited.map(|waited| Remark::Waiting { by, waited }));
+    remarks.extend(Remark::unlike(count));
     Ok(TaskRehearsal {
         count: count.clone(),
         failures,
@@ -155,46 +154,6 @@ fn failures(count: &TaskCount) -> f64 {
 pub fn mttf(count: &TaskCount) -> Option<f64> {
     let failures = failures(count);
     (failures > 0.0).then(|| count.elapsed_ns.as_f64() / failures)
-}
-
-/// Why the task that ran is not the one that was predicted.
-fn unlike(count: &TaskCount) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let task = &count.task;
-    if task.service == Service::Other {
-        remarks.push(
-            "a normal thread that computes shares the CPU with others, which its wakeup latency does not tell: expect more misses than predicted"
-                .into(),
-        );
-    }
-    if count.median_work_ns.ns() > task.compute_ns.ns() / 10 * 11 {
-        remarks.push(format!(
-            "its work took {} in the median instead of {}: a slower or shared processor, or interruptions",
-            laggard_model::text::Unit::Auto.write_nanos(count.median_work_ns),
-            laggard_model::text::Unit::Auto.write_nanos(task.compute_ns)
-        ));
-    }
-    if count.page_faults > 0 {
-        remarks.push(format!("it had {} page faults", count.page_faults));
-    }
-    remarks
-}
-
-/// Other tasks on the same CPU are not in the prediction of a lower one.
-fn above(task: &ModelledTask, all: &[TaskCount]) -> Option<String> {
-    let names: Vec<&str> = all
-        .iter()
-        .map(|one| &one.task)
-        .filter(|one| one.cpu == task.cpu && one.name != task.name)
-        .filter(|one| one.service.urgency() >= task.service.urgency())
-        .map(|one| one.name.as_str())
-        .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "predicted as if alone, but runs below or beside {} on the same CPU; `analysis` has them",
-            names.join(", ")
-        )
-    })
 }
 
 fn ratio(counted: f64, predicted: f64) -> Option<f64> {

@@ -2,6 +2,7 @@
 //! (OSDI'99 6.1).
 
 mod build;
+mod remark;
 
 use laggard_model::{LoadLabel, Nanos, Route, Service, TaskCount};
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use crate::note::Note;
 use crate::sched::TaskVerdict;
 
 pub use build::{Rehearsed, compare, mttf};
+pub use remark::Remark;
 
 /// The version of the JSON's layout.
 pub const REHEARSAL_SCHEMA: u32 = 1;
@@ -70,7 +72,8 @@ pub struct TaskRehearsal {
     /// Worst responses by response-time analysis of the same recording.
     pub analysis: TaskVerdict,
     /// Why the prediction is coarse, or of something else, if it is.
-    pub remarks: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub remarks: Vec<Remark>,
 }
 
 /// A count that was predicted, with the interval in which it was to lie.

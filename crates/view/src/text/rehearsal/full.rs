@@ -157,7 +157,7 @@ fn remarks(tasks: &[TaskRehearsal]) -> String {
                 text,
                 "  {}: {}",
                 printable(&task.count.task.name),
-                printable(remark)
+                printable(&remark.to_string())
             );
         }
     }

@@ -37,7 +37,8 @@ fn in_short(report: &RehearsalReport, look: Look) -> String {
     for task in &report.tasks {
         let name = printable(&task.count.task.name);
         for remark in &task.remarks {
-            text += &look.hanging("  ", "    ", &format!("{name}: {}", printable(remark)));
+            let remark = remark.to_string();
+            text += &look.hanging("  ", "    ", &format!("{name}: {}", printable(&remark)));
         }
     }
     text + &look.filled("  ", &basis(report))
