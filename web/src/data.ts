@@ -1,7 +1,7 @@
 // The data of the page. Its types are generated from those in Rust; here they
 // have the names of the page.
 
-import type { PageData, Route, Service } from "./types";
+import type { Charts, PageData, Route, Service } from "./types";
 
 export type {
   Application,
@@ -50,10 +50,20 @@ interface Key {
   route: Route;
 }
 
-/** The name of a service reached by a route; a work item is always deferred. */
-export function lineName({ service, route }: Key): string {
-  const isThread = service === "other" || service.startsWith("fifo:");
-  return isThread && route === "deferred" ? `${service} deferred` : service;
+/** The names of the data's services by the ways they are reached. */
+const names = new Map<string, string>();
+
+const keyOf = ({ service, route }: Key) => `${service} ${route}`;
+
+/** The name of a service reached by a route, as the program has it. */
+export function lineName(line: Key): string {
+  return names.get(keyOf(line)) ?? line.service;
+}
+
+/** Which of these, each of one of the recordings, stands for its recording; the first where none does. */
+export function foremostOf(charts: Charts[], all: { name: string; recording: number }[]): number {
+  const index = all.findIndex(({ name, recording }) => name === charts[recording]?.foremost);
+  return Math.max(index, 0);
 }
 
 /** Where a bucket begins, ns: what is in it is later than this. */
@@ -65,5 +75,7 @@ export function bucketBegin(bucket: number): number {
 export function readData(): PageData {
   const text = document.getElementById("laggard-data")?.textContent ?? "";
   if (text.trim() === "") throw new Error("this page has no data; write it with `laggard report`");
-  return JSON.parse(text) as PageData;
+  const data = JSON.parse(text) as PageData;
+  for (const line of data.charts.flatMap(({ lines }) => lines)) names.set(keyOf(line), line.name);
+  return data;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
-use laggard_model::name::{line_name, part_name};
+use laggard_model::name::{line_name, part_name, part_words};
 use laggard_model::{Activation, CauseClass, Cpu, Keep, Line, Manifest, Nanos, STAGES, Stage};
 use laggard_record::{Columns, Recording};
 use schemars::JsonSchema;
@@ -85,8 +85,10 @@ pub struct ExampleView {
 pub struct PartView {
     /// The stage at its end.
     pub stage: Stage,
-    /// Its name in the field.
+    /// Its name in the field, with the stages between which it lies.
     pub name: String,
+    /// The same without them.
+    pub words: &'static str,
     /// How long it took.
     pub ns: Nanos,
 }
@@ -208,8 +210,13 @@ fn example_view(one: &Activation, lines: &[Line], start: Nanos) -> Option<Exampl
             .into_iter()
             .filter_map(|stage| {
                 let ns = one.steps[stage.index()]?;
-                let name = part_name(stage, before.replace(stage));
-                Some(PartView { stage, name, ns })
+                let begin = before.replace(stage);
+                Some(PartView {
+                    stage,
+                    name: part_name(stage, begin),
+                    words: part_words(stage, begin),
+                    ns,
+                })
             })
             .collect(),
     })

@@ -39,11 +39,11 @@ pub fn service_words(service: Service) -> String {
     }
 }
 
-/// The name in the field of the part that ends at `stage` and begins at
-/// `before` or, without one, at the expiry.
-pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
-    let words = match (stage, before) {
-        (Stage::Signal, Some(Stage::Softirq)) => return "softirq to signal".into(),
+/// What happens in the part that ends at `stage` and begins at `before` or,
+/// without one, at the expiry: its name in the field.
+pub const fn part_words(stage: Stage, before: Option<Stage>) -> &'static str {
+    match (stage, before) {
+        (Stage::Signal, Some(Stage::Softirq)) => "softirq to signal",
         (Stage::Irq, _) => "interrupt latency",
         (Stage::IrqElsewhere, _) => "interrupt latency on another CPU",
         (Stage::IrqThread, _) => "interrupt thread",
@@ -57,7 +57,15 @@ pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
         (Stage::User, _) => "context switch",
         (Stage::Worker, _) => "work queue",
         (Stage::Kthread, _) => "kernel thread",
-    };
+    }
+}
+
+/// The same with the stages between which it lies, where the words do not say it.
+pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
+    let words = part_words(stage, before);
+    if (stage, before) == (Stage::Signal, Some(Stage::Softirq)) {
+        return words.into();
+    }
     // It comes first, instead of `irq`.
     let before = before.filter(|_| stage != Stage::IrqElsewhere);
     let before = before.map_or("expiry", Stage::name);

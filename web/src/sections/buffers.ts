@@ -22,11 +22,11 @@ interface Answer {
   own: Figures | string;
 }
 
-export function buffers({ buffers }: PageData): HTMLElement | null {
+export function buffers({ buffers, charts }: PageData): HTMLElement | null {
   if (!buffers || !buffers.loads.some(({ services }) => services.length > 0)) return null;
   const state = { load: 0, service: 0, now: bufferingOf(buffers, 0) };
-  const isThread = ({ name }: ServiceBuffers) => name.startsWith("fifo");
-  state.service = Math.max(buffers.loads[0]!.services.findIndex(isThread), 0);
+  const foremost = charts.map(({ foremost }) => foremost);
+  state.service = Math.max(buffers.loads[0]!.services.findIndex(({ name }) => foremost.includes(name)), 0);
   let answers: Answer[] = [];
   // Replaying takes a moment; the page is readable meanwhile.
   const outcome = h("div", { class: "outcome" }, h("p", {}, "Replaying ..."));

@@ -100,8 +100,9 @@ function ahead({ services }: LoadForecast): HTMLElement {
 /** The chance of a new largest, with which way it errs. */
 function chance(ahead: Cell["ahead"]): string {
   const text = percent(ahead.new_largest);
-  if (ahead.is_at_most) return ahead.is_at_least ? `~ ${text}` : `<= ${text.startsWith(">") ? "100 %" : text}`;
-  return atLeast(ahead.is_at_least && !text.startsWith(">"), text);
+  const isSure = isAlmostSure(ahead.new_largest);
+  if (ahead.is_at_most) return ahead.is_at_least ? `~ ${text}` : `<= ${isSure ? "100 %" : text}`;
+  return atLeast(ahead.is_at_least && !isSure, text);
 }
 
 /** What horizons stay below that the ranks do not bound, if the tail is no heavier than assumed. */
@@ -118,10 +119,13 @@ function assumed({ services }: LoadForecast): HTMLElement | false {
   return tableElement({ head, rows }, { caption: `Assumed, not seen: in ten times the time the largest is at most ${most} times as large (a tail of shape ${shape} or lighter). If so, these stay below` });
 }
 
+/** Whether a chance is told as a lower limit. */
+const isAlmostSure = (chance: number) => 100 * chance > 99.9;
+
 /** A chance, with as many digits as tell it from certainty. */
 function percent(chance: number): string {
   const value = 100 * chance;
-  if (value > 99.9) return "> 99.9 %";
+  if (isAlmostSure(chance)) return "> 99.9 %";
   if (value < 0.1) return "< 0.1 %";
   return `${value.toFixed(value >= 99 || value < 1 ? 1 : 0)} %`;
 }

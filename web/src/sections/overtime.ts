@@ -1,7 +1,7 @@
 // Latency over time: the ordinary in intervals, what was late one by one.
 
 import { axisLook, base, legendRoom, timeAxis, type Option } from "../chart";
-import type { Course, PageData } from "../data";
+import { foremostOf, type Course, type PageData } from "../data";
 import { section, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { count, time } from "../format";
@@ -20,6 +20,8 @@ interface Late {
 
 interface Shown {
   label: string;
+  name: string;
+  recording: number;
   course: Course;
   late: Late[];
   threshold: number;
@@ -36,6 +38,8 @@ export function overTime(data: PageData): HTMLElement | null {
       .map((course): Shown => {
         const { plan, duration_ns: duration } = report.recordings[recording]!;
         return {
+          name: course.name,
+          recording,
           label: several ? `${course.name} [${recording + 1}]` : course.name,
           course,
           late: lateOf(course, classes),
@@ -45,10 +49,7 @@ export function overTime(data: PageData): HTMLElement | null {
       }),
   );
   if (all.length === 0) return null;
-  let chosen = Math.max(
-    all.findIndex(({ course }) => course.name.startsWith("fifo")),
-    0,
-  );
+  let chosen = foremostOf(charts, all);
   const shown = figure({
     id: "over-time",
     title: "Every late activation",

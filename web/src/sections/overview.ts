@@ -44,15 +44,15 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
         number("largest seen", atLeast(row.latency.largest_is_at_least, timeOrDash(row.latency.largest_ns))),
         application && h("div", {}, h("dt", {}, `${application.name} runs dry`), h("dd", {}, large), h("dd", { class: "small" }, small)),
       ),
-    row && h("p", { class: "reading" }, reading(recording, row, fit)),
+    row && h("p", { class: "reading" }, reading(charts, row, fit)),
     ...charts.in_short.next_hour.map((one) => h("p", {}, sentence(one))),
     overview && measured(overview),
   );
 }
 
 /** What the numbers are of. */
-function reading(recording: Recording, row: ServiceRow, fit: Fit | undefined): string {
-  const of = `Latency of ${lineName(row)} on all CPUs: from the ${source(recording)} to its first instruction.`;
+function reading({ beginning }: Charts, row: ServiceRow, fit: Fit | undefined): string {
+  const of = `Latency of ${lineName(row)} on all CPUs: from ${beginning} to its first instruction.`;
   if (!fit) return of;
   const { name, buffers, buffer_ns, slack_ns } = fit.application;
   return `${of} ${name}: ${buffers} buffers of ${time(buffer_ns)}, slack ${time(slack_ns)}, run as ${lineName(fit)}.`;
@@ -115,8 +115,6 @@ function meanOf(fit: Fit | undefined): string {
 function foremostRow({ services }: Recording, { foremost }: Charts): Recording["services"][number] | undefined {
   return services.find((row) => lineName(row) === foremost);
 }
-
-const source = ({ caveats }: Recording) => (caveats.some(({ kind }) => kind === "external_source") ? "raise of the interrupt" : "programmed expiry");
 
 /** `30 s under load fileio, 2 CPUs, Linux 6.18.44 (preemption: none), kvm guest`. */
 function conditions({ duration_ns, load, host }: Recording): string {

@@ -4,11 +4,10 @@ import { lineName, type Figures, type PageData, type ServiceRow } from "../data"
 import { h, prose, section, tableElement, type Table } from "../dom";
 import { atLeast, count, instant, quantile, quantileName, timeOrDash } from "../format";
 
-export function services({ report }: PageData): HTMLElement {
+export function services({ report, charts }: PageData): HTMLElement {
   const { recordings } = report;
   const several = recordings.length > 1;
-  const isRaised = recordings[0]?.caveats.some(({ kind }) => kind === "external_source");
-  const caption = `Latency: from the ${isRaised ? "raise of the interrupt" : "programmed expiry"} to the service's first instruction`;
+  const caption = `Latency: from ${charts[0]?.beginning} to the service's first instruction`;
   return section(
     "services",
     "How late each service runs",

@@ -2,7 +2,7 @@
 
 import type { BarSeriesOption } from "echarts/charts";
 import { axisLook, base, type Option } from "../chart";
-import { lineName, type Course, type Example, type Figures, type PageData } from "../data";
+import { foremostOf, lineName, type Course, type Example, type Figures, type PageData } from "../data";
 import { section, select, type Table } from "../dom";
 import { figure, type View } from "../figure";
 import { axisTime, instant, time } from "../format";
@@ -17,15 +17,14 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
       .filter(({ typical, worst }) => typical ?? worst)
       .map((course) => ({
         course,
+        name: course.name,
+        recording,
         label: several ? `${course.name} [${recording + 1}]` : course.name,
         latency: report.recordings[recording]!.services.find((row) => lineName(row) === course.name)?.latency,
       })),
   );
   if (shownCourses.length === 0) return null;
-  let chosen = Math.max(
-    shownCourses.findIndex(({ course }) => course.name.startsWith("fifo")),
-    0,
-  );
+  let chosen = foremostOf(charts, shownCourses);
   const shown = figure({
     id: "timeline",
     title: "One activation, stage by stage",
@@ -62,17 +61,13 @@ function words({ name, typical, worst }: Course, latency: Figures | undefined): 
   return `${one("typical", typical)} ${one("worst", worst)}${missed}`;
 }
 
-/** Without the stages between which it lies, which the table names. */
-function short(name: string): string {
-  return name.replace(/ \(.*\)$/, "");
-}
-
 function option(examples: (Example | null)[]): Option {
-  const names = [...new Set(examples.flatMap((example) => example?.parts.map(({ name }) => short(name)) ?? []))];
+  // The table names the stages between which each lies.
+  const names = [...new Set(examples.flatMap((example) => example?.parts.map(({ words }) => words) ?? []))];
   const { series: colors, ground } = palette();
   const series = examples.flatMap((example, row) =>
     names.map((name, index): BarSeriesOption => {
-      const part = example?.parts.find((part) => short(part.name) === name);
+      const part = example?.parts.find(({ words }) => words === name);
       return {
         type: "bar",
         name,

@@ -166,11 +166,16 @@ impl Ahead {
     }
 }
 
+/// Whether a chance is told as `> 99.9 %`, which is a lower limit by itself.
+pub fn is_almost_sure(chance: f64) -> bool {
+    100.0 * chance > 99.9
+}
+
 /// A chance, with as many digits as tell it from certainty.
 pub fn percent(chance: f64) -> String {
     let percent = 100.0 * chance;
     match percent {
-        p if p > 99.9 => "> 99.9 %".into(),
+        _ if is_almost_sure(chance) => "> 99.9 %".into(),
         p if p >= 99.0 => format!("{p:.1} %"),
         p if p >= 1.0 => format!("{p:.0} %"),
         p if p >= 0.1 => format!("{p:.1} %"),

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::causes::Composed;
 use crate::note::Note;
 
-pub use advice::{ForecastAdvice, ForecastLimit, percent};
+pub use advice::{ForecastAdvice, ForecastLimit, is_almost_sure, percent};
 pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::ExplainedPeaks;

@@ -1,6 +1,8 @@
 //! What the page draws besides the figures. Columns instead of rows: a page
 //! with many points stays small.
 
+use std::collections::BTreeSet;
+
 use laggard_answer::advice::{Advice, advice};
 use laggard_answer::course::CourseView;
 use laggard_answer::overview::Overview;
@@ -9,6 +11,7 @@ use laggard_answer::show::{
 };
 use laggard_answer::why::Explained;
 use laggard_model::name::line_name;
+use laggard_model::{Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +25,10 @@ pub struct Charts {
     pub in_short: InShort,
     /// What to do, the most important first.
     pub advice: Vec<Advice>,
+    /// From where its latencies are counted, in words.
+    pub beginning: &'static str,
+    /// The names of its services by the ways they are reached.
+    pub lines: Vec<LineView>,
     /// The service that stands for all, by name; absent where nothing was
     /// recorded.
     pub foremost: Option<String>,
@@ -39,6 +46,17 @@ pub struct Charts {
     pub courses: Vec<CourseView>,
     /// Who made activations late, where the recording has episodes.
     pub causes: Option<CausesView>,
+}
+
+/// A service that is reached by one way.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LineView {
+    /// The service.
+    pub service: Service,
+    /// The way.
+    pub route: Route,
+    /// Both in one name.
+    pub name: String,
 }
 
 /// How often something was lost for one reason.
@@ -69,6 +87,8 @@ pub fn charts(
     Charts {
         in_short: said(overview),
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
+        beginning: report.beginning(),
+        lines: lines(report),
         foremost: foremost(report).map(name),
         leading: leading(report).into_iter().map(name).collect(),
         lost: report.losses.activations(),
@@ -78,4 +98,17 @@ pub fn charts(
         courses,
         causes,
     }
+}
+
+/// The lines that a report tells of, each once.
+fn lines(report: &RecordingReport) -> Vec<LineView> {
+    let ran = report.services.iter().map(|row| (row.service, row.route));
+    let waiting = report.waiting.iter().map(|one| (one.service, one.route));
+    let all: BTreeSet<(Service, Route)> = ran.chain(waiting).collect();
+    let view = |(service, route)| LineView {
+        service,
+        route,
+        name: line_name(service, route),
+    };
+    all.into_iter().map(view).collect()
 }

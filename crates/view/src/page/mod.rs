@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
-pub use charts::{Charts, LossView, charts};
+pub use charts::{Charts, LineView, LossView, charts};
 pub use flame::FlameNode;
 
 /// The built page; empty where it was not built.

@@ -5,7 +5,7 @@ mod levels;
 
 use laggard_answer::forecast::{
     Against, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast, StaysBelow,
-    percent,
+    is_almost_sure, percent,
 };
 use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
@@ -118,8 +118,8 @@ fn chance(cells: &[&Cell]) -> String {
     match (is_at_least, ahead().any(|one| one.is_at_most)) {
         // By neither is it told which way it errs.
         (true, true) => format!("~ {text}"),
-        (true, false) => at_least(!text.starts_with('>'), &text),
-        (false, true) if text.contains('>') => "<= 100 %".into(),
+        (true, false) => at_least(!is_almost_sure(least.new_largest), &text),
+        (false, true) if is_almost_sure(most.new_largest) => "<= 100 %".into(),
         (false, true) => format!("<= {text}"),
         (false, false) => text,
     }

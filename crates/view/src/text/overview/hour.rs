@@ -1,6 +1,6 @@
 //! What the next hour brings, on the first screen.
 
-use laggard_answer::forecast::{StaysBelow, percent};
+use laggard_answer::forecast::{StaysBelow, is_almost_sure, percent};
 use laggard_answer::overview::{NextHour, Overview};
 use laggard_answer::show::at_least;
 use laggard_model::text::{Unit, mean_time, rough_time};
@@ -15,10 +15,13 @@ pub(super) fn next_hour(overview: &Overview, look: Look, measure: Measure) -> Sc
         return screen;
     };
     let ahead = &hour.ahead;
-    let chance = percent(ahead.new_largest);
+    let (chance, is_sure) = (
+        percent(ahead.new_largest),
+        is_almost_sure(ahead.new_largest),
+    );
     let chance = match (ahead.is_at_least, ahead.is_at_most) {
-        (true, false) if !chance.starts_with('>') => at_least(true, &chance),
-        (false, true) if chance.starts_with('>') => "at most 100 %".into(),
+        (true, false) if !is_sure => at_least(true, &chance),
+        (false, true) if is_sure => "at most 100 %".into(),
         (false, true) => format!("at most {chance}"),
         (true, true) => format!("about {chance}"),
         _ => chance,
