@@ -5,16 +5,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{laggard, record, script, stall};
-
-fn recorded() -> TempDir {
-    let dir = TempDir::new().unwrap();
-    let script = script(1_000_000, &stall(1_000_500_000, 20_000_000));
-    record(&dir.path().join("r.laggard"), &script, &["--duration=2s"])
-        .assert()
-        .success();
-    dir
-}
+use scripted::{laggard, stalled};
 
 #[test]
 fn json_says_what_the_text_says_with_the_same_exit_code() {
@@ -50,7 +41,7 @@ fn json_says_what_the_text_says_with_the_same_exit_code() {
 
 #[test]
 fn a_recording_that_cannot_tell_of_an_effect_says_why() {
-    let dir = recorded();
+    let dir = stalled();
 
     let output = laggard()
         .args(["doctor", "r.laggard", "--json"])

@@ -15,17 +15,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{laggard, record, script, stall};
-
-/// 2 s of which 20 ms stall; none is late else.
-fn recorded() -> TempDir {
-    let dir = TempDir::new().unwrap();
-    let script = script(1_000_000, &stall(1_000_500_000, 20_000_000));
-    record(&dir.path().join("r.laggard"), &script, &["--duration=2s"])
-        .assert()
-        .success();
-    dir
-}
+use scripted::{laggard, stalled};
 
 fn export(dir: &TempDir, args: &[&str]) -> Output {
     laggard()
@@ -43,7 +33,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
-    let dir = recorded();
+    let dir = stalled();
 
     let csv = text(&export(&dir, &["--format=csv"]));
 
@@ -89,7 +79,7 @@ fn as_csv(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<String>> {
 
 #[test]
 fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
-    let dir = recorded();
+    let dir = stalled();
     let csv = text(&export(&dir, &["--format=csv"]));
     let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
     let header: Vec<String> = lines.next().unwrap().collect();
@@ -115,7 +105,7 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
 
 #[test]
 fn a_file_is_replaced_only_when_that_is_asked_for() {
-    let dir = recorded();
+    let dir = stalled();
     let file = dir.path().join("out.parquet");
     std::fs::write(&file, "precious").unwrap();
     let words = ["--format=parquet", "--output=out.parquet"];
@@ -141,7 +131,7 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
 
 #[test]
 fn openmetrics_tells_what_each_family_is_and_ends() {
-    let dir = recorded();
+    let dir = stalled();
 
     let metrics = text(&export(&dir, &["--format=openmetrics"]));
 
@@ -166,7 +156,7 @@ fn openmetrics_tells_what_each_family_is_and_ends() {
 
 #[test]
 fn a_log_of_hdrhistogram_gives_the_distribution_back() {
-    let dir = recorded();
+    let dir = stalled();
 
     let log = text(&export(&dir, &["--format=hdr"]));
 

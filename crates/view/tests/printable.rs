@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use laggard_answer::overview::{Grounds, Overview, overview};
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{Explained, RecordedEpisodes};
-use laggard_made::{Made, START, line};
+use laggard_made::{Made, late, line};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Address, Caveat, CaveatKind, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId,
-    LoadRun, Nanos, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
+    Address, Caveat, CaveatKind, Episode, EpisodeNotes, Happening, LoadRun, Service, Stage, State,
+    Symbol, Symbols,
 };
 use laggard_view::picture::{Picture, Style, svg};
 use laggard_view::text::Look;
@@ -37,54 +37,23 @@ fn name() -> impl Strategy<Value = String> {
     prop::collection::vec(letter, 1..16).prop_map(|letters| letters.into_iter().collect())
 }
 
-/// A thread that computes for 3 ms from 1 ms before the expiry on.
+/// A late activation that a thread of this name made late.
 fn episode(thread: &str) -> Episode {
-    let at = |us: u64| START + Nanos::from_us(us);
-    let switch = |us, tid, name: &str, priority| FlightEvent {
-        at_ns: at(us),
-        what: Happening::Switch {
-            tid: Tid(tid),
-            name: name.into(),
-            priority,
-            priority_before: None,
-            preempted: true,
-        },
-    };
-    let stages = [
-        (Stage::Irq, 10),
-        (Stage::Running, 2_000),
-        (Stage::User, 2_002),
-    ];
-    Episode {
-        number: 1,
-        line: LineId(0),
-        cpu: laggard_model::Cpu(0),
-        seq: 1,
-        expiry_ns: at(1_000),
-        stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
-        threshold_ns: Nanos::from_us(50),
-        censored: false,
-        thread: None,
-        evidence: Evidence {
-            from_ns: at(0),
-            to_ns: at(4_000),
-            events: vec![
-                switch(0, 95, thread, 4),
-                switch(3_000, 90, "lag/0/fifo:90", 9),
-            ],
-            samples: vec![StackSample {
-                at_ns: at(1_500),
-                tid: Tid(95),
-                process: 95,
-                priority: None,
-                kernel: vec![Address(8)],
-                user: vec![Address(16)],
-            }],
-            ..Evidence::default()
-        },
+    let mut one = late::episode(1);
+    for event in &mut one.evidence.events {
+        if let Happening::Switch { name, .. } = &mut event.what
+            && name == "hog"
+        {
+            *name = thread.into();
+        }
     }
+    for sample in &mut one.evidence.samples {
+        sample.kernel = vec![Address(8)];
+    }
+    one
 }
 
+/// All code that is in it has this name.
 fn notes(symbol: &str) -> EpisodeNotes {
     let named = Symbol {
         name: Some(symbol.into()),
@@ -92,20 +61,18 @@ fn notes(symbol: &str) -> EpisodeNotes {
         unknown: None,
     };
     EpisodeNotes {
-        thresholds_ns: vec![Some(Nanos::from_us(50))],
-        kept: 1,
         symbols: Symbols {
             kernel: BTreeMap::from([(Address(8), named.clone())]),
             user: [(95, BTreeMap::from([(Address(16), named)]))].into(),
             ..Symbols::default()
         },
-        ..EpisodeNotes::default()
+        ..late::notes()
     }
 }
 
 /// A recording whose every foreign string is `name`.
 fn recording(name: &str) -> Made {
-    let mut made = Made::new(&[line(Service::Fifo(90), 0)]).served(
+    let mut made = Made::new(&[line(Service::Fifo(90), 1)]).served(
         0,
         2_000,
         &[(Stage::Irq, 9_000), (Stage::User, 7_000)],

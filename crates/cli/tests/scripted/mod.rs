@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use tempfile::TempDir;
 
 /// One `fifo:90` that is 18.851 us late, always.
 pub(crate) const LINE: &str = r#"
@@ -50,6 +51,16 @@ pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Comman
         .arg(recording)
         .args(options);
     command
+}
+
+/// A folder with `r.laggard`: 2 s of [`LINE`], of which 20 ms stall.
+pub(crate) fn stalled() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let script = script(1_000_000, &stall(1_000_500_000, 20_000_000));
+    record(&dir.path().join("r.laggard"), &script, &["--duration=2s"])
+        .assert()
+        .success();
+    dir
 }
 
 /// The option that plays `script`, which is written to `dir`.
