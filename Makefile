@@ -27,13 +27,7 @@ run:
 	@scripts/run $(RUN)
 
 test: page
-	@scripts/packages build test
-	@scripts/packages hosts || echo 'skipped: tests on test hosts, for which packages are missing'
-	$(CARGO) build -p laggard
-	mkdir -p target/hosts
-	strip -o target/hosts/laggard target/debug/laggard
-	LAGGARD_PROGRAM=$(CURDIR)/target/hosts/laggard $(CARGO) test --workspace
-	@if [ -f web/dist/index.html ]; then cd web && npm test; else echo 'skipped: tests of the page, which is not built'; fi
+	@scripts/test
 
 # The program in one file, for test hosts: no library of theirs is needed.
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
