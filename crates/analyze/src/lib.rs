@@ -18,7 +18,6 @@ mod input;
 mod interval;
 pub mod period;
 pub mod qos;
-pub mod resolution;
 mod sample;
 pub mod sched;
 mod solve;

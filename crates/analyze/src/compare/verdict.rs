@@ -1,7 +1,7 @@
 //! The verdict on two rates of exceedances.
 
 use crate::InputError;
-use crate::counts::{RateRatio, Tails, rate_ratio};
+use crate::counts::RateRatio;
 use crate::input::between;
 
 /// What the data say of the second system, compared with the first.
@@ -42,21 +42,11 @@ pub struct Comparison {
     pub magnitude: Magnitude,
 }
 
-/// Compares two counts of exceedance clusters, each with its exposure. Ratios
-/// within 1 / `margin` and `margin` count as equal; 1.25 is usual.
+/// What a ratio means; ratios within 1 / `margin` and `margin` count as equal,
+/// 1.25 being usual.
 ///
 /// # Errors
-/// When a number is out of its range.
-pub fn compare_rates(
-    first: (u64, f64),
-    second: (u64, f64),
-    margin: f64,
-    confidence: f64,
-) -> Result<Comparison, InputError> {
-    judged(rate_ratio(first, second, confidence, Tails::Exact)?, margin)
-}
-
-/// What a ratio means; ratios within 1 / `margin` and `margin` count as equal.
+/// When the margin is out of its range.
 pub(super) fn judged(ratio: RateRatio, margin: f64) -> Result<Comparison, InputError> {
     between("margin", margin, (1.0, f64::INFINITY), "above 1")?;
     let (low, high) = (ratio.interval.low, ratio.interval.high);
@@ -88,13 +78,20 @@ pub(super) fn judged(ratio: RateRatio, margin: f64) -> Result<Comparison, InputE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::effective_ratio;
     use proptest::prelude::{prop_assert_eq, proptest};
+
+    /// Of counts in the same time.
+    fn compared(first: f64, second: f64) -> Comparison {
+        let ratio = effective_ratio((first, 10.0), (second, 10.0), 0.95).unwrap();
+        judged(ratio, 1.25).unwrap()
+    }
 
     proptest! {
         #[test]
-        fn swapping_the_systems_swaps_the_verdict(a in 0..300_u64, b in 0..300_u64) {
-            let there = compare_rates((a, 1.0), (b, 1.0), 1.25, 0.95).unwrap().verdict;
-            let back = compare_rates((b, 1.0), (a, 1.0), 1.25, 0.95).unwrap().verdict;
+        fn swapping_the_systems_swaps_the_verdict(a in 0..300_u32, b in 0..300_u32) {
+            let there = compared(a.into(), b.into()).verdict;
+            let back = compared(b.into(), a.into()).verdict;
             let swapped = match there {
                 ComparisonVerdict::Worse => ComparisonVerdict::Better,
                 ComparisonVerdict::Better => ComparisonVerdict::Worse,
@@ -106,7 +103,7 @@ mod tests {
 
     #[test]
     fn without_any_event_nothing_can_be_said() {
-        let comparison = compare_rates((0, 10.0), (0, 10.0), 1.25, 0.95).unwrap();
+        let comparison = compared(0.0, 0.0);
 
         assert_eq!(comparison.verdict, ComparisonVerdict::Inconclusive);
         assert_eq!(comparison.magnitude, Magnitude::Compatible);

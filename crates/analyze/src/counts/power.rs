@@ -1,4 +1,4 @@
-//! How many events, and how long a run, a comparison needs.
+//! How many events a comparison needs.
 
 use statrs::distribution::{Binomial, Discrete, Poisson};
 
@@ -16,7 +16,7 @@ use crate::solve::root_between;
 ///
 /// # Errors
 /// When a number is out of its range.
-pub fn power_of_rate_ratio(
+fn power_of_rate_ratio(
     expected: f64,
     ratio: f64,
     exposure_share: f64,
@@ -89,27 +89,6 @@ pub fn expected_events_for(
         high *= 2.0;
     }
     Ok(root_between(lacks, 0.5_f64.min(high / 4.0), high))
-}
-
-/// How long to record so that `clusters` exceedance clusters above the
-/// 1 - `tail` quantile are expected, ns.
-///
-/// `rate` is activations per ns; `extremal_index` the inverse of the
-/// mean cluster size, 1 for independent activations.
-///
-/// # Errors
-/// When a number is out of its range.
-pub fn run_length(
-    tail: f64,
-    rate: f64,
-    clusters: f64,
-    extremal_index: f64,
-) -> Result<f64, InputError> {
-    probability("tail", tail)?;
-    positive("rate", rate)?;
-    positive("clusters", clusters)?;
-    positive("extremal index", extremal_index)?;
-    Ok(clusters / (tail * rate * extremal_index))
 }
 
 #[cfg(test)]

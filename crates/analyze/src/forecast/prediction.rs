@@ -94,17 +94,6 @@ impl BlockCounts {
         })
     }
 
-    /// The chance that all of the future stays at or below the largest value of
-    /// the past block of `rank`: 1 at rank 0, which bounds nothing.
-    pub fn chance_below(&self, rank: u64) -> f64 {
-        (0..rank)
-            .map(|before| {
-                let left = self.past.saturating_sub(before);
-                left as f64 / (left + self.future) as f64
-            })
-            .product()
-    }
-
     /// The last rank that still is a bound with the chance `confidence`, and
     /// its chance; `None` where the largest is none.
     pub fn rank(&self, confidence: f64) -> Option<(u64, f64)> {
@@ -225,6 +214,19 @@ mod tests {
     use super::*;
     use proptest::prelude::{prop_assert, proptest};
     use rand::{RngExt, SeedableRng};
+
+    impl BlockCounts {
+        /// The chance that all of the future stays at or below the largest value of
+        /// the past block of `rank`: 1 at rank 0, which bounds nothing.
+        fn chance_below(&self, rank: u64) -> f64 {
+            (0..rank)
+                .map(|before| {
+                    let left = self.past.saturating_sub(before);
+                    left as f64 / (left + self.future) as f64
+                })
+                .product()
+        }
+    }
 
     proptest! {
         #[test]

@@ -7,12 +7,10 @@
 
 mod alarm;
 mod comb;
-mod gaps;
 mod peel;
 mod tick;
 
 pub use alarm::held_together;
 pub use comb::{Comb, CombSearch, find_comb};
-pub use gaps::share_of_gaps;
 pub use peel::{PeriodicSource, SourceSearch, periodic_sources};
-pub use tick::{Tick, TickSearch, find_tick, tick_from_double_waits, tick_from_zero_gaps};
+pub use tick::{Tick, TickSearch, find_tick};

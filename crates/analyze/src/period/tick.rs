@@ -4,7 +4,7 @@
 use std::f64::consts::{PI, TAU};
 
 use crate::InputError;
-use crate::input::{at_least, finite, positive, probability};
+use crate::input::{at_least, finite, positive};
 use crate::sample::index;
 
 /// How concentrated `times` are on a grid of `frequency`: the square of their
@@ -117,25 +117,6 @@ fn leaks(frequency: f64, power: f64, requested: f64, span: f64) -> bool {
     let multiple = (frequency * requested).round_ties_even().max(1.0);
     let distance = (frequency - multiple / requested).abs() * span;
     distance < 3.0 || power < 4.0 / (PI * distance).powi(2)
-}
-
-/// The tick shorter than the `requested` period, from the share of waits that
-/// last two ticks: requested / (1 + share).
-///
-/// # Errors
-/// When a number is out of its range.
-pub fn tick_from_double_waits(requested: f64, share: f64) -> Result<f64, InputError> {
-    Ok(positive("requested period", requested)? / (1.0 + probability("share of waits", share)?))
-}
-
-/// The tick, from the share of gaps that are nearly zero because a timer waits
-/// two ticks and then fires twice: requested / (2 (1 - share)).
-///
-/// # Errors
-/// When a number is out of its range.
-pub fn tick_from_zero_gaps(requested: f64, share: f64) -> Result<f64, InputError> {
-    let waits = 1.0 - probability("share of gaps", share)?;
-    Ok(positive("requested period", requested)? / (2.0 * waits))
 }
 
 #[cfg(test)]

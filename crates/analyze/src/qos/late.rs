@@ -86,8 +86,15 @@ pub fn late_jobs(
 mod tests {
     use super::*;
     use crate::exceedance::in_a_row;
-    use crate::qos::episodes_of;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    /// How many runs of misses there are.
+    fn episodes_of(missed: &[bool]) -> usize {
+        missed
+            .chunk_by(|one, next| one == next)
+            .filter(|run| run[0])
+            .count()
+    }
 
     /// Which jobs miss, each of them played.
     fn every_job(
@@ -120,7 +127,7 @@ mod tests {
 
             let late = late_jobs(&blackouts, now + 100.0, buffering, phase, base).unwrap();
 
-            prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&one| one).count(), episodes_of(missed)));
+            prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&one| one).count(), episodes_of(&missed)));
         }
     }
 

@@ -17,7 +17,6 @@ mod outlook;
 mod rule;
 mod runs;
 mod sampled;
-mod series;
 
 pub use buffering::Buffering;
 pub use effort::jobs_to_play;
@@ -29,17 +28,3 @@ pub use observed::Observed;
 pub use outlook::{Outlook, outlook};
 pub use rule::paper_mean_time;
 pub use sampled::{Bounds, Sampled, failure_bounds};
-pub use series::{Carry, MissPolicy, SeriesReplay, replay_series};
-
-/// How many runs of consecutive misses there are.
-fn episodes_of(missed: impl IntoIterator<Item = bool>) -> usize {
-    let mut before = false;
-    let mut episodes = 0;
-    for miss in missed {
-        if miss && !before {
-            episodes += 1;
-        }
-        before = miss;
-    }
-    episodes
-}

@@ -2,8 +2,8 @@
 
 use laggard_analyze::forecast::{
     FIT_LEVELS, RateUncertainty, Tail, anderson_darling, anderson_darling_quantile, decluster,
-    empirical_level, extremal_index, fit_likelihood, fit_quasi_bayes, forward_stop, kpss,
-    ljung_box, profile_interval,
+    empirical_level, fit_likelihood, fit_quasi_bayes, forward_stop, kpss, ljung_box,
+    profile_interval,
 };
 
 use crate::vector::{Vector, every_case};
@@ -12,7 +12,7 @@ use crate::vector::{Vector, every_case};
 fn extreme_values_agree_with_the_reference() {
     every_case(
         include_str!("evt.json"),
-        14,
+        13,
         |function, case| match function {
             "gpd_fit" => pareto(case),
             "forward_stop" => {
@@ -27,7 +27,6 @@ fn extreme_values_agree_with_the_reference() {
                 case.expect_some("lo", level.low, case.rtol());
                 case.expect_some("hi", level.high, case.rtol());
             }
-            "extremal_index" => clustering(case),
             "runs_decluster" => clusters(case),
             "iid_tests" => stationarity(case),
             "ad_table" => fit_table(case),
@@ -68,12 +67,6 @@ fn pareto(case: &Vector) {
             level.expect(high, interval.high, rtol);
         }
     }
-}
-
-fn clustering(case: &Vector) {
-    let rows = case.at("idx").rows();
-    let indices: Vec<u64> = rows.iter().map(Vector::whole).collect();
-    case.expect("intervals", extremal_index(&indices).unwrap(), case.rtol());
 }
 
 fn clusters(case: &Vector) {

@@ -1,9 +1,6 @@
 //! Periodic sources and hidden ticks.
 
-use laggard_analyze::period::{
-    CombSearch, TickSearch, find_comb, find_tick, share_of_gaps, tick_from_double_waits,
-    tick_from_zero_gaps,
-};
+use laggard_analyze::period::{CombSearch, TickSearch, find_comb, find_tick};
 
 use crate::vector::{Vector, every_case};
 
@@ -11,16 +8,9 @@ use crate::vector::{Vector, every_case};
 fn periods_agree_with_the_reference() {
     every_case(
         include_str!("period.json"),
-        9,
+        8,
         |function, case| match function {
             "comb_scan" => comb(case),
-            "tick_formulas" => {
-                let requested = case.number("request_us");
-                let double = tick_from_double_waits(requested, case.number("f2")).unwrap();
-                case.expect("tau_from_f2", double, case.rtol());
-                let zero = tick_from_zero_gaps(requested, case.number("f0")).unwrap();
-                case.expect("tau_from_f0", zero, case.rtol());
-            }
             "tick_search" => tick(case),
             other => panic!("no test for {other}"),
         },
@@ -58,8 +48,4 @@ fn tick(case: &Vector) {
     case.expect_within("tau", tick.period, case.number("atol_tau"));
     case.expect("power", tick.power, case.rtol());
     case.expect("p", tick.p, case.rtol());
-    let short = share_of_gaps(&times, f64::NEG_INFINITY, 100.0).unwrap();
-    case.expect_within("frac_lt_100us", short, case.rtol());
-    let long = share_of_gaps(&times, 1_800.0, f64::INFINITY).unwrap();
-    case.expect_within("frac_gt_1800us", long, case.rtol());
 }
