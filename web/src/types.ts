@@ -113,6 +113,7 @@ export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ 
 
 export interface Charts {
   advice: Advice[];
+  beginning: string;
   by_cpu: ServiceRow[];
   by_cpu_histograms: HistogramView[];
   causes: CausesView | null;
@@ -120,8 +121,10 @@ export interface Charts {
   foremost: string | null;
   in_short: InShort;
   leading: string[];
+  lines: LineView[];
   losses: LossView[];
   lost: number;
+  measured_with: string;
 }
 
 export interface ClassView {
@@ -397,6 +400,12 @@ export interface LineThreshold {
   threshold_ns: Nanos | null;
 }
 
+export interface LineView {
+  name: string;
+  route: Route;
+  service: Service;
+}
+
 export interface LoadBuffers {
   load: string;
   notes: string[];
@@ -509,6 +518,7 @@ export interface PartView {
   name: string;
   ns: Nanos;
   stage: Stage;
+  words: string;
 }
 
 export interface Periodic {

@@ -1,15 +1,11 @@
 // What was measured, and on what, as names and values; the same names for
 // every recording.
 
-import type { Host, Load, Recording } from "../data";
+import type { Charts, Host, Load, Recording } from "../data";
 import { bytes, count, perSecond, span, time } from "../format";
 
-const BACKENDS = {
-  bpf: "eBPF, all stages asked for",
-  user: "no BPF: expiry and user stage only",
-  tracer: "the timerlat tracer: expire and kthread stage",
-  fake: "a script, not a measurement",
-} as const;
+/** What is compared word by word. */
+export const COMMAND_LINE = "kernel command line";
 
 /** A value is null or empty where it is not known. */
 export type Fact = [name: string, value: string | null];
@@ -21,7 +17,7 @@ function periods({ period_ns: period, every = {} }: Recording["plan"]): string {
 }
 
 /** How the recording was made, and the machine. When it began is another matter. */
-export function facts({ host, plan, duration_ns, load, backend, services, ...rest }: Recording): Fact[] {
+export function facts({ host, plan, duration_ns, load, services, ...rest }: Recording, { measured_with }: Charts): Fact[] {
   return [
     ["lasted", `${span(duration_ns)}, ${ending(rest)}`],
     ["load", name(load)],
@@ -31,7 +27,7 @@ export function facts({ host, plan, duration_ns, load, backend, services, ...res
     ["threshold", time(plan.threshold_ns)],
     ["kept", plan.keep === "all" ? "every sample" : "histograms and the tail"],
     ["CPUs kept awake", plan.held_awake ? "yes, as asked" : null],
-    ["measured with", BACKENDS[backend]],
+    ["measured with", measured_with],
     ...machineLines(host),
   ];
 }
@@ -84,6 +80,6 @@ function machineLines(host: Host): Fact[] {
     ["isolated CPUs", host.isolation.isolated.join(", ")],
     ["microcode", processor.microcode],
     ["lockdown", host.lockdown],
-    ["kernel command line", host.command_line],
+    [COMMAND_LINE, host.command_line],
   ];
 }

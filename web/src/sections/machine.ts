@@ -4,7 +4,7 @@ import type { PageData } from "../data";
 import { definitions, h, section } from "../dom";
 import { facts } from "./facts";
 
-export function machine({ report: { recordings } }: PageData): HTMLElement {
+export function machine({ report: { recordings }, charts }: PageData): HTMLElement {
   const several = recordings.length > 1;
   return section(
     "machine",
@@ -17,7 +17,7 @@ export function machine({ report: { recordings } }: PageData): HTMLElement {
           "article",
           {},
           h("h3", {}, several ? `[${index + 1}] ${recording.path}` : recording.path),
-          definitions([["began", recording.started], ...facts(recording)]),
+          definitions([["began", recording.started], ...facts(recording, charts[index]!)]),
         ),
       ),
     ),

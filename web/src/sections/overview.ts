@@ -100,7 +100,7 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
     { class: "facts" },
     h("ol", { class: "recordings" }, ...recordings.map((recording) => h("li", {}, h("strong", {}, recording.path), `: ${conditions(recording)}`, distrust(recording)))),
     table,
-    differences(recordings),
+    differences(data),
   );
 }
 

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{CausesView, causes};
-use crate::text::{InShort, said};
+use crate::text::{InShort, measured_with, said};
 
 /// What the page draws of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -25,6 +25,8 @@ pub struct Charts {
     pub in_short: InShort,
     /// What to do, the most important first.
     pub advice: Vec<Advice>,
+    /// With what it was measured, and what that sees.
+    pub measured_with: String,
     /// From where its latencies are counted, in words.
     pub beginning: &'static str,
     /// The names of its services by the ways they are reached.
@@ -87,6 +89,7 @@ pub fn charts(
     Charts {
         in_short: said(overview),
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
+        measured_with: measured_with(report),
         beginning: report.beginning(),
         lines: lines(report),
         foremost: foremost(report).map(name),

@@ -30,8 +30,8 @@ pub use qos::{choices, qos};
 pub use rehearsal::{counted, rehearsal};
 pub use sched::sched;
 pub use screen::{Screen, Tone};
-pub(crate) use show::least;
 pub use show::{Options, services, show, stages};
+pub(crate) use show::{least, measured_with};
 pub use table4::table4;
 pub use why::why;
 

@@ -66,6 +66,16 @@ fn ways(report: &RecordingReport, unit: Unit) -> String {
     }
 }
 
+/// With what it was measured, and what that sees.
+pub(crate) fn measured_with(report: &RecordingReport) -> String {
+    match report.backend {
+        Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
+        Backend::User => "no BPF: expiry and user stage only".into(),
+        Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),
+        Backend::Fake => "a script, NOT a measurement".into(),
+    }
+}
+
 fn head(report: &RecordingReport) -> String {
     let host = &report.host;
     let state = match &report.state {
@@ -78,12 +88,7 @@ fn head(report: &RecordingReport) -> String {
         Some(load) => format!("load `{}`", printable(load)),
         None => "no load of ours".into(),
     };
-    let backend = match report.backend {
-        Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
-        Backend::User => "no BPF: expiry and user stage only".into(),
-        Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),
-        Backend::Fake => "a script, NOT a measurement".into(),
-    };
+    let backend = measured_with(report);
     let dither = if report.plan.dither {
         "dithered"
     } else {
