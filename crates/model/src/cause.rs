@@ -88,6 +88,27 @@ impl CauseClass {
             Self::Unexplained => "unexplained",
         }
     }
+
+    /// What it did, in few words, for who is named beside it.
+    pub const fn in_short(self) -> &'static str {
+        match self {
+            Self::Stolen => "the hypervisor stopped the CPU",
+            Self::IdleExit => "waking the CPU from idle",
+            Self::Equal => "ahead in the queue",
+            Self::HigherPriority => "more urgent",
+            Self::OwnPath => "its own interrupt and wakeup",
+            Self::Unexplained => "not explained",
+            Self::Stall
+            | Self::InterruptsOff
+            | Self::Interrupt
+            | Self::Softirq
+            | Self::PreemptionOff
+            | Self::Throttled
+            | Self::Migration
+            | Self::ContextSwitch
+            | Self::ReturnToUser => self.words(),
+        }
+    }
 }
 
 impl fmt::Display for CauseClass {

@@ -50,6 +50,12 @@ const fn bit_of(stage: Stage) -> u32 {
     }
 }
 
+/// Whether the first recordings had no such stage, and so no column for it: its
+/// bit comes after that of `missed`, which ended theirs.
+pub(crate) const fn came_later(stage: Stage) -> bool {
+    1 << bit_of(stage) > MISSED
+}
+
 /// A journal that is being written.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -245,6 +251,13 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_stages_of_the_first_recordings_are_known_for_good() {
+        let later = STAGES.into_iter().filter(|&stage| came_later(stage));
+
+        assert!(later.eq([Stage::IrqElsewhere, Stage::IrqThread, Stage::Kthread]));
+    }
 
     #[test]
     fn a_row_of_an_earlier_version_keeps_its_meaning() {

@@ -8,6 +8,7 @@ use parquet::errors::Result;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
+use crate::journal;
 use crate::table::{self, Column, Damage, LARGEST_ROWS, bad, guarded};
 
 /// Rows of a full segment.
@@ -69,9 +70,6 @@ impl Columns {
         self
     }
 }
-
-/// Stages that came after the first recordings, which have no column for them.
-const LATER_STAGES: [Stage; 3] = [Stage::IrqThread, Stage::Kthread, Stage::IrqElsewhere];
 
 /// The rows, sorted by line and sequence number, as a Parquet file. Every
 /// row's line must be in `lines`.
@@ -239,7 +237,7 @@ impl ColumnReaders {
             }
             *step = match long(&format!("{stage}_ns")) {
                 // Written before there was this stage.
-                Err(Damage::NoColumn(_)) if LATER_STAGES.contains(&stage) => None,
+                Err(Damage::NoColumn(_)) if journal::came_later(stage) => None,
                 column => Some(column?),
             };
         }

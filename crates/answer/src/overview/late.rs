@@ -42,7 +42,7 @@ impl LateCause {
         Self {
             class: row.class,
             who: row.who.clone(),
-            how: how(row).into(),
+            how: row.class.in_short().into(),
             words: words(row),
             is_ours: row.is_ours,
             share: row.share,
@@ -71,30 +71,9 @@ impl First {
     }
 }
 
-/// What it did, in few words.
-const fn how(row: &CauseRow) -> &'static str {
-    match row.class {
-        CauseClass::Stolen => "the hypervisor stopped the CPU",
-        CauseClass::IdleExit => "waking the CPU from idle",
-        CauseClass::Equal => "ahead in the queue",
-        CauseClass::HigherPriority => "more urgent",
-        CauseClass::OwnPath => "its own interrupt and wakeup",
-        CauseClass::Unexplained => "not explained",
-        CauseClass::Stall
-        | CauseClass::InterruptsOff
-        | CauseClass::Interrupt
-        | CauseClass::Softirq
-        | CauseClass::PreemptionOff
-        | CauseClass::Throttled
-        | CauseClass::Migration
-        | CauseClass::ContextSwitch
-        | CauseClass::ReturnToUser => row.class.words(),
-    }
-}
-
 /// A cause in few words, who first: `kworker/1:2, preemption disabled`.
 fn words(row: &CauseRow) -> String {
-    let how = how(row);
+    let how = row.class.in_short();
     // The activity says what it is; these words say of which kind.
     let is_activity = matches!(row.class, CauseClass::Interrupt | CauseClass::Softirq);
     match &row.who {
