@@ -1,6 +1,6 @@
 //! What the commands that measure, or run what is measured, have in common.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -54,6 +54,22 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
         crate::pipe::say(&format!("{}; this is its exit code", failure.what));
         Exit::Command(failure.code)
     })
+}
+
+/// Gives a recording to whom `sudo` made it for, so that who asks it needs no
+/// rights: all but measuring is done without.
+pub(crate) fn hand_over(recording: &Path) -> anyhow::Result<()> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let caller = number("SUDO_UID").zip(number("SUDO_GID"));
+    let Some((user, group)) = caller.filter(|_| nix::unistd::geteuid().is_root()) else {
+        return Ok(());
+    };
+    // One that was never begun is nobody's.
+    if !recording.is_dir() {
+        return Ok(());
+    }
+    laggard_record::hand_over(recording, user, group)
+        .with_context(|| format!("give `{}` to user {user}", recording.display()))
 }
 
 /// A flag that Ctrl-C, termination and the end of the terminal set. A hangup

@@ -21,7 +21,10 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
         .clone();
     let session = Session::ready(&plan, &interrupted)?;
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
-    let done = session.run(&mut [&mut progress])?;
+    let ended = session.run(&mut [&mut progress]);
+    let given = measuring::hand_over(&dir);
+    let done = ended?;
+    given?;
     let outcome = finish(&dir, args.quiet)?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }

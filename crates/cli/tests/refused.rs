@@ -93,6 +93,28 @@ fn without_root_normal_threads_are_measured() {
     assert!(!lines.is_empty() && lines.iter().all(|line| line["service"] == "other"));
 }
 
+/// All but measuring is done without rights, also on what was measured with
+/// them.
+#[test]
+fn what_sudo_recorded_is_the_caller_s_and_nobody_else_s() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+    let record = "SUDO_UID=65534 SUDO_GID=65534 ./laggard record -q --backend=user --services=other -d 1s -o r.laggard";
+    let show = "setpriv --clear-groups --reuid=UID --regid=UID ./laggard show r.laggard";
+
+    let output = shell(dir.path(), record);
+    let caller = shell(dir.path(), &show.replace("UID", "65534"));
+    let other = shell(dir.path(), &show.replace("UID", "65533"));
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(caller.status.code(), Some(0), "{caller:?}");
+    assert_eq!(other.status.code(), Some(2), "{other:?}");
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(said.contains("ermission denied"), "{said}");
+}
+
 #[test]
 fn without_root_doctor_says_no_and_what_to_do() {
     if !is_root() {

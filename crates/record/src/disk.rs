@@ -1,7 +1,7 @@
 //! Files of a recording: their names, and how they are put in place whole.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::WriteError;
@@ -53,6 +53,110 @@ pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     }
 }
 
+/// Who may read a recording: it holds names, arguments and call chains of every
+/// process on the machine.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Access {
+    /// Who made it.
+    #[default]
+    Private,
+    /// Everybody, as far as the umask lets them.
+    Shared,
+}
+
+/// Makes a folder that is new.
+pub(crate) fn new_folder(dir: &Path, access: Access) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(match access {
+            Access::Private => 0o700,
+            Access::Shared => 0o755,
+        });
+    }
+    #[cfg(not(unix))]
+    let _ = access;
+    builder.create(dir)
+}
+
+/// Makes a folder in another one, as open as that.
+pub(crate) fn new_folder_within(dir: &Path) -> io::Result<()> {
+    new_folder(dir, access_of(dir.parent())?)
+}
+
+/// Makes a file that is new, as open as its folder. Whatever has this name
+/// already, a link too, is neither followed nor written to.
+pub(crate) fn new_file(file: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(match access_of(file.parent())? {
+            Access::Private => 0o600,
+            Access::Shared => 0o644,
+        });
+    }
+    options.open(file)
+}
+
+/// Who may read what is in a folder.
+#[cfg(unix)]
+fn access_of(folder: Option<&Path>) -> io::Result<Access> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    let mode = fs::metadata(folder.unwrap_or(Path::new(".")))?
+        .permissions()
+        .mode();
+    Ok(match mode & 0o077 {
+        0 => Access::Private,
+        _ => Access::Shared,
+    })
+}
+
+#[cfg(not(unix))]
+fn access_of(_: Option<&Path>) -> io::Result<Access> {
+    Ok(Access::Private)
+}
+
+/// Gives a recording that is complete to another user: made by root for
+/// somebody, it is theirs.
+///
+/// # Errors
+/// When the system refuses. What is no regular file is left alone.
+#[cfg(unix)]
+pub fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, fchown};
+    let give = |path: &Path, flags: i32| {
+        let opened = File::options()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags)
+            .open(path)?;
+        fchown(&opened, Some(user), Some(group))
+    };
+    let mut folders = vec![dir.to_owned()];
+    for at in 0.. {
+        let Some(folder) = folders.get(at).cloned() else {
+            break;
+        };
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                give(&entry.path(), 0)?;
+            }
+        }
+    }
+    // Last and innermost first: until then nobody else can change what is in it.
+    for folder in folders.iter().rev() {
+        give(folder, libc::O_DIRECTORY)?;
+    }
+    Ok(())
+}
+
 /// Writes a file under another name, syncs it, and renames it, so that a
 /// reader sees the old content or the new, never a part.
 pub(crate) fn place(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
@@ -72,7 +176,9 @@ fn put(dir: &Path, name: &str, content: &[u8], is_synced: bool) -> Result<(), Wr
     let (hidden, file) = (dir.join(part), dir.join(name));
     let folder = file.parent().unwrap_or(dir);
     let sync = |part: &File| if is_synced { part.sync_all() } else { Ok(()) };
-    let written = File::create(&hidden)
+    // One of a kill is in the way, or of nobody: then there is nothing to remove.
+    let _ = fs::remove_file(&hidden);
+    let written = new_file(&hidden)
         .and_then(|mut part| part.write_all(content).and_then(|()| sync(&part)))
         .and_then(|()| fs::rename(&hidden, &file))
         .and_then(|()| {

@@ -14,13 +14,13 @@
 //! A kill in the middle of a write leaves a torn last frame. The reader stops
 //! there and says how much it left.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, Stage};
 
-use crate::WriteError;
+use crate::{WriteError, disk};
 
 const MAGIC: &[u8; 4] = b"LGJ1";
 const HEADER_BYTES: usize = 12;
@@ -68,11 +68,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|error| WriteError::io(&path, error))?;
+        let file = disk::new_file(&path).map_err(|error| WriteError::io(&path, error))?;
         Ok(Self {
             path,
             file,

@@ -12,7 +12,7 @@ use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
 use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
-use crate::{CreateError, WriteError, disk};
+use crate::{Access, CreateError, WriteError, disk};
 
 /// Rows of a journal frame at most.
 const FRAME_ROWS: usize = 8_192;
@@ -65,7 +65,7 @@ impl Recorder {
     pub fn check(dir: impl AsRef<Path>) -> Result<(), CreateError> {
         let dir = dir.as_ref();
         let existed = dir.exists();
-        make_folder(dir)?;
+        make_folder(dir, Access::Private)?;
         let trial = disk::place_soon(dir, disk::RESERVE, b"trial");
         let gone = trial.and_then(|()| remove(&dir.join(disk::RESERVE)));
         if !existed {
@@ -74,13 +74,27 @@ impl Recorder {
         Ok(gone?)
     }
 
-    /// Begins a recording in `dir`, which must not exist or be empty.
+    /// Begins a recording in `dir`, which must not exist or be empty. Nobody else
+    /// may read it.
     ///
     /// # Errors
     /// When the folder is in use, its parent is missing, or it cannot be written.
     pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, CreateError> {
+        Self::create_for(dir, manifest, Access::Private)
+    }
+
+    /// The same, with `access` to it. An empty folder that is there already keeps
+    /// the access that it has, and gives it to what comes into it.
+    ///
+    /// # Errors
+    /// As [`Recorder::create`].
+    pub fn create_for(
+        dir: impl Into<PathBuf>,
+        manifest: Manifest,
+        access: Access,
+    ) -> Result<Self, CreateError> {
         let dir = dir.into();
-        let is_new = make_folder(&dir)?;
+        let is_new = make_folder(&dir, access)?;
         Self::begin(dir.clone(), manifest).inspect_err(|_| {
             // What was begun would be in the way of another try. Best effort:
             // the error that is returned says more than a second one.
@@ -93,7 +107,7 @@ impl Recorder {
     fn begin(dir: PathBuf, manifest: Manifest) -> Result<Self, CreateError> {
         let samples = dir.join(disk::SAMPLES);
         // The manifest's first writing syncs the folder that it is in.
-        fs::create_dir(&samples).map_err(|error| WriteError::io(&samples, error))?;
+        disk::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
         let journal = Journal::create(dir.join(disk::journal_name(1)))?;
         let counting = match manifest.plan.keep {
             Keep::All => None,
@@ -421,7 +435,7 @@ fn remove(file: &Path) -> Result<(), WriteError> {
 }
 
 /// Whether the folder is new; an empty one is taken.
-fn make_folder(dir: &Path) -> Result<bool, CreateError> {
+fn make_folder(dir: &Path, access: Access) -> Result<bool, CreateError> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
         return Err(CreateError::ParentMissing(parent.into()));
@@ -430,7 +444,7 @@ fn make_folder(dir: &Path) -> Result<bool, CreateError> {
         dir: dir.into(),
         source,
     };
-    match fs::create_dir(dir) {
+    match disk::new_folder(dir, access) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !dir.is_dir() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use laggard_measure::Drive;
 use laggard_model::{AskedApplication, CpuList, Every, Keep, Nanos, Service, Stage};
+use laggard_record::Access;
 
 /// What is to be measured, and what is to be kept of it: all that a
 /// [`Session`](crate::Session) needs to know.
@@ -60,6 +61,8 @@ pub struct Plan {
     /// Folder to record into from the start, which must not exist; `None`:
     /// nothing is kept, unless a watcher asks for it.
     pub recording: Option<PathBuf>,
+    /// Who may read the recording.
+    pub access: Access,
     /// Which samples a recording keeps.
     pub keep: Keep,
     /// Latency from which on an activation is shown as exceeding, and kept as an
@@ -110,6 +113,7 @@ impl Default for Plan {
             load_cpus: None,
             helper: "laggard".into(),
             recording: None,
+            access: Access::Private,
             keep: Keep::All,
             threshold: None,
             episodes: EpisodesChoice::Auto,

@@ -10,7 +10,7 @@ use laggard_measure::Probe;
 use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
 };
-use laggard_record::Recorder;
+use laggard_record::{Access, Recorder};
 use laggard_workload::load::LaunchError;
 
 use crate::beginning;
@@ -36,6 +36,8 @@ pub enum ScriptPace {
 
 /// All that takes part in a run.
 pub(crate) struct RunParts<'a, 'b, 'c> {
+    /// Who may read what is recorded.
+    pub(crate) access: Access,
     pub(crate) probe: &'a mut dyn Probe,
     /// What a recording that begins now would say of itself.
     pub(crate) manifest: Manifest,
@@ -221,7 +223,7 @@ impl RunParts<'_, '_, '_> {
         manifest.plan.duration_ns = None;
         manifest.load = self.meanwhile.run();
         let before = cost(self.probe, self.watch.as_ref());
-        let recorder = Recorder::create(dir, manifest)?;
+        let recorder = Recorder::create_for(dir, manifest, self.access)?;
         self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
         if let Some(watch) = &mut self.watch {
             watch.record_into(dir)?;

@@ -8,7 +8,7 @@ use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::linux::{self, Awake, BackendChoice, LinuxProbe};
 use laggard_measure::{Probe, ProbeError, Request};
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
-use laggard_record::Recorder;
+use laggard_record::{Access, Recorder};
 
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
@@ -25,6 +25,7 @@ pub struct Session<'a> {
     interrupted: &'a AtomicBool,
     duration: Option<Nanos>,
     recording: Option<PathBuf>,
+    access: Access,
     pace: ScriptPace,
     probe: Box<dyn Probe>,
     watch: Option<EpisodeWatch>,
@@ -77,6 +78,7 @@ impl<'a> Session<'a> {
             interrupted,
             duration: plan.duration,
             recording: plan.recording.clone(),
+            access: plan.access,
             pace: ScriptPace::default(),
             probe,
             watch,
@@ -113,7 +115,7 @@ impl<'a> Session<'a> {
         let dir = self.recording.clone();
         let recorder = dir
             .as_ref()
-            .map(|dir| Recorder::create(dir, self.manifest.clone()))
+            .map(|dir| Recorder::create_for(dir, self.manifest.clone(), self.access))
             .transpose()?;
         if let (Some(watch), Some(dir)) = (&mut self.watch, &dir) {
             watch.record_into(dir)?;
@@ -143,6 +145,7 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let run = RunParts {
+            access: self.access,
             probe: self.probe.as_mut(),
             manifest: self.manifest,
             keeper,

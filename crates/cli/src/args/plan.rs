@@ -1,6 +1,7 @@
 //! What `record` and `top` were asked for, as a plan.
 
 use laggard_model::Keep;
+use laggard_record::Access;
 use laggard_session::{EpisodesChoice, LoadChoice, Plan};
 
 use super::{EpisodesArg, KeepArg, RecordArgs};
@@ -26,6 +27,10 @@ impl From<&RecordArgs> for Plan {
             },
             load_cpus: args.load_cpus.clone(),
             recording: args.output.clone(),
+            access: match args.share {
+                true => Access::Shared,
+                false => Access::Private,
+            },
             keep: match args.keep {
                 KeepArg::All => Keep::All,
                 KeepArg::Tail => Keep::Tail,

@@ -66,6 +66,10 @@ pub(crate) struct RecordArgs {
     /// Keep every sample, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,
+    /// Let every user read the recording, which has the names and call chains of
+    /// all that ran; else only who made it may, or whom `sudo` made it for
+    #[arg(long)]
+    pub(crate) share: bool,
     /// Request expiries on a fixed grid instead of spreading them, which lets
     /// a hidden tick of the kernel hide
     #[arg(long)]

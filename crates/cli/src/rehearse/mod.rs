@@ -58,6 +58,10 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     };
     let report = compare(&seen, &rehearsed)?;
     keep(&report, &dir)?;
+    let made = if args.from.is_empty() { &before[..] } else { &[] };
+    for dir in made.iter().chain([&dir]) {
+        measuring::hand_over(dir)?;
+    }
     show(args, &report)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
     Ok(match is_trusted {

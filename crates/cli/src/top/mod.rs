@@ -65,6 +65,9 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let (state, told) = screen.into_seen();
         (state, told, done?)
     };
+    if let Some(dir) = &done.recording {
+        measuring::hand_over(dir)?;
+    }
     let outcome = finish(&state, &told, done.recording, args.record.quiet)?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }

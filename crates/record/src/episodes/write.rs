@@ -1,6 +1,6 @@
 //! Writing episodes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -126,9 +126,5 @@ impl EpisodeWriter {
 }
 
 fn create(path: &Path) -> Result<File, WriteError> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|error| WriteError::io(path, error))
+    disk::new_file(path).map_err(|error| WriteError::io(path, error))
 }

@@ -1,0 +1,125 @@
+//! Who may read a recording: it has the names and call chains of all that ran.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use laggard_model::{EpisodeNotes, Keep, Nanos, State};
+use laggard_record::{Access, EpisodeWriter, Recorder};
+
+mod fixture;
+
+use fixture::{Rows, START, manifest};
+
+/// The rights of a recording's folders and files, by path.
+fn rights(dir: &Path) -> Vec<(String, u32)> {
+    let mut found = vec![(dir.to_owned(), String::from("."))];
+    for at in 0.. {
+        let Some((folder, _)) = found.get(at).cloned() else {
+            break;
+        };
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(dir).unwrap().display().to_string();
+            found.push((path, name));
+        }
+    }
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    found.into_iter().map(|(path, name)| (name, mode(&path))).collect()
+}
+
+/// Every file that a recording can have: a segment, a journal, the tail's
+/// tables, episodes.
+fn record(dir: &Path, access: Access) {
+    let mut recorder = Recorder::create_for(dir, manifest(Keep::Tail), access).unwrap();
+    let episodes = EpisodeWriter::new(dir);
+    recorder.append(&Rows::new(5).batch(70_000)).unwrap();
+    recorder.flush(START + Nanos::from_secs(10)).unwrap();
+    episodes.finish(&EpisodeNotes::default()).unwrap();
+    check_running(dir, access);
+    recorder.finish(State::Complete).unwrap();
+}
+
+fn check_running(dir: &Path, access: Access) {
+    let (folder, file) = match access {
+        Access::Private => (0o700, 0o600),
+        Access::Shared => (0o755, 0o644),
+    };
+    for (name, mode) in rights(dir) {
+        let wanted = match name.as_str() {
+            "." | "samples" => folder,
+            _ => file,
+        };
+        assert_eq!(mode, wanted, "{name}: {mode:o}");
+    }
+}
+
+#[test]
+fn a_recording_is_for_who_made_it_unless_it_is_shared() {
+    for access in [Access::Private, Access::Shared] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+
+        record(&dir, access);
+
+        check_running(&dir, access);
+    }
+}
+
+#[test]
+fn an_empty_folder_that_is_taken_keeps_its_rights_and_gives_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("r");
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+
+    record(&dir, Access::Shared);
+
+    check_running(&dir, Access::Shared);
+}
+
+/// A user who can put a link in the place of a file must not have root write
+/// where it leads.
+#[test]
+fn a_link_in_the_place_of_a_part_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let precious = dir.path().join("precious");
+    fs::write(&precious, "data").unwrap();
+    let made = dir.path().join("r");
+    let mut recorder = Recorder::create(&made, manifest(Keep::All)).unwrap();
+    std::os::unix::fs::symlink(&precious, made.join(".manifest.json.part")).unwrap();
+
+    recorder.append(&Rows::new(5).batch(10)).unwrap();
+    recorder.flush(START + Nanos::from_secs(10)).unwrap();
+    recorder.finish(State::Complete).unwrap();
+
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "data");
+    assert!(!made.join("manifest.json").is_symlink());
+}
+
+#[test]
+fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let precious = dir.path().join("precious");
+    fs::write(&precious, "data").unwrap();
+    let before = fs::metadata(&precious).unwrap().uid();
+    if before != 0 {
+        return println!("skipped: only root gives files away");
+    }
+    let made = dir.path().join("r");
+    record(&made, Access::Private);
+    std::os::unix::fs::symlink(&precious, made.join("link")).unwrap();
+
+    laggard_record::hand_over(&made, 65534, 65534).unwrap();
+
+    for (name, mode) in rights(&made) {
+        let owner = fs::symlink_metadata(made.join(&name)).unwrap().uid();
+        assert_eq!(owner == 65534, name != "link", "{name}: {owner}, {mode:o}");
+    }
+    assert_eq!(fs::metadata(&precious).unwrap().uid(), before);
+}
