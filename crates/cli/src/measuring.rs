@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use laggard_answer::qos::{Application, by_name};
 use laggard_model::Service;
-use laggard_session::{Failure, Plan};
-use laggard_workload::load::READY;
+use laggard_session::{Failure, LoadChoice, Plan};
+use laggard_workload::load::{LoadUser, READY};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::RecordArgs;
@@ -39,7 +39,9 @@ fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
 /// The plan as this program carries it out: it runs the loads itself, and its
 /// command line is what the recording tells.
 pub(crate) fn by_this_program(plan: Plan) -> Plan {
+    let is_ours = matches!(plan.load, LoadChoice::Named(_));
     Plan {
+        load_user: plan.load_user.or_else(|| caller().filter(|_| is_ours)),
         helper: std::env::current_exe().unwrap_or_else(|_| plan.helper.clone()),
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
@@ -59,9 +61,7 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
 /// Gives a recording to whom `sudo` made it for, so that who asks it needs no
 /// rights: all but measuring is done without.
 pub(crate) fn hand_over(recording: &Path) -> anyhow::Result<()> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    let caller = number("SUDO_UID").zip(number("SUDO_GID"));
-    let Some((user, group)) = caller.filter(|_| nix::unistd::geteuid().is_root()) else {
+    let Some(LoadUser { user, group }) = caller() else {
         return Ok(());
     };
     // One that was never begun is nobody's.
@@ -70,6 +70,14 @@ pub(crate) fn hand_over(recording: &Path) -> anyhow::Result<()> {
     }
     laggard_record::hand_over(recording, user, group)
         .with_context(|| format!("give `{}` to user {user}", recording.display()))
+}
+
+/// For whom `sudo` runs this program as root.
+fn caller() -> Option<LoadUser> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let is_root = nix::unistd::geteuid().is_root();
+    let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
+    is_root.then_some(LoadUser { user, group })
 }
 
 /// A flag that Ctrl-C, termination and the end of the terminal set. A hangup

@@ -116,6 +116,36 @@ fn what_sudo_recorded_is_the_caller_s_and_nobody_else_s() {
 }
 
 #[test]
+fn under_sudo_a_load_is_the_caller_s_and_a_command_is_root_s_unless_asked() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+    let load = "name = \"who\"\nabout = \"who runs\"\norder = \"sequence\"\nunit = \"steps\"\n\
+        [[step]]\nname = \"who\"\ncommand = \"id -u >FOLDER/who; sleep 0.2\"\n";
+    let load = load.replace("FOLDER", &dir.path().display().to_string());
+    std::fs::write(dir.path().join("who.toml"), load).unwrap();
+    let command = "-- sh -c 'id -u >who; sleep 1'";
+    for (words, who) in [
+        ("--load ./who.toml", "65534\n"),
+        (command, "0\n"),
+        (&format!("--load-user nobody {command}"), "65534\n"),
+    ] {
+        let script = format!(
+            "SUDO_UID=65534 SUDO_GID=65534 ./laggard record -q --backend=user --services=other -d 2s -o r.laggard {words}"
+        );
+
+        let output = shell(dir.path(), &script);
+
+        assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
+        let told = std::fs::read_to_string(dir.path().join("who")).unwrap();
+        assert_eq!(told, who, "{words}");
+        std::fs::remove_dir_all(dir.path().join("r.laggard")).unwrap();
+        std::fs::remove_file(dir.path().join("who")).unwrap();
+    }
+}
+
+#[test]
 fn without_root_doctor_says_no_and_what_to_do() {
     if !is_root() {
         return;

@@ -63,7 +63,9 @@ impl Meanwhile {
                 (run, Launch::new(words.clone()).output(Output::Null).told())
             }
         };
-        let launch = launch.open_files(linux::usual_descriptors());
+        let launch = launch
+            .open_files(linux::usual_descriptors())
+            .user(plan.load_user);
         let launch = match &plan.load_cpus {
             Some(cpus) => launch.cpus(cpus.clone()),
             None => launch,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use laggard_measure::Drive;
 use laggard_model::{AskedApplication, CpuList, Every, Keep, Nanos, Service, Stage};
 use laggard_record::Access;
+use laggard_workload::load::LoadUser;
 
 /// What is to be measured, and what is to be kept of it: all that a
 /// [`Session`](crate::Session) needs to know.
@@ -54,6 +55,8 @@ pub struct Plan {
     pub load: LoadChoice,
     /// CPUs that it runs on; `None`: all.
     pub load_cpus: Option<CpuList>,
+    /// As whom it runs; `None`: as this process.
+    pub load_user: Option<LoadUser>,
     /// The program that runs loads of ours, as `HELPER load run NAME`: laggard
     /// itself. It is a process of its own, so that what it takes is not counted
     /// as the cost of measuring.
@@ -111,6 +114,7 @@ impl Default for Plan {
             duration: Some(Self::DURATION),
             load: LoadChoice::None,
             load_cpus: None,
+            load_user: None,
             helper: "laggard".into(),
             recording: None,
             access: Access::Private,

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use laggard_model::{Cpu, CpuList, Nanos};
-use laggard_workload::load::{self, Builtin, Launch, LoadProcess, Output};
+use laggard_workload::load::{self, Builtin, Launch, LoadProcess, LoadUser, Output};
 
 /// A limit against hanging, not an expectation: generous on purpose.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -110,6 +111,40 @@ fn what_left_the_process_group_ends_with_the_load() {
         (!tree.iter().any(|&pid| runs(pid))).then_some(())
     });
     assert!(runs(other.id()));
+}
+
+#[test]
+fn a_load_of_another_user_has_that_user_s_rights_and_no_environment_of_ours() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return println!("skipped: only root starts a load as somebody else");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let file = dir.path().join("told");
+    let script = format!(
+        "setsid sleep 1000 & (id -u; id -g; env; echo $!; echo end) >{}; wait",
+        file.display()
+    );
+    let user = LoadUser {
+        user: 65534,
+        group: 65534,
+    };
+
+    let load = Launch::new(sh(&script)).user(Some(user)).start().unwrap();
+
+    let told = eventually("what it is", || {
+        let text = fs::read_to_string(&file).ok()?;
+        text.ends_with("end\n").then_some(text)
+    });
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[..2], ["65534", "65534"], "{told}");
+    // Of the tests' own, which cargo sets.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    assert!(!told.contains("CARGO_MANIFEST_DIR"), "{told}");
+    let daemon = lines[lines.len() - 2].parse().unwrap();
+    assert!(runs(daemon));
+    load.stop().unwrap();
+    eventually("the daemon's end", || (!runs(daemon)).then_some(()));
 }
 
 #[test]

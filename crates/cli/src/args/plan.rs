@@ -26,6 +26,7 @@ impl From<&RecordArgs> for Plan {
                 None => LoadChoice::None,
             },
             load_cpus: args.load_cpus.clone(),
+            load_user: args.load_user.map(|user| user.0),
             recording: args.output.clone(),
             access: match args.share {
                 true => Access::Shared,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use laggard_measure::Drive;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
+use laggard_workload::load::LoadUser;
 use laggard_session::ProbeChoice;
 
 use crate::completion;
@@ -84,6 +85,10 @@ pub(crate) struct RecordArgs {
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuList>,
+    /// User to run the load as, with a clean environment; takes root [default:
+    /// whom `sudo` runs for, but a command after `--` as root]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) load_user: Option<LoadUserArg>,
     /// What begins an activation: `timer`, or the interrupt of a UIO device
     /// that is raised on time, as in `uio:/dev/uio0`; then --services names
     /// one thread service [default there: fifo:90] and --cpus one CPU
@@ -121,6 +126,24 @@ pub(crate) enum EpisodesArg {
     On,
     /// Not at all
     Off,
+}
+
+/// A user of this machine, by name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LoadUserArg(pub(crate) LoadUser);
+
+impl std::str::FromStr for LoadUserArg {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = nix::unistd::User::from_name(name);
+        let user = found.map_err(|err| format!("look up the user: {}", err.desc()))?;
+        let user = user.ok_or_else(|| format!("there is no user `{name}`; see `getent passwd`"))?;
+        Ok(Self(LoadUser {
+            user: user.uid.as_raw(),
+            group: user.gid.as_raw(),
+        }))
+    }
 }
 
 #[derive(Clone, Debug)]

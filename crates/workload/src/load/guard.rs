@@ -71,8 +71,13 @@ impl Guard {
         Ok(Self { shell, mark })
     }
 
+    /// What marks a process as the load's, `NAME=value` of its environment.
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
+    }
+
     /// Marks a command as the load's.
-    pub(super) fn mark(&self, command: &mut Command) {
+    pub(super) fn put_mark(&self, command: &mut Command) {
         if let Some((name, value)) = self.mark.split_once('=') {
             command.env(name, value);
         }

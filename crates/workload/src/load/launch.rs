@@ -42,6 +42,16 @@ pub struct Launch {
     /// Whether it is to run only when it is told.
     is_told: bool,
     open_files: Option<u64>,
+    user: Option<LoadUser>,
+}
+
+/// As whom a load runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LoadUser {
+    /// The user's number.
+    pub user: u32,
+    /// The number of the user's group.
+    pub group: u32,
 }
 
 impl LoadProcess {
@@ -64,7 +74,16 @@ impl Launch {
             is_held: false,
             is_told: false,
             open_files: None,
+            user: None,
         }
+    }
+
+    /// Lets the load run as another user, which only root can have, with that
+    /// user's groups and an environment of nothing but what a login gives.
+    #[must_use]
+    pub fn user(mut self, user: Option<LoadUser>) -> Self {
+        self.user = user;
+        self
     }
 
     /// The load `name`, run by `program` as `program load run NAME`. It must
@@ -165,18 +184,23 @@ impl Launch {
             None => (Stdio::null(), Stdio::null()),
             Some((out, err)) => (out.into(), err.into()),
         };
-        let mut command = match self.is_told {
-            true => {
-                // Once told it is too late to hear of a wrong name.
-                find(program).map_err(|source| LaunchError::Start(self.name(), source))?;
-                let mut shell = Command::new("/bin/sh");
-                shell.args(["-c", WAIT, "laggard-load"]).arg(program);
-                shell
-            }
-            false => Command::new(program),
-        };
-        guard.mark(&mut command);
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(LoadUser { user, group }) = self.user {
+            // Not by `Command::uid`, for which this process would be forked.
+            words.extend(AS_USER.map(OsString::from));
+            words.extend([format!("--reuid={user}"), format!("--regid={group}")].map(OsString::from));
+            words.extend(["env", guard.mark()].map(OsString::from));
+        }
+        if self.is_told {
+            // Once told it is too late to hear of a wrong name.
+            find(program).map_err(|source| LaunchError::Start(self.name(), source))?;
+            words.extend(["/bin/sh", "-c", WAIT, "laggard-load"].map(OsString::from));
+        }
+        words.push(program.clone());
+        let mut command = Command::new(&words[0]);
+        guard.put_mark(&mut command);
         let main = command
+            .args(&words[1..])
             .args(arguments)
             .process_group(guard.group())
             .stdin(if self.is_held || self.is_told {
@@ -225,6 +249,9 @@ impl Launch {
             .unwrap_or_default()
     }
 }
+
+/// Starts a command as another user, of util-linux.
+const AS_USER: [&str; 3] = ["setpriv", "--init-groups", "--reset-env"];
 
 /// What a shell does in the place of a command that is to be told.
 const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;

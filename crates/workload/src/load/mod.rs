@@ -27,7 +27,7 @@ use laggard_model::{Nanos, Throughput};
 
 pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
-pub use launch::{Launch, Output};
+pub use launch::{Launch, LoadUser, Output};
 pub use process::{LoadProcess, READY};
 pub use recipe::{Need, Order, Recipe, RecipeError, Step, Work, WorkReport, run_recipe};
 
