@@ -268,6 +268,11 @@ pub struct Manifest {
     pub plan: ProbePlan,
     /// The clock of all times.
     pub clock: Clock,
+    /// The longest time, as of the last writing of this manifest, from when
+    /// something was measured to when it was written, and so no more to be lost by
+    /// a kill. Absent: not known (a script, or an earlier version).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_within_ns: Option<Nanos>,
     /// Every line, by its id.
     pub lines: Vec<Line>,
     /// Counts of every line, by its id.
@@ -302,6 +307,7 @@ impl Manifest {
             backend,
             plan,
             clock,
+            written_within_ns: None,
             counts: vec![LineCount::default(); lines.len()],
             lines,
             load: None,

@@ -49,6 +49,8 @@ pub struct Recorder {
     lost: Vec<u64>,
     /// What the probe says became of each line's plan.
     accounts: Vec<Account>,
+    /// The longest time that something waited to be written.
+    written_within: Option<Nanos>,
     synced_at: Option<Nanos>,
     /// Size of the last manifest, and how much had been written by then.
     last_manifest: (u64, u64),
@@ -129,6 +131,7 @@ impl Recorder {
             not_written: 0,
             lost: Vec::new(),
             accounts: Vec::new(),
+            written_within: None,
             synced_at: None,
             last_manifest: (0, 0),
             counting,
@@ -208,6 +211,17 @@ impl Recorder {
         self.own_figures();
     }
 
+    /// Takes in that something waited so long until it was written.
+    pub fn waited(&mut self, time: Nanos) {
+        let time = match &self.counting {
+            None => time,
+            // What is summed up is in no journal, and is written now and then.
+            Some(_) => time + SUM_EVERY,
+        };
+        self.written_within = self.written_within.max(Some(time));
+        self.own_figures();
+    }
+
     /// Takes in what has become of each line's plan besides the activations that
     /// were given: what was lost so far and, at the end, how much was planned.
     pub fn account(&mut self, accounts: Vec<Account>) {
@@ -219,6 +233,7 @@ impl Recorder {
         self.manifest.schema = SCHEMA_VERSION;
         self.manifest.cost.written_bytes = self.written_bytes;
         self.manifest.losses.not_written = self.not_written;
+        self.manifest.written_within_ns = self.written_within;
         let lines = self.manifest.lines.len();
         self.manifest.counts.resize(lines, LineCount::default());
         for (line, count) in self.manifest.counts.iter_mut().enumerate() {

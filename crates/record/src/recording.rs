@@ -52,7 +52,9 @@ impl Recording {
         let mut shortfalls = Vec::new();
         let manifest = read_manifest(&dir, &files, &mut shortfalls)?;
         if manifest.state == State::Running {
-            shortfalls.push(Shortfall::NoEnd);
+            shortfalls.push(Shortfall::NoEnd {
+                written_within: manifest.written_within_ns,
+            });
             let mut journals = files.journals.keys();
             if journals.all(|number| files.segments.contains_key(number)) {
                 shortfalls.push(Shortfall::JournalGone);

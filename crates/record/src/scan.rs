@@ -123,7 +123,7 @@ impl Recording {
 
 /// Whether only the end is missing, which leaves no gap.
 const fn is_no_end(shortfall: &Shortfall) -> bool {
-    matches!(shortfall, Shortfall::NoEnd)
+    matches!(shortfall, Shortfall::NoEnd { .. })
 }
 
 pub(crate) fn damaged(file: &str, damage: &Damage) -> Shortfall {

@@ -1,8 +1,9 @@
 //! Shortfalls: what a recording lacks, and what to do about it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use laggard_model::{Caveat, CaveatKind};
+use laggard_model::{Caveat, CaveatKind, Nanos};
 
 /// Something that is missing from a recording, or damaged. Everything else in
 /// it was read.
@@ -10,7 +11,11 @@ use laggard_model::{Caveat, CaveatKind};
 #[non_exhaustive]
 pub enum Shortfall {
     /// It has no end: the program runs yet, or was killed.
-    NoEnd,
+    NoEnd {
+        /// The longest time that something waited to be written, so far; `None`:
+        /// not known.
+        written_within: Option<Nanos>,
+    },
     /// A journal ends in bytes that are not a whole frame.
     JournalTorn {
         /// The journal's file name.
@@ -55,11 +60,9 @@ pub enum Shortfall {
 
 impl Shortfall {
     /// What to do about it.
-    pub const fn advice(&self) -> &'static str {
-        match self {
-            Self::NoEnd => {
-                "if it no longer runs, what it had measured and not written is missing, the more the less CPU time a load left it; the figures hold for what is there"
-            }
+    pub fn advice(&self) -> Cow<'static, str> {
+        let known = match self {
+            Self::NoEnd { written_within } => return no_end(*written_within),
             Self::JournalTorn { .. } => {
                 "these are the activations that were being written when it stopped; the rest is complete"
             }
@@ -81,14 +84,28 @@ impl Shortfall {
             Self::ManifestFromStart { .. } => {
                 "restore manifest.json from a copy; losses, caveats and cost are those of the start"
             }
-        }
+        };
+        known.into()
+    }
+}
+
+/// What a kill can have cost. When it came nobody wrote down.
+fn no_end(written_within: Option<Nanos>) -> Cow<'static, str> {
+    match written_within {
+        None => "if it no longer runs, what it had not written is missing; the figures hold for what is there".into(),
+        Some(time) => format!(
+            "if it no longer runs, what it had not written is missing: it wrote within {time}, or later just before it was killed; the figures hold for what is there"
+        )
+        .into(),
     }
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEnd => f.write_str("the recording has no end: it still runs, or was killed"),
+            Self::NoEnd { .. } => {
+                f.write_str("the recording has no end: it still runs, or was killed")
+            }
             Self::JournalTorn {
                 file,
                 offset,
@@ -120,7 +137,7 @@ impl fmt::Display for Shortfall {
 impl From<&Shortfall> for Caveat {
     fn from(shortfall: &Shortfall) -> Self {
         let kind = match shortfall {
-            Shortfall::NoEnd | Shortfall::JournalTorn { .. } => CaveatKind::Unfinished,
+            Shortfall::NoEnd { .. } | Shortfall::JournalTorn { .. } => CaveatKind::Unfinished,
             Shortfall::JournalGone
             | Shortfall::Gone { .. }
             | Shortfall::HistogramsShort { .. }
@@ -139,12 +156,17 @@ mod tests {
     /// 17 s were lost under a load that left the writer no time.
     #[test]
     fn of_a_recording_that_was_killed_no_limit_is_promised() {
-        let advice = Shortfall::NoEnd.advice();
+        let known = Shortfall::NoEnd {
+            written_within: Some(Nanos::from_ms(210)),
+        };
+        let unknown = Shortfall::NoEnd {
+            written_within: None,
+        };
 
-        assert!(advice.contains("not written is missing"), "{advice}");
-        assert!(
-            !advice.contains("at most") && !advice.contains(" s "),
-            "{advice}"
-        );
+        for advice in [known.advice(), unknown.advice()] {
+            assert!(advice.contains("had not written is missing"), "{advice}");
+            assert!(!advice.contains("at most"), "{advice}");
+        }
+        assert!(known.advice().contains("within 210 ms, or later just before"));
     }
 }

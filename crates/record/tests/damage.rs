@@ -5,7 +5,7 @@ mod fixture;
 use std::fs;
 use std::path::Path;
 
-use fixture::{Rows, all_rows, manifest};
+use fixture::{NO_END, Rows, all_rows, manifest};
 use laggard_model::{Activation, Batch, Caveat, Keep, Nanos, State};
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
@@ -159,7 +159,7 @@ fn every_kind_of_damage_to_every_file_is_an_error_or_a_shortfall() {
                         "{name}: invented rows"
                     );
                     let lost = rows.len() - found.len();
-                    let said = shortfalls.iter().any(|one| *one != Shortfall::NoEnd);
+                    let said = shortfalls.iter().any(|one| *one != NO_END);
                     // A shorter journal is what an earlier kill would have left.
                     let younger =
                         name.contains("journal") && matches!(harm, Harm::Empty | Harm::Cut { .. });
@@ -224,7 +224,7 @@ fn a_torn_frame_is_reported_and_the_rest_is_read() {
         offset: whole,
         bytes: content.len() as u64 - 7 - whole,
     };
-    assert_eq!(shortfalls, [Shortfall::NoEnd, torn]);
+    assert_eq!(shortfalls, [NO_END, torn]);
 }
 
 #[test]

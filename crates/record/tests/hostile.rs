@@ -49,7 +49,7 @@ fn read(dir: &Path) -> (Vec<Activation>, Vec<String>) {
     let mut rows = Vec::new();
     let mut said = recording.shortfalls().to_vec();
     said.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
-    said.retain(|one| *one != Shortfall::NoEnd);
+    said.retain(|one| !matches!(one, Shortfall::NoEnd { .. }));
     (rows, said.iter().map(ToString::to_string).collect())
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fixture::{Noise, Rows, START, all_rows, manifest, sorted};
+use fixture::{NO_END, START, Noise, Rows, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, Nanos};
 use laggard_record::{Figure, Recorder, Recording, Shortfall};
 
@@ -109,7 +109,7 @@ fn no_instant_of_a_kill_loses_or_doubles_a_row() {
         for shortfall in recording.shortfalls() {
             let expected = matches!(
                 shortfall,
-                Shortfall::NoEnd
+                Shortfall::NoEnd { .. }
                     | Shortfall::JournalTorn { .. }
                     | Shortfall::ManifestFromStart { .. }
             );
@@ -173,7 +173,7 @@ fn a_kill_between_any_two_steps_of_closing_a_segment_doubles_nothing() {
     let expected = sorted((0..65_536).map(|_| rows.one()).collect());
     let check = |step: &str| {
         let recording = Recording::open(dir.path()).unwrap();
-        assert_eq!(recording.shortfalls(), [Shortfall::NoEnd], "{step}");
+        assert_eq!(recording.shortfalls(), [NO_END], "{step}");
         assert!(all_rows(&recording) == expected, "{step}");
     };
     check("closed");

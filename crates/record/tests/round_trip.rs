@@ -5,7 +5,7 @@ mod fixture;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use fixture::{Rows, all_rows, manifest, sorted};
+use fixture::{NO_END, Rows, all_rows, manifest, sorted};
 use laggard_model::{
     Activation, Batch, Gather, Keep, LineId, LossReason, Nanos, STAGES, SegmentEntry, Stage, State,
 };
@@ -78,7 +78,7 @@ fn an_unfinished_recording_gives_back_what_was_appended() {
 
     let recording = Recording::open(dir.path()).unwrap();
 
-    assert_eq!(recording.shortfalls(), [Shortfall::NoEnd]);
+    assert_eq!(recording.shortfalls(), [NO_END]);
     assert_eq!(all_rows(&recording), sorted(batch.iter().collect()));
 }
 

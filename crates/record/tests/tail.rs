@@ -4,9 +4,9 @@ mod fixture;
 
 use std::collections::BTreeMap;
 
-use fixture::{Rows, START, all_rows, manifest, sorted};
+use fixture::{NO_END, START, Rows, all_rows, manifest, sorted};
 use laggard_model::{Activation, Batch, Histogram, Keep, LineId, Nanos, STAGES, Stage, State};
-use laggard_record::{Figure, Recorder, Recording, Shortfall};
+use laggard_record::{Figure, Recorder, Recording};
 
 /// Two hours' worth, thinned out so that the test is quick.
 fn two_hours(rows: usize) -> Vec<Activation> {
@@ -152,7 +152,7 @@ fn a_kill_loses_less_than_ten_seconds_of_summaries() {
         recorder.flush(START + Nanos::from_secs(second)).unwrap();
 
         let recording = Recording::open(dir.path()).unwrap();
-        assert_eq!(recording.shortfalls(), [Shortfall::NoEnd]);
+        assert_eq!(recording.shortfalls(), [NO_END]);
         let figures = recording.summaries().figures;
         let latency = figures
             .iter()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use laggard_measure::linux;
+use laggard_measure::linux::{self, LateBoost};
 use laggard_model::{Account, Backend, Batch, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
@@ -26,6 +26,7 @@ struct Drained {
     /// By line: rows for which there was no room before these.
     dropped: Vec<u64>,
     now: Nanos,
+    came: Instant,
 }
 
 /// What both threads know.
@@ -102,6 +103,7 @@ impl Writer {
             accounts,
             dropped,
             now,
+            came: Instant::now(),
         };
         match self.looks.send(look) {
             Ok(()) => self.is_writing(),
@@ -153,6 +155,11 @@ fn write(
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
     linux::take_usual_share();
+    let mut boost = LateBoost::new();
+    // A script's time passes as fast as it can be played.
+    let is_real = recorder.manifest().backend != Backend::Fake;
+    // Until when all that was measured has come.
+    let mut measured_to: Option<Nanos> = None;
     let mut written = Ok(());
     let mut next = looks.recv().ok();
     while let Some(look) = next {
@@ -164,7 +171,11 @@ fn write(
             accounts,
             dropped,
             now,
+            came,
         } = look;
+        if is_real {
+            boost.note_wait(came.elapsed().into());
+        }
         recorder.lose(&dropped);
         if written.is_err() {
             let mut lost = Vec::new();
@@ -179,9 +190,14 @@ fn write(
                 disk();
                 written = recorder.append(&batch).and_then(|()| {
                     account(&mut recorder, accounts);
+                    if is_real {
+                        let collected = now.saturating_sub(measured_to.unwrap_or(now));
+                        recorder.waited(collected + came.elapsed().into());
+                    }
                     recorder.flush(now)
                 });
             }
+            measured_to = Some(now);
             if written.is_err() {
                 shared.has_failed.store(true, Ordering::Relaxed);
             }
@@ -327,6 +343,29 @@ mod tests {
     }
 
     #[test]
+    fn how_long_something_waited_to_be_written_is_known_to_who_reads_after_a_kill() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let (mut writer, go, _) = stalled(&dir, Backend::Bpf);
+        writer.keep(batch(0), Vec::new(), Nanos::from_ms(200));
+        std::thread::sleep(Duration::from_millis(50));
+        go.send(()).unwrap();
+        writer.keep(batch(1), Vec::new(), Nanos::from_ms(700));
+        drop(go);
+
+        let (recorder, _) = writer.finish();
+        // As after a kill: it was never finished.
+        drop(recorder);
+
+        let recording = Recording::open(&dir).unwrap();
+        let within = recording.manifest().written_within_ns.unwrap();
+        // The disk stood still, and half a second lay between two looks.
+        assert!(within >= Nanos::from_ms(50), "{within}");
+        let said = recording.shortfalls()[0].advice();
+        assert!(said.contains(&format!("it wrote within {within}")), "{said}");
+    }
+
+    #[test]
     fn in_virtual_time_measuring_waits_for_the_disk() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
@@ -356,7 +395,12 @@ mod tests {
         let accounts = vec![Account::default(); 2];
         let fit = writer.room / bytes_of(&Batch::default(), &accounts);
 
-        for number in 0..10 * fit as u64 {
+        assert!(writer.keep(Arc::default(), accounts.clone(), Nanos::ZERO));
+        // A writer that never catches up would not come to the disk meanwhile.
+        while writes.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        for number in 1..10 * fit as u64 {
             let now = Nanos::from_ms(1_000 * number);
             assert!(writer.keep(Arc::default(), accounts.clone(), now));
         }

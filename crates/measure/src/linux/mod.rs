@@ -36,7 +36,7 @@ mod witness;
 
 pub use abilities::abilities;
 pub use awake::Awake;
-pub use boost::take_usual_share;
+pub use boost::{LateBoost, take_usual_share};
 pub use clock::now;
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};

@@ -6,7 +6,7 @@ use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Every, Line, LineId, Losses, Nanos, OwnCost, Tid,
 };
 
-use super::boost::ReaderBoost;
+use super::boost::LateBoost;
 use super::external::External;
 use super::threads::{self, BackendChoice, ThreadSource};
 use super::timerlat::Timerlat;
@@ -37,7 +37,7 @@ pub struct LinuxProbe {
     caveats: Vec<Caveat>,
     /// Who else traced when measuring was made ready.
     tracers: Tracers,
-    boost: ReaderBoost,
+    boost: LateBoost,
     /// What was lost before the lines were last begun anew.
     earlier: Losses,
     began: Option<Usage>,
@@ -97,7 +97,7 @@ impl LinuxProbe {
             pace,
             caveats,
             tracers,
-            boost: ReaderBoost::new(),
+            boost: LateBoost::new(),
             earlier: Losses::default(),
             began: None,
             ended: None,
