@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use blazesym::MaybeDefault;
+use blazesym::helper::is_procmap_query_supported;
 use blazesym::normalize::{Normalizer, UserMeta};
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
@@ -81,8 +82,15 @@ pub struct SymbolBook {
 
 impl Default for SymbolBook {
     fn default() -> Self {
+        // From Linux 6.11 on one mapping can be asked for. Before, all of a process
+        // are written out, in pieces of 4 KiB in which a kernel without preemption
+        // lets nobody else run.
+        let asks_for_one = is_procmap_query_supported().unwrap_or(false);
         Self {
-            normalizer: Normalizer::builder().enable_build_ids(false).build(),
+            normalizer: Normalizer::builder()
+                .enable_build_ids(false)
+                .enable_procmap_query(asks_for_one)
+                .build(),
             kernel: BTreeSet::new(),
             user: BTreeMap::new(),
             shared: Shared::default(),

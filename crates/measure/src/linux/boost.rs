@@ -113,7 +113,10 @@ mod tests {
             .into_iter()
             .filter_map(|ms| {
                 let away = Nanos::from_ms(ms - std::mem::replace(&mut last, ms));
-                Some((ms, boost.share_at(Nanos::from_ms(ms), away > TOO_LONG)?.nice))
+                Some((
+                    ms,
+                    boost.share_at(Nanos::from_ms(ms), away > TOO_LONG)?.nice,
+                ))
             })
             .collect()
     }
