@@ -167,6 +167,10 @@ mod tests {
             assert!(advice.contains("had not written is missing"), "{advice}");
             assert!(!advice.contains("at most"), "{advice}");
         }
-        assert!(known.advice().contains("within 210 ms, or later just before"));
+        assert!(
+            known
+                .advice()
+                .contains("within 210 ms, or later just before")
+        );
     }
 }

@@ -30,7 +30,10 @@ fn rights(dir: &Path) -> Vec<(String, u32)> {
         }
     }
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    found.into_iter().map(|(path, name)| (name, mode(&path))).collect()
+    found
+        .into_iter()
+        .map(|(path, name)| (name, mode(&path)))
+        .collect()
 }
 
 /// Every file that a recording can have: a segment, a journal, the tail's

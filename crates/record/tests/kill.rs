@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fixture::{NO_END, START, Noise, Rows, all_rows, manifest, sorted};
+use fixture::{NO_END, Noise, Rows, START, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, Nanos};
 use laggard_record::{Figure, Recorder, Recording, Shortfall};
 

@@ -4,7 +4,7 @@ mod fixture;
 
 use std::collections::BTreeMap;
 
-use fixture::{NO_END, START, Rows, all_rows, manifest, sorted};
+use fixture::{NO_END, Rows, START, all_rows, manifest, sorted};
 use laggard_model::{Activation, Batch, Histogram, Keep, LineId, Nanos, STAGES, Stage, State};
 use laggard_record::{Figure, Recorder, Recording};
 

@@ -362,7 +362,10 @@ mod tests {
         // The disk stood still, and half a second lay between two looks.
         assert!(within >= Nanos::from_ms(50), "{within}");
         let said = recording.shortfalls()[0].advice();
-        assert!(said.contains(&format!("it wrote within {within}")), "{said}");
+        assert!(
+            said.contains(&format!("it wrote within {within}")),
+            "{said}"
+        );
     }
 
     #[test]

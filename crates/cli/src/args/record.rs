@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use laggard_measure::Drive;
 use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
-use laggard_workload::load::LoadUser;
 use laggard_session::ProbeChoice;
+use laggard_workload::load::LoadUser;
 
 use crate::completion;
 

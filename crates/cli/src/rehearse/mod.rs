@@ -58,7 +58,11 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     };
     let report = compare(&seen, &rehearsed)?;
     keep(&report, &dir)?;
-    let made = if args.from.is_empty() { &before[..] } else { &[] };
+    let made = if args.from.is_empty() {
+        &before[..]
+    } else {
+        &[]
+    };
     for dir in made.iter().chain([&dir]) {
         measuring::hand_over(dir)?;
     }

@@ -78,10 +78,12 @@ fn time(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time))
 }
 
-/// Two digits, which is more than the intervals bear out.
+/// Two digits, which is more than the intervals bear out; a limit that only
+/// says that nothing is known is not written out.
 fn number(value: f64) -> String {
     match value {
         _ if value.is_infinite() => "inf".into(),
+        _ if value > 1_000.0 => "above 1000".into(),
         _ if value >= 10.0 => format!("{value:.0}"),
         _ if value >= 1.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),

@@ -188,7 +188,9 @@ impl Launch {
         if let Some(LoadUser { user, group }) = self.user {
             // Not by `Command::uid`, for which this process would be forked.
             words.extend(AS_USER.map(OsString::from));
-            words.extend([format!("--reuid={user}"), format!("--regid={group}")].map(OsString::from));
+            words.extend(
+                [format!("--reuid={user}"), format!("--regid={group}")].map(OsString::from),
+            );
             words.extend(["env", guard.mark()].map(OsString::from));
         }
         if self.is_told {
