@@ -79,7 +79,8 @@ export function outlook(streams: StreamColumns[], base: number, least: number, b
   // Longer blackouts can join two failures to one.
   const isSure = Math.min(inner.count, middle.count, outer.count) >= 1;
   const low = isSure ? Math.min(...limits.map(({ low }) => low)) : 0;
-  const high = Math.max(unseen, ...limits.map(({ high }) => high));
+  // A job fails once at most.
+  const high = Math.min(exposure / buffering.period, Math.max(unseen, ...limits.map(({ high }) => high)));
   const index = middle.clusters && dispersion(middle.clusters, middle.count);
   return {
     exposure,

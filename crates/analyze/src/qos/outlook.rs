@@ -29,7 +29,8 @@ pub struct Outlook {
     /// the lower limit; infinite where these are less than one failure. What
     /// stops all CPUs at once cannot be ruled out: the lower end is never above
     /// that of nothing seen in the time by the clock on the wall (the rule of
-    /// three).
+    /// three), nor below the period of the jobs, each of which fails once at
+    /// most.
     pub mean_time_interval: Interval,
     /// How many times more failures vary than independent ones, where they
     /// vary more than half as much again.
@@ -61,9 +62,11 @@ pub fn outlook(
     let all = [limits(&inner)?, limits(&middle)?, limits(&outer)?];
     let low = all.iter().map(|one| one.low).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(|one| one.high).fold(unseen, f64::max);
+    // A job fails once at most.
+    let most = 1.0 / buffering.period();
     let rate = Interval {
         low: if sure { low / exposure } else { 0.0 },
-        high: high / exposure,
+        high: (high / exposure).min(most),
     };
     let dispersion = middle
         .clusters
@@ -209,6 +212,21 @@ mod tests {
         assert!((found.failures - 16.6).abs() < 0.2, "{found:?}");
         // Nor is it a rare chance.
         assert!(found.clusters > 10.0, "{found:?}");
+    }
+
+    #[test]
+    fn no_more_jobs_fail_than_there_are() {
+        // One burst: of the rate of such an interval tells little.
+        let burst = (0..40).map(|k| (50.0 + 18.0 * f64::from(k), 12.0));
+        let storm = Observed {
+            exposure: 1_000.0,
+            ..observed(&burst.collect::<Vec<_>>())
+        };
+
+        let found = outlook(&[storm], buffering(), 0.95).unwrap();
+
+        assert!(found.failures > 5.0, "{found:?}");
+        assert_eq!(found.mean_time_interval.low, buffering().period());
     }
 
     #[test]
