@@ -27,9 +27,14 @@ pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
 /// service that runs it, as often as its slack takes, and the interrupts.
 fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
     let runs = application.service.unwrap_or(Service::Fifo(90));
-    let services = vec![Service::Irq, runs];
+    let (services, optional) = match plan.services {
+        Some(asked) => (asked, plan.optional),
+        // The application needs no interrupts measured: they tell why.
+        None => (vec![Service::Irq, runs], vec![Service::Irq]),
+    };
     Plan {
-        services: plan.services.or(Some(services)),
+        services: Some(services),
+        optional,
         period: args.period.unwrap_or(application.probe_period()),
         application: Some(application.into()),
         ..plan

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use laggard_answer::{Trust, overview};
+use laggard_model::printable;
 use laggard_model::text::Unit;
 use laggard_record::Recording;
-use laggard_session::Session;
+use laggard_session::{Session, SessionError};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
@@ -19,7 +20,7 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
         .recording
         .get_or_insert_with(|| measuring::default_name(""))
         .clone();
-    let session = Session::ready(&plan, &interrupted)?;
+    let session = Session::ready(&plan, &interrupted).map_err(|err| named(args, err))?;
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     let ended = session.run(&mut [&mut progress]);
     let given = measuring::hand_over(&dir);
@@ -27,6 +28,15 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     given?;
     let outcome = finish(&dir, args.quiet)?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
+}
+
+/// The error with the application that is measured for.
+fn named(args: &RecordArgs, err: SessionError) -> anyhow::Error {
+    let err = anyhow::Error::from(err);
+    match &args.application {
+        Some(name) => err.context(format!("measure what `{}` needs", printable(name))),
+        None => err,
+    }
 }
 
 /// Shows the result, unless asked not to.

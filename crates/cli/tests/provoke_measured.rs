@@ -53,7 +53,7 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
     let request = Request {
         cpus: [CPU].into_iter().collect(),
         services: vec![Service::Fifo(90)],
-        optional: false,
+        optional: Vec::new(),
         period: PERIOD,
         every: Every::default(),
         dither: true,

@@ -32,6 +32,6 @@ pub use board::Timeline;
 pub use flight::Flight;
 #[cfg(target_os = "linux")]
 pub use names::LiveNames;
-pub use probe::{Drive, Pace, Probe, ProbeError, Request};
+pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};
 #[cfg(target_os = "linux")]
 pub use symbols::SymbolBook;

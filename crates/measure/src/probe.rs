@@ -15,9 +15,9 @@ pub struct Request {
     pub cpus: CpuList,
     /// Which services, on each of them.
     pub services: Vec<Service>,
-    /// Services that may be left out, with a caveat, where they cannot be
+    /// Those of them that are left out, with a caveat, where they cannot be
     /// had. The others are an error then.
-    pub optional: bool,
+    pub optional: Vec<Service>,
     /// Mean time between two expiries of a line; whole microseconds.
     pub period: Nanos,
     /// Which services have only one in so many of them. A device's has all.
@@ -32,6 +32,14 @@ pub struct Request {
     pub stages: Option<Vec<Stage>>,
 }
 
+impl Request {
+    /// Whether nobody asked for any of its services by name.
+    pub(crate) fn is_unasked(&self) -> bool {
+        let mut services = self.services.iter();
+        services.all(|service| self.optional.contains(service))
+    }
+}
+
 /// What begins an activation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Drive {
@@ -41,6 +49,28 @@ pub enum Drive {
     /// The interrupt of this UIO device, such as `/dev/uio0`, which the probe
     /// raises. One thread service on one CPU waits for it.
     Uio(PathBuf),
+}
+
+/// A service that cannot be measured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RefusedService {
+    /// The service.
+    pub service: Service,
+    /// Why it cannot be measured.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// What cannot be measured and why, and each remedy once.
+fn listed(refused: &[RefusedService]) -> String {
+    let whats = refused
+        .iter()
+        .map(|one| format!("`{}`: {}", one.service, one.reason));
+    let mut remedies: Vec<&str> = refused.iter().map(|one| one.remedy.as_str()).collect();
+    remedies.dedup();
+    let whats = whats.collect::<Vec<_>>().join(", nor ");
+    format!("{whats}; {}", remedies.join("; "))
 }
 
 /// Why nothing can be measured.
@@ -57,6 +87,9 @@ pub enum ProbeError {
         /// What to do.
         remedy: String,
     },
+    /// Several services that were asked for by name cannot be had.
+    #[error("cannot measure {}", listed(.0))]
+    Services(Vec<RefusedService>),
     /// No service is left.
     #[error("none of the services can be measured here; `laggard doctor` says why")]
     NoService,

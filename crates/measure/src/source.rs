@@ -131,7 +131,7 @@ pub(crate) fn no_tracer(reason: impl ToString) -> ProbeError {
 /// # Errors
 /// When no source gives what is asked for together.
 pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
-    if matches!(request.drive, Drive::Uio(_)) && request.optional {
+    if matches!(request.drive, Drive::Uio(_)) && request.is_unasked() {
         // All that may be used count as not asked.
         request.services = vec![Service::Fifo(90)];
     }
@@ -164,13 +164,18 @@ mod tests {
     use super::*;
 
     fn request(services: &str, drive: Drive, optional: bool) -> Request {
+        let services: Vec<Service> = services
+            .split(',')
+            .map(|one| one.parse().unwrap())
+            .collect();
         Request {
             cpus: "0-1".parse().unwrap(),
-            services: services
-                .split(',')
-                .map(|one| one.parse().unwrap())
-                .collect(),
-            optional,
+            optional: if optional {
+                services.clone()
+            } else {
+                Vec::new()
+            },
+            services,
             period: Nanos::from_ms(1),
             every: Every::default(),
             dither: true,

@@ -228,7 +228,7 @@ fn request() -> Request {
     Request {
         cpus: online_cpus(),
         services: vec![Service::Other],
-        optional: false,
+        optional: Vec::new(),
         period: Nanos::from_ms(1),
         every: Every::default(),
         dither: true,

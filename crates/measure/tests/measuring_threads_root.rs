@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{Batch, Every, Nanos};
+use laggard_model::{Batch, Every, Nanos, Service};
 
 /// Allocations of each thread, by the low bits of its TID.
 static ALLOCATIONS: [AtomicU64; 1 << 12] = [const { AtomicU64::new(0) }; 1 << 12];
@@ -72,19 +72,20 @@ fn waits_in(tid: u32) -> Option<i64> {
 }
 
 fn probe() -> LinuxProbe {
-    let request = |services: &str| Request {
-        cpus: online_cpus(),
-        services: services
-            .split(',')
-            .map(|name| name.parse().unwrap())
-            .collect(),
-        optional: true,
-        period: Nanos::from_ms(1),
-        every: Every::default(),
-        dither: true,
-        seed: 1,
-        drive: Drive::Timer,
-        stages: None,
+    let request = |services: &str| {
+        let services = services.split(',').map(|name| name.parse().unwrap());
+        let services: Vec<Service> = services.collect();
+        Request {
+            cpus: online_cpus(),
+            optional: services.clone(),
+            services,
+            period: Nanos::from_ms(1),
+            every: Every::default(),
+            dither: true,
+            seed: 1,
+            drive: Drive::Timer,
+            stages: None,
+        }
     };
     LinuxProbe::new(
         request("irq,softirq,worker,fifo:90,fifo:50,other"),

@@ -31,9 +31,12 @@ pub struct Plan {
     pub probe: ProbeChoice,
     /// CPUs to measure; `None`: all online that this process may use.
     pub cpus: Option<CpuList>,
-    /// Services to measure, which must all be possible; `None`:
-    /// [`Service::DEFAULTS`], as far as possible.
+    /// Services to measure, which must all be possible but for those that are
+    /// optional; `None`: [`Service::DEFAULTS`], as far as possible.
     pub services: Option<Vec<Service>>,
+    /// Those of `services` that are left out, with a caveat, where they cannot be
+    /// measured.
+    pub optional: Vec<Service>,
     /// Mean time between two activations of a service on a CPU, 10 us to 10 s.
     pub period: Nanos,
     /// Which services have only one in so many of them; `None`: of `services`
@@ -105,6 +108,7 @@ impl Default for Plan {
             probe: ProbeChoice::Best,
             cpus: None,
             services: None,
+            optional: Vec::new(),
             period: Nanos::from_ms(1),
             every: None,
             dither: true,

@@ -211,11 +211,14 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
         ProbeChoice::Bpf => BackendChoice::Bpf,
         ProbeChoice::User => BackendChoice::User,
     };
-    let services = plan.services.clone();
+    let (services, optional) = match &plan.services {
+        Some(services) => (services.clone(), plan.optional.clone()),
+        None => (Service::DEFAULTS.to_vec(), Service::DEFAULTS.to_vec()),
+    };
     let request = Request {
         cpus: plan.cpus.clone().unwrap_or_else(linux::allowed_cpus),
-        optional: services.is_none(),
-        services: services.unwrap_or_else(|| Service::DEFAULTS.to_vec()),
+        services,
+        optional,
         period: plan.period,
         every: plan.every(),
         dither: plan.dither,

@@ -144,7 +144,9 @@ impl Display for Help {
             Self::CapSysNice => {
                 "this root lacks CAP_SYS_NICE, as in a container: give it that (`--cap-add SYS_NICE`)"
             }
-            Self::PriorityLimit => "run as root, or raise the limit with `ulimit -r 99`",
+            Self::PriorityLimit => {
+                return write!(f, "{}, or raise the limit with `ulimit -r 99`", Self::Rights);
+            }
             Self::LowerPriority => "ask for a lower priority, or run as root",
             Self::TimerTracepoint => {
                 "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"

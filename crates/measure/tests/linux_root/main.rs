@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
 use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{Account, Activation, Backend, Batch, Every, Line, Losses, Nanos, OwnCost};
+use laggard_model::{
+    Account, Activation, Backend, Batch, Every, Line, Losses, Nanos, OwnCost, Service,
+};
 
 const PERIOD: Nanos = Nanos::from_ms(1);
 const TIME: Duration = Duration::from_secs(1);
@@ -41,13 +43,12 @@ impl Measured {
 }
 
 fn request(services: &str) -> Request {
+    let services = services.split(',').map(|name| name.parse().unwrap());
+    let services: Vec<Service> = services.collect();
     Request {
         cpus: online_cpus(),
-        services: services
-            .split(',')
-            .map(|name| name.parse().unwrap())
-            .collect(),
-        optional: true,
+        optional: services.clone(),
+        services,
         period: PERIOD,
         every: Every::default(),
         dither: true,

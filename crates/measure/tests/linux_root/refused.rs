@@ -11,7 +11,7 @@ fn the_irq_service_is_refused_without_its_stage() {
     let refused = LinuxProbe::new(
         Request {
             stages: Some(vec![Stage::Expire]),
-            optional: false,
+            optional: Vec::new(),
             ..request("irq,fifo:90")
         },
         BackendChoice::Best,
@@ -55,7 +55,7 @@ fn without_bpf_only_thread_services_and_their_user_stage_remain() {
 #[test]
 fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
     let mut request = request("softirq");
-    request.optional = false;
+    request.optional.clear();
 
     let err = LinuxProbe::new(request, BackendChoice::User).unwrap_err();
 
@@ -63,6 +63,20 @@ fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
     assert_eq!(
         err.to_string(),
         "cannot measure `softirq`: it needs BPF; run as root on a kernel with BTF"
+    );
+}
+
+/// All that is missing is said at once, and nothing of what may be left out.
+#[test]
+fn every_service_that_cannot_be_had_is_named_with_one_remedy() {
+    let mut request = request("irq,softirq,worker,other");
+    request.optional = vec![Service::Irq];
+
+    let err = LinuxProbe::new(request, BackendChoice::User).unwrap_err();
+
+    assert_eq!(
+        err.to_string(),
+        "cannot measure `softirq`: it needs BPF, nor `worker`: it needs BPF; run as root on a kernel with BTF"
     );
 }
 

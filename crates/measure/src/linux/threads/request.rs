@@ -10,7 +10,7 @@ use super::super::programs::{MAX_FOLLOWERS, Programs};
 use super::super::{allowed_cpus, descriptors, online_cpus, policy};
 use crate::board::{LINES_PER_CPU, Stamps};
 use crate::host::{Files, Rights};
-use crate::probe::{ProbeError, Request, check_number};
+use crate::probe::{ProbeError, RefusedService, Request, check_number};
 
 /// Shortest and longest period.
 const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
@@ -67,7 +67,8 @@ pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
     };
     let all = Stamps::of(stages);
     if !all.has(Stage::Irq) {
-        if !request.optional && request.services.contains(&Service::Irq) {
+        let is_asked = !request.optional.contains(&Service::Irq);
+        if is_asked && request.services.contains(&Service::Irq) {
             return Err(ProbeError::Service {
                 service: Service::Irq,
                 reason: "its stage was not asked for".into(),
@@ -87,6 +88,7 @@ pub(super) fn keep_possible(
     caveats: &mut Vec<Caveat>,
 ) -> Result<(), ProbeError> {
     let mut kept = Vec::new();
+    let mut refused = Vec::new();
     for &service in &request.services {
         let (obstacle, help) = match (service.is_thread(), programs) {
             (true, _) => match may_be_scheduled_as(service) {
@@ -104,14 +106,15 @@ pub(super) fn keep_possible(
                 Obstacle::System(programs.reason_against(service)),
                 Help::Doctor,
             ),
-            (false, None) => (Obstacle::NoBpf, Help::KernelWithBtf),
+            (false, None) => (Obstacle::NoBpf, without_bpf()),
         };
-        if !request.optional {
-            return Err(ProbeError::Service {
+        if !request.optional.contains(&service) {
+            refused.push(RefusedService {
                 service,
                 reason: obstacle.to_string(),
                 remedy: help.to_string(),
             });
+            continue;
         }
         caveats.push(Caveat::new(
             CaveatKind::ServiceAbsent,
@@ -120,7 +123,23 @@ pub(super) fn keep_possible(
         ));
     }
     request.services = kept;
-    Ok(())
+    match <[RefusedService; 1]>::try_from(refused) {
+        Ok([one]) => Err(ProbeError::Service {
+            service: one.service,
+            reason: one.reason,
+            remedy: one.remedy,
+        }),
+        Err(none) if none.is_empty() => Ok(()),
+        Err(several) => Err(ProbeError::Services(several)),
+    }
+}
+
+/// What helps where there are no programs inside the kernel.
+fn without_bpf() -> Help {
+    match nix::unistd::geteuid().is_root() {
+        true => Help::KernelWithBtf,
+        false => Help::Rights,
+    }
 }
 
 /// Why a thread of ours may not have a real-time policy, and what helps.
