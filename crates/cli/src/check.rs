@@ -1,11 +1,12 @@
 //! `laggard check`: whether recordings meet requirements.
 
 use laggard_answer::check::{CheckQuestion, CheckVerdict, check as answer, read_requirements};
+use laggard_model::text::Unit;
 use laggard_view::{github, junit, text};
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
-use crate::{ask, file, pipe};
+use crate::{ask, file, pipe, terminal};
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     let report = answer(&CheckQuestion {
@@ -22,7 +23,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     }
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
-        false => text::check(&report, args.all),
+        false => text::check(&report, args.all, terminal::look(Unit::Auto)),
     })?;
     Ok(match report.verdict {
         CheckVerdict::Broken => Exit::Unmet,

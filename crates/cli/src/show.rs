@@ -1,13 +1,10 @@
 //! `laggard show`: what recordings say.
 
-use std::collections::BTreeMap;
-
 use laggard_answer::overview::{self, Overview, OverviewError};
 use laggard_answer::qos::by_name;
 use laggard_answer::show::{By, RecordingReport, report};
 use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, open};
 use laggard_model::text::Unit;
-use laggard_model::{LoadLabel, printable};
 use laggard_record::Recording;
 use laggard_view::text;
 
@@ -73,37 +70,21 @@ fn screen(overviews: &[Overview], unit: Unit) -> text::Screen {
 
 /// The figures that were asked for.
 fn figures(reports: &[RecordingReport], args: &ShowArgs) -> String {
-    let options = text::Options { unit: args.unit };
+    let look = terminal::look(args.unit);
     let each = |write: &dyn Fn(&RecordingReport) -> String| {
         let parts: Vec<String> = reports.iter().map(write).collect();
         parts.join("\n\n")
     };
     let split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
     match reports {
-        _ if args.stages => each(&|one| text::stages(one, options)),
-        [only] if args.all => text::show(only, options),
-        [only] => text::services(only, options),
-        several if args.by == Some(ByArg::Load) => by_load(several, args.unit),
-        _ if split && args.all => each(&|one| text::show(one, options)),
-        _ if split => each(&|one| text::services(one, options)),
-        several => text::beside(several, args.unit),
+        _ if args.stages => each(&|one| text::stages(one, look)),
+        [only] if args.all => text::show(only, look),
+        [only] => text::services(only, look),
+        several if args.by == Some(ByArg::Load) => text::by_load(several, look),
+        _ if split && args.all => each(&|one| text::show(one, look)),
+        _ if split => each(&|one| text::services(one, look)),
+        several => text::beside(several, look),
     }
-}
-
-fn by_load(reports: &[RecordingReport], unit: Unit) -> String {
-    let mut loads: BTreeMap<LoadLabel, Vec<RecordingReport>> = BTreeMap::new();
-    for report in reports {
-        let load = LoadLabel::of(report.load.as_ref());
-        loads.entry(load).or_default().push(report.clone());
-    }
-    let parts: Vec<String> = loads
-        .iter()
-        .map(|(load, reports)| {
-            let load = printable(load.as_str());
-            format!("Load: {load}\n{}", text::beside(reports, unit))
-        })
-        .collect();
-    parts.join("\n")
 }
 
 /// What has a row of its own: two recordings of a load are beside each other

@@ -8,8 +8,10 @@ use laggard_view::text::Look;
 
 /// Where nothing is known of who reads.
 const COLUMNS: usize = 80;
-/// Lines that are longer are hard to read.
+/// Lines that are longer are hard to read, and in shorter ones a table has no
+/// room for its figures: a terminal breaks these itself.
 const MOST: usize = 120;
+const LEAST: usize = 40;
 
 /// How to write for who reads standard output.
 pub(crate) fn look(unit: Unit) -> Look {
@@ -19,8 +21,8 @@ pub(crate) fn look(unit: Unit) -> Look {
     }
 }
 
-/// The width of the terminal, or as `COLUMNS` says for a pipe; no more than can
-/// be read.
+/// The width of the terminal, or as `COLUMNS` says for a pipe; no more and no
+/// less than can be read.
 fn columns() -> usize {
     let terminal = || {
         let out = stdout();
@@ -35,7 +37,7 @@ fn columns() -> usize {
         .filter(is_some)
         .or_else(|| asked().filter(is_some))
         .unwrap_or(COLUMNS)
-        .min(MOST)
+        .clamp(LEAST, MOST)
 }
 
 /// Whether standard output is a terminal with colours, and they are wanted

@@ -30,9 +30,10 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
 
 /// What is printed.
 fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
+    let look = terminal::look(Unit::Auto);
     let symbols = &late.notes.symbols;
     if args.table4 {
-        return Ok(text::table4(&late.episodes, symbols));
+        return Ok(text::table4(&late.episodes, symbols, look));
     }
     if let (Some(number), [episode]) = (args.episode, late.episodes.as_slice()) {
         let lines = &late.manifest.lines;
@@ -40,11 +41,10 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
             anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
         })?;
         let explained = ExplainedEpisode::new(episode, *line, symbols);
-        return Ok(text::episode(&explained, symbols));
+        return Ok(text::episode(&explained, symbols, look));
     }
     let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
     late.latest = seen.as_deref().map(latest).unwrap_or_default();
-    let look = terminal::look(Unit::Auto);
     let in_full = args.all || args.json;
     let top = args.top.unwrap_or(if in_full { MANY } else { FEW });
     let mut report = why::why(&late, args.service, top);

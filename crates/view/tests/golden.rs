@@ -9,6 +9,7 @@ use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, ProbePlan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
+use laggard_view::text::Look;
 use laggard_view::{markdown, text};
 
 const LINES: [Line; 2] = [
@@ -144,15 +145,15 @@ fn report(split: Split, by_cpu: bool) -> RecordingReport {
 
 #[test]
 fn one_recording() {
-    insta::assert_snapshot!(text::show(
-        &report(Split::Whole, false),
-        text::Options::default()
-    ));
+    insta::assert_snapshot!(text::show(&report(Split::Whole, false), Look::default()));
 }
 
 #[test]
 fn by_cpu_in_microseconds() {
-    let options = text::Options { unit: Unit::Us };
+    let options = Look {
+        unit: Unit::Us,
+        ..Look::default()
+    };
 
     insta::assert_snapshot!(text::show(&report(Split::Whole, true), options));
 }
@@ -168,7 +169,7 @@ fn latency_is_counted_from_where_an_activation_begins() {
     };
 
     assert_eq!(
-        first_line(text::show(&external, text::Options::default())),
+        first_line(text::show(&external, Look::default())),
         "Latency: from the raise of the interrupt to the service's first instruction"
     );
     assert_eq!(
@@ -184,7 +185,7 @@ fn two_recordings_side_by_side() {
 
     insta::assert_snapshot!(text::beside(
         &[report(Split::Whole, false), other],
-        Unit::Auto
+        Look::default()
     ));
 }
 
@@ -201,9 +202,12 @@ fn starved() -> Made {
 fn a_service_that_starves() {
     let report = starved().report();
 
-    insta::assert_snapshot!(text::show(&report, text::Options::default()));
+    insta::assert_snapshot!(text::show(&report, Look::default()));
     let few = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 3, &[(Stage::User, 7_000)]);
-    insta::assert_snapshot!(text::beside(&[report.clone(), few.report()], Unit::Auto));
+    insta::assert_snapshot!(text::beside(
+        &[report.clone(), few.report()],
+        Look::default()
+    ));
     insta::assert_snapshot!(markdown(&[report], &[]));
 }
 
@@ -222,7 +226,11 @@ fn every_service_that_lost_some_is_named_where_quantiles_are_limits() {
         .planned(0, 10_040, 40)
         .planned(2, 11_234, 1_234);
 
-    let text = text::show(&made.report(), text::Options::default());
+    let wide = Look {
+        columns: 200,
+        ..Look::default()
+    };
+    let text = text::show(&made.report(), wide);
 
     assert!(
         text.contains("can have been of any latency: other up to 1,234, fifo:90 up to 40\n"),
@@ -239,7 +247,7 @@ fn the_json_of_a_service() {
 fn the_smallest_is_said_to_be_of_those_served_where_others_are_counted_beside_it() {
     let served = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 100, &[(Stage::User, 8_000)]);
     let header = |made: &Made| {
-        let text = text::show(&made.report(), text::Options::default());
+        let text = text::show(&made.report(), Look::default());
         let header = text.lines().find(|line| line.starts_with("service"));
         header.unwrap_or_default().to_owned()
     };

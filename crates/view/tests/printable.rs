@@ -7,7 +7,6 @@ use laggard_answer::overview::{Grounds, Overview, overview};
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{Explained, RecordedEpisodes};
 use laggard_made::{Made, late, line};
-use laggard_model::text::Unit;
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Happening, LoadRun, Service, Stage, State,
     Symbol, Symbols,
@@ -138,14 +137,15 @@ proptest! {
         let report = recording(&name).report();
         let plain = recording("plain").report();
         let lines = |text: &str| text.lines().count();
-        let shown = text::show(&report, text::Options::default());
+        let wide = Look { columns: 100_000, ..Look::default() };
+        let shown = text::show(&report, wide);
         prop_assert!(is_clean(&shown), "{shown:?}");
         // A new line in a name is none of the view's.
-        let other = text::show(&plain, text::Options::default());
+        let other = text::show(&plain, wide);
         prop_assert_eq!(lines(&shown), lines(&other));
         let reports = [report, plain];
         let overviews = reports.each_ref().map(answered);
-        for view in [markdown(&reports, &overviews), text::beside(&reports, Unit::Auto)] {
+        for view in [markdown(&reports, &overviews), text::beside(&reports, Look::default())] {
             prop_assert!(is_clean(&view), "{view:?}");
         }
         let picture = Picture::Distribution { reports: &reports, exceedance: false };
@@ -168,8 +168,8 @@ proptest! {
         for view in [
             text::why(&explained.report(3), false, Look::default()),
             text::why(&explained.report(3), true, Look::default()),
-            text::episode(&explained.episodes[0], explained.symbols()),
-            text::table4(&late.episodes, explained.symbols()),
+            text::episode(&explained.episodes[0], explained.symbols(), Look::default()),
+            text::table4(&late.episodes, explained.symbols(), Look::default()),
         ] {
             prop_assert!(is_clean(&view), "{view:?}");
         }

@@ -152,7 +152,7 @@ fn assert_clean(text: &str, has_differences: bool) {
 
 /// Terminals of any width.
 fn look() -> impl Strategy<Value = Look> {
-    (80..130_usize).prop_map(|columns| Look {
+    (40..130_usize).prop_map(|columns| Look {
         columns,
         ..Look::default()
     })
@@ -161,6 +161,43 @@ fn look() -> impl Strategy<Value = Look> {
 fn assert_fits(text: &str, look: Look) {
     for line in text.lines() {
         assert!(line.width() <= look.columns, "{}: {line}", look.columns);
+    }
+}
+
+/// What a page is told of a forecast is what the terminal says, in its order.
+fn assert_told_in_order(report: &ForecastReport) {
+    let look = Look {
+        columns: 100_000,
+        ..Look::default()
+    };
+    let said = text::forecast(report, false, look);
+    let mut rest = said.as_str();
+    for load in text::told(report) {
+        let row = |cells: &Vec<String>| cells.join(" ");
+        let rows = |table: &text::TableView| table.rows.iter().map(row).collect::<Vec<_>>();
+        let mut parts = vec![load.what, load.used];
+        parts.extend(load.warnings);
+        parts.extend(rows(&load.chances));
+        parts.extend(rows(&load.bounds));
+        parts.push(load.carried);
+        if let Some(assumed) = &load.assumed {
+            parts.push(assumed.words.clone());
+            parts.extend(rows(&assumed.table));
+        }
+        parts.extend(load.levels.iter().flat_map(rows));
+        parts.push(load.fitted.trim_end_matches("see below.").into());
+        parts.extend(load.advice);
+        for part in parts {
+            // Columns are apart by more than one blank.
+            let words: Vec<&str> = part.split_whitespace().collect();
+            let line = rest.lines().position(|line| {
+                let line: Vec<&str> = line.split_whitespace().collect();
+                line.join(" ").contains(&words.join(" "))
+            });
+            let line = line.unwrap_or_else(|| panic!("`{part}` is not next in\n{said}"));
+            let skipped = rest.split_inclusive('\n').take(line + 1).map(str::len);
+            rest = &rest[skipped.sum::<usize>()..];
+        }
     }
 }
 
@@ -205,9 +242,10 @@ proptest! {
         let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for curve in [false, true] {
-            assert_clean(&text::qos(&report, curve, look), false);
+            let text = text::qos(&report, curve, look);
+            assert_clean(&text, false);
+            assert_fits(&text, look);
         }
-        assert_fits(&text::qos(&report, false, look), look);
         let choices = choose(&load, &examples().unwrap(), None);
         assert_fits(&text::choices(&Vec::from_iter(choices), look), look);
     }
@@ -243,9 +281,11 @@ proptest! {
         assert_fits(&short, look);
         let text = text::sched(&found, true, look);
         assert_clean(&text, true);
+        assert_fits(&text, look);
         for task in &found.tasks {
             let name = format!("{} ", task.task.name);
-            let row = text.lines().find(|line| line.starts_with(&name));
+            // The verdict is in the last part of the table.
+            let row = text.lines().rfind(|line| line.starts_with(&name));
             let said = row.and_then(|row| row.split_whitespace().last());
             let wanted = match task.verdict {
                 Verdict::Meets => "meets",
@@ -270,9 +310,11 @@ proptest! {
         let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for all in [false, true] {
-            assert_clean(&text::forecast(&report, all, look), false);
+            let text = text::forecast(&report, all, look);
+            assert_clean(&text, false);
+            assert_fits(&text, look);
         }
-        assert_fits(&text::forecast(&report, false, look), look);
+        assert_told_in_order(&report);
     }
 }
 
@@ -349,9 +391,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_screen_is_never_wider_than_the_terminal_nor_longer_than_24_lines(
+    fn the_screen_is_never_wider_than_the_terminal_nor_longer_than_24_lines_of_68_columns(
         answer in overviews(),
-        columns in 68..160_usize,
+        columns in 40..160_usize,
     ) {
         let look = Look { columns, ..Look::default() };
         for screen in [
@@ -364,6 +406,7 @@ proptest! {
             }
         }
         let screen = text::overview(&answer, look).plain();
-        prop_assert!(screen.lines().count() < 24, "{screen}");
+        let most = if columns < 68 { 48 } else { 24 };
+        prop_assert!(screen.lines().count() < most, "{screen}");
     }
 }

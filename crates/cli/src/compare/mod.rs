@@ -9,11 +9,12 @@ mod trial;
 use anyhow::Context as _;
 use laggard_answer::compare::{CompareReport, Question, compare as answer};
 use laggard_answer::qos::{CONFIDENCE, by_name};
+use laggard_model::text::Unit;
 use laggard_view::{comparison, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, pipe};
+use crate::{ask, pipe, terminal};
 use trial::Trial;
 
 /// The answer's name in the folder of the recordings that were made for it.
@@ -54,7 +55,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     pipe::print(&match (args.json, args.markdown) {
         (true, _) => pipe::json(&report)?,
         (_, true) => comparison(&report),
-        _ => text::compare(&report, args.all),
+        _ => text::compare(&report, args.all, terminal::look(Unit::Auto)),
     })?;
     Ok(Exit::Ok)
 }

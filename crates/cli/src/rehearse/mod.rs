@@ -89,7 +89,7 @@ fn count_only(
     pipe::print(&if args.json {
         pipe::json_line(&counts)?
     } else {
-        text::counted(&counts, args.all)
+        text::counted(&counts, args.all, terminal::look(Unit::Auto))
     })?;
     Ok(Exit::Ok)
 }

@@ -2,10 +2,11 @@
 
 use laggard_model::{Histogram, Nanos};
 
-/// Columns in a doubling of the time.
-const PER_OCTAVE: usize = 4;
-/// Buckets of a recording in a column.
-const BUCKETS: usize = 64 / PER_OCTAVE;
+/// Buckets of a recording in a column, from the finest: a quarter of a doubling
+/// of the time, to a whole one.
+const BUCKETS: [usize; 3] = [16, 32, 64];
+/// The name of a tick can begin in the last column.
+const LONGEST_NAME: usize = 5;
 /// Rows of characters; each has eight levels.
 const ROWS: usize = 2;
 /// Levels in a factor of ten of the count.
@@ -16,32 +17,41 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 /// The columns that several histograms share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BarAxis {
+    /// In buckets of a recording.
+    per_column: usize,
     first: usize,
     columns: usize,
 }
 
 impl BarAxis {
-    /// An axis that holds all buckets of all histograms; `None` when all are
-    /// empty.
+    /// What an axis can need: from 1 ns to 100 s, a column for each doubling.
+    pub(crate) const LEAST: usize = 37 + LONGEST_NAME;
+
+    /// An axis that holds all buckets of all histograms, as fine as so many
+    /// columns allow; `None` when all are empty.
     pub(crate) fn over<'a>(
         histograms: impl IntoIterator<Item = &'a [(usize, u64)]>,
+        room: usize,
     ) -> Option<Self> {
         let buckets: Vec<usize> = histograms
             .into_iter()
-            .flat_map(|buckets| buckets.iter().map(|(bucket, _)| bucket / BUCKETS))
+            .flat_map(|buckets| buckets.iter().map(|(bucket, _)| *bucket))
             .collect();
         let (first, last) = (*buckets.iter().min()?, *buckets.iter().max()?);
-        Some(Self {
-            first,
-            columns: last - first + 1,
-        })
+        let axes = BUCKETS.map(|per_column| Self {
+            per_column,
+            first: first / per_column,
+            columns: last / per_column - first / per_column + 1,
+        });
+        let fits = |axis: &&Self| axis.columns + LONGEST_NAME <= room;
+        axes.iter().find(fits).or(axes.last()).copied()
     }
 
     /// The histogram as lines of text, top first. Empty lines are left out.
     pub(crate) fn draw(self, buckets: &[(usize, u64)]) -> Vec<String> {
         let mut counts = vec![0_u64; self.columns];
         for &(bucket, count) in buckets {
-            counts[bucket / BUCKETS - self.first] += count;
+            counts[bucket / self.per_column - self.first] += count;
         }
         let levels: Vec<usize> = counts.iter().map(|&count| level(count)).collect();
         (0..ROWS)
@@ -68,7 +78,7 @@ impl BarAxis {
         .enumerate()
         {
             let time = Nanos::from_ns(10_u64.pow(u32::try_from(power).unwrap_or(0)));
-            let column = Histogram::bucket_of(time) / BUCKETS;
+            let column = Histogram::bucket_of(time) / self.per_column;
             let Some(column) = column
                 .checked_sub(self.first)
                 .filter(|&at| at < self.columns)
@@ -76,6 +86,11 @@ impl BarAxis {
                 continue;
             };
             ticks[column] = '┴';
+            // Where ticks are close together, not each has room for its name.
+            let before = column.checked_sub(1).map(|before| names[before]);
+            if before.is_some_and(|letter| letter != ' ') || names[column] != ' ' {
+                continue;
+            }
             for (offset, letter) in name.chars().enumerate() {
                 names[column + offset] = letter;
             }
@@ -105,7 +120,7 @@ mod tests {
     #[test]
     fn a_rare_time_shows_as_well_as_a_frequent_one() {
         let buckets = [(640, 1_000_000), (641, 500), (1_280, 1)];
-        let axis = BarAxis::over([&buckets[..]]).unwrap();
+        let axis = BarAxis::over([&buckets[..]], 80).unwrap();
 
         let lines = axis.draw(&buckets);
 
@@ -121,7 +136,7 @@ mod tests {
             Histogram::bucket_of(Nanos::from_us(1)),
             Histogram::bucket_of(Nanos::from_ms(1)),
         );
-        let axis = BarAxis::over([&[(us, 1), (ms, 1)][..]]).unwrap();
+        let axis = BarAxis::over([&[(us, 1), (ms, 1)][..]], 80).unwrap();
 
         let [ticks, names] = axis.ticks();
 
@@ -129,6 +144,30 @@ mod tests {
         assert_eq!(
             names.split_whitespace().collect::<Vec<_>>(),
             ["1us", "10us", "100us", "1ms"]
+        );
+    }
+
+    #[test]
+    fn an_axis_is_coarser_where_there_is_less_room_and_names_do_not_run_together() {
+        let (ns, s) = (
+            Histogram::bucket_of(Nanos::from_ns(1)),
+            Histogram::bucket_of(Nanos::from_secs(90)),
+        );
+        let buckets = [(ns, 1), (s, 1)];
+
+        for room in BarAxis::LEAST..160 {
+            let axis = BarAxis::over([&buckets[..]], room).unwrap();
+
+            for line in axis.ticks().into_iter().chain(axis.draw(&buckets)) {
+                assert!(line.chars().count() <= room, "{room}: {line}");
+            }
+        }
+        let [_, names] = BarAxis::over([&buckets[..]], BarAxis::LEAST)
+            .unwrap()
+            .ticks();
+        assert_eq!(
+            names.split_whitespace().collect::<Vec<_>>(),
+            ["1ns", "100ns", "10us", "1ms", "10ms", "1s", "10s"]
         );
     }
 }

@@ -1,28 +1,49 @@
 //! Several recordings side by side.
 
-use super::{least, table};
+use std::collections::BTreeMap;
+
+use super::grid::Grid;
+use super::{Look, least};
 use laggard_answer::show::{RecordingReport, ServiceRow, still_waiting};
 use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{LoadLabel, printable};
 
+/// Those of each load beside each other.
+pub fn by_load(reports: &[RecordingReport], look: Look) -> String {
+    let mut loads: BTreeMap<LoadLabel, Vec<RecordingReport>> = BTreeMap::new();
+    for report in reports {
+        let load = LoadLabel::of(report.load.as_ref());
+        loads.entry(load).or_default().push(report.clone());
+    }
+    let parts: Vec<String> = loads
+        .iter()
+        .map(|(load, reports)| {
+            let load = format!("Load: {}", printable(load.as_str()));
+            look.hanging("", "  ", &load) + &beside(reports, look)
+        })
+        .collect();
+    parts.join("\n")
+}
+
 /// One table per service: figures down, recordings across.
-pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
+pub fn beside(reports: &[RecordingReport], look: Look) -> String {
     let mut text = String::new();
     for (index, report) in reports.iter().enumerate() {
         let load = LoadLabel::of(report.load.as_ref());
         let load = printable(load.as_str());
-        text += &format!(
-            "[{}] {}: {}, load {load}, Linux {}\n",
-            index + 1,
+        let what = format!(
+            "{}: {}, load {load}, Linux {}",
             printable(&report.path),
             span(report.duration_ns),
             printable(&report.host.kernel)
         );
+        text += &look.hanging(&format!("[{}] ", index + 1), "    ", &what);
         if let Some(reasons) = report.trust.reasons() {
-            text += &format!("    NOT TRUSTWORTHY: {}\n", printable(&reasons));
+            let reasons = format!("NOT TRUSTWORTHY: {}", printable(&reasons));
+            text += &look.filled("    ", &reasons);
         }
         if let Some(waiting) = still_waiting(report) {
-            text += &format!("    {waiting}\n");
+            text += &look.filled("    ", &waiting);
         }
     }
     let mut names: Vec<String> = Vec::new();
@@ -41,11 +62,11 @@ pub fn beside(reports: &[RecordingReport], unit: Unit) -> String {
             .collect();
         let mut header = vec![name.as_str()];
         header.extend(numbers.iter().map(String::as_str));
-        let mut table = table(&header);
-        for (figure, cells) in figures(&rows, unit) {
+        let mut table = Grid::new(header);
+        for (figure, cells) in figures(&rows, look.unit) {
             table.add_row(std::iter::once(figure).chain(cells));
         }
-        text += &format!("\n{}\n", table.trim_fmt());
+        text += &format!("\n{}", table.written(look));
     }
     text
 }

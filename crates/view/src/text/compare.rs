@@ -10,7 +10,8 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
 use laggard_model::{LoadLabel, printable, printable_lines};
 
-use super::{table, to_bear_in_mind, warnings};
+use super::Look;
+use super::grid::Grid;
 
 /// Rows of conditions that are shown unasked.
 const FIRST_CONDITIONS: usize = 8;
@@ -22,76 +23,58 @@ const FIRST_CAUSES: usize = 5;
 const DIGITS: i32 = 2;
 
 /// The report as text; with `all`, whatever else it holds.
-pub fn compare(report: &CompareReport, all: bool) -> String {
-    let mut text = side("A", &report.first) + &side("B", &report.second);
-    text += &report.changed.as_ref().map_or_else(String::new, changed);
-    text += &warnings(&report.notes);
+pub fn compare(report: &CompareReport, all: bool, look: Look) -> String {
+    let mut text = side("A", &report.first, look) + &side("B", &report.second, look);
+    if let Some(difference) = &report.changed {
+        text += &changed(difference, look);
+    }
+    text += &look.warned(&report.notes);
     text.push('\n');
     for sentence in &report.sentences {
-        let _ = writeln!(text, "{}", wrapped(&printable(sentence).to_string()));
+        text += &look.hanging("", "  ", &printable(sentence).to_string());
     }
-    text += &levels(report, all);
-    text += &misses(report);
+    text += &levels(report, all, look);
+    text += &misses(report, look);
     if all {
-        text += &quantiles(report);
+        text += &quantiles(report, look);
     }
-    text += &causes(report, all);
-    text += &conditions(report, all);
-    text += &remarks(report, all);
+    text += &causes(report, all, look);
+    text += &conditions(report, all, look);
+    text += &remarks(report, all, look);
     printable_lines(&text).to_string()
 }
 
-/// Words of a line that fit the terminal.
-fn wrapped(text: &str) -> String {
-    const WIDTH: usize = 79;
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is a first line");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(format!("  {word}"));
-        } else {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines.join("\n")
-}
-
-fn side(letter: &str, side: &SideView) -> String {
+fn side(letter: &str, side: &SideView, look: Look) -> String {
     let load = if side.load == LoadLabel::none() {
         "no load of ours".into()
     } else {
         format!("load {}", printable(side.load.as_str()))
     };
     let names = side.recordings.join(" ");
-    wrapped(&format!(
-        "{letter}  {}, {load}: {}",
-        span(side.duration_ns),
-        printable(&names)
-    )) + "\n"
+    let what = format!("{}, {load}: {}", span(side.duration_ns), printable(&names));
+    look.hanging(&format!("{letter}  "), "   ", &what)
 }
 
-fn changed(difference: &Difference) -> String {
+fn changed(difference: &Difference, look: Look) -> String {
     let Difference {
         what,
         first,
         second,
     } = difference;
     let words = format!("Changed: {what}: {first} in A, {second} in B");
-    wrapped(&printable(&words).to_string()) + "\n"
+    look.hanging("", "  ", &printable(&words).to_string())
 }
 
-fn levels(report: &CompareReport, all: bool) -> String {
-    let mut rows = table(&[
+fn levels(report: &CompareReport, all: bool, look: Look) -> String {
+    let mut rows = Grid::new([
         "service",
         "later than",
         "A every",
         "B every",
         "B / A [95 %]",
         "verdict",
-    ]);
+    ])
+    .keys(2);
     let mut some = false;
     for one in &report.services {
         for level in &one.levels {
@@ -107,24 +90,29 @@ fn levels(report: &CompareReport, all: bool) -> String {
         }
     }
     if !some {
-        return "\nToo few activations to choose how late is too late: give --at, or record for longer.\n"
-            .into();
+        let too_few = "Too few activations to choose how late is too late: give --at, or record \
+                       for longer.";
+        return format!("\n{}", look.filled("", too_few));
     }
-    let mut text = format!("\n{}\n", rows.trim_fmt());
+    let mut text = format!("\n{}", rows.written(look));
     let levels = || report.services.iter().flat_map(|one| &one.levels);
     if levels().any(|level| matches!(level.change, Change::Unclear(_))) {
-        text += "~ cannot be told; with a time: so long each side must be recorded for twice the\n  \
-                 rate to be found in 80 of 100 such comparisons\n";
+        let unclear = "~ cannot be told; with a time: so long each side must be recorded for twice \
+                       the rate to be found in 80 of 100 such comparisons";
+        text += &look.hanging("", "  ", unclear);
     }
     if levels().any(|level| level.change == Change::Unclear(Unclear::Varies)) {
-        text += "varies: recordings of one side differ as much as the sides do\n";
+        let varies = "varies: recordings of one side differ as much as the sides do";
+        text += &look.hanging("", "  ", varies);
     }
     if levels().any(|level| level.change == Change::Unclear(Unclear::Chance)) {
-        text += "by chance: among so many comparisons, one such ratio comes by chance\n";
+        let chance = "by chance: among so many comparisons, one such ratio comes by chance";
+        text += &look.hanging("", "  ", chance);
     }
-    text += "every: the mean time between runs of late activations, on a CPU\n";
+    let every = "every: the mean time between runs of late activations, on a CPU";
+    text += &look.hanging("", "  ", every);
     if all {
-        text += &counts(report);
+        text += &counts(report, look);
     }
     text
 }
@@ -181,10 +169,11 @@ const fn unclear(why: Unclear) -> &'static str {
 }
 
 /// How each verdict came about.
-fn counts(report: &CompareReport) -> String {
-    let mut rows = table(&[
+fn counts(report: &CompareReport, look: Look) -> String {
+    let mut rows = Grid::new([
         "service", "level by", "A late", "one is", "B late", "one is", "p", "for all", "between",
-    ]);
+    ])
+    .keys(2);
     for one in &report.services {
         for level in &one.levels {
             let by = level.share.map(|share| format!("p{}", percent(share)));
@@ -201,11 +190,14 @@ fn counts(report: &CompareReport) -> String {
             ]);
         }
     }
-    format!(
-        "\n{}\none is: so many of them count as one independent; for all: p, were they tested together\n\
-         between: recordings of one side vary so many times more than that\n",
-        rows.trim_fmt()
-    )
+    let mut text = format!("\n{}", rows.written(look));
+    for sentence in [
+        "one is: so many of them count as one independent; for all: p, were they tested together",
+        "between: recordings of one side vary so many times more than that",
+    ] {
+        text += &look.hanging("", "  ", sentence);
+    }
+    text
 }
 
 fn number(count: f64) -> String {
@@ -219,11 +211,11 @@ fn probability(p: f64) -> String {
     }
 }
 
-fn misses(report: &CompareReport) -> String {
+fn misses(report: &CompareReport, look: Look) -> String {
     let Some(application) = &report.application else {
         return String::new();
     };
-    let mut rows = table(&["service", "A: MTTF [95 %]", "B: MTTF [95 %]"]);
+    let mut rows = Grid::new(["service", "A: MTTF [95 %]", "B: MTTF [95 %]"]);
     for one in &report.services {
         let Some(misses) = &one.misses else {
             continue;
@@ -246,18 +238,19 @@ fn misses(report: &CompareReport) -> String {
             mttf(&misses.second),
         ]);
     }
-    format!(
-        "\n{}: {} buffers of {}, slack {}; mean time to failure, as `laggard qos` tells it\n{}\n",
+    let what = format!(
+        "{}: {} buffers of {}, slack {}; mean time to failure, as `laggard qos` tells it",
         printable(&application.name),
         application.buffers,
         Unit::Auto.write_nanos(application.buffer_ns),
         Unit::Auto.write_nanos(application.slack_ns),
-        rows.trim_fmt()
-    )
+    );
+    let what = look.hanging("", "  ", &what);
+    format!("\n{what}{}", rows.written(look))
 }
 
-fn quantiles(report: &CompareReport) -> String {
-    let mut rows = table(&["service", "quantile", "A", "B", "B / A [95 %]"]);
+fn quantiles(report: &CompareReport, look: Look) -> String {
+    let mut rows = Grid::new(["service", "quantile", "A", "B", "B / A [95 %]"]).keys(2);
     for one in &report.services {
         for quantile in &one.quantiles {
             rows.add_row([
@@ -277,15 +270,15 @@ fn quantiles(report: &CompareReport) -> String {
     }
     match rows.is_empty() {
         true => String::new(),
-        false => format!("\n{}\n", rows.trim_fmt()),
+        false => format!("\n{}", rows.written(look)),
     }
 }
 
-fn causes(report: &CompareReport, all: bool) -> String {
+fn causes(report: &CompareReport, all: bool, look: Look) -> String {
     let most = if all { usize::MAX } else { FIRST_CAUSES };
     let mut text = String::new();
     for one in report.causes.iter().take(most) {
-        let _ = writeln!(text, "{}", wrapped(&format!("  {}", cause(one))));
+        text += &look.hanging("  ", "    ", &cause(one));
     }
     let rest = report.causes.len().saturating_sub(most);
     if rest > 0 {
@@ -323,22 +316,18 @@ fn cause(one: &CauseComparison) -> String {
     }
 }
 
-fn conditions(report: &CompareReport, all: bool) -> String {
+fn conditions(report: &CompareReport, all: bool, look: Look) -> String {
     if report.differing.is_empty() {
-        return "\nNothing that is recorded of machine and set-up differs.\n".into();
+        let nothing = "Nothing that is recorded of machine and set-up differs.";
+        return format!("\n{}", look.hanging("", "  ", nothing));
     }
     let most = if all { usize::MAX } else { FIRST_CONDITIONS };
-    let mut rows = table(&["differs", "A", "B"]);
-    for index in 1..3 {
-        if let Some(column) = rows.column_mut(index) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Left);
-        }
-    }
+    let mut rows = Grid::new(["differs", "A", "B"]).left([1, 2]);
     for one in report.differing.iter().take(most) {
-        let value = |text: &str| short(&printable(text).to_string(), all);
+        let value = |text: &str| short(text, all);
         rows.add_row([one.what.clone(), value(&one.first), value(&one.second)]);
     }
-    let mut text = format!("\n{}\n", rows.trim_fmt());
+    let mut text = format!("\n{}", rows.written(look));
     let rest = report.differing.len().saturating_sub(most);
     if rest > 0 {
         let _ = writeln!(text, "and {rest} more (--all)");
@@ -354,10 +343,11 @@ fn short(text: &str, all: bool) -> String {
     format!("{kept}...")
 }
 
-fn remarks(report: &CompareReport, all: bool) -> String {
+fn remarks(report: &CompareReport, all: bool, look: Look) -> String {
     let mut text = String::new();
     if let Some(why) = &report.causes_unknown {
-        let _ = writeln!(text, "\n{}", wrapped(&printable(why).to_string()));
+        text.push('\n');
+        text += &look.hanging("", "  ", &printable(why).to_string());
     }
     if report.notes.is_empty() {
         return text;
@@ -370,5 +360,5 @@ fn remarks(report: &CompareReport, all: bool) -> String {
         );
         return text;
     }
-    text + &to_bear_in_mind(&report.notes)
+    text + &look.to_bear_in_mind(&report.notes)
 }

@@ -20,7 +20,8 @@ pub fn doctor(report: &DoctorReport, look: Look) -> String {
     text.extend(report.abilities.iter().map(|one| ability(one, look)));
     text += &caveats(&report.caveats, look);
     if !report.audio.is_empty() {
-        text += "\nWhat audio programs need, as rtcqs checks it\n";
+        text.push('\n');
+        text += &filled(look, "", "What audio programs need, as rtcqs checks it");
         let asked = report.recording.as_deref();
         text.extend(report.audio.iter().map(|row| audio(row, asked, look)));
     }
@@ -58,7 +59,8 @@ fn ability(ability: &Ability, look: Look) -> String {
 
 fn caveats(caveats: &[Caveat], look: Look) -> String {
     if caveats.is_empty() {
-        return "\nNo setting was found that spoils latency.\n".into();
+        let none = "No setting was found that spoils latency.";
+        return format!("\n{}", filled(look, "", none));
     }
     let mut text = String::from("\nWhat spoils latency here\n");
     for caveat in caveats {

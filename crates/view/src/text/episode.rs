@@ -5,34 +5,33 @@ use std::fmt::Write as _;
 use laggard_answer::why::{Context, ExplainedEpisode, Part, frames, layers, place};
 use laggard_model::name;
 use laggard_model::text::Unit;
-use laggard_model::{Episode, Nanos, StackSample, Symbols, printable_lines};
+use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbols, printable, printable_lines};
+
+use super::Look;
+use super::screen::width;
 
 /// Frames of a call chain that are shown.
 const FRAMES: usize = 12;
 
 /// The timeline of an episode.
-pub fn episode(explained: &ExplainedEpisode<'_>, symbols: &Symbols) -> String {
+pub fn episode(explained: &ExplainedEpisode<'_>, symbols: &Symbols, look: Look) -> String {
+    let line_of = |at: Nanos, text: &str| timed(at, "  ", text, look);
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let (episode, line) = (explained.episode, explained.line);
-    let mut text = String::new();
-    // Writing to a string cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "Episode {}: {}, activation {}, {} late\n\nCauses, together {}",
+    let what = format!(
+        "Episode {}: {}, activation {}, {} late",
         episode.number,
         place(line),
         episode.seq,
         write(episode.latency()),
-        write(episode.latency()),
     );
+    let mut text = look.hanging("", "  ", &what);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\nCauses, together {}", write(episode.latency()));
     for cause in explained.causes() {
         let who = name::who(&cause.culprit, symbols);
-        let _ = writeln!(
-            text,
-            "{:>12}  {}",
-            write(cause.time_ns),
-            name::cause_name(cause.class, who.as_deref())
-        );
+        let cause_name = name::cause_name(cause.class, who.as_deref());
+        text += &line_of(cause.time_ns, &cause_name);
     }
     text += "\nTimeline, time since the expiry\n";
     let mut stages: Vec<_> = episode
@@ -42,34 +41,56 @@ pub fn episode(explained: &ExplainedEpisode<'_>, symbols: &Symbols) -> String {
         .collect();
     stages.sort();
     let mut stages = stages.into_iter().peekable();
+    let contexts = room_of_contexts(look);
     for part in &explained.merged() {
         let begin = part.slice.from.saturating_sub(episode.expiry_ns);
         while let Some((at, stage)) = stages.next_if(|(at, _)| *at <= begin) {
-            let _ = writeln!(text, "{:>12}  * {stage}", write(at));
+            text += &line_of(at, &format!("* {stage}"));
         }
-        let _ = writeln!(
-            text,
-            "{:>12}  {:<44} {:>10}  {}",
-            write(begin),
-            context(&part.slice.context, symbols),
-            write(part.time()),
-            part.class
-        );
+        let context = printable(&context(&part.slice.context, symbols)).to_string();
+        let lasted = format!("{:>10}  {}", write(part.time()), part.class);
+        if width(&context) <= contexts {
+            let blank = contexts - width(&context);
+            text += &line_of(begin, &format!("{context}{:blank$} {lasted}", ""));
+        } else {
+            // Beside it there is no room.
+            text += &line_of(begin, &context);
+            let indent = " ".repeat("            ".len() + "  ".len() + contexts);
+            let lasted = match contexts {
+                0 => lasted.trim_start(),
+                _ => &lasted,
+            };
+            text += &look.hanging(&indent, &format!("{indent}  "), lasted);
+        }
         for sample in samples_of(part, episode) {
-            text += &chain(sample, episode, symbols);
+            text += &chain(sample, episode, symbols, look);
         }
     }
     for (at, stage) in stages {
-        let _ = match episode.censored {
-            true => writeln!(
-                text,
-                "{:>12}  * measuring ends, and it still waits",
-                write(at)
-            ),
-            false => writeln!(text, "{:>12}  * {stage}: the service runs", write(at)),
+        let ends = match episode.censored {
+            true => "* measuring ends, and it still waits".to_owned(),
+            false => format!("* {stage}: the service runs"),
         };
+        text += &line_of(at, &ends);
     }
     printable_lines(&text).to_string()
+}
+
+/// What happened at a time.
+fn timed(at: Nanos, apart: &str, text: &str, look: Look) -> String {
+    let at = format!("{:>12}{apart}", Unit::Auto.write_nanos(at));
+    let rest = " ".repeat(at.len() + 2);
+    look.hanging(&at, &rest, &printable(text).to_string())
+}
+
+/// Columns between the time of a part and how long it lasted: as many as the
+/// longest class leaves, and no more than most contexts need.
+fn room_of_contexts(look: Look) -> usize {
+    const MOST: usize = 44;
+    let others = "            ".len() + "  ".len() + " ".len() + "          ".len() + "  ".len();
+    let class = CauseClass::ALL.iter().map(|class| class.to_string().len());
+    let class = class.max().unwrap_or_default();
+    look.columns.saturating_sub(others + class).min(MOST)
 }
 
 fn samples_of<'a>(part: &Part, episode: &'a Episode) -> impl Iterator<Item = &'a StackSample> {
@@ -85,20 +106,16 @@ fn context(context: &Context, symbols: &Symbols) -> String {
     layers(context, symbols).join(" > ")
 }
 
-fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols) -> String {
+fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols, look: Look) -> String {
     let at = sample.at_ns.saturating_sub(episode.expiry_ns);
     let frames = frames(sample, symbols);
     let cut = if frames.len() > FRAMES { " < ..." } else { "" };
-    let shown = frames
-        .into_iter()
-        .take(FRAMES)
-        .collect::<Vec<_>>()
-        .join(" < ");
-    let at = Unit::Auto.write_nanos(at);
-    match shown.is_empty() {
-        true => format!("{at:>12}    sample: no call chain\n"),
-        false => format!("{at:>12}    sample: {shown}{cut}\n"),
-    }
+    let shown: Vec<String> = frames.into_iter().take(FRAMES).collect();
+    let shown = match shown.is_empty() {
+        true => "no call chain".into(),
+        false => shown.join(" < ") + cut,
+    };
+    timed(at, "    ", &format!("sample: {shown}"), look)
 }
 
 #[cfg(test)]
@@ -111,7 +128,7 @@ mod tests {
         let (seventh, notes) = (late::episode(7), late::notes());
         let explained = ExplainedEpisode::new(&seventh, late::manifest().lines[0], &notes.symbols);
 
-        let text = episode(&explained, &notes.symbols);
+        let text = episode(&explained, &notes.symbols, Look::default());
 
         for part in [
             "Episode 7: fifo:90 on CPU 1, activation 7, 2.00 ms late",

@@ -72,6 +72,25 @@ impl Look {
             .map(|note| self.filled("  ", &printable(&note.to_string()).to_string()))
             .collect()
     }
+
+    /// All of `notes`, below everything else; nothing where there are none.
+    pub(super) fn to_bear_in_mind(self, notes: &[Note]) -> String {
+        match notes {
+            [] => String::new(),
+            notes => format!("\nTo bear in mind:\n{}", self.noted(notes)),
+        }
+    }
+
+    /// `notes`, each behind a mark.
+    pub(super) fn noted(self, notes: &[Note]) -> String {
+        notes
+            .iter()
+            .map(|note| {
+                let note = printable(&note.to_string()).to_string();
+                self.hanging("  - ", "    ", &note)
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod compare;
 mod doctor;
 mod episode;
 mod forecast;
+mod grid;
 mod look;
 mod overview;
 mod qos;
@@ -17,12 +18,13 @@ mod show;
 mod table4;
 mod why;
 
-pub use beside::beside;
+pub use beside::{beside, by_load};
 pub use check::check;
 pub use compare::compare;
 pub use doctor::doctor;
 pub use episode::episode;
-pub use forecast::forecast;
+pub use forecast::{AssumedTold, EveryLevel, ForecastTold, forecast, told};
+pub use grid::TableView;
 pub use look::Look;
 pub(crate) use overview::said;
 pub use overview::{InShort, Said, overview, overviews};
@@ -30,48 +32,7 @@ pub use qos::{choices, qos};
 pub use rehearsal::{counted, rehearsal};
 pub use sched::sched;
 pub use screen::{Screen, Tone};
-pub use show::{Options, services, show, stages};
 pub(crate) use show::{least, measured_with};
+pub use show::{services, show, stages};
 pub use table4::table4;
 pub use why::why;
-
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use laggard_answer::Note;
-use laggard_model::printable;
-
-/// A table without lines, numbers to the right but for the first column.
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { 1 }, 1));
-        if index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-/// Those of `notes` that make everything below them doubtful.
-fn warnings(notes: &[Note]) -> String {
-    notes
-        .iter()
-        .filter(|note| note.is_warning())
-        .map(|note| format!("  {}\n", printable(&note.to_string())))
-        .collect()
-}
-
-/// All of `notes`, below everything else; nothing where there are none.
-fn to_bear_in_mind(notes: &[Note]) -> String {
-    let lines: String = notes
-        .iter()
-        .map(|note| format!("  - {}\n", printable(&note.to_string())))
-        .collect();
-    match lines.is_empty() {
-        true => lines,
-        false => format!("\nTo bear in mind:\n{lines}"),
-    }
-}

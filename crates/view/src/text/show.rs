@@ -3,65 +3,71 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::show::{Figures, RecordingReport, ServiceRow, Share, named_losses};
+use laggard_answer::show::{
+    Figures, HistogramView, RecordingReport, ServiceRow, Share, StageRow, named_losses,
+};
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, rate, span};
 use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
+use super::Look;
 use super::bars::BarAxis;
-use super::table;
-
-/// How `show` writes its tables.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// The unit of times in tables.
-    pub unit: Unit,
-}
+use super::grid::Grid;
+use super::screen::width;
 
 /// Every figure of each service, and of what they are.
-pub fn services(report: &RecordingReport, options: Options) -> String {
-    printable_lines(&(head(report) + &latency(report, options.unit))).to_string()
+pub fn services(report: &RecordingReport, look: Look) -> String {
+    printable_lines(&(head(report, look) + &latency(report, look))).to_string()
 }
 
 /// Where the time goes on the way to each service.
-pub fn stages(report: &RecordingReport, options: Options) -> String {
-    let text = match ways(report, options.unit) {
+pub fn stages(report: &RecordingReport, look: Look) -> String {
+    let text = match ways(report, look) {
         none if none.is_empty() => "\nNo stage on the way was recorded.\n".into(),
         ways => ways,
     };
-    printable_lines(&(head(report) + &text)).to_string()
+    printable_lines(&(head(report, look) + &text)).to_string()
 }
 
 /// The recording as text, with all that it shows.
-pub fn show(report: &RecordingReport, options: Options) -> String {
-    let mut text = head(report);
-    text += &latency(report, options.unit);
-    text += &ways(report, options.unit);
-    text += &plots(report);
-    text += &losses(report);
-    text += &cost(report);
-    text += &caveats("Missing", &report.shortfalls);
-    text += &caveats("Caveats", &report.caveats);
+pub fn show(report: &RecordingReport, look: Look) -> String {
+    let mut text = head(report, look);
+    text += &latency(report, look);
+    text += &ways(report, look);
+    text += &plots(report, look);
+    text.push('\n');
+    text += &look.hanging("", "  ", &losses(report));
+    text += &cost(report, look);
+    text += &caveats("Missing", &report.shortfalls, look);
+    text += &caveats("Caveats", &report.caveats, look);
     if let Some(reasons) = report.trust.reasons() {
-        let _ = writeln!(text, "\nNOT TRUSTWORTHY: {}", printable(&reasons));
+        text.push('\n');
+        text += &look.filled("", &format!("NOT TRUSTWORTHY: {}", printable(&reasons)));
     }
-    let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
+    text.push('\n');
+    for sentence in &report.sentences {
+        text += &look.filled("", sentence);
+    }
     printable_lines(&text).to_string()
 }
 
-fn latency(report: &RecordingReport, unit: Unit) -> String {
+fn latency(report: &RecordingReport, look: Look) -> String {
     let beginning = report.beginning();
-    let mut text = format!("\nLatency: from {beginning} to the service's first instruction\n\n");
-    text += &service_table(report, unit);
-    text + &how_exact(report)
+    let what = format!("Latency: from {beginning} to the service's first instruction");
+    let table = service_table(report, look);
+    format!(
+        "\n{}\n{table}{}",
+        look.filled("", &what),
+        how_exact(report, look)
+    )
 }
 
-fn ways(report: &RecordingReport, unit: Unit) -> String {
+fn ways(report: &RecordingReport, look: Look) -> String {
     match report.stages.is_empty() {
         true => String::new(),
         false => format!(
             "\nStages: where the time goes\n\n{}",
-            stage_table(report, unit)
+            stage_table(report, look)
         ),
     }
 }
@@ -76,7 +82,7 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
     }
 }
 
-fn head(report: &RecordingReport) -> String {
+fn head(report: &RecordingReport, look: Look) -> String {
     let host = &report.host;
     let state = match &report.state {
         State::Complete => String::new(),
@@ -99,33 +105,26 @@ fn head(report: &RecordingReport) -> String {
     } else {
         ""
     };
-    let mut text = String::new();
-    let _ = writeln!(text, "{}{state}", printable(&report.path));
-    let _ = writeln!(
-        text,
-        "  {} from {}, {load}, period {} ({dither}){awake}, {backend}",
+    let mut text = look.hanging("", "  ", &format!("{}{state}", printable(&report.path)));
+    let ran = format!(
+        "{} from {}, {load}, period {} ({dither}){awake}, {backend}",
         span(report.duration_ns),
         printable(&report.started),
         report.plan.periods(),
     );
-    let _ = writeln!(
-        text,
-        "  Linux {} {}, {}{}",
+    text += &look.hanging("  ", "    ", &ran);
+    let model = |text: &Option<String>, before: &str, after: &str| {
+        let words = text.as_ref().map(|text| printable(text).to_string());
+        words.map_or_else(String::new, |words| format!("{before}{words}{after}"))
+    };
+    let machine = format!(
+        "Linux {}{}, {}{}",
         printable(&host.kernel),
-        host.preemption
-            .as_deref()
-            .map_or_else(String::new, |model| format!(
-                "(preemption: {})",
-                printable(model)
-            )),
+        model(&host.preemption, " (preemption: ", ")"),
         printable(&host.processor.model),
-        host.hypervisor
-            .as_deref()
-            .map_or_else(String::new, |name| format!(
-                ", virtual ({})",
-                printable(name)
-            )),
+        model(&host.hypervisor, ", virtual (", ")"),
     );
+    text += &look.hanging("  ", "    ", &machine);
     if let Some(work) = report
         .load
         .as_ref()
@@ -133,7 +132,8 @@ fn head(report: &RecordingReport) -> String {
         && let Some(per_second) = work.per_second()
     {
         let rate = rate(per_second, &work.unit);
-        let _ = writeln!(text, "  throughput of the load: {}", printable(&rate));
+        let rate = format!("throughput of the load: {}", printable(&rate));
+        text += &look.hanging("  ", "    ", &rate);
     }
     text
 }
@@ -150,35 +150,34 @@ fn stamped(asked: Option<&[Stage]>) -> String {
     }
 }
 
-fn service_table(report: &RecordingReport, unit: Unit) -> String {
+fn service_table(report: &RecordingReport, look: Look) -> String {
     let by_cpu = report.services.iter().any(|row| row.cpu.is_some());
     let by_minute = report.services.iter().any(|row| row.minute.is_some());
     let mut header = vec!["service"];
     header.extend(by_minute.then_some("minute"));
     header.extend(by_cpu.then_some("CPU"));
+    let keys = header.len();
     header.extend(["samples", "missed", least(&report.services)]);
-    header.extend([
-        "mean", "std dev", "median", "p99", "p99.9", "p99.99", "largest", "at",
-    ]);
-    let mut table = table(&header);
+    header.extend(["mean", "std dev"]);
+    let quantiles = header.len();
+    header.extend(["median", "p99", "p99.9", "p99.99", "largest", "at"]);
+    let mut table = Grid::new(header).keys(keys).parted_before(quantiles);
+    let number = |value: Option<String>| value.unwrap_or_default();
     for row in &report.services {
         let mut cells = vec![row.name()];
         if by_minute {
-            cells.push(
-                row.minute
-                    .map_or_else(String::new, |minute| minute.to_string()),
-            );
+            cells.push(number(row.minute.map(|minute| minute.to_string())));
         }
         if by_cpu {
-            cells.push(row.cpu.map_or_else(String::new, |cpu| cpu.to_string()));
+            cells.push(number(row.cpu.map(|cpu| cpu.to_string())));
         }
         cells.push(count(row.latency.samples));
         cells.push(count(row.missed));
-        cells.extend(figure_cells(&row.latency, unit));
+        cells.extend(figure_cells(&row.latency, look.unit));
         cells.push(at(row.latency.largest_at_ns));
         table.add_row(cells);
     }
-    format!("{}\n", table.trim_fmt())
+    table.written(look)
 }
 
 /// What the smallest is called: where some were missed it is of others than the
@@ -190,28 +189,35 @@ pub(crate) fn least<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> &'sta
     }
 }
 
-fn stage_table(report: &RecordingReport, unit: Unit) -> String {
-    let mut table = table(&[
-        "service", "stage", "samples", "min", "mean", "std dev", "median", "p99", "p99.9",
-        "p99.99", "largest",
-    ]);
-    if let Some(column) = table.column_mut(1) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
-    }
-    let mut before = String::new();
-    for row in &report.stages {
-        let name = line_name(row.service, row.route);
-        let shown = if name == before {
-            String::new()
-        } else {
-            name.clone()
-        };
-        before = name;
-        let mut cells = vec![shown, row.name.clone(), count(row.time.samples)];
-        cells.extend(figure_cells(&row.time, unit));
-        table.add_row(cells);
-    }
-    format!("{}\n", table.trim_fmt())
+/// A table for each way: its service, and the stages below it.
+fn stage_table(report: &RecordingReport, look: Look) -> String {
+    let line = |row: &StageRow| (row.service, row.route);
+    let ways = report.stages.chunk_by(|one, next| line(one) == line(next));
+    let longest = report.stages.iter().map(|row| width(&row.name)).max();
+    let longest = longest.unwrap_or_default();
+    let tables = ways.map(|rows| {
+        let mut table = Grid::new([
+            &*line_name(rows[0].service, rows[0].route),
+            "samples",
+            "min",
+            "mean",
+            "std dev",
+            "median",
+            "p99",
+            "p99.9",
+            "p99.99",
+            "largest",
+        ])
+        .parted_before(5)
+        .no_narrower(longest);
+        for row in rows {
+            let mut cells = vec![row.name.clone(), count(row.time.samples)];
+            cells.extend(figure_cells(&row.time, look.unit));
+            table.add_row(cells);
+        }
+        table.written(look)
+    });
+    tables.collect::<Vec<_>>().join("\n")
 }
 
 /// min, mean, standard deviation, quantiles, largest.
@@ -228,31 +234,35 @@ fn figure_cells(figures: &Figures, unit: Unit) -> Vec<String> {
 }
 
 /// How exact the figures are, and why some are limits or missing.
-fn how_exact(report: &RecordingReport) -> String {
+fn how_exact(report: &RecordingReport, look: Look) -> String {
     let rows = &report.services;
     let shares = || rows.iter().flat_map(|row| &row.latency.quantiles);
-    let mut text = String::new();
+    let mut notes: Vec<String> = Vec::new();
     if shares().any(|share| share.ns.is_some()) {
-        text += "  Quantiles round up to the edge of a bucket: they are at most 1.09 % high.\n";
+        let edge = "Quantiles round up to the edge of a bucket: they are at most 1.09 % high.";
+        notes.push(edge.into());
     }
     if rows.iter().any(|row| row.missed > 0) {
-        text += "  min (served): of those that were served; all other figures count the missed too, with the time until the service next ran.\n";
+        let served = "min (served): of those that were served; all other figures count the missed \
+                      too, with the time until the service next ran.";
+        notes.push(served.into());
     }
     if !report.waiting.is_empty() {
         let waiting: u64 = report.waiting.iter().map(|one| one.still_waiting).sum();
-        let _ = writeln!(
-            text,
-            "  >= : at least; {} activations were still waiting when measuring ended, and count with how long they had waited",
+        notes.push(format!(
+            ">= : at least; {} activations were still waiting when measuring ended, and count with how long they had waited",
             count(waiting)
-        );
+        ));
     }
-    text += &lossy(rows);
-    text + &unsupported(report)
+    notes.extend(lossy(rows));
+    notes.extend(unsupported(report));
+    let lines = notes.iter().map(|note| look.hanging("  ", "    ", note));
+    lines.collect()
 }
 
 /// Whose quantiles are limits because something was lost, those that lost most
 /// first.
-fn lossy(rows: &[ServiceRow]) -> String {
+fn lossy(rows: &[ServiceRow]) -> Option<String> {
     let is_limit = |share: &Share| share.low_ns.is_some() || share.is_at_least;
     let is_lossy = |row: &&ServiceRow| row.lost > 0 && row.latency.quantiles.iter().any(is_limit);
     let mut lost: Vec<(String, u64)> = Vec::new();
@@ -265,21 +275,21 @@ fn lossy(rows: &[ServiceRow]) -> String {
         }
     }
     if lost.is_empty() {
-        return String::new();
+        return None;
     }
     lost.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
     let each = lost
         .iter()
         .map(|(name, most)| format!("{name} up to {}", count(*most)));
     let each: Vec<String> = each.collect();
-    format!(
-        "  to, >= : activations that were lost can have been of any latency: {}\n",
+    Some(format!(
+        "to, >= : activations that were lost can have been of any latency: {}",
         each.join(", ")
-    )
+    ))
 }
 
 /// Which quantiles are not shown, and how many samples they take.
-fn unsupported(report: &RecordingReport) -> String {
+fn unsupported(report: &RecordingReport) -> Vec<String> {
     let mut needs: Vec<&Share> = report
         .services
         .iter()
@@ -293,7 +303,7 @@ fn unsupported(report: &RecordingReport) -> String {
         .filter_map(|share| {
             let samples = count(share.needs_samples?);
             Some(format!(
-                "  - : p{} needs >= {samples} samples\n",
+                "- : p{} needs >= {samples} samples",
                 percent(share.q)
             ))
         })
@@ -304,38 +314,47 @@ fn at(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.3} s", time.as_secs_f64()))
 }
 
-fn plots(report: &RecordingReport) -> String {
+fn plots(report: &RecordingReport, look: Look) -> String {
     if report.services.iter().any(|row| row.minute.is_some()) {
         return String::new();
     }
+    let names: Vec<String> = report.histograms.iter().map(plotted).collect();
+    let longest = names.iter().map(|name| width(name)).max();
+    let beside = longest.unwrap_or_default() + 2;
+    // Where it is too narrow for both, a name is above what it names.
+    let is_beside = beside + BarAxis::LEAST <= look.columns;
+    let indent = if is_beside { beside } else { 0 };
     let all = || report.histograms.iter().map(|view| view.buckets.as_slice());
-    let Some(axis) = BarAxis::over(all()) else {
+    let Some(axis) = BarAxis::over(all(), look.columns.saturating_sub(indent)) else {
         return String::new();
     };
-    let mut text = "\nHow often each latency was seen (both scales logarithmic; a level is half a power of ten)\n\n".to_owned();
-    let width = 22;
-    for view in &report.histograms {
-        let mut name = line_name(view.service, view.route);
-        if let Some(cpu) = view.cpu {
-            let _ = write!(name, ", CPU {cpu}");
+    let what = "How often each latency was seen (both scales logarithmic; a level is half a power \
+                of ten)";
+    let mut text = format!("\n{}\n", look.filled("", what));
+    for (view, name) in report.histograms.iter().zip(&names) {
+        let lines = axis.draw(&view.buckets);
+        if !is_beside {
+            let _ = writeln!(text, "{name}");
         }
-        for (index, line) in axis
-            .draw(&view.buckets)
-            .iter()
-            .rev()
-            .enumerate()
-            .collect::<Vec<_>>()
-            .iter()
-            .rev()
-        {
-            let label = if *index == 0 { name.as_str() } else { "" };
-            let _ = writeln!(text, "{label:width$}{}", line.trim_end());
+        for (index, line) in lines.iter().enumerate() {
+            let is_last = index + 1 == lines.len();
+            let label = if is_beside && is_last { name } else { "" };
+            let _ = writeln!(text, "{label:indent$}{}", line.trim_end());
         }
     }
     for line in axis.ticks() {
-        let _ = writeln!(text, "{:width$}{line}", "");
+        let _ = writeln!(text, "{:indent$}{line}", "");
     }
     text
+}
+
+/// Of what a histogram is.
+fn plotted(view: &HistogramView) -> String {
+    let name = line_name(view.service, view.route);
+    match view.cpu {
+        Some(cpu) => format!("{name}, CPU {cpu}"),
+        None => name,
+    }
 }
 
 fn losses(report: &RecordingReport) -> String {
@@ -343,7 +362,7 @@ fn losses(report: &RecordingReport) -> String {
         .map(|(name, number)| format!("{name} {}", count(number)))
         .collect();
     format!(
-        "\nLosses: {} activations lost; {}\n",
+        "Losses: {} activations lost; {}",
         count(report.losses.activations()),
         all.join(", ")
     )
@@ -353,25 +372,26 @@ fn losses(report: &RecordingReport) -> String {
 /// of it.
 const LEAST_FOR_RATES: Nanos = Nanos::from_ms(100);
 
-fn cost(report: &RecordingReport) -> String {
+fn cost(report: &RecordingReport, look: Look) -> String {
+    let line = |text: &str| look.hanging("", "  ", text);
     let cost = &report.cost;
     if cost.wall_ns == Nanos::ZERO {
-        return "Own cost: not known (the recording has no end)\n".into();
+        return line("Own cost: not known (the recording has no end)");
     }
     if cost.wall_ns < LEAST_FOR_RATES {
-        return format!(
-            "Own cost: {} of CPU time in {}, too short a time for a share\n",
+        return line(&format!(
+            "Own cost: {} of CPU time in {}, too short a time for a share",
             cost.total(),
             cost.wall_ns
-        );
+        ));
     }
     let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns() as f64;
     let bpf = cost
         .programs
         .iter()
         .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
-    let mut text = format!(
-        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {} page faults while measuring\n",
+    let mut text = line(&format!(
+        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {} page faults while measuring",
         share(cost.total()),
         share(cost.measuring_cpu_ns),
         share(bpf),
@@ -379,7 +399,7 @@ fn cost(report: &RecordingReport) -> String {
         cost.written_bytes as f64 / 1e6,
         cost.resident_bytes as f64 / 1e6,
         count(cost.measuring_faults),
-    );
+    ));
     let each: Vec<String> = cost
         .programs
         .iter()
@@ -387,23 +407,20 @@ fn cost(report: &RecordingReport) -> String {
         .map(|one| format!("{} {} ns", one.name, one.run_ns.ns() / one.runs))
         .collect();
     if !each.is_empty() {
-        let _ = writeln!(text, "  each run of a BPF program: {}", each.join(", "));
+        let each = format!("each run of a BPF program: {}", each.join(", "));
+        text += &look.hanging("  ", "    ", &each);
     }
     text
 }
 
-fn caveats(title: &str, all: &[Caveat]) -> String {
+fn caveats(title: &str, all: &[Caveat], look: Look) -> String {
     if all.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{title}:\n");
     for caveat in all {
-        let _ = writeln!(
-            text,
-            "  - {}; {}",
-            printable(&caveat.what),
-            printable(&caveat.advice)
-        );
+        let what = format!("{}; {}", printable(&caveat.what), printable(&caveat.advice));
+        text += &look.hanging("  - ", "    ", &what);
     }
     text
 }

@@ -5,9 +5,18 @@ use std::fmt::Write as _;
 
 use laggard_model::{Address, Episode, StackSample, Symbol, Symbols, printable, printable_lines};
 
+use super::Look;
+
+/// What parts an episode from its total.
+const LINE: usize = 49;
+
 /// Each episode's stack samples between its expiry (or its interrupt, where
 /// another CPU had the timer) and its end, counted by the innermost function.
-pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Symbols) -> String {
+pub fn table4<'a>(
+    episodes: impl IntoIterator<Item = &'a Episode>,
+    symbols: &Symbols,
+    look: Look,
+) -> String {
     let mut text = String::new();
     for episode in episodes {
         // Writing to a string cannot fail, here and below.
@@ -28,17 +37,14 @@ pub fn table4<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Sym
             total += 1;
         }
         for ((module, function), count) in counts {
-            let _ = writeln!(
-                text,
-                "{count} samples in {} function {}",
-                printable(&module),
-                printable(&function)
-            );
+            let (module, function) = (printable(&module), printable(&function));
+            let line = format!("{count} samples in {module} function {function}");
+            text += &look.hanging("", "    ", &line);
         }
         let _ = writeln!(
             text,
             "{}\n{total} total samples in episode\n",
-            "-".repeat(49)
+            "-".repeat(LINE.min(look.columns))
         );
     }
     printable_lines(&text).to_string()
@@ -79,9 +85,9 @@ mod tests {
 
     #[test]
     fn samples_are_counted_in_the_form_of_table_4() {
-        let text = table4(&[episode(7)], &notes().symbols);
+        let text = table4(&[episode(7)], &notes().symbols, Look::default());
 
-        let line = "-".repeat(49);
+        let line = "-".repeat(LINE);
         assert_eq!(
             text,
             format!(

@@ -5,7 +5,7 @@ use laggard_answer::show::at_least;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 
-use super::super::{Look, table};
+use super::super::grid::Grid;
 
 /// Where the assumption comes from.
 pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ranks bound 9 of 10 \
@@ -13,19 +13,16 @@ pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ran
     taken to stay below n^shape times that. The shape was chosen by back-tests, which reached 150 \
     times the recordings; beyond, nothing is told. docs/forecast.md has how often it held.";
 
-/// By service: what nine of ten of each horizon stay below if the tail is no
-/// heavier than assumed.
-pub(super) fn of_load(load: &LoadForecast, look: Look) -> String {
-    let Some(first) = load.services.first() else {
-        return String::new();
-    };
+/// The assumption, and by service what nine of ten of each horizon stay below if
+/// the tail is no heavier.
+pub(super) fn of_load(load: &LoadForecast) -> Option<(String, Grid)> {
+    let first = load.services.first()?;
     let heads = first
         .cells
         .iter()
         .map(|cell| format!("9 of 10 {}s", cell.horizon.name()));
     let heads: Vec<String> = ["if so, below".into()].into_iter().chain(heads).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut rows = table(&heads);
+    let mut rows = Grid::new(heads);
     for service in &load.services {
         let name = line_name(service.service, service.route);
         let cells = service.cells.iter().map(of_cell);
@@ -37,7 +34,7 @@ pub(super) fn of_load(load: &LoadForecast, look: Look) -> String {
         "Assumed, not seen: in ten times the time the largest is at most {most:.1} times as large \
          (a tail of shape {shape} or lighter). If so:"
     );
-    format!("{}{}\n", look.filled("  ", &text), rows.trim_fmt())
+    Some((text, rows))
 }
 
 fn of_cell(cell: &Cell) -> String {

@@ -10,30 +10,40 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, printable};
 
-use super::super::{table, warnings};
+use super::super::Look;
+use super::super::grid::Grid;
 
 /// Every level or the reasons against it, and the second estimate.
-pub(super) fn in_full(report: &ForecastReport) -> String {
-    let mut text = "Latency expected to be exceeded once per horizon of use, on the worst of the CPUs measured\n".to_owned();
+pub(super) fn in_full(report: &ForecastReport, look: Look) -> String {
+    let what = "Latency expected to be exceeded once per horizon of use, on the worst of the CPUs \
+                measured";
+    let mut text = look.filled("", what);
     for load in &report.loads {
-        text += &of_load(load);
+        text += &of_load(load, look);
     }
-    text + LEGEND
+    text.push('\n');
+    for sentence in LEGEND {
+        text += &look.hanging("", "  ", sentence);
+    }
+    text
 }
 
-/// The levels that can be told, by service and horizon; nothing where none can.
-pub(super) fn told(load: &LoadForecast) -> String {
+/// What a level with a question mark is, and where there is more.
+pub(super) fn doubted(see: &str) -> String {
+    format!("?: the peaks are not those of a steady process; {see}.")
+}
+
+/// The levels that can be told, by service and horizon, and whether any of them is
+/// doubted; nothing where none can.
+pub(super) fn told(load: &LoadForecast) -> Option<(Grid, bool)> {
     let is_told = |one: &&ServiceForecast| {
         let mut cells = one.cells.iter();
         cells.any(|cell| cell.outcome.level().is_some())
     };
     let services: Vec<&ServiceForecast> = load.services.iter().filter(is_told).collect();
-    let Some(first) = services.first() else {
-        return String::new();
-    };
-    let heads = first.cells.iter().map(|cell| cell.horizon.name());
-    let heads: Vec<&str> = ["level, once per"].into_iter().chain(heads).collect();
-    let mut rows = table(&heads);
+    let heads = services.first()?.cells.iter();
+    let heads = heads.map(|cell| cell.horizon.name());
+    let mut rows = Grid::new(["level, once per"].into_iter().chain(heads));
     let mut is_doubted = false;
     for service in services {
         let name = line_name(service.service, service.route);
@@ -48,44 +58,52 @@ pub(super) fn told(load: &LoadForecast) -> String {
         });
         rows.add_row([name].into_iter().chain(cells).collect::<Vec<_>>());
     }
-    let doubted = if is_doubted {
-        "  ?: the peaks are not those of a steady process; see --all.\n"
-    } else {
-        ""
-    };
-    format!("{}\n{doubted}", rows.trim_fmt())
+    Some((rows, is_doubted))
 }
 
 /// What stands behind a level.
-const LEGEND: &str = "\nr: from the ranks of the peaks, no model. m: by a model of the tail (generalised Pareto), an extrapolation.\n\
-     c: the same cause by cause, periodic ones as often as they come by the clock on the wall. In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a measurement, not a forecast.\n";
+pub(super) const LEGEND: [&str; 4] = [
+    "r: from the ranks of the peaks, no model.",
+    "m: by a model of the tail (generalised Pareto), an extrapolation.",
+    "c: the same cause by cause, periodic ones as often as they come by the clock on the wall.",
+    "In brackets: 95 % interval. A letter with a question mark: a doubt. Largest seen is a \
+     measurement, not a forecast.",
+];
 
-fn of_load(load: &LoadForecast) -> String {
+fn of_load(load: &LoadForecast, look: Look) -> String {
+    let line = |text: &str| look.hanging("  ", "    ", text);
     let usage = load.usage;
-    let mut text = format!(
-        "\nLoad: {} ({} in {})\n",
+    let what = format!(
+        "Load: {} ({} in {})",
         printable(load.load.as_str()),
         mean_time(load.observed_ns),
         printable(&load.recordings.join(", "))
     );
-    let _ = writeln!(
-        text,
-        "  use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})",
+    let mut text = format!("\n{}", look.hanging("", "  ", &what));
+    text += &line(&format!(
+        "use: {} h a day, {} days a week, one measured hour stands for {} h of it ({})",
         usage.hours_per_day, usage.days_per_week, usage.compression, load.usage_from
-    );
-    text += &warnings(&load.notes);
+    ));
+    text += &look.warned(&load.notes);
+    text += "\n";
+    let mut remarks = Remarks::default();
+    text += &table(load, &mut remarks).written(look);
+    let all = remarks.lines().chain(how_long(load)).chain(periods(load));
+    text.extend(all.chain(composed(load)).map(|one| line(&one)));
+    text + &look.noted(&load.notes)
+}
+
+/// The level of each service and horizon, or the reasons against it.
+pub(super) fn table(load: &LoadForecast, remarks: &mut Remarks) -> Grid {
     let horizons: Vec<Horizon> = load.services.first().map_or_else(Vec::new, |one| {
         one.cells.iter().map(|cell| cell.horizon).collect()
     });
-    let heads: Vec<String> = horizons
-        .iter()
-        .map(|horizon| format!("{} ({} h)", horizon.name(), round(horizon.hours(usage))))
-        .collect();
-    text += "\n";
-    let mut header = vec!["service", "largest seen"];
-    header.extend(heads.iter().map(String::as_str));
-    let mut rows = table(&header);
-    let mut remarks = Remarks::default();
+    let heads = horizons.iter().map(|horizon| {
+        let hours = round(horizon.hours(load.usage));
+        format!("{} ({hours} h)", horizon.name())
+    });
+    let header = ["service", "largest seen"].map(String::from);
+    let mut rows = Grid::new(header.into_iter().chain(heads));
     for service in &load.services {
         let largest = service.largest_ns.map(Nanos::from_ns);
         let mut cells = vec![
@@ -95,27 +113,23 @@ fn of_load(load: &LoadForecast) -> String {
                 |ns| at_least(service.largest_is_at_least, &Unit::Auto.write_nanos(ns)),
             ),
         ];
-        cells.extend(service.cells.iter().map(|cell| of_cell(cell, &mut remarks)));
+        cells.extend(service.cells.iter().map(|cell| of_cell(cell, remarks)));
         rows.add_row(cells);
     }
-    let _ = writeln!(text, "{}", rows.trim_fmt());
-    text += &remarks.text();
-    text += &how_long(load);
-    for (services, source) in shared_periods(load) {
-        let _ = writeln!(
-            text,
-            "  {}: something comes every {}, seen {} times (by chance in any service: p at most {:.3})",
+    rows
+}
+
+/// What comes with a period, once for the services that have it.
+pub(super) fn periods(load: &LoadForecast) -> impl Iterator<Item = String> {
+    shared_periods(load).into_iter().map(|(services, source)| {
+        format!(
+            "{}: something comes every {}, seen {} times (by chance in any service: p at most {:.3})",
             services.join(", "),
             mean_time(source.period_ns),
             source.hits,
             source.p.max(0.001)
-        );
-    }
-    text += &composed(load);
-    for note in &load.notes {
-        let _ = writeln!(text, "  - {}", printable(&note.to_string()));
-    }
-    text
+        )
+    })
 }
 
 /// Periods nearer to each other than this part of them are one finding: the
@@ -147,30 +161,30 @@ fn shared_periods(load: &LoadForecast) -> Vec<(Vec<String>, &Periodic)> {
 }
 
 /// The second estimate, and whether the first agrees.
-fn composed(load: &LoadForecast) -> String {
+pub(super) fn composed(load: &LoadForecast) -> Vec<String> {
     let time = |ns| Unit::Auto.write(ns);
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for service in &load.services {
         let Some(found) = &service.composed else {
             continue;
         };
-        if text.is_empty() {
-            text += "  Second estimate, by composition: what the pieces of late activations could make together\n";
+        if lines.is_empty() {
+            let what = "Second estimate, by composition: what the pieces of late activations \
+                        could make together";
+            lines.push(what.into());
         }
         let name = line_name(service.service, service.route);
         let Some(latency) = found.latency_ns else {
-            let _ = writeln!(
-                text,
-                "  {name}: no bound; what is above it leaves it no time"
-            );
+            lines.push(format!(
+                "{name}: no bound; what is above it leaves it no time"
+            ));
             continue;
         };
         let blocked = found.blocked_by.as_ref();
         let above: f64 = found.above.iter().map(|one| one.time_ns).sum();
         let most = found.above.first();
-        let _ = writeln!(
-            text,
-            "  {name}: {} = {} not preemptible{} + {} above it{} + {} of its own{}{}",
+        lines.push(format!(
+            "{name}: {} = {} not preemptible{} + {} above it{} + {} of its own{}{}",
             time(latency),
             Unit::Auto.write_nanos(found.blocking_ns),
             blocked.map_or(String::new(), |who| format!(" (most: {who})")),
@@ -185,9 +199,9 @@ fn composed(load: &LoadForecast) -> String {
                 ),
             },
             disagreement(service, latency).map_or(String::new(), |words| format!("; {words}"))
-        );
+        ));
     }
-    text
+    lines
 }
 
 /// What speaks against one of two estimates.
@@ -257,8 +271,7 @@ fn of_cell(cell: &Cell, remarks: &mut Remarks) -> String {
 }
 
 /// How long to record for each horizon, where something is refused.
-fn how_long(load: &LoadForecast) -> String {
-    let mut text = String::new();
+pub(super) fn how_long(load: &LoadForecast) -> Vec<String> {
     let mut horizons: Vec<(Horizon, f64, Option<f64>)> = Vec::new();
     for cell in load.services.iter().flat_map(|one| &one.cells) {
         let Outcome::Refused(refused) = &cell.outcome else {
@@ -270,24 +283,23 @@ fn how_long(load: &LoadForecast) -> String {
             None => horizons.push((cell.horizon, refused.record_without_model_ns, model)),
         }
     }
-    for (horizon, without, model) in horizons {
+    let words = |(horizon, without, model): (Horizon, f64, Option<f64>)| {
         let at_best = match model {
             Some(time) => format!("for a model, at best {}", mean_time(time)),
             None => "a longer recording alone may not help a model".into(),
         };
-        let _ = writeln!(
-            text,
-            "  record for the {}: {} in all without a model; {at_best}",
+        format!(
+            "record for the {}: {} in all without a model; {at_best}",
             horizon.name(),
             mean_time(without)
-        );
-    }
-    text
+        )
+    };
+    horizons.into_iter().map(words).collect()
 }
 
 /// Remarks on cells, each once.
 #[derive(Default)]
-struct Remarks(Vec<String>);
+pub(super) struct Remarks(Vec<String>);
 
 impl Remarks {
     fn letter(&mut self, remark: String) -> String {
@@ -301,12 +313,9 @@ impl Remarks {
         label(at)
     }
 
-    fn text(&self) -> String {
-        self.0
-            .iter()
-            .enumerate()
-            .map(|(at, remark)| format!("  ({}) {remark}\n", label(at)))
-            .collect()
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let all = self.0.iter().enumerate();
+        all.map(|(at, remark)| format!("({}) {remark}", label(at)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod assumed;
 mod levels;
+mod told;
 
 use laggard_answer::forecast::{
     Against, Ahead, Cell, ForecastReport, LoadForecast, Outcome, ServiceForecast, StaysBelow,
@@ -12,7 +13,9 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, UsagePattern, printable, printable_lines};
 
-use super::{Look, table};
+use super::Look;
+use super::grid::Grid;
+pub use told::{AssumedTold, EveryLevel, ForecastTold, told};
 
 /// The report as text; with `all`, every level or the reasons against it too.
 pub fn forecast(report: &ForecastReport, all: bool, look: Look) -> String {
@@ -21,46 +24,57 @@ pub fn forecast(report: &ForecastReport, all: bool, look: Look) -> String {
         text += &of_load(load, all, look);
         text.push('\n');
     }
-    text += &look.filled(
-        "",
-        "Chances and bounds hold if the time to come is like the time recorded. They come from the \
-         ranks of what was seen, no model. On the worst of the CPUs measured.",
-    );
+    text += &look.filled("", RESTS_ON);
     if all {
         text.push('\n');
         text += &look.filled("", assumed::EXPLAINED);
         text.push('\n');
-        text += &levels::in_full(report);
+        text += &levels::in_full(report, look);
     }
     printable_lines(&text).to_string()
 }
 
+/// What every chance and bound rests on.
+const RESTS_ON: &str = "Chances and bounds hold if the time to come is like the time recorded. \
+    They come from the ranks of what was seen, no model. On the worst of the CPUs measured.";
+
 fn of_load(load: &LoadForecast, all: bool, look: Look) -> String {
-    let mut text = look.filled(
-        "",
-        &format!(
-            "{}, {} in {}",
-            printable(load.load.as_str()),
-            mean_time(load.observed_ns),
-            printable(&load.recordings.join(", "))
-        ),
-    );
+    let mut text = look.filled("", &what(load));
     text += &look.filled("  ", &used(load));
     text += &look.warned(&load.notes);
     text.push('\n');
-    text += &chances(load);
+    text += &chances(load).written(look);
     text.push('\n');
-    text += &bounds(load);
+    text += &bounds(load).written(look);
     text += &look.filled("  ", &carried(load));
     text.push('\n');
-    text += &assumed::of_load(load, look);
+    if let Some((words, table)) = assumed::of_load(load) {
+        text += &look.filled("  ", &words);
+        text += &table.written(look);
+    }
     text.push('\n');
-    text += &levels::told(load);
-    text += &look.filled("  ", &fitted(load, all));
+    let see = if all { "see below" } else { "see --all" };
+    if let Some((table, is_doubted)) = levels::told(load) {
+        text += &table.written(look);
+        if is_doubted {
+            text += &look.filled("  ", &levels::doubted(see));
+        }
+    }
+    text += &look.filled("  ", &fitted(load, see));
     for advice in &load.advice {
         text += &look.filled("  ", &sentence(&advice.words));
     }
     text
+}
+
+/// What was recorded, and for how long.
+fn what(load: &LoadForecast) -> String {
+    format!(
+        "{}, {} in {}",
+        printable(load.load.as_str()),
+        mean_time(load.observed_ns),
+        printable(&load.recordings.join(", "))
+    )
 }
 
 fn used(load: &LoadForecast) -> String {
@@ -76,13 +90,14 @@ fn used(load: &LoadForecast) -> String {
 
 /// By horizon, which is the same for all services but for what was recorded of
 /// each.
-fn chances(load: &LoadForecast) -> String {
-    let mut rows = table(&[
+fn chances(load: &LoadForecast) -> Grid {
+    let head = [
         "the next",
         "a new largest",
         "half bounded",
         "9 of 10 bounded",
-    ]);
+    ];
+    let mut rows = Grid::new(head);
     let count = load.services.first().map_or(0, |one| one.cells.len());
     for at in 0..count {
         let cells: Vec<&Cell> = load.services.iter().map(|one| &one.cells[at]).collect();
@@ -98,7 +113,7 @@ fn chances(load: &LoadForecast) -> String {
         }
         rows.add_row(row);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows
 }
 
 /// The chance of a new largest: of all services, or from the least to the most.
@@ -135,7 +150,7 @@ fn whether(asked: &[&StaysBelow]) -> String {
 }
 
 /// By service: the largest seen, and what the horizons stay below that have a bound.
-fn bounds(load: &LoadForecast) -> String {
+fn bounds(load: &LoadForecast) -> Grid {
     let asked: Vec<(usize, usize)> = load.services.first().map_or_else(Vec::new, |first| {
         let all =
             first.cells.iter().enumerate().flat_map(|(at, cell)| {
@@ -161,7 +176,7 @@ fn bounds(load: &LoadForecast) -> String {
         header[0] = "service";
     }
     header.extend(heads.iter().map(String::as_str));
-    let mut rows = table(&header);
+    let mut rows = Grid::new(header);
     for service in &load.services {
         let largest = service.largest_ns.map(Nanos::from_ns);
         let is_least = service.largest_is_at_least || service.lost > 0;
@@ -181,7 +196,7 @@ fn bounds(load: &LoadForecast) -> String {
         }));
         rows.add_row(row);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows
 }
 
 fn asked_of(service: &ServiceForecast, at: usize, share: usize) -> &StaysBelow {
@@ -237,7 +252,7 @@ fn carried(load: &LoadForecast) -> String {
 }
 
 /// One line on levels by a fit, and those that can be told.
-fn fitted(load: &LoadForecast, all: bool) -> String {
+fn fitted(load: &LoadForecast, see: &str) -> String {
     let cells = || load.services.iter().flat_map(|one| &one.cells);
     let is_told = |cell: &&Cell| match &cell.outcome {
         Outcome::Refused(refused) => refused.at_most_ns.is_some(),
@@ -247,7 +262,6 @@ fn fitted(load: &LoadForecast, all: bool) -> String {
     let reason = most_common(cells()).map_or(String::new(), |(reason, count)| {
         format!(" ({count} of them: {reason})")
     });
-    let see = if all { "see below" } else { "see --all" };
     let count = cells().count();
     let found = match told {
         0 => format!("all {count} refused{reason}"),

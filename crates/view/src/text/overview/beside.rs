@@ -24,11 +24,12 @@ pub fn overviews(all: &[Overview], look: Look) -> Screen {
         columns: look.columns.saturating_sub(mark),
         ..look
     };
+    let short = SHORT.on(narrow);
     let mut screen = Screen::default();
     for (one, number) in all.iter().zip(&numbers) {
         let mut part = Screen::default();
         part.push(vec![(Tone::Strong, cut(&one.path, narrow.columns))]);
-        part.append(parts::doubts(one, narrow, SHORT));
+        part.append(parts::doubts(one, narrow, short));
         part.append(parts::conditions(one, narrow));
         screen.append(part.marked(number, mark));
     }
@@ -36,12 +37,12 @@ pub fn overviews(all: &[Overview], look: Look) -> Screen {
     screen.append(services(all, &numbers, look));
     for (one, number) in all.iter().zip(&numbers) {
         screen.gap();
-        let part = verdict::verdicts(one, narrow, SHORT);
+        let part = verdict::verdicts(one, narrow, short);
         screen.append(part.marked(number, mark));
     }
     screen.gap();
     let more = "More: laggard show DIR for each; show --all, report for all of them";
-    screen.push(vec![(Tone::Faint, cut(more, look.columns))]);
+    screen.fill(more, (Tone::Faint, width(more)), look.room(short.line, 2));
     screen
 }
 
@@ -61,7 +62,12 @@ fn services(all: &[Overview], numbers: &[String], look: Look) -> Screen {
     let widest = names.iter().map(|one| width(&parts::name(one.0, one.1)));
     let wide = widest.max().unwrap_or(0).max(width("late by")) + 1;
     let mut screen = Screen::default();
-    let head = format!("{:wide$}{:mark$}{}", "late by", "", parts::heads(look));
+    let head = format!(
+        "{:wide$}{:mark$}{}",
+        "late by",
+        "",
+        parts::heads(look, wide + mark)
+    );
     screen.push(vec![(Tone::Faint, cut(&head, look.columns))]);
     for (service, route) in names {
         let mut name = parts::name(service, route);
@@ -69,7 +75,8 @@ fn services(all: &[Overview], numbers: &[String], look: Look) -> Screen {
             let row = rows(one)
                 .into_iter()
                 .find(|row| (row.service, row.route) == (service, route));
-            let figures = row.map_or_else(String::new, |row| parts::figures(&row, look));
+            let figures =
+                row.map_or_else(String::new, |row| parts::figures(&row, look, wide + mark));
             let line = format!("{name:wide$}{number:mark$}{figures}");
             screen.plain_line(cut(&line, look.columns));
             name.clear();

@@ -33,7 +33,7 @@ pub(super) fn verdicts(all: &[Fit], look: Look, measure: Measure) -> Screen {
     }
     if more > 0 {
         let text = format!("{more} more applications are judged in --json, and by laggard qos");
-        screen.fill(&text, (Tone::Plain, 0), look.room(1, 0));
+        screen.fill(&text, (Tone::Plain, 0), look.room(measure.line, 2));
     }
     screen
 }

@@ -8,7 +8,7 @@ use laggard_model::name::service_words;
 use laggard_model::text::{Unit, count};
 
 use super::super::screen::{Room, Screen, Tone, cut, lines, width};
-use super::{Look, Measure};
+use super::{Look, Measure, NARROW};
 
 /// A cause with less of the time is no part of the answer.
 const LEAST: f64 = 0.01;
@@ -21,17 +21,31 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
             true => "Nothing was late enough to be kept with who caused it.",
             false => "Who made it late was not recorded; laggard doctor says whether it can be.",
         };
-        screen.fill(text, (Tone::Plain, 0), look.room(1, 0));
+        screen.fill(text, (Tone::Plain, 0), look.room(measure.line, 2));
         return screen;
     };
     let head = head(late);
-    screen.fill(&head, (Tone::Strong, head.chars().count()), look.room(1, 0));
+    let start = (Tone::Strong, head.chars().count());
+    screen.fill(&head, start, look.room(measure.line, 2));
     let is_worth_a_line = |(at, cause): &(usize, &LateCause)| *at == 0 || cause.share >= LEAST;
     let causes = late.causes.iter().enumerate().filter(is_worth_a_line);
     let causes: Vec<&LateCause> = causes
         .map(|(_, cause)| cause)
         .take(measure.causes)
         .collect();
+    screen.append(table(&causes, look));
+    if let Some(first) = &overview.first {
+        let head = "Do first:";
+        let room = look.room(measure.first, 2);
+        let text = remedied(head, first, &without(first, late), room);
+        screen.fill(&text, (Tone::Strong, head.len()), room);
+    }
+    screen
+}
+
+/// A line for each cause, or a few where one has no room for all of it.
+fn table(causes: &[&LateCause], look: Look) -> Screen {
+    let mut screen = Screen::default();
     let times = causes
         .iter()
         .map(|cause| count(cause.times as u64).len())
@@ -39,19 +53,24 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
     let times = times.unwrap_or(0);
     let ends: Vec<String> = causes.iter().map(|cause| how_much(cause, times)).collect();
     let end = ends.iter().map(|end| width(end)).max().unwrap_or(0);
+    let share = |cause: &LateCause| format!("{:>4.0} %  ", 100.0 * cause.share);
+    if look.columns < NARROW {
+        let indent = "   0 %  ".len();
+        for (cause, end) in causes.iter().zip(ends) {
+            let room = look.room(2, indent);
+            let words = named(cause, 2 * look.columns.saturating_sub(indent));
+            screen.fill(&(share(cause) + &words), (Tone::Plain, 0), room);
+            screen.plain_line(cut(&format!("{:indent$}{end}", ""), look.columns));
+        }
+        return screen;
+    }
     let words = look.columns.saturating_sub(end + 10);
     let texts: Vec<String> = causes.iter().map(|cause| named(cause, words)).collect();
     let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    for ((cause, text), end_of) in causes.iter().zip(texts).zip(ends) {
+    for ((cause, text), end) in causes.iter().zip(texts).zip(ends) {
         let pad = " ".repeat(widest.saturating_sub(width(&text)));
-        let line = format!("{:>4.0} %  {text}{pad}  {end_of}", 100.0 * cause.share);
+        let line = format!("{}{text}{pad}  {end}", share(cause));
         screen.plain_line(cut(&line, look.columns));
-    }
-    if let Some(first) = &overview.first {
-        let head = "Do first:";
-        let room = look.room(measure.first, 2);
-        let text = remedied(head, first, &without(first, late), room);
-        screen.fill(&text, (Tone::Strong, head.len()), room);
     }
     screen
 }
@@ -68,6 +87,7 @@ fn remedied(head: &str, first: &First, left: &str, room: Room) -> String {
     columns.map(said).find(fits).unwrap_or_else(|| said(0))
 }
 
+/// Who was made late, and how often.
 fn head(late: &Late) -> String {
     let who = late.service.map(service_words);
     let activations = match (late.activations, late.surplus > 0) {

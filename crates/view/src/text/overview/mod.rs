@@ -1,4 +1,5 @@
-//! The first screen: what a recording answers, in 80 columns and 24 lines.
+//! The first screen: what a recording answers, in 80 columns and 24 lines, or in
+//! twice the lines where they are shorter.
 
 mod beside;
 mod groups;
@@ -19,8 +20,9 @@ pub use said::{InShort, Said};
 
 /// So many lines, and one for the prompt that follows, are what a terminal has.
 const LINES: usize = 23;
-/// No narrower: the table is so wide.
-const LEAST_COLUMNS: usize = 68;
+/// Where it is narrower the table has fewer figures, and what else is said takes
+/// twice the lines.
+const NARROW: usize = 68;
 
 /// How much of each part is shown: what matters less gives way.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ struct Measure {
     /// How many verdicts, and the lines of each.
     verdicts: usize,
     verdict: usize,
+    /// Lines of what is otherwise said in one.
+    line: usize,
     services: usize,
     causes: usize,
     /// Lines of what to do first.
@@ -49,6 +53,7 @@ impl Measure {
         beware: 2,
         verdicts: 5,
         verdict: 2,
+        line: 1,
         services: 8,
         causes: 3,
         first: 3,
@@ -77,6 +82,7 @@ impl Measure {
         beware: 1,
         verdicts: 4,
         verdict: 1,
+        line: 1,
         services: 5,
         causes: 1,
         first: 1,
@@ -89,6 +95,21 @@ impl Measure {
         verdicts: usize::MAX,
         ..Self::FULL
     };
+
+    /// As much of it, where lines are short.
+    const fn on(self, look: Look) -> Self {
+        if look.columns >= NARROW {
+            return self;
+        }
+        Self {
+            doubt: 2 * self.doubt,
+            verdict: 2 * self.verdict,
+            line: 2 * self.line,
+            first: 2 * self.first,
+            hour: 2 * self.hour,
+            ..self
+        }
+    }
 
     /// From all to the least.
     const EVERY: [Self; 6] = [
@@ -103,14 +124,15 @@ impl Measure {
 
 /// The overview of a recording.
 pub fn overview(overview: &Overview, look: Look) -> Screen {
-    let look = Look {
-        columns: look.columns.max(LEAST_COLUMNS),
-        ..look
+    let lines = if look.columns < NARROW {
+        2 * LINES
+    } else {
+        LINES
     };
     let mut screen = Screen::default();
     for measure in Measure::EVERY {
-        screen = with(overview, look, measure);
-        if screen.len() <= LINES {
+        screen = with(overview, look, measure.on(look));
+        if screen.len() <= lines {
             break;
         }
     }
@@ -126,7 +148,7 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
         parts::services(overview, look, measure),
         late::late(overview, look, measure),
         hour::next_hour(overview, look, measure),
-        parts::end(overview, look),
+        parts::end(overview, look, measure),
     ];
     let mut screen = Screen::default();
     for (at, part) in parts.into_iter().enumerate() {

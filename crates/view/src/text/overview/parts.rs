@@ -9,9 +9,9 @@ use laggard_model::text::{Unit, count, span};
 use laggard_model::{Backend, Route, Service, State, printable};
 
 use super::super::screen::{Screen, Tone, cut, width};
-use super::{Look, Measure};
+use super::{Look, Measure, NARROW};
 
-/// The widths of the table: names, and figures.
+/// The widths of the table: names, where there is room, and figures.
 const NAME: usize = 20;
 const FIGURE: usize = 12;
 /// A load's name, or a command's, takes no more.
@@ -112,7 +112,8 @@ pub(super) fn beware(overview: &Overview, look: Look, measure: Measure) -> Scree
     for caveat in overview.beware.iter().take(measure.beware) {
         let head = "Beware:";
         let text = format!("{head} {}; {}", caveat.what, caveat.advice);
-        screen.fill(&text, (Tone::Open, head.len()), look.room(1, 0));
+        let room = look.room(measure.line, 2);
+        screen.fill(&text, (Tone::Open, head.len()), room);
     }
     screen
 }
@@ -123,8 +124,6 @@ pub(super) fn services(overview: &Overview, look: Look, measure: Measure) -> Scr
     if overview.services.is_empty() {
         return screen;
     }
-    let head = format!("{:NAME$}{}", "late by", heads(look));
-    screen.push(vec![(Tone::Faint, head)]);
     // The one that the verdict is of is shown however little room there is.
     let mut shown: Vec<&LateService> = overview.services.iter().collect();
     let is_main = |one: &LateService| {
@@ -137,49 +136,99 @@ pub(super) fn services(overview: &Overview, look: Look, measure: Measure) -> Scr
         };
         shown.remove(last);
     }
+    let names = shown.iter().map(|one| name(one.service, one.route));
+    let widest = names.map(|name| width(&name) + 1).max().unwrap_or(0);
+    let name_wide = match look.columns < NARROW {
+        true => widest,
+        false => widest.max(NAME),
+    };
+    let head = format!("{:name_wide$}{}", "late by", heads(look, name_wide));
+    screen.push(vec![(Tone::Faint, head)]);
     for one in shown {
         let tone = match is_main(one) && overview.services.len() > 1 {
             true => Tone::Strong,
             false => Tone::Plain,
         };
         let line = format!(
-            "{:NAME$}{}",
+            "{:name_wide$}{}",
             name(one.service, one.route),
-            figures(one, look)
+            figures(one, look, name_wide)
         );
         screen.push(vec![(tone, cut(&line, look.columns))]);
     }
     screen
 }
 
-/// The figures of a service, as wide as their names.
-pub(super) fn figures(one: &LateService, look: Look) -> String {
-    let mut line = String::new();
-    for share in [&one.median, &one.one_in_100, &one.one_in_1000] {
-        line += &format!("{:>FIGURE$}", figure(share, look.unit));
+/// A figure of the table.
+#[derive(Clone, Copy, Debug)]
+enum Column {
+    Median,
+    OneIn100,
+    OneIn1000,
+    Largest,
+    Activations,
+}
+
+impl Column {
+    const ALL: [Self; 5] = [
+        Self::Median,
+        Self::OneIn100,
+        Self::OneIn1000,
+        Self::Largest,
+        Self::Activations,
+    ];
+
+    /// Those for which there is room beside names of this width: what is told
+    /// last by the others gives way first.
+    fn beside(names: usize, look: Look) -> impl Iterator<Item = Self> {
+        let room = look.columns.saturating_sub(names) / FIGURE;
+        Self::ALL.into_iter().filter(move |column| match column {
+            Self::Largest => true,
+            Self::Median => room >= 2,
+            Self::OneIn1000 => room >= 3,
+            Self::OneIn100 => room >= 4,
+            Self::Activations => is_wide(look),
+        })
     }
-    let largest = one.largest_ns.map_or_else(
-        || "-".into(),
-        |ns| at_least(one.largest_is_at_least, &look.unit.write_nanos(ns)),
-    );
-    line += &format!("{largest:>FIGURE$}");
-    if is_wide(look) {
-        line += &format!("{:>FIGURE$}", count(one.samples));
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Median => "median",
+            Self::OneIn100 => "1 in 100",
+            Self::OneIn1000 => "1 in 1,000",
+            Self::Largest => "largest",
+            Self::Activations => "activations",
+        }
     }
-    line
+
+    fn of(self, one: &LateService, unit: Unit) -> String {
+        match self {
+            Self::Median => figure(&one.median, unit),
+            Self::OneIn100 => figure(&one.one_in_100, unit),
+            Self::OneIn1000 => figure(&one.one_in_1000, unit),
+            Self::Largest => one.largest_ns.map_or_else(
+                || "-".into(),
+                |ns| at_least(one.largest_is_at_least, &unit.write_nanos(ns)),
+            ),
+            Self::Activations => count(one.samples),
+        }
+    }
+}
+
+/// The figures of a service, as wide as their names, beside a name.
+pub(super) fn figures(one: &LateService, look: Look, names: usize) -> String {
+    let columns = Column::beside(names, look);
+    columns
+        .map(|column| format!("{:>FIGURE$}", column.of(one, look.unit)))
+        .collect()
 }
 
 /// The names of the figures.
-pub(super) fn heads(look: Look) -> String {
-    let names = ["median", "1 in 100", "1 in 1,000", "largest"];
-    let mut head: String = names
-        .iter()
-        .map(|name| format!("{name:>FIGURE$}"))
-        .collect();
-    if is_wide(look) {
-        head += &format!("{:>FIGURE$}", "activations");
-    }
-    head
+pub(super) fn heads(look: Look, names: usize) -> String {
+    let columns = Column::beside(names, look);
+    columns
+        .map(|column| format!("{:>FIGURE$}", column.name()))
+        .collect()
 }
 
 /// Whether there is room for how many activations there were.
@@ -203,7 +252,7 @@ fn figure(share: &Share, unit: Unit) -> String {
 }
 
 /// The measurement itself, and where there is more.
-pub(super) fn end(overview: &Overview, look: Look) -> Screen {
+pub(super) fn end(overview: &Overview, look: Look, measure: Measure) -> Screen {
     let mut screen = Screen::default();
     let of = &overview.measurement;
     let cost = of.cost.map_or(String::new(), |cost| {
@@ -223,9 +272,12 @@ pub(super) fn end(overview: &Overview, look: Look) -> Screen {
         all => format!("{} of {} lost", count(of.lost), count(all)),
     };
     let text = format!("Measurement: {lost}{cost}{caveats}");
-    screen.fill(&text, (Tone::Plain, 0), look.room(1, 0));
+    screen.fill(&text, (Tone::Plain, 0), look.room(measure.line, 2));
     let more = ": laggard why, forecast, qos, report, show --all";
-    let path = cut(&overview.path, look.columns.saturating_sub(8 + width(more)));
-    screen.push(vec![(Tone::Faint, format!("More of {path}{more}"))]);
+    let room = look.room(measure.line, 2);
+    let path = (room.columns * room.lines).saturating_sub(8 + width(more));
+    let path = cut(&overview.path, path.min(look.columns.saturating_sub(10)));
+    let text = format!("More of {path}{more}");
+    screen.fill(&text, (Tone::Faint, width(&text)), room);
     screen
 }

@@ -1,7 +1,5 @@
 //! `laggard qos --curve`: every service, over the number of buffers.
 
-use std::fmt::Write as _;
-
 use laggard_answer::qos::{
     Application, LoadOutlook, MissFigures, Needed, QosReport, ServiceOutlook,
 };
@@ -10,51 +8,57 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time};
 use laggard_model::{Nanos, printable};
 
-use super::super::{table, to_bear_in_mind, warnings};
+use super::super::Look;
+use super::super::grid::Grid;
 use super::figures::{at_most, failures, interval, mttf, number};
 
 /// The report in full, as text.
-pub(super) fn in_full(report: &QosReport) -> String {
-    let mut text = head(&report.application);
+pub(super) fn in_full(report: &QosReport, look: Look) -> String {
+    let mut text = head(&report.application, look);
     for load in &report.loads {
-        text += &of_load(load);
+        text += &of_load(load, look);
     }
-    text += "\nMTTF: mean time to failure, a run of late buffers (100 at most), by replaying the blackouts\n\
-             that were seen through the buffers, over 16 phases; in brackets its 95 % interval. In clusters:\n\
-             failures close together, or of several CPUs at once, are one, and of that many the interval is.\n\
-             The paper's rule, (n - 1) t / P(latency > slack), is mostly optimistic. Valid for the recorded\n\
-             load only.\n";
-    text
+    text.push('\n');
+    text + &look.filled("", LEGEND)
 }
 
-fn head(application: &Application) -> String {
+/// What the figures are.
+const LEGEND: &str = "MTTF: mean time to failure, a run of late buffers (100 at most), by replaying \
+    the blackouts that were seen through the buffers, over 16 phases; in brackets its 95 % \
+    interval. In clusters: failures close together, or of several CPUs at once, are one, and of \
+    that many the interval is. The paper's rule, (n - 1) t / P(latency > slack), is mostly \
+    optimistic. Valid for the recorded load only.";
+
+fn head(application: &Application, look: Look) -> String {
     let time = |time: Nanos| Unit::Auto.write_nanos(time);
-    let mut text = format!(
-        "{}: {} buffers of {}, {} of work each\n",
+    let what = format!(
+        "{}: {} buffers of {}, {} of work each",
         printable(&application.name),
         application.buffers,
         time(application.buffer_ns),
         time(application.compute_ns),
     );
-    let _ = writeln!(
-        text,
-        "  latency tolerance {}, slack {}",
+    let limits = format!(
+        "latency tolerance {}, slack {}",
         time(application.tolerance_ns),
         time(application.slack_ns)
     );
-    let _ = writeln!(text, "  source: {}", printable(&application.source));
-    text
+    let source = format!("source: {}", printable(&application.source));
+    look.hanging("", "  ", &what)
+        + &look.hanging("  ", "    ", &limits)
+        + &look.hanging("  ", "    ", &source)
 }
 
-fn of_load(load: &LoadOutlook) -> String {
-    let mut text = format!(
-        "\nLoad: {} ({})\n",
+fn of_load(load: &LoadOutlook, look: Look) -> String {
+    let what = format!(
+        "Load: {} ({})",
         printable(load.load.as_str()),
         printable(&load.recordings.join(", "))
     );
-    text += &warnings(&load.notes);
+    let mut text = format!("\n{}", look.hanging("", "  ", &what));
+    text += &look.warned(&load.notes);
     text += "\n";
-    let mut rows = table(&[
+    let mut rows = Grid::new([
         "service",
         "observed",
         "failures",
@@ -77,23 +81,27 @@ fn of_load(load: &LoadOutlook) -> String {
                 .map_or_else(|| "no failure".into(), mean_time),
         ]);
     }
-    let _ = writeln!(text, "{}", rows.trim_fmt());
-    text += "\nOver total buffering (95 % interval of the MTTF, failures seen; buffers of the same length)\n\n";
-    text += &curve(&load.services);
+    text += &rows.written(look);
+    text.push('\n');
+    text += &look.filled(
+        "",
+        "Over total buffering (95 % interval of the MTTF, failures seen; buffers of the same length)",
+    );
+    text.push('\n');
+    text += &curve(&load.services, look);
     text += "\nBuffers needed for one failure per\n\n";
-    text += &goals(&load.services);
-    text += &remarks(load);
-    text + &to_bear_in_mind(&load.notes)
+    text += &goals(&load.services, look);
+    text += &remarks(load, look);
+    text + &look.to_bear_in_mind(&load.notes)
 }
 
-fn curve(services: &[ServiceOutlook]) -> String {
+fn curve(services: &[ServiceOutlook], look: Look) -> String {
     let names: Vec<String> = services
         .iter()
         .map(|one| line_name(one.service, one.route))
         .collect();
-    let mut header = vec!["buffers", "total"];
-    header.extend(names.iter().map(String::as_str));
-    let mut rows = table(&header);
+    let header = ["buffers", "total"].map(String::from);
+    let mut rows = Grid::new(header.into_iter().chain(names)).keys(2);
     for (index, point) in services
         .first()
         .map_or(&[][..], |one| &one.curve)
@@ -111,7 +119,7 @@ fn curve(services: &[ServiceOutlook]) -> String {
         );
         rows.add_row(cells);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }
 
 fn clusters(service: &ServiceOutlook, figures: &MissFigures) -> String {
@@ -140,18 +148,18 @@ fn short(service: &ServiceOutlook, figures: &MissFigures) -> String {
     )
 }
 
-fn goals(services: &[ServiceOutlook]) -> String {
+fn goals(services: &[ServiceOutlook], look: Look) -> String {
     let names = services.first().map_or(&[][..], |one| &one.needed);
     let mut header = vec!["service"];
     header.extend(names.iter().map(|goal| goal.one_miss_per.as_str()));
-    let mut rows = table(&header);
+    let mut rows = Grid::new(header);
     for service in services {
         let mut cells = vec![line_name(service.service, service.route)];
         let most = service.curve.last().map_or(0, |point| point.buffers);
         cells.extend(service.needed.iter().map(|goal| goal_cell(goal, most)));
         rows.add_row(cells);
     }
-    let mut text = format!("{}\n", rows.trim_fmt());
+    let mut text = rows.written(look);
     let short: Vec<String> = names
         .iter()
         .filter_map(|goal| {
@@ -163,11 +171,11 @@ fn goals(services: &[ServiceOutlook]) -> String {
         })
         .collect();
     if !short.is_empty() {
-        let _ = writeln!(
-            text,
-            "  ? : too short a recording to tell; it takes, without a failure, {}",
+        let short = format!(
+            "? : too short a recording to tell; it takes, without a failure, {}",
             short.join(", ")
         );
+        text += &look.hanging("  ", "    ", &short);
     }
     text
 }
@@ -184,18 +192,19 @@ fn goal_cell(goal: &Needed, most: u32) -> String {
 
 /// What bears on the figures of a load: stalls that had not ended, and why
 /// they are coarse.
-fn remarks(load: &LoadOutlook) -> String {
+fn remarks(load: &LoadOutlook, look: Look) -> String {
     let mut text = String::new();
     for one in &load.services {
         let Some(waited) = one.waited_ns else {
             continue;
         };
-        let _ = writeln!(
-            text,
-            "\n{} was still waiting when measuring ended, for {} by then: failures and late buffers are at least these (>=), mean times at most these (<=)",
+        let waiting = format!(
+            "{} was still waiting when measuring ended, for {} by then: failures and late buffers are at least these (>=), mean times at most these (<=)",
             line_name(one.service, one.route),
             Unit::Auto.write_nanos(waited)
         );
+        text.push('\n');
+        text += &look.filled("", &waiting);
     }
     let coarse = coarse(load);
     for (why, services) in &coarse {
@@ -203,7 +212,8 @@ fn remarks(load: &LoadOutlook) -> String {
             1 => String::new(),
             _ => format!(" on {}", services.join(", ")),
         };
-        let _ = writeln!(text, "\nNote{of}: {why}");
+        text.push('\n');
+        text += &look.filled("", &format!("Note{of}: {why}"));
     }
     text
 }
@@ -273,12 +283,17 @@ mod tests {
     }
 
     fn said(services: Vec<ServiceOutlook>) -> String {
-        remarks(&LoadOutlook {
+        let load = LoadOutlook {
             load: LoadLabel::none(),
             recordings: vec!["r.laggard".into()],
             services,
             notes: Vec::new(),
-        })
+        };
+        let look = Look {
+            columns: usize::MAX,
+            ..Look::default()
+        };
+        remarks(&load, look)
     }
 
     #[test]

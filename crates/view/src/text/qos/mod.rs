@@ -13,7 +13,8 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time, rough_time};
 use laggard_model::{LoadLabel, Nanos, printable, printable_lines};
 
-use super::{Look, table};
+use super::Look;
+use super::grid::Grid;
 use figures::{interval, mttf, number};
 
 /// So many services are named; others are counted.
@@ -23,7 +24,7 @@ const NAMED: usize = 3;
 /// over the number of buffers.
 pub fn qos(report: &QosReport, curve: bool, look: Look) -> String {
     let text = if curve {
-        curve::in_full(report)
+        curve::in_full(report, look)
     } else {
         let loads = report.loads.iter();
         let parts: Vec<String> = loads
@@ -94,7 +95,7 @@ fn seldom(figures: &MissFigures) -> String {
         (Some(0.0), _) => format!("did not run dry; at most once every {least}"),
         (Some(_), _) => format!("ran dry less than once; at most once every {least}"),
         (None, Some(_)) => format!("runs dry every {}", interval(figures)),
-        (None, None) => format!("runs dry once every {least} at most"),
+        (None, None) => format!("runs dry at most once every {least}"),
     }
 }
 
@@ -247,23 +248,19 @@ fn of_choices(load: &LoadChoices, look: Look) -> String {
         ),
     );
     text += &look.warned(&load.notes);
-    let mut rows = table(&[
+    let head = [
         "application",
         "slack",
         "runs as",
         "",
         "runs dry every",
         "buffers",
-    ]);
-    for column in [2, 3, 4] {
-        if let Some(column) = rows.column_mut(column) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Left);
-        }
-    }
+    ];
+    let mut rows = Grid::new(head).left([2, 3, 4]).parted_before(2);
     for choice in &load.applications {
         rows.add_row(row(choice));
     }
-    text += &format!("{}\n", rows.trim_fmt());
+    text += &rows.written(look);
     text
 }
 

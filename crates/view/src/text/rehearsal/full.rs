@@ -9,46 +9,57 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, mean_time, span};
 use laggard_model::{Nanos, TaskCount, printable};
 
-use super::super::{table, to_bear_in_mind, warnings};
+use super::super::Look;
+use super::super::grid::Grid;
 use super::{interval, number, time};
 
 /// The report in full, as text.
-pub(super) fn in_full(report: &RehearsalReport) -> String {
-    let mut text = format!(
-        "Rehearsal of {} under {} (recorded in {})\n",
+pub(super) fn in_full(report: &RehearsalReport, look: Look) -> String {
+    let line = |text: &str| look.hanging("", "  ", text);
+    let mut text = line(&format!(
+        "Rehearsal of {} under {} (recorded in {})",
         printable(&report.file),
         match report.load.load() {
             Some(load) => format!("the load `{}`", printable(load)),
             None => report.load.to_string(),
         },
         printable(&report.recorded_in)
-    );
-    text += &warnings(&report.notes);
+    ));
+    text += &look.warned(&report.notes);
     text += "\nCounted\n\n";
     let counts: Vec<TaskCount> = report.tasks.iter().map(|one| one.count.clone()).collect();
-    text += &counted(&counts);
-    let _ = writeln!(
-        text,
-        "\nPredicted for the same time from {} ({})\n",
-        report.predicted_from.join(", "),
+    text += &counted(&counts, look);
+    text.push('\n');
+    text += &line(&format!(
+        "Predicted for the same time from {} ({})",
+        printable(&report.predicted_from.join(", ")),
         span(report.observed_ns)
-    );
-    text += &predicted(&report.tasks);
-    text += &remarks(&report.tasks);
+    ));
+    text.push('\n');
+    text += &predicted(&report.tasks, look);
+    text += &remarks(&report.tasks, look);
     if !report.others.is_empty() {
-        text += "\nLatency of the services before -> with the tasks (a larger sample has a larger largest)\n\n";
-        text += &effects(&report.others);
+        text.push('\n');
+        text += &line(
+            "Latency of the services before -> with the tasks (a larger sample has a larger largest)",
+        );
+        text.push('\n');
+        text += &effects(&report.others, look);
     }
-    text += &to_bear_in_mind(&report.notes);
-    text += "\nUnderruns are runs of late jobs (one of more than 100 counts once per 100); in brackets the 95 %\n\
-             prediction interval, for a count that varies by itself too. The paper's rule: (n - 1) t /\n\
-             P(latency > slack). Worst response: by response-time analysis with the blackouts recorded.\n";
-    text
+    text += &look.to_bear_in_mind(&report.notes);
+    text.push('\n');
+    text + &look.filled("", LEGEND)
 }
 
+/// What the figures are.
+const LEGEND: &str = "Underruns are runs of late jobs (one of more than 100 counts once per 100); in \
+    brackets the 95 % prediction interval, for a count that varies by itself too. The paper's \
+    rule: (n - 1) t / P(latency > slack). Worst response: by response-time analysis with the \
+    blackouts recorded.";
+
 /// What was counted, in full.
-pub(super) fn counted(counts: &[TaskCount]) -> String {
-    let mut rows = table(&[
+pub(super) fn counted(counts: &[TaskCount], look: Look) -> String {
+    let mut rows = Grid::new([
         "task",
         "runs as",
         "CPU",
@@ -62,10 +73,11 @@ pub(super) fn counted(counts: &[TaskCount]) -> String {
         "median",
         "p99",
         "largest",
-    ]);
+    ])
+    .parted_before(6);
     for one in counts {
         rows.add_row([
-            printable(&one.task.name).to_string(),
+            one.task.name.clone(),
             one.task.service.to_string(),
             one.task.cpu.to_string(),
             time(one.task.period_ns),
@@ -80,32 +92,36 @@ pub(super) fn counted(counts: &[TaskCount]) -> String {
             time(one.largest_response_ns),
         ]);
     }
-    let mut text = format!("{}\n", rows.trim_fmt());
-    for one in counts {
+    let works = counts
+        .iter()
+        .map(|one| look.hanging("  ", "    ", &work(one)));
+    rows.written(look) + &works.collect::<String>()
+}
+
+/// What the jobs of a task took.
+fn work(one: &TaskCount) -> String {
+    let mut text = format!(
+        "{}: a job's work took {} in the median, {} at least",
+        printable(&one.task.name),
+        time(one.median_work_ns),
+        time(one.least_work_ns)
+    );
+    // Writing to a string cannot fail, here and below.
+    if let Some(cpu) = one.cpu_per_job_ns {
+        let _ = write!(text, "; {} of CPU time with its waking", time(cpu));
+    }
+    if one.skipped > 0 {
         let _ = write!(
             text,
-            "  {}: a job's work took {} in the median, {} at least",
-            printable(&one.task.name),
-            time(one.median_work_ns),
-            time(one.least_work_ns)
+            "; {} jobs were skipped, and are late",
+            count(one.skipped)
         );
-        if let Some(cpu) = one.cpu_per_job_ns {
-            let _ = write!(text, "; {} of CPU time with its waking", time(cpu));
-        }
-        if one.skipped > 0 {
-            let _ = write!(
-                text,
-                "; {} jobs were skipped, and are late",
-                count(one.skipped)
-            );
-        }
-        text.push('\n');
     }
     text
 }
 
-fn predicted(tasks: &[TaskRehearsal]) -> String {
-    let mut rows = table(&[
+fn predicted(tasks: &[TaskRehearsal], look: Look) -> String {
+    let mut rows = Grid::new([
         "task",
         "underruns",
         "counted",
@@ -118,11 +134,13 @@ fn predicted(tasks: &[TaskRehearsal]) -> String {
         "",
         "worst response",
         "counted",
-    ]);
+    ])
+    .parted_before(7)
+    .parted_before(10);
     let factor = |factor: Option<f64>| factor.map_or_else(|| "-".into(), |one| format!("{one:.2}"));
     for task in tasks {
         rows.add_row([
-            printable(&task.count.task.name).to_string(),
+            task.count.task.name.clone(),
             interval(&task.predicted_failures),
             number(task.failures),
             task.verdict.words().into(),
@@ -136,7 +154,7 @@ fn predicted(tasks: &[TaskRehearsal]) -> String {
             time(task.count.largest_response_ns),
         ]);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }
 
 /// The worst response by blackouts never too long, to those never too short.
@@ -149,16 +167,13 @@ fn response(task: &TaskRehearsal) -> String {
     )
 }
 
-fn remarks(tasks: &[TaskRehearsal]) -> String {
+fn remarks(tasks: &[TaskRehearsal], look: Look) -> String {
     let mut text = String::new();
     for task in tasks {
+        let name = printable(&task.count.task.name);
         for remark in &task.remarks {
-            let _ = writeln!(
-                text,
-                "  {}: {}",
-                printable(&task.count.task.name),
-                printable(&remark.to_string())
-            );
+            let remark = format!("{name}: {}", printable(&remark.to_string()));
+            text += &look.hanging("  ", "    ", &remark);
         }
     }
     match text.is_empty() {
@@ -171,8 +186,8 @@ fn largest(summary: &Summary) -> String {
     at_least(summary.largest_is_at_least, &time(summary.largest_ns))
 }
 
-fn effects(others: &[Effect]) -> String {
-    let mut rows = table(&["service", "samples", "median", "p99", "largest"]);
+fn effects(others: &[Effect], look: Look) -> String {
+    let mut rows = Grid::new(["service", "samples", "median", "p99", "largest"]);
     let maybe = |p99: Option<Nanos>| p99.map_or_else(|| "-".into(), time);
     for one in others {
         let (before, now) = (&one.before, &one.meanwhile);
@@ -184,5 +199,5 @@ fn effects(others: &[Effect]) -> String {
             format!("{} -> {}", largest(before), largest(now)),
         ]);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }

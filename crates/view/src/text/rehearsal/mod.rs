@@ -6,12 +6,13 @@ use laggard_answer::rehearsal::{Inside, Predicted, RehearsalReport, TaskRehearsa
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Nanos, TaskCount, printable, printable_lines};
 
-use super::{Look, table};
+use super::Look;
+use super::grid::Grid;
 
 /// The report as text: a few lines, or everything.
 pub fn rehearsal(report: &RehearsalReport, all: bool, look: Look) -> String {
     let text = if all {
-        full::in_full(report)
+        full::in_full(report, look)
     } else {
         in_short(report, look)
     };
@@ -19,11 +20,11 @@ pub fn rehearsal(report: &RehearsalReport, all: bool, look: Look) -> String {
 }
 
 /// What was counted, as text: a line for each task, or everything.
-pub fn counted(counts: &[TaskCount], all: bool) -> String {
+pub fn counted(counts: &[TaskCount], all: bool, look: Look) -> String {
     let text = if all {
-        full::counted(counts)
+        full::counted(counts, look)
     } else {
-        counted_in_short(counts)
+        counted_in_short(counts, look)
     };
     printable_lines(&text).to_string()
 }
@@ -32,7 +33,7 @@ fn in_short(report: &RehearsalReport, look: Look) -> String {
     let mut text = look.filled("", &sentence(report));
     text += &look.warned(&report.notes);
     text.push('\n');
-    text += &compared(&report.tasks);
+    text += &compared(&report.tasks, look);
     text.push('\n');
     for task in &report.tasks {
         let name = printable(&task.count.task.name);
@@ -83,18 +84,19 @@ fn how_outside(task: &TaskRehearsal) -> Vec<String> {
     .collect()
 }
 
-fn compared(tasks: &[TaskRehearsal]) -> String {
-    let mut rows = table(&[
+fn compared(tasks: &[TaskRehearsal], look: Look) -> String {
+    let head = [
         "task",
         "runs as",
         "underruns",
         "predicted",
         "late",
         "predicted",
-    ]);
+    ];
+    let mut rows = Grid::new(head).parted_before(4);
     for one in tasks {
         rows.add_row([
-            printable(&one.count.task.name).to_string(),
+            one.count.task.name.clone(),
             one.count.task.service.to_string(),
             number(one.failures),
             interval(&one.predicted_failures),
@@ -102,7 +104,7 @@ fn compared(tasks: &[TaskRehearsal]) -> String {
             interval(&one.predicted_late),
         ]);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }
 
 fn basis(report: &RehearsalReport) -> String {
@@ -122,8 +124,8 @@ fn basis(report: &RehearsalReport) -> String {
     )
 }
 
-fn counted_in_short(counts: &[TaskCount]) -> String {
-    let mut rows = table(&[
+fn counted_in_short(counts: &[TaskCount], look: Look) -> String {
+    let mut rows = Grid::new([
         "task",
         "runs as",
         "jobs",
@@ -132,10 +134,11 @@ fn counted_in_short(counts: &[TaskCount]) -> String {
         "median",
         "p99",
         "largest",
-    ]);
+    ])
+    .parted_before(5);
     for one in counts {
         rows.add_row([
-            printable(&one.task.name).to_string(),
+            one.task.name.clone(),
             one.task.service.to_string(),
             count(one.jobs),
             count(one.late),
@@ -145,7 +148,7 @@ fn counted_in_short(counts: &[TaskCount]) -> String {
             time(one.largest_response_ns),
         ]);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }
 
 fn time(time: Nanos) -> String {

@@ -7,12 +7,13 @@ use laggard_answer::sched::{SchedReport, TaskVerdict, Verdict};
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Nanos, printable, printable_lines};
 
-use super::{Look, table};
+use super::Look;
+use super::grid::Grid;
 
 /// The report as text: a few lines, or everything.
 pub fn sched(report: &SchedReport, all: bool, look: Look) -> String {
     let text = if all {
-        full::in_full(report)
+        full::in_full(report, look)
     } else {
         in_short(report, look)
     };
@@ -23,7 +24,7 @@ fn in_short(report: &SchedReport, look: Look) -> String {
     let mut text = look.filled("", &sentence(report));
     text += &look.warned(&report.notes);
     text.push('\n');
-    text += &responses(&report.tasks);
+    text += &responses(&report.tasks, look);
     text.push('\n');
     for task in &report.tasks {
         let name = printable(&task.task.name);
@@ -62,15 +63,16 @@ fn sentence(report: &SchedReport) -> String {
     )
 }
 
-fn responses(tasks: &[TaskVerdict]) -> String {
-    let mut rows = table(&[
+fn responses(tasks: &[TaskVerdict], look: Look) -> String {
+    let head = [
         "task",
         "service",
         "deadline",
         "worst response",
         "slack",
         "verdict",
-    ]);
+    ];
+    let mut rows = Grid::new(head);
     for one in tasks {
         rows.add_row([
             printable(&one.task.name).to_string(),
@@ -81,7 +83,7 @@ fn responses(tasks: &[TaskVerdict]) -> String {
             words(one.verdict).into(),
         ]);
     }
-    format!("{}\n", rows.trim_fmt())
+    rows.written(look)
 }
 
 /// What makes a task late, or why that is not known; nothing of one that meets.

@@ -6,21 +6,17 @@ use laggard_answer::show::at_least;
 use laggard_answer::why::{WhyReport, place};
 use laggard_model::name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Nanos, printable};
+use laggard_model::{CpuList, Nanos, printable};
 
-use super::super::table;
+use super::super::Look;
+use super::super::grid::Grid;
 use super::missing;
 
-/// Longer descriptions are cut in tables.
-const LONGEST_NAME: usize = 70;
-
 /// The causes of a recording's episodes in full.
-pub(super) fn in_full(report: &WhyReport) -> String {
+pub(super) fn in_full(report: &WhyReport, look: Look) -> String {
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
-    let mut text = String::new();
-    // Writing to a string cannot fail, here and below.
-    let _ = writeln!(
-        text,
+    let line = |text: &str| look.hanging("", "  ", text);
+    let mut text = line(&format!(
         "{}: {} late activations explained, of {}{}",
         printable(&report.path),
         count(report.episodes as u64),
@@ -28,15 +24,18 @@ pub(super) fn in_full(report: &WhyReport) -> String {
         report.service.map_or(String::new(), |service| format!(
             ", service `{service}` only"
         ))
-    );
+    ));
     if !report.causes.is_empty() {
-        text += "\nCauses: to whom the time of these activations went\n\n";
-        text += &causes(report);
+        text.push('\n');
+        text += &line("Causes: to whom the time of these activations went");
+        text.push('\n');
+        text += &causes(report, look);
         if report.more_causes > 0 {
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "and {} more; see --top", report.more_causes);
         }
         text += "\nLargest\n\n";
-        text += &largest(report);
+        text += &largest(report, look);
     }
     let thresholds: Vec<String> = report
         .thresholds
@@ -46,18 +45,21 @@ pub(super) fn in_full(report: &WhyReport) -> String {
             None => format!("{} undecided", place(one.line)),
         })
         .collect();
-    let _ = writeln!(text, "\nLate is more than: {}", thresholds.join("; "));
-    let _ = writeln!(
-        text,
+    text.push('\n');
+    text += &line(&format!("Late is more than: {}", thresholds.join("; ")));
+    text += &line(&format!(
         "Not kept, because there were too many: {}{}; evidence overwritten: {}",
         count(report.surplus),
         by_line(report),
         count(report.overwritten)
-    );
+    ));
     for caveat in &report.shortfalls {
-        let _ = writeln!(text, "{}", missing(caveat));
+        text += &line(&missing(caveat));
     }
-    let _ = writeln!(text, "\n{}", report.sentences.join("\n"));
+    text.push('\n');
+    for sentence in &report.sentences {
+        text += &line(sentence);
+    }
     text
 }
 
@@ -75,8 +77,8 @@ fn by_line(report: &WhyReport) -> String {
     }
 }
 
-fn causes(report: &WhyReport) -> String {
-    let mut table = table(&[
+fn causes(report: &WhyReport, look: Look) -> String {
+    let mut table = Grid::new([
         "cause",
         "CPU",
         "episodes",
@@ -90,10 +92,10 @@ fn causes(report: &WhyReport) -> String {
     ]);
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
     for row in &report.causes {
-        let cpus: Vec<String> = row.cpus.iter().map(ToString::to_string).collect();
+        let cpus: CpuList = row.cpus.iter().copied().collect();
         table.add_row([
-            cut(&name::cause_name(row.class, row.who.as_deref())),
-            cpus.join(","),
+            name::cause_name(row.class, row.who.as_deref()),
+            cpus.to_string(),
             count(row.episodes as u64),
             count(row.first_in as u64),
             format!("{:.0}", row.per_hour),
@@ -107,11 +109,12 @@ fn causes(report: &WhyReport) -> String {
             ),
         ]);
     }
-    format!("{}\n", table.trim_fmt())
+    table.written(look)
 }
 
-fn largest(report: &WhyReport) -> String {
-    let mut table = table(&["main cause", "of it", "latency", "episode", "line", "after"]);
+fn largest(report: &WhyReport, look: Look) -> String {
+    let head = ["main cause", "of it", "latency", "episode", "line", "after"];
+    let mut table = Grid::new(head);
     let write = |ns: Nanos| Unit::Auto.write_nanos(ns);
     for row in &report.largest {
         let most = row
@@ -119,7 +122,7 @@ fn largest(report: &WhyReport) -> String {
             .first()
             .map_or(Nanos::ZERO, |cause| cause.time_ns);
         table.add_row([
-            cut(&row.main),
+            row.main.clone(),
             write(most),
             at_least(row.is_at_least, &write(row.latency_ns)),
             format!("#{}", row.number),
@@ -127,13 +130,5 @@ fn largest(report: &WhyReport) -> String {
             format!("{:.3} s", row.after_start_ns.as_secs_f64()),
         ]);
     }
-    format!("{}\n", table.trim_fmt())
-}
-
-fn cut(text: &str) -> String {
-    if text.chars().count() <= LONGEST_NAME {
-        return text.into();
-    }
-    let start: String = text.chars().take(LONGEST_NAME - 3).collect();
-    format!("{start}...")
+    table.written(look)
 }

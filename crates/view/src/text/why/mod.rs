@@ -9,11 +9,12 @@ use laggard_model::text::{Unit, count, span};
 use laggard_model::{Caveat, Nanos, printable, printable_lines};
 
 use super::Look;
+use super::grid::Grid;
 
 /// The causes of a recording's episodes as text: a few lines, or everything.
 pub fn why(report: &WhyReport, all: bool, look: Look) -> String {
     let text = if all {
-        full::in_full(report)
+        full::in_full(report, look)
     } else {
         in_short(report, look)
     };
@@ -100,30 +101,44 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
     )
 }
 
+/// In fewer columns a cause has no room beside its numbers.
+const LEAST_BESIDE: usize = 68;
+
 /// The causes with most time, a line or two each.
 fn causes(report: &WhyReport, look: Look) -> String {
     let line = |share: &str, total: &str, times: &str, most: &str, without: &str| {
         format!("{share:>5}  {total:>7}  {times:>6}  {most:>7}  {without:>10}  ")
     };
-    let head = line("share", "time", "times", "up to", "without it");
+    let names = ["share", "time", "times", "up to", "without it"];
+    let [share, time, times, most, without] = names;
+    let head = line(share, time, times, most, without);
     let rest = " ".repeat(head.len());
     let mut text = format!("{head}cause\n");
+    let mut table = Grid::new(["cause"].into_iter().chain(names));
     for row in &report.causes {
-        let numbers = line(
-            &format!("{:.0} %", row.share * 100.0),
-            &write(row.total_ns),
-            &count(row.episodes as u64),
-            &at_least(row.is_at_least, &write(row.largest_ns)),
-            &at_least(
+        let numbers = [
+            format!("{:.0} %", row.share * 100.0),
+            write(row.total_ns),
+            count(row.episodes as u64),
+            at_least(row.is_at_least, &write(row.largest_ns)),
+            at_least(
                 row.largest_without_is_at_least,
                 &write(row.largest_without_ns),
             ),
-        );
-        text += &look.hanging(&numbers, &rest, &row.on_cpus());
+        ];
+        let [share, time, times, most, without] = &numbers;
+        let beside = line(share, time, times, most, without);
+        text += &look.hanging(&beside, &rest, &row.on_cpus());
+        table.add_row([row.on_cpus()].into_iter().chain(numbers));
     }
-    match report.more_causes {
-        0 => text,
-        more => format!("{text}{rest}and {more} more (--top, --all)\n"),
+    let more = match report.more_causes {
+        0 => String::new(),
+        more => format!("and {more} more (--top, --all)\n"),
+    };
+    match look.columns < LEAST_BESIDE {
+        true => table.written(look) + &more,
+        false if more.is_empty() => text,
+        false => text + &rest + &more,
     }
 }
 
