@@ -54,7 +54,9 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
     let changed = sides.changed();
     // Before the answer, which takes a while.
     drop(sides);
+    let given = measuring::hand_over(&dir);
     let [first, second] = made?;
+    given?;
     Ok(Trial {
         dir,
         first,
