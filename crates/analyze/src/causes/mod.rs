@@ -30,7 +30,7 @@ use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
 pub use pace::Rhythm;
-pub use rank::{RankedCause, Ranking, Signature, rank};
+pub use rank::{Met, RankedCause, Ranking, Signature, rank};
 pub use rhythm::rhythms;
 pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};

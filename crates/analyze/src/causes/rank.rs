@@ -34,14 +34,32 @@ pub struct RankedCause {
     /// Whether it is at least these times: one of its episodes had not ended when
     /// measuring did.
     pub is_at_least: bool,
-    /// On which CPUs.
+    /// On which CPUs: those on which it took no less than a tenth of what it took
+    /// on the one with most. Whoever made CPU 1 late for 7 ms is not looked for on
+    /// CPU 0 for 2 us.
     pub cpus: Vec<Cpu>,
     /// The largest latency of any episode, had this cause taken no time.
     pub largest_without: Nanos,
-    /// Its episodes: when they expired, `CLOCK_MONOTONIC`, and how much of
-    /// them it took.
-    pub met: Vec<(Nanos, Nanos)>,
+    /// Its episodes.
+    pub met: Vec<Met>,
 }
+
+/// A cause in one episode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Met {
+    /// When the episode expired, `CLOCK_MONOTONIC`.
+    pub expiry: Nanos,
+    /// How much of it the cause took.
+    pub took: Nanos,
+    /// Whether no other cause took more.
+    pub is_first: bool,
+    /// Where.
+    pub cpu: Cpu,
+}
+
+/// A CPU on which a cause took less than this part of what it took on the one with
+/// most is not one of its CPUs.
+const LEAST_OF_CPU: u64 = 10;
 
 /// The causes of a recording's episodes, those with most time first.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -90,12 +108,13 @@ pub fn rank<'a>(
             if time > cause.largest {
                 (cause.largest, cause.largest_episode) = (time, episode.number);
             }
-            if !cause.cpus.contains(&episode.cpu) {
-                cause.cpus.push(episode.cpu);
-                cause.cpus.sort_unstable();
-            }
             cause.is_at_least |= episode.censored;
-            cause.met.push((episode.expiry_ns, time));
+            cause.met.push(Met {
+                expiry: episode.expiry_ns,
+                took: time,
+                is_first: time == most,
+                cpu: episode.cpu,
+            });
         }
         latencies.push(episode.latency());
         is_at_least |= episode.censored;
@@ -108,6 +127,7 @@ pub fn rank<'a>(
             latency.saturating_sub(taken)
         });
         cause.largest_without = left.max().unwrap_or_default();
+        cause.cpus = cpus_of(&cause.met);
     }
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.total));
     Ranking {
@@ -117,6 +137,20 @@ pub fn rank<'a>(
         largest: latencies.iter().copied().max().unwrap_or_default(),
         is_at_least,
     }
+}
+
+/// The CPUs on which a cause took most, and those on which it took not much less.
+fn cpus_of(met: &[Met]) -> Vec<Cpu> {
+    let mut by_cpu: BTreeMap<Cpu, Nanos> = BTreeMap::new();
+    for one in met {
+        *by_cpu.entry(one.cpu).or_default() += one.took;
+    }
+    let most = by_cpu.values().copied().max().unwrap_or_default();
+    by_cpu
+        .into_iter()
+        .filter(|(_, time)| *time * LEAST_OF_CPU >= most)
+        .map(|(cpu, _)| cpu)
+        .collect()
 }
 
 impl RankedCause {

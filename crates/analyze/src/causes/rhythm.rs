@@ -5,10 +5,10 @@
 
 use laggard_model::Nanos;
 
-use super::RankedCause;
 use super::finer::finest;
 use super::pace::{ALPHA, FEWEST_VISITS, NEAR, ONE_VISIT, Rhythm, TOLERANCES};
 use super::spell::{Spell, Watched, spell};
+use super::{Met, RankedCause};
 use crate::period::{SourceSearch, held_together, periodic_sources};
 use crate::sample::index;
 
@@ -28,16 +28,43 @@ const ROUNDS_PER_ALARM: f64 = 4.0;
 /// The rhythm of each cause, if chance does not explain it: chance alone gives
 /// any of them one in at most 1 % of all recordings. Where `watched` tells, also
 /// whether it began or ended meanwhile: said of any that did not in at most as many.
+///
+/// Each is searched in its large visits and, where these are others, in those in
+/// which it was the largest part of what was late: one culprit by name can be
+/// several (a timer's callback of anybody's), of which one is what matters.
 pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
-    let visits_of =
-        |least: f64| -> Vec<Vec<f64>> { causes.iter().map(|cause| visits(cause, least)).collect() };
-    let mut large = visits_of(LIKE_THE_LARGEST);
-    large.iter_mut().for_each(|one| one.truncate(MOST_VISITS));
-    let found = rhythms_below(ALPHA, &large);
+    rhythms_at(ALPHA, causes, watched)
+}
+
+fn rhythms_at(alpha: f64, causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
+    let of_all = |is_one: &dyn Fn(&RankedCause, &Met) -> bool| -> Vec<Vec<f64>> {
+        let of = |cause: &&RankedCause| visits(cause, |met| is_one(cause, met));
+        causes.iter().map(of).collect()
+    };
+    let large = of_all(&|cause, met| {
+        met.took.as_secs_f64() >= cause.largest.as_secs_f64() * LIKE_THE_LARGEST
+    });
+    let mut first = of_all(&|_, met| met.is_first);
+    for (first, large) in first.iter_mut().zip(&large) {
+        if first == large {
+            first.clear();
+        }
+    }
+    let mut searched = [large, first].concat();
+    searched
+        .iter_mut()
+        .for_each(|one| one.truncate(MOST_VISITS));
+    let mut found = rhythms_below(alpha, &searched);
+    let of_first = found.split_off(causes.len());
+    let clearer = |(large, first): (Option<Rhythm>, Option<Rhythm>)| match (large, first) {
+        (Some(large), Some(first)) if first.p < large.p => Some(first),
+        (large, first) => large.or(first),
+    };
+    let found: Vec<Option<Rhythm>> = found.into_iter().zip(of_first).map(clearer).collect();
     // Both ends of each.
     let ends = 2 * found.iter().flatten().count().max(1);
     // A rhythm of the large visits only may be a part of that of all.
-    let with_short = visits_of(0.0);
+    let with_short = of_all(&|_, _| true);
     let finer = |(found, visits): (Option<Rhythm>, &Vec<f64>)| {
         let first = &visits[..visits.len().min(MOST_VISITS)];
         let found = finest(found?, first);
@@ -45,7 +72,7 @@ pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>
         let [_, widest] = TOLERANCES;
         let near = widest.min(period * NEAR);
         Some(Rhythm {
-            spell: spell(visits, (period, near), watched, ALPHA / ends as f64),
+            spell: spell(visits, (period, near), watched, alpha / ends as f64),
             ..found
         })
     };
@@ -106,15 +133,10 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     })
 }
 
-/// When the cause came and took `part` of its largest or more, ns.
-fn visits(cause: &RankedCause, part: f64) -> Vec<f64> {
-    let least = cause.largest.as_secs_f64() * part;
-    let mut times: Vec<Nanos> = cause
-        .met
-        .iter()
-        .filter(|(_, took)| took.as_secs_f64() >= least)
-        .map(|(at, _)| *at)
-        .collect();
+/// When the cause came, as far as `is_one` of those times, ns.
+fn visits(cause: &RankedCause, is_one: impl Fn(&Met) -> bool) -> Vec<f64> {
+    let met = cause.met.iter().filter(|met| is_one(met));
+    let mut times: Vec<Nanos> = met.map(|met| met.expiry).collect();
     times.sort_unstable();
     // As long as episodes follow each other that near it is one visit: cut at a
     // fixed length, what is quicker than that would seem to come at its pace.
@@ -138,7 +160,7 @@ fn nanos(ns: f64) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::CauseClass;
+    use laggard_model::{CauseClass, Cpu};
     use rand::{RngExt, SeedableRng};
 
     use super::super::Signature;
@@ -159,10 +181,17 @@ mod tests {
             is_at_least: false,
             cpus: Vec::new(),
             largest_without: Nanos::ZERO,
-            met: met_ms
-                .iter()
-                .map(|&ms| (Nanos::from_ms(90_000 + ms), took))
-                .collect(),
+            met: met_ms.iter().map(|&ms| met(ms, took)).collect(),
+        }
+    }
+
+    /// At so many ms; of what was late the largest part.
+    fn met(ms: u64, took: Nanos) -> Met {
+        Met {
+            expiry: Nanos::from_ms(90_000 + ms),
+            took,
+            is_first: true,
+            cpu: Cpu(1),
         }
     }
 
@@ -182,10 +211,12 @@ mod tests {
     #[test]
     fn what_two_lines_saw_is_one_visit_and_a_short_stay_is_none() {
         let mut cause = cause(&[0, 4, 5_000, 5_024, 10_000, 10_026]);
-        let short = Nanos::from_ms(1);
-        cause.met.push((Nanos::from_ms(92_500), short));
+        cause.met.push(Met {
+            is_first: false,
+            ..met(2_500, Nanos::from_ms(1))
+        });
 
-        let visits: Vec<f64> = visits(&cause, LIKE_THE_LARGEST)
+        let visits: Vec<f64> = visits(&cause, |met| met.is_first)
             .iter()
             .map(|at| at - 90e9)
             .collect();
@@ -205,10 +236,7 @@ mod tests {
         cause.met = (0..14)
             .map(|turn| {
                 let took = if turn % 2 == 0 { 28 } else { 4 };
-                (
-                    Nanos::from_ms(90_000 + 500 * turn + turn % 3),
-                    Nanos::from_ms(took),
-                )
+                met(500 * turn + turn % 3, Nanos::from_ms(took))
             })
             .collect();
 
@@ -226,7 +254,10 @@ mod tests {
         let mut cause = cause(&[0, 1_000, 2_000, 3_001, 4_000, 5_002, 6_000, 7_000]);
         let short = Nanos::from_ms(1);
         for ms in [1_500, 2_480, 3_730, 5_210] {
-            cause.met.push((Nanos::from_ms(90_000 + ms), short));
+            cause.met.push(Met {
+                is_first: false,
+                ..met(ms, short)
+            });
         }
 
         let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
@@ -260,8 +291,7 @@ mod tests {
         cause.met = (0..22)
             .map(|turn: u64| {
                 let took = [2, 12, 3, 25, 2][(turn % 5) as usize];
-                let at = Nanos::from_ms(90_000 + 350 * turn + turn % 2);
-                (at, Nanos::from_ms(took))
+                met(350 * turn + turn % 2, Nanos::from_ms(took))
             })
             .collect();
 
@@ -296,8 +326,11 @@ mod tests {
         for _ in 0..20 {
             let mut cause = cause(&[0, 500, 1_001, 1_500, 2_000, 2_500, 3_001, 3_500]);
             let short = Nanos::from_us(100);
-            let some = (0..70).map(|_| Nanos::from_ms(90_000 + random.random_range(0..3_500)));
-            cause.met.extend(some.map(|at| (at, short)));
+            let some = (0..70).map(|_| random.random_range(0..3_500));
+            cause.met.extend(some.map(|ms| Met {
+                is_first: false,
+                ..met(ms, short)
+            }));
 
             let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
@@ -340,6 +373,63 @@ mod tests {
 
         // More than 25 of 150 at 10 % has a chance of 0.4 %.
         assert!(alarms <= 25, "{alarms} of {recordings}");
+    }
+
+    /// At random times within 60 s, so long, and so often the largest part.
+    fn random_cause(random: &mut rand_pcg::Pcg64Mcg, count: usize) -> RankedCause {
+        let mut cause = cause(&[]);
+        for _ in 0..count {
+            let took = Nanos::from_us(random.random_range(500..7_000));
+            cause.met.push(Met {
+                is_first: random.random::<f64>() < 0.6,
+                ..met(random.random_range(0..60_000), took)
+            });
+        }
+        cause
+    }
+
+    /// Each cause is searched twice, if its large visits are not its first ones.
+    #[test]
+    fn chance_gives_any_a_rhythm_as_seldom_of_the_large_and_of_the_first_together() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(43);
+        let (alpha, recordings) = (0.1, 150);
+        let alarms = (0..recordings)
+            .filter(|_| {
+                let causes: Vec<RankedCause> = (0..6)
+                    .map(|index| random_cause(&mut random, 9 + index % 4))
+                    .collect();
+                let causes: Vec<&RankedCause> = causes.iter().collect();
+                let found = rhythms_at(alpha, &causes, &Watched::default());
+                found.iter().any(Option::is_some)
+            })
+            .count();
+
+        // More than 25 of 150 at 10 % has a chance of 0.4 %.
+        assert!(alarms <= 25, "{alarms} of {recordings}");
+    }
+
+    /// A timer's callback is named alike whoever armed it: seven hits of one, each
+    /// the largest part of what it made late, among many stays of others.
+    #[test]
+    fn the_hits_of_one_are_not_hidden_by_the_stays_of_others_of_its_name() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(47);
+        let mut hits = random_cause(&mut random, 150);
+        hits.met.iter_mut().for_each(|met| met.is_first = false);
+        for turn in [0, 1, 2, 4, 5, 6, 7] {
+            hits.met
+                .push(met(5_000 * turn + turn % 3, Nanos::from_ms(6)));
+        }
+        let others: Vec<RankedCause> = (0..9).map(|_| random_cause(&mut random, 12)).collect();
+        let causes: Vec<&RankedCause> = std::iter::once(&hits).chain(&others).collect();
+
+        let found = rhythms(&causes, &Watched::default());
+
+        let period = found[0].map(|one| one.period.ns());
+        assert!(
+            period.is_some_and(|ns| ns.abs_diff(5_000_000_000) < 5_000_000),
+            "{found:?}"
+        );
+        assert!(found[1..].iter().all(Option::is_none), "{found:?}");
     }
 
     #[test]

@@ -98,7 +98,8 @@ pub struct CauseRow {
     #[serde(skip)]
     #[schemars(skip)]
     pub because: Option<Because>,
-    /// On which CPUs.
+    /// On which CPUs: without those on which it took less than a tenth of what it
+    /// took on the one with most.
     pub cpus: Vec<Cpu>,
     /// In how many episodes it took part.
     pub episodes: usize,

@@ -58,6 +58,39 @@ fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
     assert_eq!(ranking.largest, Nanos::from_us(3_002));
 }
 
+#[test]
+fn a_cause_is_on_the_cpus_where_its_time_went() {
+    let hog = |cpu: u32, late: i64| {
+        let mut scene = late_thread(late.unsigned_abs())
+            .switch(-500, 95, "hog", 4)
+            .during(10, 15, TIMER)
+            .sample(late / 3, 95, &[])
+            .sample(late / 3 * 2, 95, &[])
+            .ours(late);
+        scene.episode.cpu = Cpu(cpu);
+        scene.episode
+    };
+    let cpus = |all: &[Episode]| -> Vec<u32> {
+        let explained: Vec<_> = all
+            .iter()
+            .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+            .collect();
+        let ranking = rank(
+            explained.iter().map(|(episode, all)| (*episode, all)),
+            |culprit| culprit.thread.clone(),
+        );
+        let of_hog = ranking.causes.iter();
+        let of_hog = of_hog.filter(|cause| cause.signature.who == named("hog"));
+        of_hog
+            .flat_map(|cause| &cause.cpus)
+            .map(|cpu| cpu.0)
+            .collect()
+    };
+
+    assert_eq!(cpus(&[hog(1, 3_000), hog(0, 60), hog(1, 2_500)]), [1]);
+    assert_eq!(cpus(&[hog(1, 3_000), hog(0, 1_000)]), [0, 1]);
+}
+
 fn activities() -> impl Strategy<Value = Activity> {
     prop_oneof![
         (0..3_u32).prop_map(Activity::Irq),
