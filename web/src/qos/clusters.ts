@@ -71,7 +71,7 @@ function variance(values: number[]): number {
 /** The clusters of ascending events in a span that begins at zero; null without any. */
 export function clustersOf(events: Event[], span: number): Clusters | null {
   if (events.length === 0) return null;
-  const { sizes, longest } = groupsOf(events, span);
+  const { sizes, longest, instants } = groupsOf(events, span);
   const found = sizes.length;
   const sum = total(sizes);
   const known = found > 1 ? (variance(sizes) / (sum / found) ** 2) * (found - 1) : 0;
@@ -81,7 +81,7 @@ export function clustersOf(events: Event[], span: number): Clusters | null {
   const varies = Math.max(byPairs, varianceByWindows(events, span), LEAST * bySizes);
   const mean = bySizes / found;
   const spread = total(squares.map((square) => (square / mean - 1) ** 2));
-  return { count: (found * bySizes) / varies, variation: (known + PRIOR) / found, freedom: (2 * found * found) / spread };
+  return { count: Math.min((found * bySizes) / varies, instants), variation: (known + PRIOR) / found, freedom: (2 * found * found) / spread };
 }
 
 function varianceByWindows(events: Event[], span: number): number {
@@ -111,13 +111,14 @@ function varianceByPairs(events: Event[], span: number, reach: number): number {
   return (pairs - sum * sum * byChance) / (1 - byChance);
 }
 
-/** The sizes of the groups that the largest gaps part, and how long the longest lasts. */
-function groupsOf(events: Event[], span: number): { sizes: number[]; longest: number } {
+/** The sizes of the groups that the largest gaps part, how long the longest lasts, and at how many instants any event came. */
+function groupsOf(events: Event[], span: number): { sizes: number[]; longest: number; instants: number } {
   const count = events.length;
   const at = (index: number) => onCircle(events, span, index);
   const gaps = events.map((_, index) => (at(index + 1) - at(index)) / span);
   const squares = total(gaps.map((gap) => gap * gap));
-  const found = Math.min(Math.max(Math.round(2 / squares - 1), 1), count);
+  const instants = Math.max(gaps.filter((gap) => gap > ROUNDING).length, 1);
+  const found = Math.min(Math.max(Math.round(2 / squares - 1), 1), instants);
   const widest = gaps.map((_, index) => index).sort((one, other) => gaps[other]! - gaps[one]!);
   const ends = widest.slice(0, found).sort((one, other) => one - other);
   const sizes: number[] = [];
@@ -132,7 +133,7 @@ function groupsOf(events: Event[], span: number): { sizes: number[]; longest: nu
     longest = Math.max(longest, at(last) - at(begin));
     begin = end + 1;
   }
-  return { sizes, longest };
+  return { sizes, longest, instants };
 }
 
 /** Where Student's t leaves `TAIL`: with many degrees of freedom, where the normal distribution does. */

@@ -51,7 +51,8 @@ const MANY: f64 = 10_000.0;
 /// The independent events behind others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clusters {
-    /// How many there are, by how much their sum varies: it need not be whole.
+    /// How many there are, by how much their sum varies: it need not be whole, and
+    /// is never more than the instants at which any came.
     pub count: f64,
     /// The variance of their sizes over the square of their mean.
     pub variation: f64,
@@ -94,7 +95,8 @@ impl Clusters {
             .max(circle.variance_by_windows())
             .max(LEAST * by_sizes);
         Ok(Some(Self {
-            count: found * by_sizes / varies,
+            // A sum that varies less than by chance is not known to go on so.
+            count: (found * by_sizes / varies).min(circle.instants() as f64),
             variation: (known + PRIOR) / found,
             freedom: freedom(&squares),
         }))
@@ -250,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn regular_events_are_no_more_clusters_than_events_on_one_cpu_or_many() {
+        for cpus in [64, 2, 1] {
+            let times = (0..20_u32).flat_map(|k| vec![3.0 + 50.0 * f64::from(k); cpus]);
+            let events = at(&times.collect::<Vec<f64>>());
+
+            let found = Clusters::of(&events, 1_000.0).unwrap().unwrap();
+
+            assert!((found.count - 20.0).abs() < 1e-3, "{cpus} CPUs: {found:?}");
+        }
+    }
+
+    #[test]
     fn a_busy_half_of_the_time_counts_for_less_than_its_clusters() {
         let spread: Vec<f64> = (0..40).map(|k| 25.0 * f64::from(k)).collect();
         let crowd: Vec<f64> = (0..40).map(|k| 12.0 * f64::from(k)).collect();
@@ -360,7 +374,7 @@ mod tests {
             let groups = Circle { events: &events, span: 1_000.0 }.groups();
             let together: f64 = groups.iter().map(|group| group.size).sum();
             prop_assert!((together / sum - 1.0).abs() < 1e-9);
-            prop_assert!(clusters.count <= 2.0 * events.len() as f64 && clusters.count > 0.0);
+            prop_assert!(clusters.count <= events.len() as f64 && clusters.count > 0.0);
             prop_assert!(interval.contains(sum), "{interval:?} {sum}");
         }
 

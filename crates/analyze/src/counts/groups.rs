@@ -45,15 +45,27 @@ impl Circle<'_> {
         }
     }
 
+    /// From each event to the next, as a share of the time.
+    fn gaps(self) -> Vec<f64> {
+        let gap = |event| (self.at(event + 1) - self.at(event)) / self.span;
+        (0..self.events.len()).map(gap).collect()
+    }
+
+    /// How many events do not come at the instant of the one before: what stops
+    /// several CPUs at once is one. There are no more groups than that.
+    pub(super) fn instants(self) -> usize {
+        let gaps = self.gaps().into_iter();
+        gaps.filter(|&gap| gap > ROUNDING).count().max(1)
+    }
+
     /// The groups that the largest gaps part, as many as the squares of all
-    /// gaps say.
+    /// gaps say. Of events that come more regularly than by chance these say up
+    /// to twice as many as there are.
     pub(super) fn groups(self) -> Vec<EventGroup> {
         let count = self.events.len();
-        let gaps: Vec<f64> = (0..count)
-            .map(|event| (self.at(event + 1) - self.at(event)) / self.span)
-            .collect();
+        let gaps = self.gaps();
         let squares: f64 = gaps.iter().map(|gap| gap * gap).sum();
-        let found = index((2.0 / squares - 1.0).round()).clamp(1, count);
+        let found = index((2.0 / squares - 1.0).round()).clamp(1, self.instants());
         let mut widest: Vec<usize> = (0..count).collect();
         widest.sort_by(|&one, &other| gaps[other].total_cmp(&gaps[one]));
         let mut last: Vec<usize> = widest.into_iter().take(found).collect();

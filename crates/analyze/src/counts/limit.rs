@@ -150,12 +150,6 @@ impl Tallied {
                 high: together,
             });
         };
-        // Events that come more regularly than chance has them are no more
-        // events for it.
-        let clusters = Clusters {
-            count: clusters.count.min(self.most),
-            ..clusters
-        };
         let independent = clusters.count / (1.0 + clusters.variation);
         let exact = rate_interval(independent, 1.0, both)?;
         let of = |sum: f64| clustered_interval(sum, Some(clusters), both);
@@ -258,21 +252,6 @@ mod tests {
 
             assert_ne!(longer.verdict, LimitVerdict::Unclear, "{count}: {found:?}");
         }
-    }
-
-    #[test]
-    fn regular_events_count_for_no_more_than_they_are() {
-        let regular = Tallied {
-            clusters: some(30.0).clusters.map(|one| Clusters {
-                count: 2.0 * one.count,
-                ..one
-            }),
-            ..some(30.0)
-        };
-
-        let (regular, random) = (regular.limits(0.95), some(30.0).limits(0.95));
-
-        assert_eq!(regular, random);
     }
 
     #[test]
