@@ -453,6 +453,7 @@ export interface Losses {
   stopped: number;
   unserved: number;
   waking_unseen: number;
+  whole: number;
 }
 
 export interface Measurement {

@@ -24,12 +24,16 @@ fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
 
 /// What `show --json` says of the recording.
 fn shown(dir: &TempDir) -> Value {
+    answered(dir)["recordings"][0].take()
+}
+
+fn answered(dir: &TempDir) -> Value {
     let output = laggard()
         .args(["show", "--json"])
         .arg(dir.path().join("r.laggard"))
         .output()
         .unwrap();
-    serde_json::from_slice::<Value>(&output.stdout).unwrap()["recordings"][0].take()
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()
 }
 
 fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
@@ -149,6 +153,9 @@ fn activations_before_their_expiry_are_losses_not_latencies() {
     let report = shown(&dir);
 
     assert_eq!(report["losses"]["clock_back"], 10);
+    assert_eq!(report["losses"]["whole"], 10, "not a stage only");
+    let overview = &answered(&dir)["overviews"][0];
+    assert_eq!(overview["measurement"]["lost"], 10);
     let fifo = row(&report, "fifo:90");
     assert_eq!(fifo["latency"]["samples"], 9_989);
     assert_eq!(fifo["latency"]["largest_ns"], LATENCY);

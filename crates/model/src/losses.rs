@@ -83,10 +83,14 @@ pub struct Losses {
     pub recursion: u64,
     /// See [`LossReason::NotWritten`].
     pub not_written: u64,
+    /// Activations that are missing altogether for a reason which otherwise
+    /// costs a stage only: their service's clock reading lay before the expiry,
+    /// so that their latency is not known. They are in the counts above, too.
+    pub whole: u64,
 }
 
 impl LossReason {
-    /// Whether an activation is missing altogether, not only a stage of one.
+    /// Whether an activation is always missing altogether, not only a stage of one.
     pub const fn is_of_activations(self) -> bool {
         matches!(
             self,
@@ -107,6 +111,12 @@ impl Losses {
         *self.slot(reason) += count;
     }
 
+    /// Adds an activation that is missing altogether, for whatever reason.
+    pub fn add_whole(&mut self, reason: LossReason) {
+        self.add(reason, 1);
+        self.whole += u64::from(!reason.is_of_activations());
+    }
+
     /// Every reason with its count, in a fixed order.
     pub fn iter(&self) -> impl Iterator<Item = (LossReason, u64)> {
         let mut copy = *self;
@@ -117,10 +127,11 @@ impl Losses {
 
     /// Activations that are missing altogether (not only a stage of one).
     pub fn activations(&self) -> u64 {
-        self.iter()
+        let of_activations = self
+            .iter()
             .filter(|(reason, _)| reason.is_of_activations())
-            .map(|(_, count)| count)
-            .sum()
+            .map(|(_, count)| count);
+        of_activations.fold(self.whole, u64::saturating_add)
     }
 
     /// Adds all that `other` counts.
@@ -128,11 +139,15 @@ impl Losses {
         for (reason, count) in other.iter() {
             self.add(reason, count);
         }
+        self.whole += other.whole;
     }
 
     /// What was lost since `earlier`, of the same run, was read.
     pub fn since(&self, earlier: &Self) -> Self {
-        let mut since = Self::default();
+        let mut since = Self {
+            whole: self.whole.saturating_sub(earlier.whole),
+            ..Self::default()
+        };
         for ((reason, now), (_, before)) in self.iter().zip(earlier.iter()) {
             since.add(reason, now.saturating_sub(before));
         }
@@ -196,5 +211,28 @@ impl LossReason {
             Self::Recursion => "program skipped",
             Self::NotWritten => "not written",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_activation_that_is_lost_altogether_counts_whatever_the_reason() {
+        let mut losses = Losses::default();
+        losses.add(LossReason::ClockBack, 3);
+        assert_eq!(losses.activations(), 0, "stages only");
+
+        let before = losses;
+        losses.add_whole(LossReason::ClockBack);
+        losses.add_whole(LossReason::RingFull);
+
+        assert_eq!((losses.clock_back, losses.ring_full), (4, 1));
+        assert_eq!(losses.activations(), 2);
+        assert_eq!(losses.since(&before).activations(), 2);
+        let mut twice = losses;
+        twice.merge(&losses);
+        assert_eq!(twice.activations(), 4);
     }
 }

@@ -231,7 +231,7 @@ impl Account {
     /// Counts an expiry that is lost altogether.
     pub fn lose(&mut self, reason: LossReason) {
         self.lost += 1;
-        self.losses.add(reason, 1);
+        self.losses.add_whole(reason);
     }
 }
 
