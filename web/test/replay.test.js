@@ -97,10 +97,13 @@ test("the interval of a rate is Garwood's", async () => {
 
 test("where only an interval can be told it is analyze's", async () => {
   const { failureBounds } = await load("sampled");
+  const { failures } = await load("failures");
+  const { blackouts } = await load("replay");
   await each("bounds", 200, ({ buffering, base, exposure, largest, is_between, is_counted, ordinary, buckets, streams, low, high }, what) => {
     // With a floor above every latency no stall is known one by one.
     const service = { base_ns: base, largest_ns: largest, floor_ns: is_counted ? 0 : Infinity, buckets, streams };
-    const inner = { count: 0, misses: 0, clusters: null, span: exposure };
+    const seen = streams.map((one) => ({ recording: one.recording, blackouts: blackouts(one, base, ordinary - base).inner, exposure: one.duration_ns }));
+    const inner = failures(seen, buffering, base);
     const found = failureBounds(service, buffering, { inner, exposure, ordinary, isBetween: is_between });
     near(found.low, low, `${what} low`);
     near(found.high, high, `${what} high`);

@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use laggard_analyze::counts::{Clusters, Event, clustered_interval, rate_interval};
-use laggard_analyze::exceedance::{Blackout, Exceedance, Stream, StreamBlackouts};
+use laggard_analyze::exceedance::{Blackout, Exceedance, Stream};
 use laggard_analyze::qos::{
     Buffering, Observed, Outlook, Sampled, failure_bounds, late_jobs, monotone, outlook,
 };
@@ -253,8 +253,6 @@ fn of_bounds(random: &mut Pcg64Mcg) -> Value {
     let (base, mut streams, mut all) = observed(random, least);
     all.truncate(1);
     streams.truncate(1);
-    // Of what was late, the page has the histogram, and when stalls began.
-    all[0].blackouts = StreamBlackouts::default();
     let mut histogram = Histogram::default();
     for _ in 0..random.random_range(20..80_u32) {
         histogram.add(Nanos::from_ns(base + length(random, 1e2, 5e7) as u64));

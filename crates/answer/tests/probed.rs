@@ -10,11 +10,11 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
-use laggard_answer::qos::{Application, MissFigures, assess};
+use laggard_answer::qos::{Application, Fitness, MissFigures, ServiceOutlook, assess};
 use laggard_answer::sched::{LargestPart, SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
-    Activation, Batch, Cpu, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
+    Activation, Batch, Cpu, Gather, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -23,11 +23,15 @@ const START: Nanos = Nanos::from_secs(1_000);
 const EXPOSURE: f64 = 30e9;
 /// What an activation takes on a free CPU.
 const ORDINARY: f64 = 19e3;
-const LINES: [Line; 1] = [Line {
-    cpu: Cpu(0),
-    service: Service::Fifo(90),
-    route: Route::Direct,
-}];
+const LINES: [Line; 2] = [line(0), line(1)];
+
+const fn line(cpu: u32) -> Line {
+    Line {
+        cpu: Cpu(cpu),
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    }
+}
 
 fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
@@ -55,6 +59,10 @@ fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
 /// What a dithered open-loop probe of this period sees; without stalls that is
 /// the ordinary latency only.
 fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
+    run(&batch(truth, period, random), period, 0)
+}
+
+fn batch(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Batch {
     let mut batch = Batch::default();
     let mut next = 0;
     let slots = (EXPOSURE / period) as u64;
@@ -80,16 +88,32 @@ fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
         one.steps[Stage::User.index()] = Some(Nanos::from_ns((served - expiry) as u64));
         batch.push(&one);
     }
-    let mut fold = Fold::new(1, Split::Whole);
-    fold.add(&batch);
-    let mut late = Collector::new(1, Nanos::from_ns(2 * period as u64));
-    late.add(&batch);
+    batch
+}
+
+/// The same beside a CPU on which nothing is late.
+fn probed_beside(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
+    let mut batch = batch(truth, period, random);
+    ordinary(&mut batch, LineId(1), period);
+    run(&batch, period, 0)
+}
+
+/// What `batch` tells, were it recorded so many times twice as long with as many
+/// samples more that are no later than the others.
+fn run(batch: &Batch, period: f64, doublings: u32) -> Run {
+    let mut fold = Fold::new(2, Split::Whole);
+    fold.add(batch);
+    for _ in 0..doublings {
+        fold.join(fold.clone());
+    }
+    let mut late = Collector::new(2, Nanos::from_ns(2 * period as u64));
+    late.add(batch);
     Run {
         dir: "r.laggard".into(),
         path: "r.laggard".into(),
         load: None,
         start: START,
-        duration: Nanos::from_ns(EXPOSURE as u64),
+        duration: Nanos::from_ns(EXPOSURE as u64) * 2_u64.pow(doublings),
         plan: ProbePlan {
             period_ns: Nanos::from_ns(period as u64),
             ..ProbePlan::default()
@@ -100,6 +124,30 @@ fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
         own_cpus: 0.02,
         doubts: Vec::new(),
         trust: Trust::Good,
+    }
+}
+
+/// A recording in which nothing is late, so many times twice as long.
+fn quiet(period: f64, doublings: u32) -> Run {
+    let mut batch = Batch::default();
+    ordinary(&mut batch, LineId(0), period);
+    ordinary(&mut batch, LineId(1), period);
+    run(&batch, period, doublings)
+}
+
+/// Activations that nothing makes late.
+fn ordinary(batch: &mut Batch, line: LineId, period: f64) {
+    for seq in 0..(EXPOSURE / period) as u64 {
+        let mut one = Activation {
+            line,
+            seq,
+            expiry: START + Nanos::from_ns((seq as f64 * period) as u64),
+            missed: false,
+            censored: false,
+            steps: [None; STAGES.len()],
+        };
+        one.steps[Stage::User.index()] = Some(Nanos::from_ns(ORDINARY as u64));
+        batch.push(&one);
     }
 }
 
@@ -116,9 +164,13 @@ fn tail(seen: &Run, floor: f64) -> Run {
 }
 
 fn load(seen: Run) -> Load {
+    loads(vec![seen])
+}
+
+fn loads(runs: Vec<Run>) -> Load {
     Load {
         label: laggard_model::LoadLabel::none(),
-        runs: vec![seen],
+        runs,
     }
 }
 
@@ -139,8 +191,12 @@ fn application(buffering: (u32, f64, f64)) -> Application {
 }
 
 fn figures(seen: Run, buffering: (u32, f64, f64)) -> MissFigures {
-    let found = assess(&load(seen), &application(buffering), None).unwrap();
-    found.services[0].outlook.clone()
+    of_service(&load(seen), buffering).outlook
+}
+
+fn of_service(seen: &Load, buffering: (u32, f64, f64)) -> ServiceOutlook {
+    let mut found = assess(seen, &application(buffering), None).unwrap();
+    found.services.remove(0)
 }
 
 /// The failures that these stalls make.
@@ -248,6 +304,64 @@ fn what_a_tail_tells_is_no_narrower_than_what_all_samples_tell() {
             }
         }
     }
+}
+
+/// A single stall of 28 ms, which an activation shows that came soon after it began.
+#[test]
+fn what_was_seen_to_stall_fails_however_coarse_the_probe() {
+    let truth = [Blackout {
+        start: 12.000_1e9,
+        end: 12.028_6e9,
+    }];
+    let mut random = Pcg64Mcg::seed_from_u64(17);
+    for period in [1e6, 4e6] {
+        let seen = load(probed_beside(&truth, period, &mut random));
+        // A whole buffer and more of the stall is beyond the slack of each.
+        for buffering in [(2, 667e3, 200e3), (2, 2667e3, 800e3)] {
+            let found = of_service(&seen, buffering);
+
+            let least = interval(&found.outlook).0;
+            assert!(least > 0.0, "{buffering:?} by {period}: {found:?}");
+            assert_eq!(found.verdict, Fitness::NotFit, "{buffering:?} by {period}");
+        }
+    }
+}
+
+/// Of the same recording: with a buffer as long or shorter, and less slack.
+#[test]
+fn a_stricter_application_is_never_judged_better() {
+    let rank = |fitness| match fitness {
+        Fitness::NotFit => 0,
+        Fitness::Undecided => 1,
+        Fitness::Fit => 2,
+    };
+    // From JACK with 32 frames to a video call.
+    let buffers = [250e3, 667e3, 1333e3, 2667e3, 5333e3, 10_667e3, 21_333e3];
+    let mut random = Pcg64Mcg::seed_from_u64(19);
+    let mut verdicts = [0; 3];
+    for _ in 0..40 {
+        let length = 10f64.powf(5.0 + 2.7 * random.random::<f64>());
+        let between = 10f64.powf(8.5 + 2.5 * random.random::<f64>()) + 3.0 * length;
+        let truth = train(&mut random, length, between);
+        let period = PERIODS[random.random_range(1..PERIODS.len())];
+        let seen = probed_beside(&truth, period, &mut random);
+        // Then nothing for a while: 30 s, 8 min or 17 h.
+        let doublings = [0, 4, 11][random.random_range(0..3)];
+        let seen = loads(vec![seen, quiet(period, doublings)]);
+        let found = buffers.map(|buffer| {
+            let found = of_service(&seen, (2, buffer, 0.3 * buffer));
+            verdicts[rank(found.verdict)] += 1;
+            found.verdict
+        });
+        for (strict, loose) in found.iter().zip(&found[1..]) {
+            assert!(
+                rank(*strict) <= rank(*loose),
+                "{found:?}: {} stalls of {length} by {period}, then {doublings}",
+                truth.len()
+            );
+        }
+    }
+    assert!(verdicts.iter().all(|&count| count > 10), "{verdicts:?}");
 }
 
 fn task(compute: f64, period: f64) -> TaskAsked {

@@ -153,6 +153,8 @@ export interface Point {
   buffers: number;
   total: number;
   figures: Figures;
+  /** Whether what begins and ends between two activations can make a buffer late. */
+  isBlind: boolean;
 }
 
 /** With 2, 3, 4 ... buffers of the same length, as far as the page can tell. */
@@ -161,7 +163,7 @@ export function curve(service: ServiceBuffers, application: Buffering): Point[] 
   const points = tried(application.buffers)
     .map((buffers) => ({ ...application, buffers }))
     .filter((one) => unheld(service, one) === null)
-    .map((one) => ({ buffers: one.buffers, total: one.period * one.buffers, figures: figures(service, one) }));
+    .map((one) => ({ buffers: one.buffers, total: one.period * one.buffers, figures: figures(service, one), isBlind: coarse(service, one) === "between" }));
   monotone(points);
   return points;
 }
@@ -181,10 +183,10 @@ export const GOALS: [string, number][] = [
 
 /** The fewest buffers for a goal, in the words of `laggard qos`. */
 export function needed(service: ServiceBuffers, points: Point[], goal: number): string {
-  const first = (meets: (figures: Figures) => boolean) => points.find((point) => meets(point.figures))?.buffers;
+  const first = (meets: (figures: Figures, isBlind: boolean) => boolean) => points.find(({ figures, isBlind }) => meets(figures, isBlind))?.buffers;
   // Fewer were not tried where the page cannot tell.
   const said = (buffers: number) => (buffers > 2 && buffers === points[0]!.buffers ? `${buffers} or fewer` : String(buffers));
-  const surely = first(({ low }) => low >= goal);
+  const surely = first(({ low }, isBlind) => !isBlind && low >= goal);
   if (surely !== undefined) return said(surely);
   const estimate = first(({ mttf }) => mttf !== null && mttf >= goal);
   if (estimate !== undefined) return `about ${said(estimate)}, not proved`;

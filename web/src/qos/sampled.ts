@@ -2,6 +2,7 @@
 // `analyze/qos/sampled`, which says why they are bounds.
 
 import type { ServiceBuffers } from "../data";
+import { clusteredInterval } from "./clusters";
 import { LONG_RUN, type Failures } from "./failures";
 import { chiBelow, rateInterval } from "./poisson";
 import { slack, type Buffering } from "./replay";
@@ -46,7 +47,9 @@ export function failureBounds(service: ServiceBuffers, buffering: Buffering, giv
   const beyond = share(counted.beyond);
   const jobs = exposure / buffering.period;
   const left = Math.max(buffering.period - buffering.compute - base, 1e-3 * buffering.period);
-  const low = Math.max((jobs * beyond.low) / longestRun(), known.low * exposure);
+  // A stall that was seen fails for certain, however coarsely it was looked for.
+  const sure = inner.count >= 1 ? clusteredInterval(inner.count, inner.clusters).low : 0;
+  const low = Math.max((jobs * beyond.low) / longestRun(), sure);
   let high: number;
   if (given.isBetween) {
     const more = slack(buffering) - base;

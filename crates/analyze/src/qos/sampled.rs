@@ -14,7 +14,7 @@
 
 use super::failures::{Failures, LONG_RUN};
 use super::{Buffering, Observed};
-use crate::counts::{dispersion_index, rate_interval};
+use crate::counts::{clustered_interval, dispersion_index, rate_interval};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
@@ -65,6 +65,11 @@ pub struct Bounds {
 /// Bounds on failures of `buffering` from what was `sampled`, and from the
 /// blackouts in `observed` that are known, which are never too long.
 ///
+/// A late activation shows a stall from its expiry, or from when the service last
+/// ran, until it was served. A job that is due in it, and finds more than its slack
+/// to come, is late whatever the probe does; one is due then in every phase if that
+/// part is a whole buffer long, else as often as it is a share of one.
+///
 /// Where stalls were not kept, each late activation may have been a failure.
 /// Where the probe is too coarse, the limits are those of rates from samples;
 /// stalls that are each shorter than the slack and meet in one job are in them
@@ -104,6 +109,12 @@ pub fn failure_bounds(
     let each = ((sampled.largest - base) / apart + 1.0).max(1.0);
     let share = |count: f64| limits(count, sampled.samples, each * bursts);
     let known = limits(seen.count, exposure, bursts)?;
+    // A stall that was seen fails for certain, however coarsely it was looked for:
+    // as of what is replayed, so many came, in so many clusters.
+    let sure = match seen.count >= 1.0 {
+        true => clustered_interval(seen.count, seen.clusters, confidence)?.low,
+        false => 0.0,
+    };
     let (beyond, halfway) = (share(sampled.beyond)?, share(sampled.halfway)?);
     let jobs = exposure / buffering.period();
     let low = jobs * beyond.low / longest_run(sampled, buffering, base);
@@ -126,7 +137,7 @@ pub fn failure_bounds(
             jobs * most_by_job(beyond.high, rate, buffering, base)
         }
     };
-    let low = low.max(known.low * exposure);
+    let low = low.max(sure);
     Ok(Bounds {
         exposure,
         failures: Interval {

@@ -11,7 +11,7 @@ use super::{
     CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, sentences,
 };
 use crate::load::Load;
-use crate::qos::{Application, of_line_at};
+use crate::qos::{Application, Fitness, of_line_at};
 
 impl Checking<'_> {
     pub(super) fn share(
@@ -88,10 +88,10 @@ impl Checking<'_> {
         let figures = &outlook.outlook;
         let required = mttf.as_f64();
         let mut checked = self.row(row, load, Some(line));
-        let verdict = match figures.mttf_high_ns {
-            _ if figures.mttf_low_ns >= required => LimitVerdict::Within,
-            Some(high) if high < required => LimitVerdict::Beyond,
-            _ => LimitVerdict::Unclear,
+        let verdict = match figures.against(required, outlook.is_blind()) {
+            Fitness::Fit => LimitVerdict::Within,
+            Fitness::NotFit => LimitVerdict::Beyond,
+            Fitness::Undecided => LimitVerdict::Unclear,
         };
         let failures = figures.failures.unwrap_or_default();
         let clusters = figures.clusters.filter(|count| *count > 0.0);

@@ -8,7 +8,7 @@ use laggard_analyze::qos::{self, Buffering, Observed};
 use laggard_model::text::count;
 use laggard_model::{Nanos, Route, Service, whole};
 
-use super::told::{ORDINARY_PART, Told};
+use super::told::{Coarse, ORDINARY_PART, Told};
 use super::{
     Application, CurvePoint, Fitness, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook,
     runs,
@@ -140,11 +140,14 @@ pub(crate) fn of_line_at(
         .iter()
         .find(|point| point.buffers == application.buffers)
         .expect("an application's own buffers are tried");
+    let coarse = way.coarse(slack(application, application.buffers));
+    let is_blind = coarse.as_ref().is_some_and(Coarse::is_blind);
+    let blind = |point: &CurvePoint| way.told(slack(application, point.buffers)) == Told::Between;
     Ok(ServiceOutlook {
         service,
         route,
         is_own: false,
-        verdict: Fitness::of(&own.figures, waited),
+        verdict: Fitness::of(&own.figures, waited, is_blind),
         cpus: way.cpus,
         samples: way
             .groups
@@ -152,10 +155,10 @@ pub(crate) fn of_line_at(
             .map(|one| one.latency.histogram().count())
             .sum(),
         needed: GOALS
-            .map(|goal| needed(&curve, goal, way.span(), waited))
+            .map(|goal| needed(&curve, blind, goal, way.span(), waited))
             .into(),
         waited_ns: waited,
-        coarse: way.coarse(slack(application, application.buffers)),
+        coarse,
         outlook: own.figures.clone(),
         curve,
     })
@@ -204,23 +207,26 @@ fn tried(own: u32) -> Vec<u32> {
     (2..=most).chain((own > most).then_some(own)).collect()
 }
 
-/// What one miss in a goal takes, of a recording of `span`.
+/// What one miss in a goal takes, of a recording of `span`; at which points of the
+/// curve it is blind, `is_blind` says.
 fn needed(
     curve: &[CurvePoint],
+    is_blind: impl Fn(&CurvePoint) -> bool,
     (name, goal): (&str, f64),
     span: f64,
     waited: Option<Nanos>,
 ) -> Needed {
-    let first = |meets: &dyn Fn(&MissFigures) -> bool| {
-        let point = curve.iter().find(|point| meets(&point.figures));
+    let first = |meets: &dyn Fn(&CurvePoint) -> bool| {
+        let point = curve.iter().find(|point| meets(point));
         point.map(|point| point.buffers)
     };
+    let is_met = |point: &CurvePoint| point.figures.against(goal, is_blind(point)) == Fitness::Fit;
     let record = goal * RULE_OF_THREE;
     Needed {
         one_miss_per: name.into(),
-        by_estimate: first(&|figures| figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
+        by_estimate: first(&|point| point.figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
         // A stall that had not ended can have been longer than any buffers.
-        surely: first(&|figures| waited.is_none() && figures.mttf_low_ns >= goal),
+        surely: first(&|point| waited.is_none() && is_met(point)),
         // What had not ended says nothing of a goal, however long it was recorded.
         record_ns: (span < record || waited.is_some()).then_some(record),
         is_coarse: curve
@@ -447,7 +453,8 @@ mod tests {
         let is_short = |cpus, hours: u64| {
             let seen = seen(cpus, Nanos::from_secs(3_600 * hours));
             let way = Selection::new(&seen, (Service::Fifo(90), Route::Direct), None);
-            needed(&[], GOALS[0], way.span(), None).record_ns.is_some()
+            let needed = needed(&[], |_| false, GOALS[0], way.span(), None);
+            needed.record_ns.is_some()
         };
 
         // Two hours of 64 CPUs are 128 h of CPU time, and show no more than two hours.

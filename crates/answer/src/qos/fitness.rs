@@ -4,6 +4,7 @@ use laggard_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::told::Coarse;
 use super::{CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
 
 /// Whether an application fails more than once an hour.
@@ -21,17 +22,11 @@ pub enum Fitness {
 impl Fitness {
     /// By the limits of a mean time to failure, of a service that had `waited`
     /// for so long when measuring ended.
-    pub(super) fn of(figures: &MissFigures, waited: Option<Nanos>) -> Self {
-        let MissFigures {
-            mttf_low_ns: low,
-            mttf_high_ns: high,
-            ..
-        } = *figures;
-        // What had not ended can have been a longer stall than any.
-        match waited {
-            None if low >= HOUR_NS => Self::Fit,
-            _ if high.is_some_and(|high| high < HOUR_NS) => Self::NotFit,
-            _ => Self::Undecided,
+    pub(super) fn of(figures: &MissFigures, waited: Option<Nanos>, is_blind: bool) -> Self {
+        match (figures.against(HOUR_NS, is_blind), waited) {
+            // What had not ended can have been a longer stall than any.
+            (Self::Fit, Some(_)) => Self::Undecided,
+            (found, _) => found,
         }
     }
 
@@ -45,7 +40,27 @@ impl Fitness {
     }
 }
 
+impl MissFigures {
+    /// Whether the mean time to failure is `goal`, ns, or more. Of recordings that
+    /// are `is_blind` to what can make a buffer late no limit says that it is; what
+    /// they did see fails all the same.
+    pub(crate) fn against(&self, goal: f64, is_blind: bool) -> Fitness {
+        if !is_blind && self.mttf_low_ns >= goal {
+            Fitness::Fit
+        } else if self.mttf_high_ns.is_some_and(|high| high < goal) {
+            Fitness::NotFit
+        } else {
+            Fitness::Undecided
+        }
+    }
+}
+
 impl ServiceOutlook {
+    /// Whether what begins and ends between two activations can make a buffer late.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.coarse.as_ref().is_some_and(Coarse::is_blind)
+    }
+
     /// How many buffers would do for one failure an hour.
     pub fn hourly(&self) -> Option<&Needed> {
         self.needed.first()
@@ -96,7 +111,7 @@ mod tests {
             let found = figures(low * HOUR_NS, high.map(|high| high * HOUR_NS));
 
             assert_eq!(
-                Fitness::of(&found, None),
+                Fitness::of(&found, None, false),
                 fitness,
                 "for {low} to {high:?} h"
             );
@@ -108,7 +123,15 @@ mod tests {
         let waited = Some(Nanos::from_ms(1));
         let (good, bad) = (figures(2.0 * HOUR_NS, None), figures(1.0, Some(2.0)));
 
-        assert_eq!(Fitness::of(&good, waited), Fitness::Undecided);
-        assert_eq!(Fitness::of(&bad, waited), Fitness::NotFit);
+        assert_eq!(Fitness::of(&good, waited, false), Fitness::Undecided);
+        assert_eq!(Fitness::of(&bad, waited, false), Fitness::NotFit);
+    }
+
+    #[test]
+    fn what_a_probe_is_blind_to_decides_against_but_never_for() {
+        let (good, bad) = (figures(2.0 * HOUR_NS, None), figures(1.0, Some(2.0)));
+
+        assert_eq!(Fitness::of(&good, None, true), Fitness::Undecided);
+        assert_eq!(Fitness::of(&bad, None, true), Fitness::NotFit);
     }
 }

@@ -89,6 +89,11 @@ pub enum CoarseReason {
 }
 
 impl Coarse {
+    /// Whether what begins and ends between two activations can use up the slack.
+    pub(crate) const fn is_blind(&self) -> bool {
+        matches!(self.reason, CoarseReason::Between { .. })
+    }
+
     /// What would tell more.
     pub fn advice(&self) -> String {
         match self.reason {
