@@ -7,7 +7,7 @@ use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
 use laggard_model::{Caveat, Gather, Nanos};
 use laggard_record::{Columns, Figure, Recording};
 
-/// Most threads that gather late activations: each keeps up to 50 MB of them,
+/// Most threads that gather late activations: each keeps up to 32 MB of them,
 /// and more would not read faster from one disk.
 pub(crate) const FEW: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 

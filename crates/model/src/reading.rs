@@ -79,6 +79,19 @@ impl Batch {
         }
     }
 
+    /// The latency of every row, as [`Activation::latency`], into `all`, ns: column
+    /// by column, which is quicker than row by row.
+    pub fn latencies(&self, all: &mut Vec<u64>) {
+        all.clear();
+        all.resize(self.len(), 0);
+        for column in &self.step_ns {
+            for (sum, &step) in all.iter_mut().zip(column) {
+                let step = if step == Self::ABSENT { 0 } else { step };
+                *sum = sum.saturating_add(step);
+            }
+        }
+    }
+
     /// The latencies that row `row` shows, as [`Activation::readings`].
     ///
     /// # Panics

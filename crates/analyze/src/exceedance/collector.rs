@@ -20,6 +20,8 @@ pub struct Collector {
     /// By line: the longest time between two activations, if none is lost.
     gaps: Vec<Nanos>,
     most: usize,
+    /// Of the rows of a batch, ns.
+    latencies: Vec<u64>,
 }
 
 impl Collector {
@@ -35,6 +37,7 @@ impl Collector {
         Self {
             lines: vec![<[Kept; 2]>::default(); lines],
             gaps,
+            latencies: Vec::new(),
             most: (MOST_KEPT / (2 * lines).max(1)).max(LEAST_KEPT),
         }
     }
@@ -42,23 +45,33 @@ impl Collector {
     /// Takes in a batch, whose rows are in order of sequence number within
     /// each line. Lines that the recording does not have are passed over.
     pub fn add(&mut self, batch: &Batch) {
-        for row in 0..batch.len() {
-            let line = usize::from(batch.line[row].0);
-            let (Some([service, irq]), Some(&gap)) =
+        batch.latencies(&mut self.latencies);
+        let latencies = &self.latencies;
+        let irqs = &batch.step_ns[Service::Irq.last_stage().index()];
+        let irq = |row: usize| match irqs.get(row) {
+            None | Some(&Batch::ABSENT) => None,
+            Some(_) if batch.missed[row] => None,
+            Some(&latency) => Some(latency),
+        };
+        let of = |row: usize, latency: u64| One {
+            seq: batch.seq[row],
+            expiry: Nanos::from_ns(batch.expiry_ns[row]),
+            latency: Nanos::from_ns(latency),
+            missed: batch.missed[row],
+        };
+        let mut from = 0;
+        for rows in batch.line.chunk_by(|one, other| one == other) {
+            let line = usize::from(rows[0].0);
+            let rows = from..from + rows.len();
+            from = rows.end;
+            let (Some([service, interrupts]), Some(&gap)) =
                 (self.lines.get_mut(line), self.gaps.get(line))
             else {
                 continue;
             };
-            let read = batch.readings(row);
-            let one = |latency| One {
-                seq: batch.seq[row],
-                expiry: Nanos::from_ns(batch.expiry_ns[row]),
-                latency,
-                missed: batch.missed[row],
-            };
-            service.add(one(read.own), gap, self.most);
-            if let Some(latency) = read.irq {
-                irq.add(one(latency), gap, self.most);
+            service.add(rows.clone(), |row| Some(latencies[row]), of, gap, self.most);
+            if !irqs.is_empty() {
+                interrupts.add(rows, irq, of, gap, self.most);
             }
         }
     }

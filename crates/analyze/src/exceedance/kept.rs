@@ -1,6 +1,8 @@
 //! What is kept of one line: its latest activations, and its edges, which only
 //! its neighbours in time explain.
 
+use std::ops::Range;
+
 use laggard_model::Nanos;
 
 use super::Exceedance;
@@ -41,11 +43,33 @@ impl One {
 }
 
 impl Kept {
-    pub(super) fn add(&mut self, one: One, gap: Nanos, most: usize) {
-        self.samples += 1;
-        match self.last.replace(one) {
-            None => self.first = Some(one),
-            before => self.keep(one, before, gap, most),
+    /// Adds those of `rows` that have a `latency`, ns, each of which is `of` its
+    /// row. Almost all are no later than the floor: of these only the last counts.
+    pub(super) fn add(
+        &mut self,
+        rows: Range<usize>,
+        latency: impl Fn(usize) -> Option<u64>,
+        of: impl Fn(usize, u64) -> One,
+        gap: Nanos,
+        most: usize,
+    ) {
+        let mut before = None;
+        for row in rows {
+            let Some(latency) = latency(row) else {
+                continue;
+            };
+            self.samples += 1;
+            let is_first = before.is_none() && self.last.is_none();
+            if is_first {
+                self.first = Some(of(row, latency));
+            } else if latency > self.floor.ns() {
+                let last = before.map(|(row, latency)| of(row, latency));
+                self.keep(of(row, latency), last.or(self.last), gap, most);
+            }
+            before = Some((row, latency));
+        }
+        if let Some((row, latency)) = before {
+            self.last = Some(of(row, latency));
         }
     }
 
@@ -63,7 +87,8 @@ impl Kept {
             latency: one.latency,
             free_until: free_until.min(one.expiry),
         });
-        if self.late.len() >= 2 * most {
+        // A little room, so that it is seldom sorted out.
+        if self.late.len() > most + most / 4 {
             self.prune(most);
         }
     }

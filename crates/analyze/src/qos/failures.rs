@@ -1,7 +1,8 @@
 //! When a stream of jobs failed, and how many independent failures that is.
 
+use super::late::Stalls;
 use super::observed::Pick;
-use super::{Buffering, LateJobs, Observed, late_jobs};
+use super::{Buffering, LateJobs, Observed};
 use crate::InputError;
 use crate::counts::{Clusters, Event};
 
@@ -88,10 +89,10 @@ fn of_cpu(one: &Observed, pick: Pick, buffering: Buffering) -> Result<OfCpu, Inp
     let share = 1.0 / f64::from(PHASES);
     let (mut episodes, mut misses) = (0, 0);
     let mut pieces = Vec::new();
+    let stalls = Stalls::new(pick(&one.blackouts), one.exposure, buffering, one.base)?;
     for index in 0..PHASES {
         let phase = (f64::from(index) + 0.5) * share * buffering.period();
-        let blackouts = pick(&one.blackouts);
-        let late = late_jobs(blackouts, one.exposure, buffering, phase, one.base)?;
+        let late = stalls.late_jobs(phase)?;
         episodes += late.episodes.len();
         misses += late.misses.len();
         pieces_of(&late, share, &mut pieces);

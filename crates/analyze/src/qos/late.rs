@@ -27,6 +27,86 @@ impl LateJobs {
     }
 }
 
+/// Blackouts among which streams of jobs are played, each with another phase.
+#[derive(Clone, Debug)]
+pub(super) struct Stalls {
+    /// Those that can make a job late.
+    blackouts: Vec<Blackout>,
+    until: f64,
+    buffering: Buffering,
+    /// What a job takes, with the ordinary latency.
+    cost: f64,
+}
+
+/// A time that is shorter than a deadline by less than this part of it may be as
+/// long: rounding must not decide what is left out of a replay.
+const NEARLY: f64 = 1e-6;
+
+impl Stalls {
+    /// Of `blackouts` from time 0 to `until`, what matters to jobs that take the
+    /// compute time and `base` more (the ordinary latency).
+    ///
+    /// # Errors
+    /// When the blackouts do not ascend or overlap, or a time is out of its range.
+    pub(super) fn new(
+        blackouts: &[Blackout],
+        until: f64,
+        buffering: Buffering,
+        base: f64,
+    ) -> Result<Self, InputError> {
+        check_blackouts(blackouts)?;
+        positive("end of the replay", until)?;
+        let cost = buffering.compute() + not_negative("base latency", base)?;
+        Ok(Self {
+            blackouts: harmful(blackouts, buffering, cost),
+            until,
+            buffering,
+            cost,
+        })
+    }
+
+    /// Plays jobs that are due at `phase` and every buffer period after it.
+    ///
+    /// # Errors
+    /// When the phase is out of its range.
+    pub(super) fn late_jobs(&self, phase: f64) -> Result<LateJobs, InputError> {
+        not_negative("phase", phase)?;
+        let (until, cost, buffering) = (self.until, self.cost, self.buffering);
+        let period = buffering.period();
+        let always_late = buffering.is_missed(cost);
+        let mut cpu = StalledCpu::new(&self.blackouts);
+        let mut late = LateJobs::default();
+        let mut before = false;
+        let mut job = 0.0_f64;
+        loop {
+            let due = phase + job * period;
+            if due >= until {
+                return Ok(late);
+            }
+            cpu.start(due);
+            let free_until = cpu.next_blackout().unwrap_or(until);
+            let is_unhindered = cpu.now() <= due && cost < period && due + cost < free_until;
+            if is_unhindered && !always_late {
+                before = false;
+                // The last job that ends before the blackout is played again:
+                // rounding must not decide which one that is.
+                job = (job + 1.0).max(((free_until - cost - phase) / period).floor() - 1.0);
+                continue;
+            }
+            cpu.work(cost);
+            let missed = buffering.is_missed(cpu.now() - due);
+            if missed {
+                late.misses.push(due);
+                if !before {
+                    late.episodes.push(due);
+                }
+            }
+            before = missed;
+            job += 1.0;
+        }
+    }
+}
+
 /// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
 /// every buffer period after it, are served in order, each takes the compute
 /// time and `base` more (the ordinary latency), and nothing runs in a blackout.
@@ -44,42 +124,45 @@ pub fn late_jobs(
     phase: f64,
     base: f64,
 ) -> Result<LateJobs, InputError> {
-    check_blackouts(blackouts)?;
-    positive("end of the replay", until)?;
-    not_negative("phase", phase)?;
-    let cost = buffering.compute() + not_negative("base latency", base)?;
+    Stalls::new(blackouts, until, buffering, base)?.late_jobs(phase)
+}
+
+/// The blackouts that can make a job late which takes `cost`.
+///
+/// A job responds no later than it takes and all blackouts since the processor was
+/// last idle: those before it in the same busy period were due as much earlier as
+/// they take, or more. So blackouts between two instants at which the processor is
+/// idle for certain, which are too short together, can be left out.
+fn harmful(blackouts: &[Blackout], buffering: Buffering, cost: f64) -> Vec<Blackout> {
     let period = buffering.period();
-    let always_late = buffering.is_missed(cost);
-    let mut cpu = StalledCpu::new(blackouts);
-    let mut late = LateJobs::default();
-    let mut before = false;
-    let mut job = 0.0_f64;
-    loop {
-        let due = phase + job * period;
-        if due >= until {
-            return Ok(late);
-        }
-        cpu.start(due);
-        let free_until = cpu.next_blackout().unwrap_or(until);
-        let is_unhindered = cpu.now() <= due && cost < period && due + cost < free_until;
-        if is_unhindered && !always_late {
-            before = false;
-            // The last job that ends before the blackout is played again:
-            // rounding must not decide which one that is.
-            job = (job + 1.0).max(((free_until - cost - phase) / period).floor() - 1.0);
-            continue;
-        }
-        cpu.work(cost);
-        let missed = buffering.is_missed(cpu.now() - due);
-        if missed {
-            late.misses.push(due);
-            if !before {
-                late.episodes.push(due);
-            }
-        }
-        before = missed;
-        job += 1.0;
+    // How much work each ns brings, on average.
+    let load = cost / period;
+    let least = buffering.tolerance() * (1.0 - NEARLY) - cost;
+    if load >= 1.0 || least <= 0.0 {
+        return blackouts.to_vec();
     }
+    let mut kept = Vec::new();
+    let mut first = 0;
+    // Work that may wait, and blackouts since the processor was idle.
+    let (mut waiting, mut length) = (cost, 0.0);
+    for (at, blackout) in blackouts.iter().enumerate() {
+        let stopped = blackout.end - blackout.start;
+        length += stopped;
+        waiting += load * stopped + cost;
+        let free = match blackouts.get(at + 1) {
+            Some(next) => (next.start - blackout.end) * (1.0 - load),
+            None => f64::INFINITY,
+        };
+        if free > waiting + cost {
+            if length > least {
+                kept.extend_from_slice(&blackouts[first..=at]);
+            }
+            (first, waiting, length) = (at + 1, cost, 0.0);
+        } else {
+            waiting = (waiting - free + cost).max(cost);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -87,6 +170,7 @@ mod tests {
     use super::*;
     use crate::exceedance::in_a_row;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
+    use rand::{RngExt, SeedableRng};
 
     /// How many runs of misses there are.
     fn episodes_of(missed: &[bool]) -> usize {
@@ -129,6 +213,34 @@ mod tests {
 
             prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&one| one).count(), episodes_of(&missed)));
         }
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_replay_makes_nothing_late() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
+        let mut left_out = 0;
+        for _ in 0..300 {
+            let mut gaps = Vec::new();
+            for _ in 0..random.random_range(1..40_u32) {
+                let gap = 60.0 * random.random::<f64>().powi(3);
+                gaps.push((gap, 12.0 * random.random::<f64>().powi(2)));
+            }
+            let (blackouts, end) = in_a_row(gaps);
+            let compute = 5.9 * random.random::<f64>();
+            let slack = 14.0 * random.random::<f64>();
+            let buffering = Buffering::with_deadline(6.0, compute, compute + slack).unwrap();
+            let base = random.random::<f64>();
+            let (until, phase) = (end + 30.0, 6.0 * random.random::<f64>());
+            let stalls = Stalls::new(&blackouts, until, buffering, base).unwrap();
+            left_out += blackouts.len() - stalls.blackouts.len();
+            let all = Stalls {
+                blackouts,
+                ..stalls.clone()
+            };
+
+            assert_eq!(stalls.late_jobs(phase), all.late_jobs(phase));
+        }
+        assert!(left_out > 500, "{left_out}");
     }
 
     #[test]

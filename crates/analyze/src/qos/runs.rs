@@ -1,8 +1,9 @@
 //! How long runs of late jobs are.
 
 use super::failures::{LONG_RUN, PHASES, failures_of_counts};
+use super::late::Stalls;
 use super::observed::Pick;
-use super::{Buffering, Observed, late_jobs};
+use super::{Buffering, Observed};
 use crate::InputError;
 use crate::counts::SizedEvents;
 use crate::sample::descending;
@@ -34,10 +35,10 @@ impl Runs {
         let mut runs = Self::default();
         let share = 1.0 / f64::from(PHASES);
         for one in observed {
+            let stalls = Stalls::new(pick(&one.blackouts), one.exposure, buffering, one.base)?;
             for index in 0..PHASES {
                 let phase = (f64::from(index) + 0.5) * share * buffering.period();
-                let blackouts = pick(&one.blackouts);
-                let late = late_jobs(blackouts, one.exposure, buffering, phase, one.base)?;
+                let late = stalls.late_jobs(phase)?;
                 for length in late.runs() {
                     runs.add(length as f64, share);
                 }
