@@ -5,6 +5,7 @@ export interface PageData {
   buffers: BuffersView | null;
   charts: Charts[];
   forecast: ForecastReport | null;
+  forecast_told: ForecastTold[];
   report: Report;
   sched: SchedReport[];
 }
@@ -41,6 +42,12 @@ export interface Application {
   slack_ns: Nanos;
   source: string;
   tolerance_ns: Nanos;
+}
+
+export interface AssumedTold {
+  explained: string;
+  table: TableView;
+  words: string;
 }
 
 export type Backend = "bpf" | "user" | "tracer" | "fake";
@@ -96,6 +103,7 @@ export interface CausesView {
   classes: ClassView[];
   episodes: EpisodeView[];
   flame: FlameNode;
+  foremost: ForemostWhy | null;
   left_out: number;
   texts: string[];
   why: WhyReport;
@@ -224,6 +232,13 @@ export interface EpisodeView {
 
 export type Every = Record<string, number>;
 
+export interface EveryLevel {
+  legend: string[];
+  notes: string[];
+  remarks: string[];
+  table: TableView;
+}
+
 export interface ExampleView {
   at_ns: Nanos;
   cpu: Cpu;
@@ -276,6 +291,27 @@ export type ForecastAdvice = { words: string } & ({ limit: "trust" } | { at_leas
 export interface ForecastReport {
   loads: LoadForecast[];
   schema: number;
+}
+
+export interface ForecastTold {
+  advice: string[];
+  assumed: AssumedTold | null;
+  bounds: TableView;
+  carried: string;
+  chances: TableView;
+  doubted: string | null;
+  every: EveryLevel;
+  fitted: string;
+  levels: TableView | null;
+  rests_on: string;
+  used: string;
+  warnings: string[];
+  what: string;
+}
+
+export interface ForemostWhy {
+  head: string;
+  why: WhyReport;
 }
 
 export interface HistogramView {
@@ -767,6 +803,11 @@ export interface StreamView {
 export interface Subject {
   route: Route;
   service: Service;
+}
+
+export interface TableView {
+  head: string[];
+  rows: string[][];
 }
 
 export interface TaskVerdict {

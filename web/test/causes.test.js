@@ -8,17 +8,39 @@ test("the causes on the page are those of why --json", { skip }, async (t) => {
   const why = JSON.parse(laggard("why", recording, "--json"));
   const { page } = await open(t, file);
 
-  assert.deepEqual(dataOf(file).charts[0].causes.why, why);
-  const rows = await rowsOf(page, "#causes .ranking tbody tr");
-  assert.equal(rows.length, why.causes.length);
-  for (const [index, cause] of why.causes.entries()) {
-    assert.equal(rows[index][1], cause.who ?? "");
-    near(rows[index][5], cause.total_ns);
-    near(rows[index][8], cause.largest_without_ns);
+  const { causes } = dataOf(file).charts[0];
+  assert.deepEqual(causes.why, why);
+  for (const summary of await page.locator("#causes details:not(.data) > summary").all()) if (await summary.isVisible()) await summary.click();
+  // First those of the service that the first screen speaks of.
+  for (const [place, shown] of [causes.foremost.why, why].entries()) {
+    const rows = await rowsOf(page, `#causes :nth-match(.ranking, ${place + 1}) tbody tr`);
+    assert.equal(rows.length, shown.causes.length);
+    for (const [index, cause] of shown.causes.entries()) {
+      assert.equal(rows[index][1], cause.who ?? "");
+      near(rows[index][5], cause.total_ns);
+      near(rows[index][8], cause.largest_without_ns);
+    }
   }
-  for (const summary of await page.locator("#causes .ranking summary").all()) await summary.click();
   const said = await page.locator("#causes").innerText();
   for (const sentence of why.sentences) assert.ok(said.includes(sentence), sentence);
+});
+
+test("the causes on the page have the order and the shares of the first screen", { skip }, async (t) => {
+  const { file } = full(t);
+  const { report, charts } = dataOf(file);
+  const { late } = report.overviews[0];
+  const { page } = await open(t, file);
+
+  const rows = await rowsOf(page, "#causes :nth-match(.ranking, 1) tbody tr");
+
+  assert.ok(late.causes.length > 0 && late.service !== null);
+  for (const [index, { share, largest_ns }] of late.causes.entries()) {
+    assert.equal(Math.round(Number.parseFloat(rows[index][6])), Math.round(100 * share));
+    near(rows[index][7], largest_ns);
+  }
+  const head = await page.locator("#causes .sentence").first().innerText();
+  assert.equal(head, `${charts[0].causes.foremost.head}.`);
+  assert.match(head, /^Who made the RT thread \(90\) late \(/);
 });
 
 test("a leading cause is among the things to do", { skip }, async (t) => {

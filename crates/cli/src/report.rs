@@ -10,6 +10,7 @@ use laggard_answer::why;
 use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, loads, open};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
+use laggard_view::text::told;
 
 use crate::args::ReportArgs;
 use crate::drawn::drawn;
@@ -87,11 +88,13 @@ fn answered(
 ) -> anyhow::Result<PageData> {
     let applications = choices(asked)?;
     weigh(&report, &mut charts, seen)?;
+    let forecast = match seen.is_empty() {
+        true => None,
+        false => Some(forecasts(seen, None, &Horizon::ALL)?),
+    };
     Ok(PageData {
-        forecast: match seen.is_empty() {
-            true => None,
-            false => Some(forecasts(seen, None, &Horizon::ALL)?),
-        },
+        forecast_told: forecast.as_ref().map(told).unwrap_or_default(),
+        forecast,
         buffers: (!seen.is_empty()).then(|| buffers(seen, applications)),
         sched: match &args.tasks {
             Some(file) => {
@@ -132,6 +135,9 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
         let known = one.causes()?;
         let usage = one.usage().unwrap_or(UsagePattern::ALWAYS);
         why::weigh(&mut causes.why, one, &known, usage)?;
+        if let Some(foremost) = &mut causes.foremost {
+            why::weigh(&mut foremost.why, one, &known, usage)?;
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 // Who made activations late: ranking, periodic sources, flame graph, episodes.
 
-import type { Cause, Causes, PageData, Rhythm } from "../data";
+import type { Cause, Causes, PageData, Rhythm, Why } from "../data";
 import { h, prose, section, select, tableElement } from "../dom";
 import { figure } from "../figure";
 import { flame } from "../flame";
@@ -21,7 +21,7 @@ export function causes(data: PageData): HTMLElement | null {
     "causes",
     "Who made it late",
     ...all.map(({ causes, index }) =>
-      h("article", {}, several && h("h3", {}, label(index)), ranking(causes), periodic(causes)),
+      h("article", {}, several && h("h3", {}, label(index)), whoMadeItLate(causes)),
     ),
     flames(all.map(({ causes, index }) => ({ causes, label: label(index) })), classes),
     episode(
@@ -39,7 +39,21 @@ function atLeast(isAtLeast: boolean | undefined, ns: number): string {
   return (isAtLeast ? ">= " : "") + time(ns);
 }
 
-function ranking({ why, classes }: Causes): HTMLElement {
+/** The service that the first screen speaks of, with its order and shares; then all services. */
+function whoMadeItLate(causes: Causes): HTMLElement {
+  const { foremost, why, classes } = causes;
+  if (!foremost) return h("div", {}, ranking(why, classes), periodic(why, classes));
+  return h(
+    "div",
+    {},
+    h("p", { class: "sentence" }, h("strong", {}, `${foremost.head}.`)),
+    ranking(foremost.why, classes),
+    periodic(foremost.why, classes),
+    h("details", {}, h("summary", {}, `All services: ${count(why.episodes)} late activations`), ranking(why, classes), periodic(why, classes)),
+  );
+}
+
+function ranking(why: Why, classes: Causes["classes"]): HTMLElement {
   const words = (name: string) => classes.find((one) => one.class === name)?.words ?? name;
   const row = (cause: Cause) => [
     words(cause.class),
@@ -83,7 +97,7 @@ function ranking({ why, classes }: Causes): HTMLElement {
   );
 }
 
-function periodic({ why, classes }: Causes): HTMLElement {
+function periodic(why: Why, classes: Causes["classes"]): HTMLElement {
   const found = why.causes.filter(({ rhythm }) => rhythm !== null);
   if (found.length === 0) {
     return h("p", {}, "Among the causes with most time, none comes with a period that chance does not explain.");

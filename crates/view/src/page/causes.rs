@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use laggard_answer::overview::Late;
 use laggard_answer::why::{Explained, ExplainedEpisode, Part, WhyReport, frames, layers};
 use laggard_model::name::{self, line_name};
 use laggard_model::{CauseClass, Cpu, Nanos, Route, Service, Stage, Symbols};
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flame::{Flame, FlameNode};
+use crate::text::who_made_late;
 
 /// Causes and episodes that `laggard why` lists unless asked otherwise.
 const TOP: usize = 20;
@@ -26,6 +28,9 @@ const MOST_FRAMES: usize = 24;
 pub struct CausesView {
     /// What `laggard why --json` says.
     pub why: WhyReport,
+    /// The same of the service that the first screen speaks of; absent where it
+    /// speaks of all.
+    pub foremost: Option<ForemostWhy>,
     /// Every class that occurs, in plain words; that with most time first.
     pub classes: Vec<ClassView>,
     /// Where the time of all episodes went.
@@ -36,6 +41,15 @@ pub struct CausesView {
     pub episodes: Vec<EpisodeView>,
     /// How many more there are.
     pub left_out: usize,
+}
+
+/// Who made one service late.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ForemostWhy {
+    /// What is told, as the first screen begins to tell it.
+    pub head: String,
+    /// What `laggard why --service --json` says.
+    pub why: WhyReport,
 }
 
 /// A class of causes.
@@ -104,7 +118,7 @@ pub struct SampleView {
 }
 
 /// What the page draws of late activations.
-pub(super) fn causes(late: &Explained<'_>) -> CausesView {
+pub(super) fn causes(late: &Explained<'_>, foremost: Option<&Late>) -> CausesView {
     let symbols = late.symbols();
     let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
     let mut flame = Flame::default();
@@ -131,6 +145,12 @@ pub(super) fn causes(late: &Explained<'_>) -> CausesView {
     classes.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
     CausesView {
         why: late.report(TOP),
+        foremost: foremost.and_then(|told| {
+            Some(ForemostWhy {
+                head: who_made_late(told),
+                why: late.only(Some(told.service?)).report(TOP),
+            })
+        }),
         classes,
         flame: flame.into_node(),
         texts: texts.all,

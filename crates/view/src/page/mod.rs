@@ -14,7 +14,9 @@ use laggard_answer::sched::SchedReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
+use crate::text::ForecastTold;
+
+pub use causes::{CausesView, ClassView, EpisodeView, ForemostWhy, SampleView, SliceView};
 pub use charts::{Charts, LineView, LossView, charts};
 pub use flame::FlameNode;
 
@@ -34,6 +36,8 @@ pub struct PageData {
     /// What `laggard forecast --json` says of them; absent where they hold no
     /// activation, like the next.
     pub forecast: Option<ForecastReport>,
+    /// What `laggard forecast` says of each load.
+    pub forecast_told: Vec<ForecastTold>,
     /// What `laggard qos` would start from.
     pub buffers: Option<BuffersView>,
     /// What `laggard sched --json` says of the task set that was given, one
@@ -96,6 +100,7 @@ mod tests {
             },
             charts: Vec::new(),
             forecast: None,
+            forecast_told: Vec::new(),
             buffers: None,
             sched: Vec::new(),
         }

@@ -88,7 +88,7 @@ fn remedied(head: &str, first: &First, left: &str, room: Room) -> String {
 }
 
 /// Who was made late, and how often.
-fn head(late: &Late) -> String {
+pub(crate) fn head(late: &Late) -> String {
     let who = late.service.map(service_words);
     let activations = match (late.activations, late.surplus > 0) {
         (1, false) => "1 late activation".into(),

@@ -15,6 +15,7 @@ use super::screen::Screen;
 use laggard_answer::overview::Overview;
 
 pub use beside::overviews;
+pub(crate) use late::head as who_made_late;
 pub(crate) use said::said;
 pub use said::{InShort, Said};
 
