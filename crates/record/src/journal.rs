@@ -250,9 +250,13 @@ mod tests {
 
     #[test]
     fn the_stages_of_the_first_recordings_are_known_for_good() {
-        let later = STAGES.into_iter().filter(|&stage| came_later(stage));
+        let first = STAGES.into_iter().filter(|&stage| !came_later(stage));
 
-        assert!(later.eq([Stage::IrqElsewhere, Stage::IrqThread, Stage::Kthread]));
+        let names: Vec<&str> = first.map(Stage::name).collect();
+        assert_eq!(
+            names.join(" "),
+            "irq expire raise softirq signal waking running user worker"
+        );
     }
 
     #[test]
@@ -281,7 +285,8 @@ mod tests {
         bits.extend([MISSED.ilog2(), CENSORED.ilog2()]);
         bits.sort_unstable();
 
-        assert_eq!(bits, (0..14).collect::<Vec<u32>>());
-        assert_eq!(FLAGS_END, 1 << 14);
+        let all = u32::try_from(bits.len()).unwrap();
+        assert_eq!(bits, (0..all).collect::<Vec<u32>>());
+        assert_eq!(FLAGS_END, 1 << all);
     }
 }
