@@ -38,6 +38,11 @@ impl Late {
 }
 
 impl LateCause {
+    /// Who, where `words` name them before what they did.
+    pub fn named_first(&self) -> Option<&str> {
+        named_first(self.class, self.who.as_deref())
+    }
+
     fn of(row: &CauseRow) -> Self {
         Self {
             class: row.class,
@@ -71,14 +76,19 @@ impl First {
     }
 }
 
+/// Who did what a class says; an activity says what it is itself, behind its kind.
+fn named_first(class: CauseClass, who: Option<&str>) -> Option<&str> {
+    let is_activity = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);
+    who.filter(|_| !is_activity)
+}
+
 /// A cause in few words, who first: `kworker/1:2, preemption disabled`.
 fn words(row: &CauseRow) -> String {
     let how = row.class.in_short();
-    // The activity says what it is; these words say of which kind.
-    let is_activity = matches!(row.class, CauseClass::Interrupt | CauseClass::Softirq);
-    match &row.who {
-        None => how.to_owned(),
-        Some(who) if is_activity => format!("{how} {who}"),
-        Some(who) => format!("{who}, {how}"),
+    let who = row.who.as_deref();
+    match (named_first(row.class, who), who) {
+        (Some(who), _) => format!("{who}, {how}"),
+        (None, Some(who)) => format!("{how} {who}"),
+        (None, None) => how.to_owned(),
     }
 }

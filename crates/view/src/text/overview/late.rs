@@ -124,7 +124,7 @@ fn named(cause: &LateCause, columns: usize) -> String {
     let columns = columns.saturating_sub(width(&rhythm));
     // What it did is told however long the name is.
     let end = format!(", {}", cause.how);
-    match cause.words.strip_suffix(end.as_str()) {
+    match cause.named_first() {
         Some(who) => cut(who, columns.saturating_sub(width(&end))) + &end + &rhythm,
         None => cut(&cause.words, columns) + &rhythm,
     }

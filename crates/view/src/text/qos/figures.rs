@@ -44,7 +44,7 @@ pub(in crate::text) fn mttf(figures: &MissFigures) -> String {
         return interval(figures);
     };
     let (low, high) = limits(figures, digits(figures).max(2));
-    format!("{estimate} [{low}, {high}]")
+    format!("{estimate} [{low}, {}]", high.unwrap_or_else(|| "-".into()))
 }
 
 /// The estimate alone.
@@ -62,18 +62,16 @@ fn digits(figures: &MissFigures) -> i32 {
     }
 }
 
-fn limits(figures: &MissFigures, digits: i32) -> (String, String) {
-    let high = figures.mttf_high_ns;
-    (
-        rough_time(figures.mttf_low_ns, digits),
-        high.map_or_else(|| "-".into(), |high| rough_time(high, digits)),
-    )
+/// Where the mean time begins, and where it ends if it does.
+fn limits(figures: &MissFigures, digits: i32) -> (String, Option<String>) {
+    let write = |ns| rough_time(ns, digits);
+    (write(figures.mttf_low_ns), figures.mttf_high_ns.map(write))
 }
 
 /// The interval alone, or its lower end where there is no upper.
 pub(in crate::text) fn interval(figures: &MissFigures) -> String {
     match limits(figures, 2) {
-        (low, high) if high == "-" => format!("> {low}"),
-        (low, high) => format!("{low} to {high}"),
+        (low, None) => format!("> {low}"),
+        (low, Some(high)) => format!("{low} to {high}"),
     }
 }
