@@ -78,7 +78,11 @@ export function tableElement({ head, rows }: Table, { caption, words = 1, long =
 /** Marks what is wider than its room: the style says that it scrolls, and the keyboard reaches it. */
 function sayWhereWide(scroll: HTMLElement, name: string): void {
   const look = () => {
-    const isWide = scroll.scrollWidth > scroll.clientWidth + 1;
+    const isOver = () => scroll.scrollWidth > scroll.clientWidth + 1;
+    scroll.classList.remove("wide", "tight");
+    // The names of its rows may be broken before it scrolls.
+    scroll.classList.toggle("tight", isOver());
+    const isWide = isOver();
     scroll.classList.toggle("wide", isWide);
     const attributes: [string, string][] = [["tabindex", "0"], ["role", "region"], ["aria-label", `${name}; scrolls sideways`]];
     for (const [attribute, value] of attributes) {

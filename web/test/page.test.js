@@ -294,6 +294,10 @@ test("no table is wider than the paper, which would shrink the print", { skip },
 test("on a phone a table that scrolls says so, and no other does", { skip }, async (t) => {
   const { file } = full(t);
   const { page } = await open(t, file, { width: 390, height: 844 });
+  // What is folded has no width, and says so once it is opened.
+  await page.locator("details").evaluateAll((all) => all.forEach((one) => (one.open = true)));
+  const isSettled = () => [...document.querySelectorAll("main .scroll")].every((one) => one.scrollWidth > one.clientWidth + 1 === one.classList.contains("wide"));
+  await page.waitForFunction(isSettled, null, { timeout: 5000 });
 
   const tables = await page.locator("main .scroll").evaluateAll((all) =>
     all.map((one) => ({ isWide: one.scrollWidth > one.clientWidth + 1, says: one.classList.contains("wide") && one.tabIndex === 0 && one.getAttribute("aria-label").includes("scrolls") })),
