@@ -87,7 +87,7 @@ END {
 			print ignored[at]
 	}
 	if (skips > 0) {
-		printf "Passed, but could not run here, or not all of it: %d\n", skips
+		printf "Could not run here, or not all of it, and did not fail: %d\n", skips
 		for (at = 1; at <= skips; at++)
 			print skipped[at]
 		if (ENVIRON["LAGGARD_TESTS"] == "required") {

@@ -82,7 +82,7 @@ fn the_last_lines_say_what_could_not_run_and_why() {
         "\n4 tests passed, 1 failed.\n\
          Run only when asked for: 1\n  \
          laggard_measure: longest: takes an hour\n\
-         Passed, but could not run here, or not all of it: 2\n  \
+         Could not run here, or not all of it, and did not fail: 2\n  \
          laggard_measure: own::pages: this is not the first PID namespace\n  \
          page: the verdict is drawn: there is no chromium; name one in CHROMIUM\n"
     );
