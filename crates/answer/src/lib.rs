@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod advice;
+mod began;
 mod causes;
 pub mod check;
 pub mod compare;

@@ -9,6 +9,7 @@ use super::{
     CHECK_SCHEMA, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow, Undecided,
     WhenUnclear, baseline, sentences,
 };
+use crate::began::began;
 use crate::load::{Load, loads, open};
 use crate::qos::runs;
 use crate::scan::Ask;
@@ -21,7 +22,7 @@ use crate::scan::Ask;
 pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
     let opened = open(&question.recordings)?;
     let first = opened.iter().map(Recording::manifest);
-    let first = first.min_by(|one, other| one.clock.start_wall.cmp(&other.clock.start_wall));
+    let first = first.min_by(|one, other| began(one).cmp(&began(other)));
     let loads = loads(&Ask {
         dirs: question.recordings.clone(),
         threads: question.threads,

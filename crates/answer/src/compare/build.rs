@@ -11,15 +11,17 @@ use laggard_analyze::counts::expected_events_for;
 use laggard_model::{Histogram, Manifest, Nanos, Route, Service};
 use laggard_record::Recording;
 
-use super::conditions::differing;
+use super::causes::CausesCompared;
+use super::conditions::{differing, flight_recorders};
 use super::lateness::{Lateness, RUN};
 use super::quantiles::{ByService, blocks, quantiles};
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
     LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear, WorkComparison,
-    causes, refusal,
+    refusal,
 };
+use crate::began::began;
 use crate::load::{Load, LoadError, Run, open};
 use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
 use crate::selection::Selection;
@@ -77,7 +79,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     )?;
     let (first, second) = recordings.split_at_mut(of_first);
     for side in [&mut *first, second] {
-        side.sort_by_key(|one| one.manifest().clock.start_wall.clone());
+        side.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));
     }
     let sides = [&*first, &*second];
     let mut loads = Vec::new();
@@ -106,11 +108,14 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
             misses(&mut services, side, &outlook);
         }
     }
-    let (causes, causes_unknown) = match causes::changes(sides)? {
+    let causes = CausesCompared::of(sides)?;
+    let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
+    let mut differing = differing([&manifests[0], &manifests[1]]);
+    differing.extend(flight_recorders(&causes.watched));
+    let (causes, causes_unknown) = match causes.changes {
         Ok(causes) => (causes, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
     let mut report = CompareReport {
         schema: COMPARE_SCHEMA,
         first: side_view(loads[0]),
@@ -118,7 +123,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         is_enough,
         equal: question.equal,
         changed: question.changed.clone(),
-        differing: differing([&manifests[0], &manifests[1]]),
+        differing,
         application: question.application.clone(),
         services,
         work: work([&manifests[0], &manifests[1]])?,

@@ -39,22 +39,44 @@ struct Watched {
     end: Nanos,
 }
 
-/// What became of causes; or why that cannot be told.
-pub(super) fn changes(
-    sides: [&[Recording]; 2],
-) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
-    let mut watched = [Vec::new(), Vec::new()];
-    for (side, recordings) in watched.iter_mut().zip(sides) {
-        for recording in recordings {
-            let Some(one) = Watched::read(recording)? else {
-                return Ok(Err(format!(
-                    "{} has no flight recorder's evidence, so causes are not compared; record without `--episodes off`",
-                    recording.dir().display()
-                )));
-            };
-            side.push(one);
+/// What recordings tell of causes.
+pub(super) struct CausesCompared {
+    /// By recording of each side: whether a flight recorder ran. It costs time
+    /// itself.
+    pub(super) watched: [Vec<bool>; 2],
+    /// What became of causes; or why that cannot be told.
+    pub(super) changes: Result<Vec<CauseComparison>, String>,
+}
+
+impl CausesCompared {
+    pub(super) fn of(sides: [&[Recording]; 2]) -> Result<Self, CompareError> {
+        let mut read = [Vec::new(), Vec::new()];
+        let mut without = None;
+        for (side, recordings) in read.iter_mut().zip(sides) {
+            for recording in recordings {
+                let one = Watched::read(recording)?;
+                if one.is_none() {
+                    without.get_or_insert_with(|| recording.dir().display().to_string());
+                }
+                side.push(one);
+            }
         }
+        let watched = read
+            .each_ref()
+            .map(|side| side.iter().map(Option::is_some).collect());
+        let changes = match without {
+            Some(dir) => Err(format!(
+                "{dir} has no flight recorder's evidence, so causes are not compared; record without `--episodes off`"
+            )),
+            None => changes(read.map(|side| side.into_iter().flatten().collect()))?,
+        };
+        Ok(Self { watched, changes })
     }
+}
+
+fn changes(
+    watched: [Vec<Watched>; 2],
+) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
     let limits = limits(&watched);
     if limits.is_empty() {
         return Ok(Err(
@@ -300,4 +322,101 @@ fn told(candidates: Vec<Candidate>) -> Result<Vec<CauseComparison>, InputError> 
         order.then(moved(other).total_cmp(&moved(one)))
     });
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: (Service, Route) = (Service::Fifo(90), Route::Direct);
+    const LENGTH: Nanos = Nanos::from_secs(60);
+
+    /// A recording in which each of these took most of so many late activations,
+    /// for so long.
+    fn watched(causes: &[(&str, u64, Nanos)]) -> Watched {
+        let start = Nanos::from_secs(1_000);
+        let mut late = Vec::new();
+        for (number, &(cause, times, time)) in (0..).zip(causes) {
+            // No two within a run of late ones.
+            let apart = Nanos::from_ns(LENGTH.ns() / (times + 1));
+            late.extend((1..=times).map(|nth| LateMoment {
+                service: LINE.0,
+                route: LINE.1,
+                expiry: start + apart * nth + Nanos::from_ms(100 * number),
+                latency: time + Nanos::from_us(50),
+                cause: cause.into(),
+                time,
+            }));
+        }
+        Watched {
+            late,
+            from: [(LINE, (Nanos::from_ms(1), start))].into(),
+            start,
+            end: start + LENGTH,
+        }
+    }
+
+    fn found(
+        first: &[(&str, u64, Nanos)],
+        second: &[(&str, u64, Nanos)],
+    ) -> Vec<(String, CauseChange)> {
+        let side = |causes: &[(&str, u64, Nanos)]| (0..4).map(|_| watched(causes)).collect();
+        let changes = changes([side(first), side(second)]).unwrap().unwrap();
+        changes
+            .into_iter()
+            .map(|one| (one.name, one.change))
+            .collect()
+    }
+
+    #[test]
+    fn a_cause_that_came_or_went_is_named_and_one_that_stayed_is_not() {
+        let (two, three) = (Nanos::from_ms(2), Nanos::from_ms(3));
+        let first = [("irq 7", 20, two), ("vda", 20, two), ("timer", 15, two)];
+        let second = [
+            ("irq 7", 20, two),
+            ("kswapd", 25, three),
+            ("timer", 60, two),
+        ];
+
+        let there = found(&first, &second);
+        let back = found(&second, &first);
+
+        let named = |all: &[(&str, CauseChange)]| -> Vec<(String, CauseChange)> {
+            all.iter()
+                .map(|&(name, change)| (name.into(), change))
+                .collect()
+        };
+        let expected = [
+            ("kswapd", CauseChange::New),
+            ("vda", CauseChange::Gone),
+            ("timer", CauseChange::MoreOften),
+        ];
+        assert_eq!(there, named(&expected));
+        let expected = [
+            ("vda", CauseChange::New),
+            ("kswapd", CauseChange::Gone),
+            ("timer", CauseChange::LessOften),
+        ];
+        assert_eq!(back, named(&expected));
+        assert_eq!(found(&first, &first), []);
+    }
+
+    #[test]
+    fn a_cause_that_takes_longer_is_named_so_and_a_single_one_that_came_is_not() {
+        let first = [("irq 7", 20, Nanos::from_ms(2))];
+        let second = [
+            ("irq 7", 20, Nanos::from_ms(4)),
+            ("vda", 1, Nanos::from_ms(2)),
+        ];
+        let side = |causes| (0..4).map(|_| watched(causes)).collect::<Vec<_>>();
+        let mut alone = [side(&first), side(&first)];
+        // One activation of one recording.
+        alone[1][0] = watched(&[first[0], second[1]]);
+
+        let longer = found(&first, &second[..1]);
+        let once = changes(alone).unwrap().unwrap();
+
+        assert_eq!(longer, [("irq 7".to_owned(), CauseChange::Longer)]);
+        assert!(once.iter().all(|one| one.name != "vda"), "{once:?}");
+    }
 }

@@ -37,6 +37,16 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
     rows
 }
 
+/// The same of what only the rest of a recording tells, whether flight
+/// recorders ran, by recording of each side.
+pub(super) fn flight_recorders(watched: &[Vec<bool>; 2]) -> Option<Difference> {
+    let words = |side: &Vec<bool>| side.iter().map(|&is_so| yes(is_so).into()).collect();
+    let [first, second] = watched.each_ref().map(words);
+    let mut rows = Vec::new();
+    push(&mut rows, "flight recorder", &first, &second);
+    rows.pop()
+}
+
 fn push(
     rows: &mut Vec<Difference>,
     what: &str,
@@ -213,6 +223,22 @@ mod tests {
                 ("command line", "nohz=off", "isolcpus=1"),
             ]
         );
+    }
+
+    #[test]
+    fn a_flight_recorder_on_one_side_only_is_a_difference() {
+        let rows = |watched: [&[bool]; 2]| flight_recorders(&watched.map(<[bool]>::to_vec));
+
+        let one = rows([&[true, true], &[false, false]]).unwrap();
+        let some = rows([&[true, false], &[true, true]]).unwrap();
+
+        assert_eq!(
+            (&*one.what, &*one.first, &*one.second),
+            ("flight recorder", "yes", "no")
+        );
+        assert_eq!((&*some.first, &*some.second), ("no / yes", "yes"));
+        assert_eq!(rows([&[true], &[true]]), None);
+        assert_eq!(rows([&[false], &[false]]), None);
     }
 
     #[test]
