@@ -68,7 +68,7 @@ fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
     for part in [
         "makes 8 recordings of 30s in `made`, in turn (A B B A ...): 4",
         "8 of 8: A",
-        "laggard compare made/a* --with made/b*",
+        "laggard compare made/a* --with made/b* --factor load\n",
     ] {
         assert!(said.contains(part), "{part} in\n{said}");
     }

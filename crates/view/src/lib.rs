@@ -20,7 +20,7 @@ pub mod picture;
 pub mod text;
 
 pub use checked::{github, junit};
-pub use comparison::comparison;
+pub use comparison::{comparison, comparison_page};
 pub use flame::{FlameError, flame};
 pub use markdown::markdown;
 pub use named::Named;

@@ -18,8 +18,8 @@ use super::quantiles::{ByService, blocks, quantiles};
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
-    LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear, WorkComparison,
-    refusal,
+    LatencyCounts, LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear,
+    WorkComparison, refusal,
 };
 use crate::began::began;
 use crate::load::{Load, LoadError, Run, open};
@@ -200,6 +200,8 @@ impl Comparing<'_> {
             levels,
             quantiles: quantiles(line, blocks)?,
             misses: None,
+            first: counts(self.loads[0], line),
+            second: counts(self.loads[1], line),
         })
     }
 
@@ -395,6 +397,17 @@ const fn is_tested(level: &LevelComparison) -> bool {
         level.change,
         Change::Unclear(Unclear::Never | Unclear::NotKept)
     )
+}
+
+/// How often each latency was seen in the recordings of one side.
+fn counts(load: &Load, line: (Service, Route)) -> LatencyCounts {
+    let way = Selection::new(load, line, None);
+    let mut all = Histogram::default();
+    way.histograms().for_each(|one| all.merge(one));
+    LatencyCounts {
+        buckets: all.buckets().collect(),
+        is_at_least: !way.waiting.is_empty(),
+    }
 }
 
 /// Adds how often the application misses on one side.

@@ -96,6 +96,20 @@ pub struct ServiceComparison {
     pub quantiles: Vec<QuantileComparison>,
     /// How often the application misses on each side, if one was asked about.
     pub misses: Option<MissesComparison>,
+    /// How often each latency was seen in the first.
+    pub first: LatencyCounts,
+    /// And in the second.
+    pub second: LatencyCounts,
+}
+
+/// How often each latency was seen on one side.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LatencyCounts {
+    /// Bucket number and count; bucket i ends at 2^(i/64) ns.
+    pub buckets: Vec<(usize, u64)>,
+    /// Whether the largest is a lower limit: one was still waiting when measuring
+    /// ended.
+    pub is_at_least: bool,
 }
 
 /// How often a service was later than a level.

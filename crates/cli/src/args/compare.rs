@@ -23,6 +23,7 @@ Examples:
   laggard compare a*.laggard --with b*.laggard
   laggard compare a*.laggard --with b*.laggard --at 1ms,16ms --service fifo:90
   laggard compare stock*.laggard --with rt*.laggard --app jack-128 --markdown
+  laggard compare a*.laggard --with b*.laggard -o compared.html
   laggard compare --factor sysctl:kernel.timer_migration=0,1 --load fileio
   laggard compare --run 'nice -n 0 ./busy' --run 'nice -n 19 ./busy'
   laggard compare --each 2min --before A='systemctl start irqbalance' \\
@@ -81,6 +82,9 @@ pub(crate) struct CompareArgs {
     /// a name with the time]
     #[arg(long, value_name = "DIR", conflicts_with = "recordings")]
     pub(crate) into: Option<PathBuf>,
+    /// Write a page for a browser to this file; what it held before is replaced
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown", "all"])]
+    pub(crate) output: Option<PathBuf>,
     /// Quantiles, counts, every condition, cause and note
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(crate) all: bool,

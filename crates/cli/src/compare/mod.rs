@@ -9,12 +9,13 @@ mod trial;
 use anyhow::Context as _;
 use laggard_answer::compare::{CompareReport, Question, compare as answer};
 use laggard_answer::qos::{CONFIDENCE, by_name};
+use laggard_model::printable;
 use laggard_model::text::Unit;
-use laggard_view::{comparison, text};
+use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::{ask, file, pipe, terminal};
 use trial::Trial;
 
 /// The answer's name in the folder of the recordings that were made for it.
@@ -50,7 +51,14 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     };
     let report = answer(&question)?;
     if let Some(trial) = &trial {
-        keep(&report, trial)?;
+        keep(&report, trial, question.load_may_differ)?;
+    }
+    if let Some(path) = &args.output {
+        file::write(path, "page", comparison_page(&report)?.as_bytes())?;
+        let name = path.display().to_string();
+        let said = format!("Wrote {}; open it in a browser\n", printable(&name));
+        pipe::print(&said)?;
+        return Ok(Exit::Ok);
     }
     pipe::print(&match (args.json, args.markdown) {
         (true, _) => pipe::json(&report)?,
@@ -61,13 +69,18 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
 }
 
 /// Leaves the answer beside the recordings, and says how to ask them again.
-fn keep(report: &CompareReport, trial: &Trial) -> anyhow::Result<()> {
+fn keep(report: &CompareReport, trial: &Trial, load_may_differ: bool) -> anyhow::Result<()> {
     let dir = trial.dir.display();
     let file = trial.dir.join(RESULT);
     std::fs::write(&file, pipe::json(report)?)
         .with_context(|| format!("write the answer to `{}`", file.display()))?;
+    let factor = if load_may_differ {
+        " --factor load"
+    } else {
+        ""
+    };
     pipe::say(&format!(
-        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*"
+        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*{factor}"
     ));
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4
 //! and 5).
 
+use laggard_answer::compare::{CompareReport, LatencyCounts, ServiceComparison, SideView};
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 use laggard_model::name::line_name;
-use laggard_model::text::{brief_count, count};
+use laggard_model::text::{brief_count, count, span};
 use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
 
@@ -46,6 +47,18 @@ impl Curve {
             }
         }
         curves
+    }
+
+    /// A service in two sets of recordings.
+    pub(super) fn of_sides(service: &ServiceComparison) -> Vec<Self> {
+        let sides = [("A", &service.first), ("B", &service.second)];
+        let curve = |(letter, side): (&str, &LatencyCounts)| Self {
+            name: letter.into(),
+            buckets: side.buckets.clone(),
+            is_dashed: false,
+            is_open: side.is_at_least,
+        };
+        sides.map(curve).into()
     }
 
     /// One service on each CPU.
@@ -150,11 +163,55 @@ fn edge(bucket: usize) -> f64 {
     (Histogram::upper_edge(bucket).ns() as f64).max(1.0)
 }
 
+/// What stands above and below the curves.
+pub(super) struct Words {
+    title: String,
+    place: String,
+    captions: Vec<String>,
+}
+
+impl Words {
+    /// Of services of recordings, or of one of them CPU by CPU.
+    pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, exceedance: bool) -> Self {
+        let what = match exceedance {
+            false => "how often each latency was seen",
+            true => "what share of activations was later",
+        };
+        let mut captions: Vec<String> = reports.iter().map(doubts).collect();
+        captions.push(caption(exceedance).into());
+        Self {
+            title: match service {
+                Some(name) => format!("{name}, CPU by CPU: {what}"),
+                None => format!("Latencies of services: {what}"),
+            },
+            place: match reports {
+                [only] => place(only),
+                several => format!("{} recordings", several.len()),
+            },
+            captions,
+        }
+    }
+
+    /// Of a service in two sets of recordings.
+    pub(super) fn of_sides(report: &CompareReport, service: &ServiceComparison) -> Self {
+        let name = line_name(service.service, service.route);
+        let side = |letter: &str, side: &SideView| {
+            let count = side.recordings.len();
+            format!("{letter}: {count} recordings, {}", span(side.duration_ns))
+        };
+        Self {
+            title: format!("{name}: what share of activations was later"),
+            place: [side("A", &report.first), side("B", &report.second)].join("; "),
+            captions: vec![SIDES.into()],
+        }
+    }
+}
+
 pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     curves: &[Curve],
-    reports: &[RecordingReport],
-    (service, exceedance): (Option<&str>, bool),
+    words: &Words,
+    exceedance: bool,
 ) -> Result<(), PictureError> {
     let edges = || curves.iter().flat_map(|curve| &curve.buckets);
     let (Some(first), Some(last)) = (
@@ -165,21 +222,7 @@ pub(super) fn draw<B: DrawingBackend>(
             "the recordings hold no such samples".into(),
         ));
     };
-    let what = match exceedance {
-        false => "how often each latency was seen",
-        true => "what share of activations was later",
-    };
-    let title = match service {
-        Some(name) => format!("{name}, CPU by CPU: {what}"),
-        None => format!("Latencies of services: {what}"),
-    };
-    let place = match reports {
-        [only] => place(only),
-        several => format!("{} recordings", several.len()),
-    };
-    let mut captions: Vec<String> = reports.iter().map(doubts).collect();
-    captions.push(caption(exceedance).into());
-    let frame = canvas.head_and_foot(&title, &place, &captions)?;
+    let frame = canvas.head_and_foot(&words.title, &words.place, &words.captions)?;
     let entries: Vec<_> = curves
         .iter()
         .enumerate()
@@ -334,6 +377,9 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
     }
     found
 }
+
+/// What a picture of two sides says of itself, which is small.
+const SIDES: &str = "A point (x, y): the share y of activations was later than x. Dots: the largest seen; rings: at least that.";
 
 const fn caption(exceedance: bool) -> &'static str {
     if exceedance {

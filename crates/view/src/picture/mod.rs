@@ -14,6 +14,7 @@ mod time;
 
 use std::sync::OnceLock;
 
+use laggard_answer::compare::{CompareReport, ServiceComparison};
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
@@ -23,7 +24,7 @@ use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
 use canvas::Canvas;
-use distribution::Curve;
+use distribution::{Curve, Words};
 use theme::Theme;
 
 use crate::Named;
@@ -117,6 +118,13 @@ pub enum Picture<'a> {
         report: &'a RecordingReport,
         /// The service over time.
         course: &'a CourseView,
+    },
+    /// A service of two sets of recordings, one over the other.
+    Compared {
+        /// What `laggard compare` says.
+        report: &'a CompareReport,
+        /// One of its services.
+        service: &'a ServiceComparison,
     },
     /// How often buffers run dry, over total buffering.
     Mttf {
@@ -221,8 +229,8 @@ fn draw<B: DrawingBackend>(
         } => distribution::draw(
             &mut canvas,
             &Curve::of_services(reports),
-            reports,
-            (None, exceedance),
+            &Words::of(reports, None, exceedance),
+            exceedance,
         ),
         Picture::Cpus {
             report,
@@ -235,10 +243,16 @@ fn draw<B: DrawingBackend>(
             distribution::draw(
                 &mut canvas,
                 &curves,
-                std::slice::from_ref(report),
-                (Some(name), exceedance),
+                &Words::of(std::slice::from_ref(report), Some(name), exceedance),
+                exceedance,
             )
         }
+        Picture::Compared { report, service } => distribution::draw(
+            &mut canvas,
+            &Curve::of_sides(service),
+            &Words::of_sides(report, service),
+            true,
+        ),
         Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
         Picture::Mttf { report } => mttf::draw(&mut canvas, report),

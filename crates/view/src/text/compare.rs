@@ -6,6 +6,7 @@ use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LevelComparison,
     SideView, Unclear,
 };
+use laggard_answer::qos::MissFigures;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
 use laggard_model::{LoadLabel, printable, printable_lines};
@@ -117,12 +118,12 @@ fn levels(report: &CompareReport, all: bool, look: Look) -> String {
     text
 }
 
-fn every(side: &LateCount) -> String {
+pub(crate) fn every(side: &LateCount) -> String {
     side.every_ns()
         .map_or_else(|| "never".into(), |every| rough_time(every, DIGITS))
 }
 
-fn ratio(level: &LevelComparison) -> String {
+pub(crate) fn ratio(level: &LevelComparison) -> String {
     let low = factor(level.ratio_low);
     match (level.ratio, level.ratio_high) {
         (Some(ratio), Some(high)) => format!("{} [{low}, {}]", factor(ratio), factor(high)),
@@ -141,7 +142,7 @@ fn factor(value: f64) -> String {
     }
 }
 
-fn verdict(level: &LevelComparison) -> String {
+pub(crate) fn verdict(level: &LevelComparison) -> String {
     let words = match (level.change, level.is_ten_times) {
         (Change::Worse, true) => "worse, 10 times".into(),
         (Change::Worse, false) => "worse".into(),
@@ -220,18 +221,6 @@ fn misses(report: &CompareReport, look: Look) -> String {
         let Some(misses) = &one.misses else {
             continue;
         };
-        let mttf = |figures: &laggard_answer::qos::MissFigures| {
-            let low = rough_time(figures.mttf_low_ns, DIGITS);
-            match (figures.mttf_ns, figures.mttf_high_ns) {
-                (Some(mttf), Some(high)) => format!(
-                    "{} [{low}, {}]",
-                    rough_time(mttf, DIGITS),
-                    rough_time(high, DIGITS)
-                ),
-                (None, Some(high)) => format!("{low} to {}", rough_time(high, DIGITS)),
-                _ => format!("> {low}"),
-            }
-        };
         rows.add_row([
             line_name(one.service, one.route),
             mttf(&misses.first),
@@ -247,6 +236,20 @@ fn misses(report: &CompareReport, look: Look) -> String {
     );
     let what = look.hanging("", "  ", &what);
     format!("\n{what}{}", rows.written(look))
+}
+
+/// A mean time to failure with its interval.
+pub(crate) fn mttf(figures: &MissFigures) -> String {
+    let low = rough_time(figures.mttf_low_ns, DIGITS);
+    match (figures.mttf_ns, figures.mttf_high_ns) {
+        (Some(mttf), Some(high)) => format!(
+            "{} [{low}, {}]",
+            rough_time(mttf, DIGITS),
+            rough_time(high, DIGITS)
+        ),
+        (None, Some(high)) => format!("{low} to {}", rough_time(high, DIGITS)),
+        _ => format!("> {low}"),
+    }
 }
 
 fn quantiles(report: &CompareReport, look: Look) -> String {
@@ -290,7 +293,7 @@ fn causes(report: &CompareReport, all: bool, look: Look) -> String {
     }
 }
 
-fn cause(one: &CauseComparison) -> String {
+pub(crate) fn cause(one: &CauseComparison) -> String {
     let name = printable(&one.name);
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), mean_time);
     let often = format!("{} times, {} in A", number(one.second), number(one.first));

@@ -3,7 +3,7 @@
 mod bars;
 mod beside;
 mod check;
-mod compare;
+pub(crate) mod compare;
 mod doctor;
 mod episode;
 mod forecast;

@@ -1,4 +1,7 @@
-//! `laggard compare --markdown`: for issue trackers and pull requests.
+//! `laggard compare` for others to look at: Markdown, for issue trackers and pull
+//! requests, and a page.
+
+mod page;
 
 use std::fmt::Write as _;
 
@@ -8,6 +11,8 @@ use laggard_model::printable_lines;
 use laggard_model::text::{Unit, rough_time, span};
 
 use crate::markdown::escaped;
+
+pub use page::comparison_page;
 
 /// The report as Markdown, in the flavour that has tables.
 pub fn comparison(report: &CompareReport) -> String {

@@ -1,0 +1,296 @@
+//! `laggard compare -o`: the answer as a page for a browser, one file that asks
+//! the network for nothing and runs no script.
+
+use std::fmt::Write as _;
+
+use laggard_answer::compare::{Change, CompareReport, SideView, Unclear};
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, span};
+use laggard_model::{LoadLabel, printable};
+
+use crate::picture::{Picture, PictureError, Style, svg};
+use crate::text::compare::{cause, every, mttf, ratio, verdict};
+
+/// Pixels of a figure.
+const FIGURE: Style = Style {
+    width: 720,
+    height: 440,
+    dark: false,
+};
+
+/// As of the page of `laggard report`, in light colours alone, for that is how
+/// the figures are drawn.
+const STYLE: &str = "\
+:root{color-scheme:light}*{box-sizing:border-box}\
+body{margin:0 auto;max-width:1240px;padding:0 20px 40px;font:16px/1.5 system-ui,sans-serif;color:#1b1f24;background:#fff}\
+h1{font-size:1.4rem;margin:16px 0 4px}h2{font-size:1.2rem;margin:32px 0 8px;border-bottom:1px solid #d8dee4}\
+p,li{overflow-wrap:anywhere}td:first-child{white-space:nowrap}.said{font-size:1.1rem;max-width:80ch;margin:6px 0}\
+.faint{color:#57606a;font-size:.92rem;max-width:100ch;margin:4px 0}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:4px 16px 4px 0;border-bottom:1px solid #d8dee4;vertical-align:top}\
+td.number,th.number{text-align:right;white-space:nowrap}.worse{color:#a12a00;font-weight:600}.better{color:#00664a;font-weight:600}\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,560px),1fr));gap:20px}\
+figure{margin:0}figure svg{width:100%;height:auto}";
+
+/// The report as a page.
+///
+/// # Errors
+/// When a figure cannot be drawn.
+pub fn comparison_page(report: &CompareReport) -> Result<String, PictureError> {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <title>laggard compare</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>B against A</h1>\n"
+    );
+    page += &head(report);
+    page += &levels(report);
+    page += &misses(report);
+    page += &causes(report);
+    page += &figures(report)?;
+    page += &conditions(report);
+    page += &notes(report);
+    Ok(page + "</body>\n</html>\n")
+}
+
+fn head(report: &CompareReport) -> String {
+    let mut text = String::from("<ul class=\"faint\">\n");
+    for (letter, side) in [("A", &report.first), ("B", &report.second)] {
+        let _ = writeln!(
+            text,
+            "<li><strong>{letter}</strong>: {}</li>",
+            escaped(&recorded(side))
+        );
+    }
+    if let Some(one) = &report.changed {
+        let words = format!("{}: {} in A, {} in B", one.what, one.first, one.second);
+        let _ = writeln!(text, "<li>Changed: {}</li>", escaped(&words));
+    }
+    text += "</ul>\n";
+    for sentence in &report.sentences {
+        let _ = writeln!(text, "<p class=\"said\">{}</p>", escaped(sentence));
+    }
+    text
+}
+
+fn recorded(side: &SideView) -> String {
+    let load = if side.load == LoadLabel::none() {
+        "no load of ours".into()
+    } else {
+        format!("load {}", side.load)
+    };
+    format!(
+        "{}, {load}: {}",
+        span(side.duration_ns),
+        side.recordings.join(" ")
+    )
+}
+
+/// A cell, and whether it is a number.
+type PageCell = (String, bool);
+
+/// A table; text of recordings in it is escaped here.
+fn table(caption: &str, header: &[(&str, bool)], rows: &[Vec<(PageCell, &str)>]) -> String {
+    let class = |is_number: bool| if is_number { " class=\"number\"" } else { "" };
+    let mut text =
+        format!("<p class=\"faint\">{caption}</p>\n<div class=\"scroll\"><table>\n<thead><tr>");
+    for (name, is_number) in header {
+        let _ = write!(text, "<th scope=\"col\"{}>{name}</th>", class(*is_number));
+    }
+    text += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        text += "<tr>";
+        for ((words, is_number), more) in row {
+            let words = escaped(words);
+            let _ = match more.is_empty() {
+                true => write!(text, "<td{}>{words}</td>", class(*is_number)),
+                false => write!(text, "<td class=\"{more}\">{words}</td>"),
+            };
+        }
+        text += "</tr>\n";
+    }
+    text + "</tbody>\n</table></div>\n"
+}
+
+fn word(text: impl Into<String>) -> (PageCell, &'static str) {
+    ((text.into(), false), "")
+}
+
+fn number(text: impl Into<String>) -> (PageCell, &'static str) {
+    ((text.into(), true), "")
+}
+
+fn levels(report: &CompareReport) -> String {
+    let mut rows = Vec::new();
+    for one in &report.services {
+        for level in &one.levels {
+            let colour = match level.change {
+                Change::Worse => "worse",
+                Change::Better => "better",
+                Change::Equivalent | Change::Unclear(_) => "",
+            };
+            rows.push(vec![
+                word(line_name(one.service, one.route)),
+                number(Unit::Auto.write_nanos(level.level_ns)),
+                number(every(&level.first)),
+                number(every(&level.second)),
+                number(ratio(level)),
+                ((verdict(level), false), colour),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return "<p>Too few activations to choose how late is too late.</p>\n".into();
+    }
+    let header = [
+        ("service", false),
+        ("later than", true),
+        ("A: every", true),
+        ("B: every", true),
+        ("B / A, 95 %", true),
+        ("verdict", false),
+    ];
+    let is = |why: Unclear| move |change: Change| change == Change::Unclear(why);
+    let any = |is_it: &dyn Fn(Change) -> bool| {
+        let all = report.services.iter().flat_map(|one| &one.levels);
+        all.into_iter().any(|level| is_it(level.change))
+    };
+    let mut caption = "Every: the mean time between runs of late activations, on a CPU.".to_owned();
+    if any(&|change| matches!(change, Change::Unclear(_))) {
+        caption += " ~: cannot be told; with a time: so long each side must be recorded for twice the rate to be found in 80 of 100 such comparisons.";
+    }
+    if any(&is(Unclear::Varies)) {
+        caption += " Varies: recordings of one side differ as much as the sides do.";
+    }
+    if any(&is(Unclear::Chance)) {
+        caption += " By chance: among so many comparisons, one such ratio comes by chance.";
+    }
+    format!(
+        "<h2>How often each service was late</h2>\n{}",
+        table(&caption, &header, &rows)
+    )
+}
+
+fn misses(report: &CompareReport) -> String {
+    let Some(application) = &report.application else {
+        return String::new();
+    };
+    let services = report.services.iter();
+    let rows: Vec<_> = services
+        .filter_map(|one| {
+            let misses = one.misses.as_ref()?;
+            let name = line_name(one.service, one.route);
+            Some(vec![
+                word(name),
+                number(mttf(&misses.first)),
+                number(mttf(&misses.second)),
+            ])
+        })
+        .collect();
+    let caption = format!(
+        "{} buffers of {}, slack {}; mean time to failure, as laggard qos tells it.",
+        application.buffers,
+        Unit::Auto.write_nanos(application.buffer_ns),
+        Unit::Auto.write_nanos(application.slack_ns)
+    );
+    let header = [("service", false), ("A, 95 %", true), ("B, 95 %", true)];
+    format!(
+        "<h2>{}</h2>\n{}",
+        escaped(&application.name),
+        table(&caption, &header, &rows)
+    )
+}
+
+fn causes(report: &CompareReport) -> String {
+    let mut text = String::new();
+    for one in &report.causes {
+        let _ = writeln!(text, "<li>{}</li>", escaped(&cause(one)));
+    }
+    if !text.is_empty() {
+        text = format!("<ul>\n{text}</ul>\n");
+    }
+    if let Some(why) = &report.causes_unknown {
+        let _ = writeln!(text, "<p>{}</p>", escaped(why));
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("<h2>Causes of late activations, in B</h2>\n{text}"),
+    }
+}
+
+/// The distributions of both, one over the other, of each service (OSDI'99 Fig.
+/// 4 and 5).
+fn figures(report: &CompareReport) -> Result<String, PictureError> {
+    let mut text = String::new();
+    for service in &report.services {
+        match svg(Picture::Compared { report, service }, FIGURE) {
+            Ok(figure) => {
+                let _ = writeln!(text, "<figure>{figure}</figure>");
+            }
+            // A service that both were to measure, and neither did.
+            Err(PictureError::Nothing(_)) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(match text.is_empty() {
+        true => text,
+        false => format!("<h2>Latencies of A and B</h2>\n<div class=\"figures\">\n{text}</div>\n"),
+    })
+}
+
+fn conditions(report: &CompareReport) -> String {
+    let head = "<h2>What else differs</h2>\n";
+    if report.differing.is_empty() {
+        return format!("{head}<p>Nothing that is recorded of machine and set-up.</p>\n");
+    }
+    let rows = report.differing.iter();
+    let rows: Vec<_> = rows
+        .map(|one| vec![word(&*one.what), word(&*one.first), word(&*one.second)])
+        .collect();
+    let header = [("", false), ("A", false), ("B", false)];
+    head.to_owned()
+        + &table(
+            "Of machine and set-up; rows that are equal are left out.",
+            &header,
+            &rows,
+        )
+}
+
+fn notes(report: &CompareReport) -> String {
+    let mut text = String::new();
+    for note in &report.notes {
+        let _ = writeln!(text, "<li>{}</li>", escaped(&note.to_string()));
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("<h2>To bear in mind</h2>\n<ul>\n{text}</ul>\n"),
+    }
+}
+
+/// Text that stays text.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in printable(text).to_string().chars() {
+        match letter {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_recording_is_no_markup() {
+        let safe = escaped("<img src=x onerror=\"alert(1)\">&\u{1b}[0m");
+
+        assert!(!safe.contains(['<', '>', '"', '\u{1b}']), "{safe}");
+        assert!(safe.starts_with("&lt;img src=x"), "{safe}");
+    }
+}

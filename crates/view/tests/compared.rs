@@ -1,0 +1,195 @@
+//! What `laggard compare` says, kept in `snapshots/`; `cargo insta review` after
+//! a change that is meant.
+
+use laggard_answer::compare::{
+    CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
+    LevelComparison, QuantileComparison, ServiceComparison, SideView, Unclear, WorkComparison,
+};
+use laggard_model::text::Unit;
+use laggard_model::{LoadLabel, Nanos, Route, Service, whole};
+use laggard_view::text::Look;
+use laggard_view::{comparison, comparison_page, text};
+
+const LOOK: Look = Look {
+    columns: 80,
+    unit: Unit::Auto,
+};
+
+fn side(letter: &str) -> SideView {
+    SideView {
+        recordings: (1..=4)
+            .map(|number| format!("{letter}{number}.laggard"))
+            .collect(),
+        load: LoadLabel::named("fileio"),
+        duration_ns: Nanos::from_secs(1_200),
+    }
+}
+
+fn late(clusters: f64) -> LateCount {
+    LateCount {
+        clusters,
+        dispersion: 1.5,
+        exposure_ns: 2.4e12,
+        samples: 2_400_000,
+        later: 2 * whole(clusters),
+        unknown: 0,
+    }
+}
+
+/// A rate of so many clusters on either side, and what that means.
+fn level(clusters: [f64; 2], ratio: [f64; 3], change: Change) -> LevelComparison {
+    let is_known = clusters[0] > 0.0;
+    let too_few = Change::Unclear(Unclear::TooFew);
+    LevelComparison {
+        level_ns: Nanos::from_ms(1),
+        share: Some(0.9999),
+        first: late(clusters[0]),
+        second: late(clusters[1]),
+        ratio: is_known.then_some(ratio[1]),
+        ratio_low: ratio[0],
+        ratio_high: is_known.then_some(ratio[2]),
+        p: 0.012,
+        p_adjusted: 0.048,
+        between: 1.0,
+        contradicting: Some(0),
+        change,
+        is_ten_times: ratio[0] >= 10.0,
+        needed_ns: (change == too_few).then_some(5.4e12),
+    }
+}
+
+fn service(service: Service, level: LevelComparison) -> ServiceComparison {
+    let counts = |shift: usize| LatencyCounts {
+        buckets: (0..40)
+            .map(|at| (850 + 4 * at + shift, 1 << (40 - at)))
+            .collect(),
+        is_at_least: false,
+    };
+    ServiceComparison {
+        service,
+        route: Route::Direct,
+        levels: vec![level],
+        quantiles: vec![QuantileComparison {
+            share: 0.999,
+            first_ns: 120_000.0,
+            second_ns: 180_000.0,
+            ratio: 1.5,
+            ratio_low: 1.3,
+            ratio_high: 1.7,
+        }],
+        misses: None,
+        first: counts(0),
+        second: counts(60),
+    }
+}
+
+fn difference(what: &str, first: &str, second: &str) -> Difference {
+    Difference {
+        what: what.into(),
+        first: first.into(),
+        second: second.into(),
+    }
+}
+
+fn report() -> CompareReport {
+    let services = vec![
+        service(
+            Service::Irq,
+            level([40.0, 41.0], [0.85, 1.0, 1.2], Change::Equivalent),
+        ),
+        service(
+            Service::Softirq,
+            level([0.0, 300.0], [90.0, 0.0, 0.0], Change::Worse),
+        ),
+        service(
+            Service::Fifo(90),
+            level([300.0, 60.0], [0.12, 0.2, 0.31], Change::Better),
+        ),
+        service(
+            Service::Fifo(50),
+            level(
+                [9.0, 14.0],
+                [0.6, 1.6, 4.1],
+                Change::Unclear(Unclear::TooFew),
+            ),
+        ),
+        service(
+            Service::Other,
+            level(
+                [90.0, 190.0],
+                [0.9, 2.1, 4.9],
+                Change::Unclear(Unclear::Varies),
+            ),
+        ),
+    ];
+    let cause = |name: &str, change, first, second| CauseComparison {
+        name: name.into(),
+        change,
+        first,
+        second,
+        first_ns: (first > 0.0).then_some(2.1e6),
+        second_ns: (second > 0.0).then_some(3.2e6),
+    };
+    CompareReport {
+        schema: 1,
+        first: side("a"),
+        second: side("b"),
+        is_enough: true,
+        equal: 1.25,
+        changed: Some(difference("kernel.timer_migration", "1", "0")),
+        differing: vec![
+            difference("timer migration", "yes", "no"),
+            difference("flight recorder", "yes", "no / yes"),
+        ],
+        application: None,
+        services,
+        work: Some(WorkComparison {
+            unit: "bytes".into(),
+            first_per_second: 1.1e9,
+            second_per_second: 1.2e9,
+            ratio: 1.09,
+            ratio_low: Some(1.02),
+            ratio_high: Some(1.17),
+        }),
+        causes: vec![
+            cause("softirq: HRTIMER, timer <b>bpf_timer_cb</b>", CauseChange::New, 0.0, 83.0),
+            cause("irq: 27 (virtio)", CauseChange::Gone, 12.0, 0.0),
+            cause("thread: kswapd0", CauseChange::Longer, 30.0, 31.0),
+        ],
+        causes_unknown: None,
+        sentences: vec![
+            "softirq is worse, at least 10 times: later than 1.00 ms once in 4,000 waits, every 8.0 s in B, against never in A; more than 90 times as often.".into(),
+        ],
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn a_comparison() {
+    let report = report();
+
+    insta::assert_snapshot!(text::compare(&report, false, LOOK));
+    insta::assert_snapshot!(text::compare(&report, true, LOOK));
+    insta::assert_snapshot!(comparison(&report));
+}
+
+#[test]
+fn the_page_of_a_comparison_has_every_table_and_a_figure_of_each_service() {
+    let page = comparison_page(&report()).unwrap();
+
+    // Figures have tests of their own.
+    let parts: Vec<&str> = page.split("<figure>").collect();
+    assert_eq!(parts.len(), 1 + 5);
+    let figures = parts[1..]
+        .iter()
+        .map(|part| part.split_once("</figure>").unwrap());
+    let rest: String = std::iter::once(parts[0])
+        .chain(figures.map(|(_, rest)| rest))
+        .collect();
+    assert!(!page.contains("<b>"), "a name is markup");
+    assert!(
+        !page.contains("<script") && !rest.contains("http:"),
+        "it asks the network"
+    );
+    insta::assert_snapshot!(rest);
+}
