@@ -2,7 +2,7 @@
 
 use laggard_answer::check::{CheckQuestion, CheckVerdict, check as answer, read_requirements};
 use laggard_model::text::Unit;
-use laggard_view::{github, junit, text};
+use laggard_view::{badge, github, junit, text};
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
@@ -17,6 +17,9 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     })?;
     if let Some(path) = &args.junit {
         file::write(path, "JUnit report", junit(&report).as_bytes())?;
+    }
+    if let Some(path) = &args.badge {
+        file::write(path, "badge", badge(&report).as_bytes())?;
     }
     if args.github {
         pipe::print(&github(&report))?;

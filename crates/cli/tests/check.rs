@@ -274,7 +274,8 @@ fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
     recorded(&dir, "a", &every(1_000), &["--duration=100s"]);
     let text = share("3500us", "1e-2") + &share("3500us", "1e-4") + &share("3500us", "9.5e-4");
 
-    let output = ask(&dir, &["a"], &text, &["--junit", "j.xml", "--github"]);
+    let options = ["--junit", "j.xml", "--github", "--badge", "b.svg"];
+    let output = ask(&dir, &["a"], &text, &options);
 
     let said = String::from_utf8(output.stdout).unwrap();
     let mut lines = said.lines();
@@ -297,4 +298,10 @@ fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
         "{xml}"
     );
     assert_eq!(xml.matches("<testcase ").count(), 3);
+    let badge = fs::read_to_string(dir.path().join("b.svg")).unwrap();
+    assert!(badge.contains("aria-label=\"latency: broken\""), "{badge}");
+    let met = share("3500us", "1e-2");
+    ask(&dir, &["a"], &met, &["--badge", "b.svg"]);
+    let badge = fs::read_to_string(dir.path().join("b.svg")).unwrap();
+    assert!(badge.contains(">met</text>"), "{badge}");
 }

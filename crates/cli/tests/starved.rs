@@ -25,6 +25,11 @@ const TASKS: &str =
 /// `fifo:90` on two CPUs, every ms. CPU 0 is served within 16 us, CPU 1 only
 /// until `served_until`; after that it is still waiting when measuring ends.
 fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
+    recorded_at(dir, served_until, Nanos::ZERO)
+}
+
+/// The same; measuring took so much CPU time itself.
+fn recorded_at(dir: &TempDir, served_until: Nanos, price: Nanos) -> PathBuf {
     let path = dir.path().join("r.laggard");
     let lines = [Cpu(0), Cpu(1)].map(|cpu| Line {
         cpu,
@@ -70,6 +75,8 @@ fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
         for count in &mut manifest.counts {
             count.planned = Some(SECONDS * 1_000);
         }
+        manifest.cost.wall_ns = Nanos::from_secs(SECONDS);
+        manifest.cost.measuring_cpu_ns = price;
     });
     recorder.finish(State::Complete).unwrap();
     path
@@ -236,4 +243,50 @@ fn forecast_fits_no_peak_that_had_not_ended() {
         said.contains("A peak of at least 3.00 s had not ended when measuring did"),
         "{said}"
     );
+}
+
+/// Each of these is met by far where every activation is as early as those that
+/// were served.
+const REQUIREMENTS: [&str; 5] = [
+    "at_most = \"10ms\"\nshare = 0.1\n",
+    "service = \"fifo:90\"\nat_most = \"10ms\"\nshare = 0.01\n",
+    "level = \"10ms\"\nper = \"1s\"\n",
+    "level = \"10s\"\nper = \"1s\"\n",
+    "app = \"jack-1024\"\nmttf = \"1s\"\n",
+];
+
+#[test]
+fn check_passes_nothing_that_starved_or_was_its_own_load() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("r.toml");
+    let all = Nanos::from_secs(SECONDS);
+    let busy = Nanos::from_ms(SECONDS * 2 * 300);
+    for (why, served, price, passes) in [
+        ("served and cheap", all, Nanos::ZERO, true),
+        ("starved throughout", Nanos::ZERO, Nanos::ZERO, false),
+        (
+            "starved at the end",
+            Nanos::from_secs(3),
+            Nanos::ZERO,
+            false,
+        ),
+        ("its own load", all, busy, false),
+    ] {
+        let recording = recorded_at(&dir, served, price);
+        for requirement in REQUIREMENTS {
+            for when in ["fail", "warn"] {
+                let asked = format!("when_unclear = \"{when}\"\n[[require]]\n{requirement}");
+                std::fs::write(&file, &asked).unwrap();
+
+                let output = ask(&recording, &["check", "--require", file.to_str().unwrap()]);
+
+                let code = output.status.code().unwrap();
+                let said = text(&output);
+                assert!([0, 1, 3].contains(&code), "{why}: {asked}{output:?}");
+                assert_eq!(code == 0, passes, "{why}: {asked}{said}");
+                assert_eq!(said.starts_with("MET"), passes, "{why}: {asked}{said}");
+            }
+        }
+        std::fs::remove_dir_all(&recording).unwrap();
+    }
 }

@@ -19,7 +19,7 @@ mod perfetto;
 pub mod picture;
 pub mod text;
 
-pub use checked::{github, junit};
+pub use checked::{badge, github, junit};
 pub use comparison::{comparison, comparison_page};
 pub use flame::{FlameError, flame};
 pub use markdown::markdown;

@@ -184,6 +184,9 @@ pub(crate) struct CheckArgs {
     /// Write the XML of `JUnit` to this file, too
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+    /// Write a badge, an SVG with the verdict, to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) badge: Option<PathBuf>,
     /// Print annotations for GitHub before all else
     #[arg(long, conflicts_with = "json")]
     pub(crate) github: bool,
