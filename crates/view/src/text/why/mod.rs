@@ -70,15 +70,7 @@ fn late(report: &WhyReport) -> String {
 
 /// The cause with most time, of how much that is, and what is without it.
 fn sentence(report: &WhyReport, first: &CauseRow) -> String {
-    let rhythm = first.rhythm.as_ref().map_or(String::new(), |rhythm| {
-        format!(
-            ", every {}{} ({} of {} seen)",
-            write(rhythm.period_ns),
-            rhythm.spell(),
-            rhythm.hits,
-            rhythm.due
-        )
-    });
+    let rhythm = rhythm(first);
     let largest = why::at_least(report.largest_is_at_least, report.largest_ns);
     let without = why::at_least(first.largest_without_is_at_least, first.largest_without_ns);
     let would = if largest == without {
@@ -101,6 +93,19 @@ fn sentence(report: &WhyReport, first: &CauseRow) -> String {
     )
 }
 
+/// How often it comes, where it has a rhythm.
+fn rhythm(row: &CauseRow) -> String {
+    row.rhythm.as_ref().map_or(String::new(), |rhythm| {
+        format!(
+            ", every {}{} ({} of {} seen)",
+            write(rhythm.period_ns),
+            rhythm.spell(),
+            rhythm.hits,
+            rhythm.due
+        )
+    })
+}
+
 /// In fewer columns a cause has no room beside its numbers.
 const LEAST_BESIDE: usize = 68;
 
@@ -115,7 +120,12 @@ fn causes(report: &WhyReport, look: Look) -> String {
     let rest = " ".repeat(head.len());
     let mut text = format!("{head}cause\n");
     let mut table = Grid::new(["cause"].into_iter().chain(names));
-    for row in &report.causes {
+    for (place, row) in report.causes.iter().enumerate() {
+        // The sentence has that of the first.
+        let name = match place {
+            0 => row.on_cpus(),
+            _ => row.on_cpus() + &rhythm(row),
+        };
         let numbers = [
             format!("{:.0} %", row.share * 100.0),
             write(row.total_ns),
@@ -128,8 +138,8 @@ fn causes(report: &WhyReport, look: Look) -> String {
         ];
         let [share, time, times, most, without] = &numbers;
         let beside = line(share, time, times, most, without);
-        text += &look.hanging(&beside, &rest, &row.on_cpus());
-        table.add_row([row.on_cpus()].into_iter().chain(numbers));
+        text += &look.hanging(&beside, &rest, &name);
+        table.add_row([name].into_iter().chain(numbers));
     }
     let more = match report.more_causes {
         0 => String::new(),
@@ -185,22 +195,55 @@ fn missing(caveat: &Caveat) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::why::{Explained, RecordedEpisodes};
+    use laggard_answer::why::{Explained, RecordedEpisodes, RhythmRow};
+    use laggard_model::Nanos;
 
     use laggard_made::late::{episode, manifest, notes};
 
     use crate::text::Look;
 
-    #[test]
-    fn the_text_shows_causes_losses_and_thresholds() {
-        let late = RecordedEpisodes {
+    fn late() -> RecordedEpisodes {
+        RecordedEpisodes {
             path: "r.laggard".into(),
             manifest: manifest(),
             episodes: vec![episode(1)],
             notes: notes(),
             latest: Vec::new(),
             shortfalls: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_rhythm_is_told_once_of_whichever_cause_has_it() {
+        let late = late();
+        let mut report = Explained::new(&late, None).report(3);
+        assert!(report.causes.len() > 1, "{report:?}");
+        for place in [0, 1] {
+            report.causes.iter_mut().for_each(|one| one.rhythm = None);
+            report.causes[place].rhythm = Some(RhythmRow {
+                period_ns: Nanos::from_secs(5),
+                period_error_ns: None,
+                hits: 6,
+                due: 7,
+                p: 0.001,
+                none_before_ns: None,
+                none_after_ns: None,
+            });
+
+            let text = super::why(&report, false, Look::default());
+
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let told = words
+                .join(" ")
+                .matches("every 5.00 s (6 of 7 seen)")
+                .count();
+            assert_eq!(told, 1, "of cause {place}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_text_shows_causes_losses_and_thresholds() {
+        let late = late();
 
         let report = Explained::new(&late, None).report(3);
         let say = |all| super::why(&report, all, Look::default());
