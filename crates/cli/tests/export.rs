@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{laggard, stalled};
+use scripted::{laggard, record, script, stalled};
 
 fn export(dir: &TempDir, args: &[&str]) -> Output {
     laggard()
@@ -101,6 +101,36 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     let said = String::from_utf8_lossy(&no_file.stderr).into_owned();
     assert_eq!(no_file.status.code(), Some(2), "{said}");
     assert!(said.contains("Arrow is no text"), "{said}");
+}
+
+/// 65,536 rows are written together: those before and after are of other batches.
+#[test]
+fn rows_of_several_batches_are_all_there_in_their_order() {
+    let dir = TempDir::new().unwrap();
+    record(
+        &dir.path().join("r.laggard"),
+        &script(1_000_000, ""),
+        &["--duration=70s"],
+    )
+    .assert()
+    .success();
+    let csv = text(&export(&dir, &["--format=csv"]));
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    assert!(rows.len() > 65_536, "{}", rows.len());
+
+    let file = export(&dir, &["--format=arrow", "--output=-"]).stdout;
+    let stream = export(&dir, &["--format=arrow-stream", "--output=-"]).stdout;
+
+    let file = FileReader::try_new(Cursor::new(file), None).unwrap();
+    let stream = StreamReader::try_new(Cursor::new(stream), None).unwrap();
+    assert_eq!(file.num_batches(), 2);
+    for told in [
+        as_csv(file.map(Result::unwrap)),
+        as_csv(stream.map(Result::unwrap)),
+    ] {
+        let told: Vec<String> = told.iter().map(|row| row.join(",")).collect();
+        assert!(told == rows, "{} rows for {}", told.len(), rows.len());
+    }
 }
 
 #[test]
