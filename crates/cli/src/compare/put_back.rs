@@ -1,5 +1,6 @@
 //! What puts the machine back, whatever becomes of this program.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -19,18 +20,25 @@ pub(super) struct PutBack {
 
 /// Signals that would end the shell at once, with the change still made: those
 /// of a terminal reach all that was started from it.
-const DEAF: &str = "trap '' HUP INT QUIT TERM; read -r _; exec 1>&2;";
+/// What is held meanwhile (3) stays open to the end.
+const DEAF: &str = "trap '' HUP INT QUIT TERM; exec 3>&1 1>&2; read -r _;";
 
 impl PutBack {
     /// Runs `script` at the end, with these arguments as `$1`, `$2`; `else_say`
-    /// tells the user what is left should that fail.
-    pub(super) fn at_end(script: &str, arguments: &[&str], else_say: String) -> io::Result<Self> {
+    /// tells the user what is left should that fail. A lock on `held` lasts until
+    /// the script has ended, however this program does.
+    pub(super) fn at_end(
+        script: &str,
+        arguments: &[&str],
+        held: Option<File>,
+        else_say: String,
+    ) -> io::Result<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", &format!("{DEAF} {script}"), "laggard-put-back"])
             .args(arguments)
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(held.map_or_else(Stdio::null, Stdio::from))
             .spawn()?;
         Ok(Self { shell, else_say })
     }
@@ -60,7 +68,7 @@ mod tests {
         let file = dir.path().join("setting");
         let words = ["as it was", file.to_str().unwrap()];
 
-        let back = PutBack::at_end(SCRIPT, &words, String::new()).unwrap();
+        let back = PutBack::at_end(SCRIPT, &words, None, String::new()).unwrap();
         fs::write(&file, "changed").unwrap();
         let meanwhile = fs::read_to_string(&file).unwrap();
         let panicked = std::panic::catch_unwind(move || {

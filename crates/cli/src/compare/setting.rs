@@ -1,6 +1,6 @@
 //! A setting of the kernel that is changed for a while.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -29,17 +29,29 @@ impl Setting {
 
     fn hold_in(folder: &Path, name: &str) -> anyhow::Result<Self> {
         let file = folder.join(path_of(name)?);
-        let read = fs::read_to_string(&file);
-        let before = words(&read.with_context(|| {
-            format!("read the setting `{name}`; `sysctl -a` lists those there are")
-        })?);
+        let read = || {
+            let read = fs::read_to_string(&file);
+            read.with_context(|| {
+                format!("read the setting `{name}`; `sysctl -a` lists those there are")
+            })
+        };
+        read()?;
         // Opened and not written: that changes nothing.
-        if let Err(err) = File::options().write(true).open(&file) {
-            anyhow::bail!("{}", refusal(name, &file, &err));
+        let held = match File::options().write(true).open(&file) {
+            Ok(held) => held,
+            Err(err) => anyhow::bail!("{}", refusal(name, &file, &err)),
+        };
+        // What another one has made of it meanwhile is not how it was.
+        if let Err(TryLockError::WouldBlock) = held.try_lock() {
+            anyhow::bail!(
+                "another `laggard compare` changes the setting `{name}`; wait until it has put it back"
+            );
         }
+        let before = words(&read()?);
         let back = PutBack::at_end(
             r#"printf '%s\n' "$1" >"$2""#,
             &[&before, &file.to_string_lossy()],
+            Some(held),
             format!(
                 "`{name}` could not be put back; it was `{before}`: sysctl -w {name}='{before}'"
             ),
@@ -160,6 +172,23 @@ mod tests {
         assert!(said.contains("something else made it `9 4 1`"), "{said}");
         drop(setting);
         assert_eq!(fs::read_to_string(&file).unwrap(), "4 4 1\n");
+    }
+
+    /// The second would take for the state before what the first has made of it,
+    /// and leave it so.
+    #[test]
+    fn a_setting_is_held_once_until_it_is_put_back() {
+        let (dir, file) = folder("1\n");
+        let first = Setting::hold_in(dir.path(), "kernel.some_setting").unwrap();
+        first.set("0").unwrap();
+
+        let second = Setting::hold_in(dir.path(), "kernel.some_setting");
+
+        let said = second.unwrap_err().to_string();
+        assert!(said.contains("another `laggard compare`"), "{said}");
+        drop(first);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1\n");
+        assert!(Setting::hold_in(dir.path(), "kernel.some_setting").is_ok());
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Sides {
                 PutBack::at_end(
                     r#"exec /bin/sh -c "$1""#,
                     &[a],
+                    None,
                     format!("`{a}` was to put the machine back, and failed; see to it"),
                 )
                 .context("start a shell that puts the machine back")?,
