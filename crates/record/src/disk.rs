@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::WriteError;
 
@@ -65,7 +65,10 @@ pub enum Access {
 }
 
 /// Makes a folder that is new.
-pub(crate) fn new_folder(dir: &Path, access: Access) -> io::Result<()> {
+///
+/// # Errors
+/// When the system refuses, or the name is taken.
+pub fn new_folder(dir: &Path, access: Access) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     {
@@ -101,6 +104,15 @@ pub(crate) fn new_file(file: &Path) -> io::Result<File> {
     options.open(file)
 }
 
+/// Leaves an answer beside recordings, as open as their folder. Whatever has
+/// this name already is neither followed nor written to.
+///
+/// # Errors
+/// When the system refuses, or the name is taken.
+pub fn put_answer(file: &Path, content: &[u8]) -> io::Result<()> {
+    new_file(file)?.write_all(content)
+}
+
 /// Who may read what is in a folder.
 #[cfg(unix)]
 fn access_of(folder: Option<&Path>) -> io::Result<Access> {
@@ -120,41 +132,84 @@ fn access_of(_: Option<&Path>) -> io::Result<Access> {
     Ok(Access::Private)
 }
 
-/// Gives a recording that is complete to another user: made by root for
-/// somebody, it is theirs.
+/// Gives a recording that is complete, or a folder of recordings, to another
+/// user: made by root for somebody, it is theirs.
+///
+/// Whoever owns the folder around it can put anything in its place meanwhile.
+/// So it is walked from open folder to open folder and no link is followed;
+/// and a folder with anything that no recording has is not given, nor is what
+/// is around it. One that is the user's already may have it, and keeps it.
 ///
 /// # Errors
-/// When the system refuses. What is no regular file is left alone.
+/// When the system refuses, or something else lies there.
 #[cfg(unix)]
 pub fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt as _, fchown};
-    let give = |path: &Path, flags: i32| {
-        let opened = File::options()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags)
-            .open(path)?;
-        fchown(&opened, Some(user), Some(group))
-    };
-    let mut folders = vec![dir.to_owned()];
-    for at in 0.. {
-        let Some(folder) = folders.get(at).cloned() else {
-            break;
-        };
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                folders.push(entry.path());
-            } else if kind.is_file() {
-                give(&entry.path(), 0)?;
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let folder = open_unfollowed(dir, libc::O_DIRECTORY)?;
+    let inside = parts_of(&folder, user)?;
+    for (path, kind) in &inside {
+        if kind.is_dir() {
+            hand_over(path, user, group)?;
+        } else if kind.is_file() {
+            let file = open_unfollowed(path, 0)?;
+            // A second name of it may be anywhere.
+            let data = file.metadata()?;
+            if data.is_file() && data.nlink() == 1 {
+                fchown(&file, Some(user), Some(group))?;
             }
         }
     }
     // Last and innermost first: until then nobody else can change what is in it.
-    for folder in folders.iter().rev() {
-        give(folder, libc::O_DIRECTORY)?;
+    fchown(&folder, Some(user), Some(group))
+}
+
+#[cfg(unix)]
+fn open_unfollowed(path: &Path, flags: i32) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags)
+        .open(path)
+}
+
+/// What is in an open folder and of a recording, by paths that stay in it
+/// whatever becomes of its name.
+#[cfg(unix)]
+fn parts_of(folder: &File, user: u32) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let is_theirs = folder.metadata()?.uid() == user;
+    let here = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(here)? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let name = name.to_string_lossy();
+        if is_part(&name) {
+            parts.push((entry.path(), kind));
+        } else if !is_theirs && !kind.is_symlink() {
+            let name = name.escape_default();
+            return Err(io::Error::other(format!(
+                "`{name}` in it is of no recording"
+            )));
+        }
     }
-    Ok(())
+    Ok(parts)
+}
+
+/// Whether a recording, or a folder of recordings with an answer, has such a
+/// name in it.
+#[cfg(unix)]
+fn is_part(name: &str) -> bool {
+    const ENDS: [&str; 6] = [
+        ".parquet",
+        ".journal",
+        ".jsonl.zst",
+        ".part",
+        ".laggard",
+        ".json",
+    ];
+    name == SAMPLES || name == RESERVE || ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Writes a file under another name, syncs it, and renames it, so that a

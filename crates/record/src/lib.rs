@@ -21,9 +21,9 @@ mod shortfall;
 mod summary;
 mod table;
 
-pub use disk::Access;
 #[cfg(unix)]
 pub use disk::hand_over;
+pub use disk::{Access, new_folder, put_answer};
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;

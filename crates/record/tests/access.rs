@@ -126,3 +126,29 @@ fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left(
     }
     assert_eq!(fs::metadata(&precious).unwrap().uid(), before);
 }
+
+/// Who owns the folder around a recording can put a link to any other in its
+/// place, and one in the place of what is around it.
+#[test]
+fn what_is_no_recording_is_not_handed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let foreign = dir.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("shadow"), "data").unwrap();
+    fs::write(foreign.join("manifest.json"), "data").unwrap();
+    let before = fs::metadata(&foreign).unwrap().uid();
+    if before != 0 {
+        return println!("skipped: only root gives files away");
+    }
+    let link = dir.path().join("r.laggard");
+    std::os::unix::fs::symlink(&foreign, &link).unwrap();
+
+    for path in [&link, &foreign] {
+        assert!(laggard_record::hand_over(path, 65534, 65534).is_err());
+
+        for (name, _) in rights(&foreign) {
+            let owner = fs::metadata(foreign.join(&name)).unwrap().uid();
+            assert_eq!(owner, before, "{name} by {}", path.display());
+        }
+    }
+}

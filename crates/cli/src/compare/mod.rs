@@ -15,7 +15,7 @@ use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, file, pipe, terminal};
+use crate::{ask, file, measuring, pipe, terminal};
 use trial::Trial;
 
 /// The answer's name in the folder of the recordings that were made for it.
@@ -49,10 +49,16 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         changed: trial.as_ref().map(|trial| trial.changed.clone()),
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
-    let report = answer(&question)?;
+    let report = answer(&question);
     if let Some(trial) = &trial {
-        keep(&report, trial, question.load_may_differ)?;
+        let keep = |report| keep(report, trial, question.load_may_differ);
+        let kept = report.as_ref().map_or(Ok(()), keep);
+        // Last: then the folder is theirs, and what root wrote there could be
+        // led elsewhere.
+        measuring::hand_over(&trial.dir)?;
+        kept?;
     }
+    let report = report?;
     if let Some(path) = &args.output {
         file::write(path, "page", comparison_page(&report)?.as_bytes())?;
         let name = path.display().to_string();
@@ -72,7 +78,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
 fn keep(report: &CompareReport, trial: &Trial, load_may_differ: bool) -> anyhow::Result<()> {
     let dir = trial.dir.display();
     let file = trial.dir.join(RESULT);
-    std::fs::write(&file, pipe::json(report)?)
+    laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
         .with_context(|| format!("write the answer to `{}`", file.display()))?;
     let factor = if load_may_differ {
         " --factor load"

@@ -33,7 +33,8 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
         .into
         .clone()
         .unwrap_or_else(|| measuring::default_name("compare").with_extension(""));
-    std::fs::create_dir(&dir).with_context(|| {
+    // As open as what will be in it, which the options say.
+    laggard_record::new_folder(&dir, plan.access).with_context(|| {
         format!(
             "make the folder `{}`; give another name with --into",
             dir.display()
@@ -54,9 +55,14 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
     let changed = sides.changed();
     // Before the answer, which takes a while.
     drop(sides);
-    let given = measuring::hand_over(&dir);
-    let [first, second] = made?;
-    given?;
+    let [first, second] = match made {
+        Ok(made) => made,
+        Err(err) => {
+            // The first error is the one to tell.
+            let _ = measuring::hand_over(&dir);
+            return Err(err);
+        }
+    };
     Ok(Trial {
         dir,
         first,

@@ -114,7 +114,7 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
 
 fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
     let file = dir.join(RESULT);
-    std::fs::write(&file, pipe::json(report)?)
+    laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
         .with_context(|| format!("write the result to `{}`", file.display()))
 }
 
