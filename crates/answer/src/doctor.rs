@@ -227,6 +227,25 @@ mod tests {
         for need in [AudioNeed::ThreadedInterrupts, AudioNeed::IdleStates] {
             assert_eq!(yes(&none, need), None, "{need:?}");
         }
+        // A quarter of an activation that was 2 ms late.
+        let EffectSeen::Yes { share, .. } = effect(AudioNeed::ThreadedInterrupts, &disk) else {
+            panic!("an interrupt was seen");
+        };
+        assert!((0.2..0.3).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn idle_states_are_seen_where_leaving_one_took_time() {
+        let mut late = seen(&[Activity::Irq(17)]);
+        for row in &mut late.causes {
+            if row.class == CauseClass::Interrupt {
+                row.class = CauseClass::IdleExit;
+            }
+        }
+
+        let seen = effect(AudioNeed::IdleStates, &Ok(late));
+
+        assert!(matches!(seen, EffectSeen::Yes { .. }), "{seen:?}");
     }
 
     #[test]

@@ -169,6 +169,7 @@ fn the_scheduler_s_events_say_who_ran_and_who_was_woken() {
                 ),
                 (None, Some(waking)) => {
                     assert_eq!((waking.pid, waking.target_cpu), (Some(90), Some(1)));
+                    assert_eq!(waking.prio, Some(9));
                     format!("woken: {}", waking.comm.unwrap())
                 }
                 other => panic!("{other:?}"),
@@ -200,6 +201,7 @@ fn who_leaves_a_cpu_is_who_came_to_it_also_between_two_windows() {
     assert_eq!(switches.len(), 9);
     for pair in switches.windows(2) {
         assert_eq!(pair[0].next_pid, pair[1].prev_pid, "{pair:?}");
+        assert_eq!(pair[0].next_prio, pair[1].prev_prio, "{pair:?}");
     }
     assert!(events.is_sorted_by_key(|(at, _)| *at), "{events:?}");
     let woken = events

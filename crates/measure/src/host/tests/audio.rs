@@ -1,6 +1,6 @@
 //! What audio needs, on machines that are scripted.
 
-use laggard_model::{AudioFinding, AudioNeed};
+use laggard_model::{AudioFinding, AudioNeed, Host};
 
 use super::{LAPTOP, Machine};
 use crate::host::audio;
@@ -115,6 +115,26 @@ fn limits_are_the_user_s_and_root_s_say_nothing() {
     let [priority, memory] = of(&format!("{USER}{rtkit}"), &few);
     assert_eq!(priority.0, Some(true), "{}", priority.1);
     assert_eq!(memory.0, Some(false), "{}", memory.1);
+}
+
+#[test]
+fn what_the_kernel_was_booted_with_and_no_swap_meet_a_need() {
+    let machine = Machine::new(USER);
+    let met = |need, change: &dyn Fn(&mut Host)| {
+        let mut host = machine.host();
+        change(&mut host);
+        let all = audio(&machine.files, &host);
+        all.into_iter().find(|one| one.need == need).unwrap().is_met
+    };
+    let threads = AudioNeed::ThreadedInterrupts;
+
+    let booted = |words: &'static str| move |host: &mut Host| host.command_line = words.into();
+    assert_eq!(met(threads, &booted("quiet threadirqs")), Some(true));
+    assert_eq!(met(threads, &booted("quiet nothreadirqs")), Some(false));
+    let rt = |host: &mut Host| host.preemption = Some("rt".into());
+    assert_eq!(met(threads, &rt), Some(true));
+    let no_swap = |host: &mut Host| host.settings.swap_bytes = Some(0);
+    assert_eq!(met(AudioNeed::Swappiness, &no_swap), Some(true));
 }
 
 #[test]
