@@ -145,6 +145,46 @@ fn under_sudo_a_load_is_the_caller_s_and_a_command_is_root_s_unless_asked() {
     }
 }
 
+/// Root runs what changes the user: not one that the caller's PATH has first.
+#[test]
+fn under_sudo_nothing_of_the_caller_s_path_runs_as_root() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+    let make = "mkdir bin; for name in setpriv sleep tr grep; do \
+        printf '#!/bin/sh\\nid -u >>FOLDER/ran; PATH=/usr/bin:/bin exec %s \"$@\"\\n' $name >bin/$name; \
+        chmod +x bin/$name; done; \
+        PATH=$PWD/bin:$PATH SUDO_UID=65534 SUDO_GID=65534 ./laggard record -q --backend=user \
+        --services=other -d 1s -o r.laggard --load-user nobody -- sh -c 'exit 0'";
+    let make = make.replace("FOLDER", &dir.path().display().to_string());
+
+    let output = shell(dir.path(), &make);
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let ran = std::fs::read_to_string(dir.path().join("ran")).unwrap_or_default();
+    assert!(!ran.lines().any(|user| user == "0"), "{ran}");
+}
+
+#[test]
+fn a_load_as_another_user_takes_root_and_that_is_said_before_measuring() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "setpriv --reuid=65534 --regid=65534 --clear-groups ./laggard record -q --backend=user \
+         --services=other -d 1s -o r.laggard --load-user root -- true",
+    );
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("takes root; leave out --load-user"), "{said}");
+    assert!(!dir.path().join("r.laggard").exists());
+}
+
 #[test]
 fn without_root_doctor_says_no_and_what_to_do() {
     if !is_root() {

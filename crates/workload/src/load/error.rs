@@ -40,6 +40,14 @@ pub enum LaunchError {
     /// There is no command.
     #[error("the load's command is empty; give one after `--`")]
     Empty,
+    /// Only root can have a load run as another user.
+    #[error(
+        "running a load as another user takes root; leave out --load-user, or run this with sudo"
+    )]
+    NotRoot,
+    /// What changes the user is missing.
+    #[error("running a load as another user takes `setpriv` in /usr/bin; install util-linux")]
+    NoSetpriv,
     /// The program could not be run.
     #[error("cannot start the load `{0}`; check its name and that it is in PATH")]
     Start(String, #[source] io::Error),

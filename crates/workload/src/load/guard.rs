@@ -57,7 +57,8 @@ impl Guard {
         let number = LAUNCHED.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{MARK}={}.{number}", std::process::id());
         let script = format!(
-            "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep {}; {STRAYS} kill -KILL 0",
+            "PATH=/usr/bin:/bin:$PATH; trap '' HUP INT TERM; read -r _; \
+             kill -TERM 0; sleep {}; {STRAYS} kill -KILL 0",
             GRACE.as_secs()
         );
         let shell = Command::new("/bin/sh")

@@ -11,6 +11,7 @@ use std::thread;
 
 use laggard_model::CpuList;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::geteuid;
 
 use super::error::LaunchError;
 use super::guard::Guard;
@@ -186,8 +187,13 @@ impl Launch {
         };
         let mut words: Vec<OsString> = Vec::new();
         if let Some(LoadUser { user, group }) = self.user {
+            if !geteuid().is_root() {
+                return Err(LaunchError::NotRoot);
+            }
             // Not by `Command::uid`, for which this process would be forked.
-            words.extend(AS_USER.map(OsString::from));
+            let setpriv = own(SETPRIV, &SYSTEM).ok_or(LaunchError::NoSetpriv)?;
+            words.push(setpriv.into());
+            words.extend(["--init-groups", "--reset-env"].map(OsString::from));
             words.extend(
                 [format!("--reuid={user}"), format!("--regid={group}")].map(OsString::from),
             );
@@ -253,7 +259,17 @@ impl Launch {
 }
 
 /// Starts a command as another user, of util-linux.
-const AS_USER: [&str; 3] = ["setpriv", "--init-groups", "--reset-env"];
+const SETPRIV: &str = "setpriv";
+
+/// Where the system has its own programs. What root runs is not looked for in
+/// PATH, which can be that of the user who calls it.
+const SYSTEM: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
+
+/// The program `name` in the first of `folders` that has it.
+fn own(name: &str, folders: &[&str]) -> Option<PathBuf> {
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.is_file())
+}
 
 /// What a shell does in the place of a command that is to be told.
 const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;
