@@ -132,6 +132,10 @@ fn access_of(_: Option<&Path>) -> io::Result<Access> {
     Ok(Access::Private)
 }
 
+/// Who gives away.
+#[cfg(unix)]
+const ROOT: u32 = 0;
+
 /// Gives a recording that is complete, or a folder of recordings, to another
 /// user: made by root for somebody, it is theirs.
 ///
@@ -139,6 +143,9 @@ fn access_of(_: Option<&Path>) -> io::Result<Access> {
 /// So it is walked from open folder to open folder and no link is followed;
 /// and a folder with anything that no recording has is not given, nor is what
 /// is around it. One that is the user's already may have it, and keeps it.
+///
+/// What is not root's, as an empty folder of somebody else that was taken, keeps
+/// its owner.
 ///
 /// # Errors
 /// When the system refuses, or something else lies there.
@@ -154,10 +161,13 @@ pub fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
             let file = open_unfollowed(path, 0)?;
             // A second name of it may be anywhere.
             let data = file.metadata()?;
-            if data.is_file() && data.nlink() == 1 {
+            if data.is_file() && data.nlink() == 1 && data.uid() == ROOT {
                 fchown(&file, Some(user), Some(group))?;
             }
         }
+    }
+    if folder.metadata()?.uid() != ROOT {
+        return Ok(());
     }
     // Last and innermost first: until then nobody else can change what is in it.
     fchown(&folder, Some(user), Some(group))

@@ -152,3 +152,22 @@ fn what_is_no_recording_is_not_handed_over() {
         }
     }
 }
+
+#[test]
+fn an_empty_folder_of_a_third_user_that_is_taken_stays_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    if fs::metadata(dir.path()).unwrap().uid() != 0 {
+        return println!("skipped: only root gives files away");
+    }
+    let made = dir.path().join("r");
+    fs::create_dir(&made).unwrap();
+    fs::set_permissions(&made, fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&made, Some(1234), None).unwrap();
+    record(&made, Access::Private);
+
+    laggard_record::hand_over(&made, 65534, 65534).unwrap();
+
+    let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+    assert_eq!(owner(&made), 1234);
+    assert_eq!(owner(&made.join("manifest.json")), 65534);
+}
