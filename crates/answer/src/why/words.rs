@@ -3,7 +3,7 @@
 use laggard_analyze::causes::Ranking;
 use laggard_model::name::{self, line_name};
 use laggard_model::text::{Unit, count};
-use laggard_model::{Because, Line, Nanos};
+use laggard_model::{Because, Cpu, CpuList, Line, Nanos};
 
 use super::{CauseRow, RhythmRow};
 
@@ -51,7 +51,6 @@ pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
 impl CauseRow {
     /// What it is, and on which CPUs, in words.
     pub fn on_cpus(&self) -> String {
-        let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         // Who is to be looked for on another CPU is not on these.
         let place = if self.because == Some(Because::Elsewhere) {
             ", for activations of CPU"
@@ -59,8 +58,14 @@ impl CauseRow {
             " on CPU"
         };
         let name = name::cause_name(self.class, self.who.as_deref());
-        format!("{name}{place} {}", cpus.join(", "))
+        format!("{name}{place} {}", ranges(&self.cpus))
     }
+}
+
+/// As the kernel writes them: 64 numbers would be the whole sentence.
+fn ranges(cpus: &[Cpu]) -> String {
+    let cpus: CpuList = cpus.iter().copied().collect();
+    cpus.to_string().replace(',', ", ")
 }
 
 impl RhythmRow {
@@ -133,4 +138,17 @@ pub fn place(line: Line) -> String {
         line_name(line.service, line.route),
         line.cpu
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_cpus_in_a_row_are_told_by_the_first_and_the_last() {
+        let many: Vec<Cpu> = (0..64).chain([66]).map(Cpu).collect();
+
+        assert_eq!(ranges(&many), "0-63, 66");
+        assert_eq!(ranges(&[Cpu(1)]), "1");
+    }
 }
