@@ -61,8 +61,8 @@ fn power_given(events: u64, share: f64, equal: f64, alpha: f64) -> f64 {
     low.iter().chain(&high).map(|&k| truth.pmf(k)).sum()
 }
 
-/// The smallest expected count in the reference arm at which
-/// [`power_of_rate_ratio`] reaches `power`: 24.9 for a doubled rate at 80 %
+/// The smallest expected count in the reference arm at which the rate test
+/// reaches `power`: 24.9 for a doubled rate at 80 %
 /// power, 5 % level and equal exposures.
 ///
 /// # Errors
