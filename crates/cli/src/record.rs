@@ -25,8 +25,9 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let ended = session.run(&mut [&mut progress]);
     let given = measuring::hand_over(&dir);
     let done = ended?;
-    given?;
     let outcome = finish(&dir, args.quiet)?;
+    // What was measured is good all the same: it is shown first.
+    given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 

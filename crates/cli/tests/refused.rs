@@ -145,6 +145,30 @@ fn under_sudo_a_load_is_the_caller_s_and_a_command_is_root_s_unless_asked() {
     }
 }
 
+/// On file systems without owners, and in user namespaces without that user.
+#[test]
+fn what_cannot_be_given_to_the_caller_is_shown_all_the_same() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+
+    let output = shell(
+        dir.path(),
+        "unshare -r true || { echo no namespace; exit 77; }; SUDO_UID=1000 SUDO_GID=1000 \
+         unshare -r ./laggard record --backend=user --services=other -d 1s -o r.laggard",
+    );
+
+    if output.status.code() == Some(77) {
+        return println!("skipped: no user namespaces here");
+    }
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("give `r.laggard` to user 1000"), "{said}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("normal thread"), "{shown}");
+}
+
 /// Root runs what changes the user: not one that the caller's PATH has first.
 #[test]
 fn under_sudo_nothing_of_the_caller_s_path_runs_as_root() {
