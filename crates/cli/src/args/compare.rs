@@ -16,7 +16,7 @@ use crate::completion;
 /// stages and load.
 ///
 /// With --run or --factor sysctl: the recordings are made here, in turn, a fixed
-/// number of them. Whatever ends it, the machine is put back as it was.
+/// number of them. What they change is put back, also after Ctrl-C or a kill.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
