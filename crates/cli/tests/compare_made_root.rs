@@ -70,7 +70,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Compares the setting's other value with it as it is; returns while the first
 /// recording is made.
 fn begun(found: &Found, into: &Path) -> Child {
-    let child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+    // A hangup that was to be ignored stays so (`nohup cargo test`).
+    let child = Command::new("env")
+        .arg("--default-signal=HUP,TERM,INT")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
         .args(["compare", "--each=10min", "--into"])
         .arg(into)
         .arg(format!(
