@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
 /// Something that is missing from a recording, or damaged. Everything else in
@@ -94,7 +95,8 @@ fn no_end(written_within: Option<Nanos>) -> Cow<'static, str> {
     match written_within {
         None => "if it no longer runs, what it had not written is missing; the figures hold for what is there".into(),
         Some(time) => format!(
-            "if it no longer runs, what it had not written is missing: it wrote within {time}, or later just before it was killed; the figures hold for what is there"
+            "if it no longer runs, what it had not written is missing: it wrote within {}, or later just before it was killed; the figures hold for what is there",
+            Unit::Auto.write_nanos(time)
         )
         .into(),
     }

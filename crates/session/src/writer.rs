@@ -263,6 +263,7 @@ pub(crate) fn account(recorder: &mut Recorder, accounts: Vec<Account>) {
 mod tests {
     use std::path::Path;
 
+    use laggard_model::text::Unit;
     use laggard_model::{
         Activation, Clock, Cpu, Line, LineId, Manifest, ProbePlan, Route, STAGES, Service, Stage,
         State,
@@ -363,7 +364,10 @@ mod tests {
         assert!(within >= Nanos::from_ms(50), "{within}");
         let said = recording.shortfalls()[0].advice();
         assert!(
-            said.contains(&format!("it wrote within {within}")),
+            said.contains(&format!(
+                "it wrote within {}",
+                Unit::Auto.write_nanos(within)
+            )),
             "{said}"
         );
     }
