@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, Stage};
 
-use crate::{WriteError, disk};
+use crate::{WriteError, access};
 
 const MAGIC: &[u8; 4] = b"LGJ1";
 const HEADER_BYTES: usize = 12;
@@ -68,7 +68,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
-        let file = disk::new_file(&path).map_err(|error| WriteError::io(&path, error))?;
+        let file = access::new_file(&path).map_err(|error| WriteError::io(&path, error))?;
         Ok(Self {
             path,
             file,

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod access;
 mod disk;
 mod episodes;
 mod error;
@@ -22,8 +23,8 @@ mod summary;
 mod table;
 
 #[cfg(unix)]
-pub use disk::hand_over;
-pub use disk::{Access, new_folder, put_answer};
+pub use access::hand_over;
+pub use access::{Access, new_folder, put_answer};
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;

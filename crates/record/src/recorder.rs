@@ -1,7 +1,6 @@
 //! Writing a recording.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use laggard_model::{
@@ -12,7 +11,7 @@ use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
 use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
-use crate::{Access, CreateError, WriteError, disk};
+use crate::{Access, CreateError, WriteError, access, disk};
 
 /// Rows of a journal frame at most.
 const FRAME_ROWS: usize = 8_192;
@@ -67,7 +66,7 @@ impl Recorder {
     pub fn check(dir: impl AsRef<Path>) -> Result<(), CreateError> {
         let dir = dir.as_ref();
         let existed = dir.exists();
-        make_folder(dir, Access::Private)?;
+        access::make_folder(dir, Access::Private)?;
         let trial = disk::place_soon(dir, disk::RESERVE, b"trial");
         let gone = trial.and_then(|()| remove(&dir.join(disk::RESERVE)));
         if !existed {
@@ -96,7 +95,7 @@ impl Recorder {
         access: Access,
     ) -> Result<Self, CreateError> {
         let dir = dir.into();
-        let is_new = make_folder(&dir, access)?;
+        let is_new = access::make_folder(&dir, access)?;
         Self::begin(dir.clone(), manifest).inspect_err(|_| {
             // What was begun would be in the way of another try. Best effort:
             // the error that is returned says more than a second one.
@@ -109,7 +108,7 @@ impl Recorder {
     fn begin(dir: PathBuf, manifest: Manifest) -> Result<Self, CreateError> {
         let samples = dir.join(disk::SAMPLES);
         // The manifest's first writing syncs the folder that it is in.
-        disk::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
+        access::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
         let journal = Journal::create(dir.join(disk::journal_name(1)))?;
         let counting = match manifest.plan.keep {
             Keep::All => None,
@@ -447,40 +446,6 @@ impl Recorder {
 
 fn remove(file: &Path) -> Result<(), WriteError> {
     fs::remove_file(file).map_err(|error| WriteError::io(file, error))
-}
-
-/// Whether the folder is new; an empty one is taken.
-fn make_folder(dir: &Path, access: Access) -> Result<bool, CreateError> {
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-        return Err(CreateError::ParentMissing(parent.into()));
-    }
-    let not_writable = |source| CreateError::NotWritable {
-        dir: dir.into(),
-        source,
-    };
-    match disk::new_folder(dir, access) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if !dir.is_dir() {
-                return Err(CreateError::NotAFolder(dir.into()));
-            }
-            match fs::read_dir(dir).map_err(not_writable)?.next() {
-                None => Ok(false),
-                Some(_) => Err(CreateError::NotEmpty(dir.into())),
-            }
-        }
-        Err(error) => Err(match WriteError::io(dir, error) {
-            full @ WriteError::DiskFull { .. } => full.into(),
-            WriteError::Io { source, .. } => not_writable(source),
-            other @ (WriteError::FileLimit { .. }
-            | WriteError::UnknownLine { .. }
-            | WriteError::Ragged(_)
-            | WriteError::TooLarge { .. }
-            | WriteError::Encode { .. }
-            | WriteError::Manifest { .. }) => other.into(),
-        }),
-    }
 }
 
 /// Whether every row of a batch can be stored and read back the same.

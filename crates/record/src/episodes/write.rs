@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Episode, EpisodeNotes, Nanos};
 
-use crate::{WriteError, disk};
+use crate::{WriteError, access, disk};
 
 /// How long an episode waits at most before it is on disk.
 const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
@@ -126,5 +126,5 @@ impl EpisodeWriter {
 }
 
 fn create(path: &Path) -> Result<File, WriteError> {
-    disk::new_file(path).map_err(|error| WriteError::io(path, error))
+    access::new_file(path).map_err(|error| WriteError::io(path, error))
 }
