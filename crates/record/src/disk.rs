@@ -53,6 +53,21 @@ pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     }
 }
 
+/// Whether a recording, or a folder of recordings with an answer, has such a
+/// name in it.
+#[cfg(unix)]
+pub(crate) fn is_part(name: &str) -> bool {
+    const ENDS: [&str; 6] = [
+        ".parquet",
+        ".journal",
+        ".jsonl.zst",
+        ".part",
+        ".laggard",
+        ".json",
+    ];
+    name == SAMPLES || name == RESERVE || ENDS.iter().any(|end| name.ends_with(end))
+}
+
 /// Writes a file under another name, syncs it, and renames it, so that a
 /// reader sees the old content or the new, never a part.
 pub(crate) fn place(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {

@@ -12,6 +12,8 @@ mod episodes;
 mod error;
 mod figure;
 mod gate;
+#[cfg(unix)]
+mod hand_over;
 mod journal;
 mod numbers;
 mod recorder;
@@ -22,12 +24,12 @@ mod shortfall;
 mod summary;
 mod table;
 
-#[cfg(unix)]
-pub use access::hand_over;
 pub use access::{Access, new_folder, put_answer};
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
+#[cfg(unix)]
+pub use hand_over::hand_over;
 pub use recorder::Recorder;
 pub use recording::Recording;
 pub use segment::Columns;
