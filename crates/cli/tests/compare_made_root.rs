@@ -154,6 +154,28 @@ fn what_something_else_changes_meanwhile_ends_it() {
     assert_eq!(now(), found.0);
 }
 
+/// A comparison of the machine as it is with it while a softirq takes 3 ms ten
+/// times a second.
+fn compared(program: &str, fault: &str) -> Value {
+    let dir = TempDir::new().unwrap();
+    let output = Command::new(program)
+        .args(["compare", "--json", "--each=4s", "--at=1ms", "--into"])
+        .arg(dir.path().join("made"))
+        .args(["--run", "", "--run", fault])
+        .args(["--", "--threshold=1ms"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"))
+}
+
+/// How often the softirq was later than a millisecond, of which `compared` tells.
+fn softirq(found: &Value) -> &Value {
+    let services = found["services"].as_array().unwrap();
+    let of = |one: &&Value| one["service"] == "softirq";
+    &services.iter().find(of).unwrap()["levels"][0]
+}
+
 #[test]
 fn a_planted_softirq_is_worse_and_is_named_as_new() {
     let _turn = alone();
@@ -176,44 +198,49 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
         println!("skipped: {}", String::from_utf8_lossy(&can.stderr));
         return;
     }
-    let dir = TempDir::new().unwrap();
+    let mut late_alone = Value::Null;
+    for _ in 0..TRIES {
+        let found = compared(program, &fault("1h"));
+        let level = softirq(&found);
+        let planted = level["second"]["later"].as_u64().unwrap();
+        assert!(planted >= LEAST_PLANTED, "{level}");
+        // What the hypervisor or other work did to it all the time can hide a
+        // fault from every comparison.
+        let [first, second] =
+            ["first", "second"].map(|side| level[side]["clusters"].as_f64().unwrap());
+        if first * DISTINCT <= second {
+            told(&found, level);
+            return;
+        }
+        late_alone = level["first"].clone();
+    }
+    println!("skipped: this machine is too late by itself to compare: {late_alone}");
+}
 
-    let output = Command::new(program)
-        .args(["compare", "--json", "--each=4s", "--at=1ms", "--into"])
-        .arg(dir.path().join("made"))
-        .args(["--run", "", "--run", &fault("1h")])
-        .args(["--", "--threshold=1ms"])
-        .output()
-        .unwrap();
+/// With all that other tests and other machines do beside it.
+const TRIES: usize = 3;
+/// At least so many activations fall into a fault of 3 ms: it comes 40 times in
+/// a recording, of which there are several.
+const LEAST_PLANTED: u64 = 20;
+/// The planted must come so many times more often than what comes by itself.
+const DISTINCT: f64 = 5.0;
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    let found: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
-    let services = found["services"].as_array().unwrap();
-    let softirq = services
-        .iter()
-        .find(|one| one["service"] == "softirq")
-        .unwrap();
-    let verdict = &softirq["levels"][0]["change"]["verdict"];
-    assert_eq!(verdict, "worse", "{softirq}");
+fn told(found: &Value, level: &Value) {
+    assert_eq!(level["change"]["verdict"], "worse", "{level}");
     let causes = found["causes"].as_array().unwrap();
     let is_it = |one: &&Value| {
-        one["name"]
-            .as_str()
-            .unwrap()
-            .starts_with("softirq: HRTIMER")
+        let name = one["name"].as_str().unwrap();
+        name.starts_with("softirq: HRTIMER")
     };
-    let planted = causes
-        .iter()
-        .find(is_it)
-        .unwrap_or_else(|| panic!("{causes:?}"));
+    let planted = causes.iter().find(is_it);
+    let planted = planted.unwrap_or_else(|| panic!("{found:#}"));
     assert!(
         ["new", "more_often"].contains(&planted["change"].as_str().unwrap()),
         "{planted}"
     );
-    let all = services
-        .iter()
-        .flat_map(|one| one["levels"].as_array().unwrap());
-    let better = all.filter(|level| level["change"]["verdict"] == "better");
+    let services = found["services"].as_array().unwrap().iter();
+    let better = services
+        .flat_map(|one| one["levels"].as_array().unwrap())
+        .filter(|level| level["change"]["verdict"] == "better");
     assert_eq!(better.count(), 0, "{found}");
 }
