@@ -27,6 +27,10 @@ struct Found<'a> {
     origin: f64,
     /// Visits between the teeth, ns.
     others: Vec<f64>,
+    /// The same, but of those that follow each other whole periods apart only the
+    /// first: a source that is once reset comes at its period before and after, and
+    /// that is one visit's worth of evidence for a finer comb.
+    apart: Vec<f64>,
 }
 
 /// The rhythm, or that of a half to an eighth of its period if more of `visits`,
@@ -65,7 +69,15 @@ impl<'a> Found<'a> {
         let on_comb = |from: f64| visits.iter().filter(is_on(from)).count();
         let origin = visits.iter().copied().max_by_key(|&from| on_comb(from))?;
         let is_between = |at: &f64| off_by(*at, origin, period) > near;
+        let follows =
+            |pair: &[f64]| pair.iter().all(is_between) && off_by(pair[1], pair[0], period) <= near;
+        let before = visits.windows(2).map(follows);
+        let is_apart = std::iter::once(true).chain(before.map(|follows| !follows));
+        let apart = visits.iter().copied().zip(is_apart);
         Some(Self {
+            apart: apart
+                .filter_map(|(at, is_apart)| (is_apart && is_between(&at)).then_some(at))
+                .collect(),
             visits,
             first: *visits.first()?,
             last: *visits.last()?,
@@ -124,9 +136,9 @@ impl<'a> Found<'a> {
         let chance = |tolerance: f64| {
             let near = tolerance.min(step * NEAR);
             let is_on = |at: &&f64| off_by(**at, self.origin, step) <= near;
-            let hits = self.others.iter().filter(is_on).count();
+            let hits = self.apart.iter().filter(is_on).count();
             let by_chance = f64::from(parts - 1) * 2.0 * near / self.period;
-            binomial::at_least(hits as i64, self.others.len() as u64, by_chance)
+            binomial::at_least(hits as i64, self.apart.len() as u64, by_chance)
         };
         let chance = TOLERANCES.map(chance).into_iter().fold(1.0, f64::min);
         let tests = (FINER.count() * TOLERANCES.len()) as f64;

@@ -283,6 +283,21 @@ mod tests {
         assert_eq!((found.hits, found.due), (8, 15));
     }
 
+    /// Every second, from a timer that is set anew after three of them, 125 ms later.
+    #[test]
+    fn a_source_that_was_reset_keeps_its_period() {
+        let turns = (0..12).map(|turn| turn * 1_000 + if turn < 3 { 0 } else { 124 });
+        let met: Vec<u64> = turns.map(|at| at + at % 3).collect();
+
+        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+
+        assert!(
+            found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
+            "{found:?}"
+        );
+        assert_eq!(found.hits, 9);
+    }
+
     /// Every 350 ms, every fifth as long as the longest or half of it.
     #[test]
     fn of_five_lengths_that_take_turns_all_count() {
