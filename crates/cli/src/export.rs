@@ -7,23 +7,28 @@ use anyhow::Context as _;
 use laggard_answer::show::{By, RecordingReport, report};
 use laggard_model::{Keep, State};
 use laggard_record::{Columns, Recording};
-use laggard_view::export::{ExportError, ExportWriter, Table};
+use laggard_view::export::{ExportError, ExportFormat, ExportWriter, Table};
 
 use crate::args::ExportArgs;
 use crate::exit::Exit;
 use crate::file::NewFile;
-use crate::{ask, pipe};
+use crate::{ask, pipe, redacted};
 
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     let recording = Recording::open(&args.recording)?;
-    match output(args)? {
+    let format = match (args.format, &args.output) {
+        (Some(format), _) => format,
+        (None, Some(folder)) => return redacted::write(&recording, folder),
+        (None, None) => anyhow::bail!("say what to write: `--format FORMAT`, or `--redact`"),
+    };
+    match output(args, format)? {
         Some(path) => {
             let mut file = NewFile::create(path, args.force)?;
-            write(args, &recording, &mut file)
+            write(format, &recording, &mut file)
                 .with_context(|| format!("write `{}`", path.display()))?;
             file.keep()?;
         }
-        None => match write(args, &recording, io::stdout()) {
+        None => match write(format, &recording, io::stdout()) {
             Err(error) if is_gone(&error) => {}
             written => written.context("write to standard output")?,
         },
@@ -32,11 +37,11 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
 }
 
 /// The file that is asked for; `None`: standard output.
-fn output(args: &ExportArgs) -> anyhow::Result<Option<&Path>> {
+fn output(args: &ExportArgs, format: ExportFormat) -> anyhow::Result<Option<&Path>> {
     match &args.output {
         Some(path) if path.as_os_str() == "-" => Ok(None),
         Some(path) => Ok(Some(path)),
-        None => match args.format.binary() {
+        None => match format.binary() {
             Some(name) => anyhow::bail!(
                 "{name} is no text; name a file with `--output`, or `--output -` for a pipe"
             ),
@@ -45,8 +50,8 @@ fn output(args: &ExportArgs) -> anyhow::Result<Option<&Path>> {
     }
 }
 
-fn write(args: &ExportArgs, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
-    match args.format.writer(&from.manifest().lines, out)? {
+fn write(format: ExportFormat, from: &Recording, out: impl Write + Send) -> anyhow::Result<()> {
+    match format.writer(&from.manifest().lines, out)? {
         ExportWriter::Samples(table) => samples(table, from),
         ExportWriter::Distributions(out, written) => text(&written(&distributions(from)?)?, out),
     }

@@ -24,6 +24,7 @@ mod progress;
 mod provoke;
 mod qos;
 mod record;
+mod redacted;
 mod rehearse;
 mod report;
 mod sched;

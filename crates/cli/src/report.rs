@@ -1,6 +1,6 @@
 //! `laggard report`: recordings for others to look at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::overview::{self, made_for};
@@ -15,19 +15,43 @@ use laggard_view::text::told;
 use crate::args::ReportArgs;
 use crate::drawn::drawn;
 use crate::exit::Exit;
+use crate::redacted::Copies;
 use crate::{ask, file, pipe};
+
+/// The page's file, unless another is named.
+const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.markdown {
         laggard_view::page::check()?;
     }
     let asked = args.app.as_deref().map(by_name).transpose()?;
+    if !args.redact {
+        return write(args, &args.recordings, asked, args.output.as_deref());
+    }
+    // Where the recordings lie is told too: from here on, beside each other.
+    let page = Path::new(PAGE);
+    let file = match &args.output {
+        None if args.markdown => None,
+        output => Some(std::path::absolute(output.as_deref().unwrap_or(page))?),
+    };
+    let copies = Copies::make(&args.recordings)?;
+    write(args, &copies.names, asked, file.as_deref())
+}
+
+/// Writes what is asked for of `recordings` to `file`.
+fn write(
+    args: &ReportArgs,
+    recordings: &[PathBuf],
+    asked: Option<Application>,
+    file: Option<&Path>,
+) -> anyhow::Result<Exit> {
     let mut reports = Vec::new();
     let mut charts = Vec::new();
     let mut runs = Vec::new();
     let mut overviews = Vec::new();
     let mut made = None;
-    for recording in &open(&args.recordings)? {
+    for recording in &open(recordings)? {
         made.get_or_insert_with(|| made_for(recording.manifest()));
         if args.markdown {
             let (report, overview) = overview::read(recording, asked.as_ref(), ask::threads())?;
@@ -44,7 +68,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let is_good = reports.iter().all(|report| report.trust == Trust::Good);
     if args.markdown {
         let text = laggard_view::markdown(&reports, &overviews);
-        match &args.output {
+        match file {
             None => pipe::print(&text)?,
             Some(file) => file::write(file, "report", text.as_bytes())?,
         }
@@ -62,7 +86,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
             charts,
             &Load::of(runs),
         )?;
-        let file = args.output.as_deref().unwrap_or(Path::new("report.html"));
+        let file = file.unwrap_or(Path::new(PAGE));
         let page = laggard_view::page::html(&data)?;
         file::write(file, "report", page.as_bytes())?;
         pipe::print(&format!(

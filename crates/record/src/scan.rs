@@ -98,7 +98,8 @@ impl Recording {
         (all, shortfalls)
     }
 
-    fn scan_segment(
+    /// Reads one segment, batch by batch.
+    pub(crate) fn scan_segment(
         &self,
         file: &str,
         wanted: Columns,

@@ -18,14 +18,20 @@ Examples:
   laggard export busy.laggard --format parquet -o busy.parquet
   laggard export busy.laggard --format arrow-stream -o - | python3 read.py
   laggard export busy.laggard --format openmetrics -o l.prom --force
-  laggard export busy.laggard --format hdr > busy.hlog")]
+  laggard export busy.laggard --format hdr > busy.hlog
+  laggard export busy.laggard --redact -o public.laggard")]
 pub(crate) struct ExportArgs {
     /// Recording
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
     /// What to write
-    #[arg(short, long, value_name = "FORMAT", value_parser = named::<ExportFormat>())]
-    pub(crate) format: ExportFormat,
+    #[arg(short, long, value_name = "FORMAT", value_parser = named::<ExportFormat>(), required_unless_present = "redact")]
+    pub(crate) format: Option<ExportFormat>,
+    /// Write a recording that can be given away to the folder of --output:
+    /// names of machines, programs, threads and loads, arguments and paths are
+    /// replaced, the same by the same
+    #[arg(long, conflicts_with_all = ["format", "force"], requires = "output")]
+    pub(crate) redact: bool,
     /// File to write, which must not exist; `-` is standard output [default:
     /// standard output, but for parquet and arrow]
     #[arg(short, long, value_name = "FILE")]

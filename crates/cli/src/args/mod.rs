@@ -268,6 +268,10 @@ pub(crate) struct ReportArgs {
     /// [default: report.html; with --markdown: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Leave out names of machines, programs, threads and loads, arguments and
+    /// paths, as `laggard export --redact` does: for others to see
+    #[arg(long, conflicts_with = "tasks")]
+    pub(crate) redact: bool,
     /// Write Markdown instead of a page
     #[arg(long)]
     pub(crate) markdown: bool,

@@ -89,6 +89,11 @@ impl EpisodeWriter {
         disk::place(&self.dir, disk::EPISODE_NOTES, &self.encode(notes)?)
     }
 
+    /// Writes what waits; whoever was killed early left no notes.
+    pub(crate) fn finish_without_notes(mut self) -> Result<(), WriteError> {
+        self.write_frame()
+    }
+
     fn write_frame(&mut self) -> Result<(), WriteError> {
         if self.waiting.is_empty() {
             return Ok(());

@@ -93,6 +93,18 @@ impl Recording {
         summaries
     }
 
+    /// A file of histograms, read and written anew.
+    pub(crate) fn histograms_anew(&self, file: &str) -> Result<Vec<u8>, Damage> {
+        let rows = self.read_summary(file, histograms::decode)?;
+        Ok(histograms::encode(rows.iter(), &self.manifest.lines)?)
+    }
+
+    /// The same of a file of the largest.
+    pub(crate) fn largest_anew(&self, file: &str) -> Result<Vec<u8>, Damage> {
+        let rows = self.read_summary(file, largest::decode)?;
+        Ok(largest::encode(rows.iter(), &self.manifest.lines)?)
+    }
+
     fn read_summary<T>(
         &self,
         file: &str,

@@ -1,0 +1,408 @@
+//! Names that are nobody's secret: those of the kernel, of laggard, of hardware
+//! and of what every machine has.
+//!
+//! Whoever may start a thread may call it `kworker/payroll`. So a name is known
+//! by all of it, not by its beginning.
+
+/// Threads of the kernel. `#` stands for digits, `?` for a small letter.
+const KERNEL_THREADS: [&str; 52] = [
+    "backlog_napi/#",
+    "cpuhp/#",
+    "edac-poller",
+    "hwrng",
+    "idle_inject/#",
+    "irq_work/#",
+    "jbd2/dm-#-#",
+    "jbd2/md#-#",
+    "jbd2/mmcblk#p#-#",
+    "jbd2/nvme#n#p#-#",
+    "jbd2/nvme#n#p#-",
+    "jbd2/sd?#-#",
+    "jbd2/vd?#-#",
+    "jbd2/vd?-#",
+    "kauditd",
+    "kcompactd#",
+    "kdevtmpfs",
+    "khugepaged",
+    "khungtaskd",
+    "ksmd",
+    "ksoftirqd/#",
+    "kswapd#",
+    "kthreadd",
+    "kthrotld",
+    "ktimers/#",
+    "kworker/#:#",
+    "kworker/#:#H",
+    "kworker/u#:#",
+    "kworker/u#:#H",
+    "migration/#",
+    "oom_reaper",
+    "osnoise/#",
+    "posixcputmr/#",
+    "pr/legacy",
+    "pr/ttyS#",
+    "psimon",
+    "rcu_bh",
+    "rcu_exp_gp_kthr",
+    "rcu_exp_par_gp_",
+    "rcu_preempt",
+    "rcu_sched",
+    "rcu_tasks_kthre",
+    "rcu_tasks_rude_",
+    "rcu_tasks_trace",
+    "rcub/#",
+    "rcuc/#",
+    "rcuog/#",
+    "rcuop/#",
+    "rcuos/#",
+    "scsi_eh_#",
+    "swapper/#",
+    "timerlat/#",
+];
+
+/// Threads of laggard, of its faults and of its loads.
+const OWN_THREADS: [&str; 31] = [
+    "lag/#/f#",
+    "lag/#/f#d",
+    "lag/#/fifo:#",
+    "lag/#/fifo:#d",
+    "lag/#/other",
+    "lag/#/otherd",
+    "lag/beside",
+    "lag/irq",
+    "lag/irqs-off",
+    "lag/lock",
+    "lag/lock-pi",
+    "lag/net",
+    "lag/page-fault",
+    "lag/preempt-off",
+    "lag/queue",
+    "lag/rt-throttle",
+    "lag/softirq",
+    "lag/steal",
+    "lag/thread",
+    "lag/throttle",
+    "lag/tick",
+    "lag/witness",
+    "laggard",
+    "laggard/episode",
+    "laggard/screen",
+    "laggard/writer",
+    "load-draw",
+    "load-fileio",
+    "load-fp",
+    "load-idle",
+    "load-start",
+];
+
+/// Libraries whose functions everybody has.
+const SYSTEM_LIBRARIES: [&str; 13] = [
+    "[vdso]",
+    "ld-linux-aarch#.so.#",
+    "ld-linux-x#-#.so.#",
+    "ld-musl-aarch#.so.#",
+    "ld-musl-x#_#.so.#",
+    "libc-#.#.so",
+    "libc.musl-x#_#.so.#",
+    "libc.so.#",
+    "libdl.so.#",
+    "libgcc_s.so.#",
+    "libm.so.#",
+    "libpthread.so.#",
+    "librt.so.#",
+];
+
+/// What drivers call their interrupts, word by word.
+const DEVICES: &str = "a acpi aer ahci amd amdgpu arch ata ath audio b block bnx bnxt brcm bwctrl c \
+    card cascade cmd comp config control d default designware dma dmar dpc drm dw e edac ehci en ena eno \
+    enp ens eth event f floppy generic genirq gic gpio gve hcd hda hpet hv i ice ide igb igc input intel \
+    iommu ish iwlwifi ixgbe k keyboard kvm local lpss me megasas mei mgmnt mlx mmc mmio mouse mpt msi mt \
+    netvsc notify nouveau ntfy nvidia nvme o ohci output p pages pci pciehp pcie pdrv pinctrl pit pl pme \
+    pmu q queue r radeon req requests rtc rtw rx s sas scsi sdhci serial snd storvsc therm thermal \
+    thunderbolt timer ttys tx txrx uart uhci uio usb vfio vi virtio vmbus watchdog wl wlan wlp x xhci";
+
+/// Words of the versions of kernels that many have.
+const RELEASES: &str = "amd arch aarch arm aws azure bpo cloud common cos deb debian default el fc \
+    gcp generic gke hwe ibm ky kvm lowlatency lts mainline microsoft mod next oracle ppa pve raspi \
+    rc realtime riscv rpi rpt rt standard tegra tumbleweed ubuntu v vanilla virt wsl x xanmod zen \
+    smp preempt dynamic lazy mon tue wed thu fri sat sun jan feb mar apr may jun jul aug sep oct nov dec \
+    utc gmt";
+
+/// Words of the names of distributions.
+const DISTRIBUTIONS: &str = "alma almalinux alpine amazon arch astra bookworm bullseye buster buildroot \
+    centos cloud container core debian desktop edition endeavouros enterprise fedora forky gentoo gnu hat \
+    jammy kali leap linux lts manjaro mint nixos noble oracle os poky pop popos raspbian raspberry pi red \
+    rhel rocky rolling server sles slackware stream suse opensuse trixie tumbleweed ubuntu void \
+    workstation yocto v";
+
+/// Options of the kernel that bear on latency, or are on most machines.
+const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource \
+    cpufreq.default_governor cpuidle.governor cpuidle.off debugpat earlyprintk efi hpet hugepages idle \
+    init_on_alloc init_on_free intel_idle.max_cstate intel_iommu intel_pstate iommu ipv6.disable irqaffinity \
+    isolcpus kthread_cpus l1tf lockdown managed_irq maxcpus mce mds mitigations nmi_watchdog no_timer_check \
+    nohalt nohlt nohz nohz_full nokaslr nomodeset nomodule noreplace-smp nosmap nosmep nosmt nosoftlockup \
+    nospectre_v1 nospectre_v2 nosync nowatchdog nr_cpus numa_balancing pcie_aspm panic possible_cpus \
+    preempt processor.ignore_ppc processor.max_cstate psi pti quiet random.trust_cpu \
+    rcu_nocb_poll rcu_nocbs rcupdate.rcu_expedited rcupdate.rcu_normal rcutree.kthread_prio \
+    rcutree.rcu_normal_after_boot reboot retbleed ro rw selinux skew_tick spec_store_bypass_disable \
+    spectre_v2 spectre_v2_user splash swiotlb systemd.unified_cgroup_hierarchy threadirqs \
+    transparent_hugepage tsc tsx tsx_async_abort watchdog workqueue.cpu_intensive_thresh_us \
+    workqueue.power_efficient";
+
+/// Words of laggard's sentences, and of the system's about errors.
+const WORDS: &str = "a above absolute activations address address-space after allocate allowed already an and \
+    another are argument as at available bad be because before began begin being belongs below beyond \
+    bpf broken btf busy by can cannot check checked close cgroup checks collector connection component control core could cpu cpus \
+    dearer delays denied descriptor device directory disk does dumped early end ended entity entry error errors events exceeded \
+    exists exit expired expiry failed fault few file files filter first for found free from full function given \
+    group had handler handlers has have here how i/o if in input/output interrupt interrupted interrupts \
+    into invalid io is it its kept kernel killed killed: laggard large late limit limited link list load loaded local locked log \
+    long looked machine maps many map mapped measured measuring memory missing module more much name named no \
+    none not nothing of on only  open operation or os other others out output over own path perf permission permitted \
+    preempt proc privileges process program programs put quota raise raised range read read-only ready record recorded recorder recording \
+    refused relevant resource runs sample samples section segment seen signal size so softirqs \
+    some source space spawn start started stat state status step still stopped storage such supported symbol \
+    symbolization symbols system tasks text than that the there these they thread threads time timer timer's timerlat times to too trace \
+    tracefs tracer tracing type unknown unmapped unreadable unsupported until use user value verifier virtual wait waits was were what \
+    where which while with without work works would writable write written wrong zero \
+    irq irq_handler_entry irq_handler_exit softirq_entry softirq_exit softirq_raise hrtimer_start \
+    hrtimer_expire_entry hrtimer_expire_exit hrtimer_cancel hrtimer_init timer_start timer_expire_entry \
+    timer_expire_exit timer_cancel timer_init tick_stop local_timer_entry local_timer_exit sched \
+    sched_switch sched_waking sched_wakeup sched_wakeup_new sched_migrate_task sched_process_exec \
+    sched_process_exit sched_process_fork sched_process_free sched_stat_runtime sched_stat_sleep \
+    sched_stat_wait sched_stat_iowait sched_stat_blocked irq_vectors nop function_graph osnoise hwlat wakeup \
+    wakeup_rt irqsoff preemptoff preemptirqsoff blk";
+
+pub(super) fn is_kernel_thread(name: &str) -> bool {
+    is_one_of(&KERNEL_THREADS, name)
+}
+
+pub(super) fn is_own_thread(name: &str) -> bool {
+    is_one_of(&OWN_THREADS, name)
+}
+
+pub(super) fn is_system_library(name: &str) -> bool {
+    is_one_of(&SYSTEM_LIBRARIES, name)
+}
+
+/// The beginning of an interrupt thread's name, which says which interrupt it
+/// serves, and the rest, which is its device's name as far as it fits.
+pub(super) fn interrupt_thread(name: &str) -> Option<(&str, &str)> {
+    let number = name.strip_prefix("irq/")?;
+    let (number, _) = number.split_once('-')?;
+    let digits = !number.is_empty() && number.bytes().all(|one| one.is_ascii_digit());
+    let begin = "irq/".len() + number.len() + 1;
+    let begin = match name[begin..].starts_with("s-") {
+        true => begin + 2,
+        false => begin,
+    };
+    digits.then(|| name.split_at(begin))
+}
+
+/// The name of a program that somebody loaded into the kernel, where a function
+/// of it is one; it is theirs.
+pub(super) fn loaded_program(function: &str) -> Option<&str> {
+    if let Some(rest) = function.strip_prefix("bpf_prog_") {
+        // A tag of hexadecimal digits stands between.
+        return Some(rest.split_once('_').map_or("", |(_, name)| name));
+    }
+    function.strip_prefix("bpf_struct_ops_")
+}
+
+/// Whether a driver calls an interrupt so, or the beginning of it.
+pub(super) fn is_device(name: &str) -> bool {
+    is_made_of(DEVICES, name, true)
+}
+
+/// Whether a part of a kernel's version is one that many have.
+pub(super) fn is_release(part: &str) -> bool {
+    let commit = part.strip_prefix('g').filter(|rest| rest.len() >= 7);
+    let is_commit = commit.is_some_and(|rest| rest.bytes().all(|one| one.is_ascii_hexdigit()));
+    is_commit || is_made_of(RELEASES, part, false)
+}
+
+pub(super) fn is_distribution(name: &str) -> bool {
+    is_made_of(DISTRIBUTIONS, name, false)
+}
+
+/// Whether a word of the kernel's command line is one of those, with a value
+/// of the kernel's.
+pub(super) fn is_kernel_option(word: &str) -> bool {
+    let (name, value) = word.split_once('=').unwrap_or((word, ""));
+    let is_of_value = |one: char| one.is_ascii_alphanumeric() || "_,.:+-".contains(one);
+    OPTIONS.split_whitespace().any(|known| known == name)
+        && value.len() <= 64
+        && value.chars().all(is_of_value)
+}
+
+/// Whether a word is laggard's, or a number.
+pub(super) fn is_plain_word(word: &str) -> bool {
+    let is_word = |part: &str| {
+        let lower = part.to_ascii_lowercase();
+        WORDS.split_whitespace().any(|known| known == lower)
+    };
+    is_quantity(word) || word.split(':').all(is_word)
+}
+
+/// Whether a text is a number, or several, with their units: `1.5ms`, `0-3,7`.
+pub(super) fn is_quantity(text: &str) -> bool {
+    let number = |part: &str| {
+        let digits = part.trim_end_matches(|one: char| one.is_ascii_alphabetic() || one == '%');
+        let unit = &part[digits.len()..];
+        let is_number = digits.starts_with(|one: char| one.is_ascii_digit())
+            && digits.bytes().all(|one| one.is_ascii_digit() || one == b'.')
+            // More of them are an address.
+            && digits.bytes().filter(|&one| one == b'.').count() <= 1;
+        let units = [
+            "", "%", "ns", "us", "ms", "s", "m", "h", "min", "Hz", "kHz", "KiB", "MiB",
+        ];
+        is_number && units.contains(&unit)
+    };
+    text.split([',', '-', ':']).all(number)
+}
+
+fn is_one_of(patterns: &[&str], name: &str) -> bool {
+    let mut patterns = patterns.iter();
+    patterns.any(|pattern| fits(pattern.as_bytes(), name.as_bytes()))
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let Some((&first, rest)) = pattern.split_first() else {
+        return name.is_empty();
+    };
+    match (first, name.split_first()) {
+        (b'#', _) => {
+            let digits = name.iter().take_while(|one| one.is_ascii_digit()).count();
+            digits > 0 && fits(rest, &name[digits..])
+        }
+        (b'?', Some((one, name))) => one.is_ascii_lowercase() && fits(rest, name),
+        (first, Some((&one, name))) => one == first && fits(rest, name),
+        (_, None) => false,
+    }
+}
+
+/// Whether every run of letters in a text is one of `words`, and every number
+/// short; the last run may be cut.
+fn is_made_of(words: &str, text: &str, may_be_cut: bool) -> bool {
+    /// Longer ones tell one device from all others of its kind.
+    const DIGITS: usize = 6;
+    let is_known = |run: &str, is_last: bool| {
+        let lower = run.to_ascii_lowercase();
+        let is_it = |known: &str| {
+            known == lower || (is_last && may_be_cut && known.starts_with(lower.as_str()))
+        };
+        words.split_whitespace().any(is_it)
+    };
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let same = |one: char| match first {
+            first if first.is_ascii_alphabetic() => one.is_ascii_alphabetic(),
+            first if first.is_ascii_digit() => one.is_ascii_digit(),
+            _ => one == first,
+        };
+        let length = rest.find(|one| !same(one)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(length);
+        let is_good = match first {
+            first if first.is_ascii_alphabetic() => is_known(run, after.is_empty()),
+            first if first.is_ascii_digit() => run.len() <= DIGITS,
+            first => first.is_ascii_punctuation() || first == ' ',
+        };
+        if !is_good {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_and_distributions_that_many_have_are_known_and_others_not() {
+        for part in [
+            "6.12.9",
+            "rt4",
+            "amd64",
+            "0ubuntu3",
+            "rc2",
+            "g1a2b3c4d",
+            "generic",
+            "0.bpo.5",
+        ] {
+            assert!(is_release(part), "{part}");
+        }
+        for part in ["acme", "alice1", "rt4acme", "gacme", "ünï"] {
+            assert!(!is_release(part), "{part}");
+        }
+        for name in [
+            "Debian GNU/Linux 12 (bookworm)",
+            "Ubuntu 24.04.2 LTS",
+            "Fedora Linux 42 (Workstation Edition)",
+            "Red Hat Enterprise Linux 9.4",
+        ] {
+            assert!(is_distribution(name), "{name}");
+        }
+        assert!(!is_distribution("Acme Linux 3"));
+    }
+
+    #[test]
+    fn options_that_bear_on_latency_are_known_unless_their_value_is_a_path() {
+        for word in [
+            "isolcpus=domain,managed_irq,2-3",
+            "quiet",
+            "mitigations=auto,no_guest_host",
+        ] {
+            assert!(is_kernel_option(word), "{word}");
+        }
+        for word in [
+            "root=UUID=1c2d",
+            "ip=10.0.0.7",
+            "lockdown=/alice",
+            "acme.key=1",
+            "isolcpus",
+            "--",
+        ] {
+            assert_eq!(is_kernel_option(word), word == "isolcpus", "{word}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_numbers_with_units() {
+        for text in ["1.5ms", "0-3,7", "250", "50%", "00:01", "1000000ns"] {
+            assert!(is_quantity(text), "{text}");
+        }
+        for text in ["", "ms", "3alice", "1.5msx", "10.0.0.7", "-"] {
+            assert!(!is_quantity(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_known_by_all_of_it() {
+        for name in [
+            "kworker/0:1H",
+            "jbd2/nvme0n1p2-",
+            "scsi_eh_12",
+            "rcu_preempt",
+        ] {
+            assert!(is_kernel_thread(name), "{name}");
+        }
+        for name in [
+            "kworker/",
+            "kworker/0:1H ",
+            "jbd2/alice-8",
+            "xrcu_preempt",
+            "",
+        ] {
+            assert!(!is_kernel_thread(name), "{name}");
+        }
+        assert!(is_system_library("ld-linux-x86-64.so.2"));
+        assert!(!is_system_library("libc.so.6.alice"));
+        assert_eq!(
+            interrupt_thread("irq/36-s-eth0"),
+            Some(("irq/36-s-", "eth0"))
+        );
+        assert_eq!(interrupt_thread("irq/x-eth0"), None);
+    }
+}

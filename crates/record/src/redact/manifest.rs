@@ -1,0 +1,396 @@
+//! What a recording is of, without names.
+//!
+//! Every structure is taken apart to the last field: one that is added to it
+//! later has to be judged here before this builds.
+
+use laggard_model::{
+    AskedApplication, Caveat, CaveatKind, Clock, Host, LoadRun, Manifest, OwnCost, SCHEMA_VERSION,
+    Service, State, Throughput,
+};
+
+use super::known;
+use super::names::{NameSort, Redactor};
+
+/// What loads count that is nobody's secret.
+const UNITS: [&str; 7] = [
+    "bytes",
+    "frames",
+    "messages",
+    "operations",
+    "packets",
+    "runs",
+    "steps",
+];
+/// Words of laggard's command line besides its options.
+const COMMANDS: &str = "record rehearse compare check provoke top all tail on off auto none user bpf \
+    direct deferred always office workstation game web";
+
+impl Redactor {
+    /// The manifest without names; its segments stay as they are.
+    pub(super) fn manifest(&mut self, manifest: &Manifest) -> Manifest {
+        let Manifest {
+            schema: _,
+            version,
+            state,
+            command,
+            backend,
+            plan,
+            clock,
+            written_within_ns,
+            lines,
+            counts,
+            load,
+            application,
+            host,
+            losses,
+            caveats,
+            cost,
+            segments,
+        } = manifest.clone();
+        let Clock {
+            name: _,
+            start_ns,
+            end_ns,
+            start_wall,
+        } = clock;
+        let clock = Clock {
+            end_ns,
+            ..Clock::monotonic(start_ns, self.time(&start_wall))
+        };
+        let load_name = load.as_ref().map(|load| load.name.clone());
+        let load = load.map(|load| self.load(load));
+        // As sentences have it, and what stands for it.
+        let load_names = load_name.zip(load.as_ref().map(|load| load.name.clone()));
+        let caveats = caveats.into_iter();
+        Manifest {
+            schema: SCHEMA_VERSION,
+            version: self.unless(is_version(&version), NameSort::Build, &version),
+            state: match state {
+                State::Running | State::Complete | State::Interrupted => state,
+                State::Failed { error } => State::Failed {
+                    error: self.sentence(&error),
+                },
+            },
+            command: self.command(&command),
+            backend,
+            plan,
+            clock,
+            written_within_ns,
+            lines,
+            counts,
+            caveats: caveats
+                .map(|one| self.caveat(one, load_names.as_ref()))
+                .collect(),
+            load,
+            application: application.map(|one| self.application(one)),
+            host: self.host(host),
+            losses,
+            cost: self.cost(cost),
+            segments,
+        }
+    }
+
+    /// A time by the wall clock.
+    fn time(&mut self, text: &str) -> String {
+        let is_of_time = |one: char| one.is_ascii_digit() || "-:.TZ+".contains(one);
+        // A name of a time zone may follow, which is a place.
+        let time = text.split_once('[').map_or(text, |(time, _)| time);
+        self.unless(time.chars().all(is_of_time), NameSort::Word, time)
+    }
+
+    /// laggard's command line: its options and quantities stay, and what comes
+    /// after `--` is a command of the user's.
+    fn command(&mut self, command: &[String]) -> Vec<String> {
+        let mut own = true;
+        let mut redacted = Vec::new();
+        for (number, word) in command.iter().enumerate() {
+            let is_end = word == "--";
+            redacted.push(match (number, own) {
+                (0, _) => "laggard".into(),
+                (_, true) if is_end => word.clone(),
+                (_, true) => self.own_argument(word),
+                (_, false) => self.instead(NameSort::Argument, word),
+            });
+            own &= !is_end;
+        }
+        redacted
+    }
+
+    fn own_argument(&mut self, word: &str) -> String {
+        if let Some((option, value)) = word.split_once('=').filter(|(name, _)| is_option(name)) {
+            return format!("{option}={}", self.value(value));
+        }
+        if is_option(word) {
+            return word.into();
+        }
+        match short_option(word) {
+            Some((option, value)) => format!("{option}{}", self.value(value)),
+            None => self.value(word),
+        }
+    }
+
+    /// The value of an option, or the name of a command.
+    fn value(&mut self, value: &str) -> String {
+        let is_public = |part: &str| {
+            known::is_quantity(part)
+                || part.parse::<Service>().is_ok()
+                || self.public.loads.contains(part)
+                || self.public.applications.contains(part)
+                || COMMANDS.split_whitespace().any(|known| known == part)
+        };
+        let is_known = value.split(',').all(is_public);
+        self.unless(is_known, NameSort::Argument, value)
+    }
+
+    fn load(&mut self, load: LoadRun) -> LoadRun {
+        let LoadRun {
+            name,
+            command,
+            usage,
+            ended,
+            begun_ns,
+            throughput,
+        } = load;
+        let is_public = command.is_empty() && self.public.loads.contains(&name);
+        let words = command.iter().enumerate();
+        let words = words.map(|(number, word)| match number {
+            0 => self.instead(NameSort::Load, word),
+            _ => self.instead(NameSort::Argument, word),
+        });
+        LoadRun {
+            command: words.collect(),
+            name: self.unless(is_public, NameSort::Load, &name),
+            usage,
+            ended: ended.map(|how| self.sentence(&how)),
+            begun_ns,
+            throughput: throughput.map(|done| self.throughput(done)),
+        }
+    }
+
+    fn throughput(&mut self, done: Throughput) -> Throughput {
+        let Throughput {
+            unit,
+            count,
+            elapsed_ns,
+        } = done;
+        let is_known = UNITS.contains(&unit.as_str());
+        Throughput {
+            unit: self.unless(is_known, NameSort::Unit, &unit),
+            count,
+            elapsed_ns,
+        }
+    }
+
+    fn application(&mut self, application: AskedApplication) -> AskedApplication {
+        let AskedApplication {
+            name,
+            buffers,
+            buffer_ns,
+            compute_ns,
+            source,
+            service,
+        } = application;
+        let is_public = self.public.applications.contains(&name);
+        AskedApplication {
+            name: self.unless(is_public, NameSort::Application, &name),
+            buffers,
+            buffer_ns,
+            compute_ns,
+            source: self.unless(is_public, NameSort::Word, &source),
+            service,
+        }
+    }
+
+    fn host(&mut self, host: Host) -> Host {
+        let Host {
+            node,
+            distribution,
+            kernel,
+            build,
+            architecture,
+            preemption,
+            hz,
+            config,
+            command_line,
+            processor,
+            memory_bytes,
+            frequency,
+            turbo,
+            idle,
+            idle_driver,
+            isolation,
+            throttling,
+            huge_pages,
+            mitigations,
+            clocksource,
+            hypervisor,
+            lockdown,
+            settings,
+        } = host;
+        Host {
+            node: self.instead(NameSort::Host, &node),
+            distribution: distribution.map(|name| {
+                let is_known = known::is_distribution(&name);
+                self.unless(is_known, NameSort::Distribution, &name)
+            }),
+            kernel: self.parts(&kernel, '-'),
+            build: self.parts(&build, ' '),
+            architecture,
+            preemption,
+            hz,
+            config: config.iter().map(|line| self.setting(line)).collect(),
+            command_line: self.kernel_options(&command_line),
+            processor,
+            memory_bytes,
+            frequency,
+            turbo,
+            idle,
+            idle_driver,
+            isolation,
+            throttling,
+            huge_pages,
+            mitigations,
+            clocksource,
+            hypervisor,
+            lockdown,
+            settings,
+        }
+    }
+
+    /// A kernel's version: whoever builds one adds words of their own.
+    fn parts(&mut self, version: &str, between: char) -> String {
+        let parts = version.split(between);
+        let parts: Vec<String> = parts
+            .map(|part| self.unless(known::is_release(part), NameSort::Build, part))
+            .collect();
+        parts.join(&between.to_string())
+    }
+
+    /// A line of the kernel's configuration: texts in it are the builder's.
+    fn setting(&mut self, line: &str) -> String {
+        match line.split_once('=') {
+            Some((name, value)) if value.starts_with('"') => {
+                format!("{name}=\"{}\"", self.instead(NameSort::Build, value))
+            }
+            _ => line.into(),
+        }
+    }
+
+    fn kernel_options(&mut self, line: &str) -> String {
+        let mut own = true;
+        let mut words = Vec::new();
+        for word in line.split(' ') {
+            // What follows is for the first program, and may be a password.
+            own &= word != "--";
+            let is_known = own && known::is_kernel_option(word);
+            words.push(self.unless(is_known || word == "--", NameSort::Option, word));
+        }
+        words.join(" ")
+    }
+
+    fn cost(&mut self, mut cost: OwnCost) -> OwnCost {
+        for program in &mut cost.programs {
+            let is_ours = |one: char| one.is_ascii_lowercase() || one == '_' || one == ' ';
+            let is_ours = program.name.chars().all(is_ours);
+            if let (true, Some(name)) = (is_ours, program.name.rsplit(' ').next()) {
+                self.programs.insert(name.into());
+            }
+            program.name = self.unless(is_ours, NameSort::Function, &program.name);
+        }
+        cost
+    }
+
+    fn caveat(&mut self, caveat: Caveat, load: Option<&(String, String)>) -> Caveat {
+        let Caveat { kind, what, advice } = caveat;
+        let what = match kind {
+            // These tell what others on the machine are called, or what the
+            // system said.
+            CaveatKind::OtherTracers
+            | CaveatKind::ExternalSource
+            | CaveatKind::SoftirqThread
+            | CaveatKind::Tracer
+            | CaveatKind::AbilityAbsent
+            | CaveatKind::NoBpf
+            | CaveatKind::ServiceAbsent
+            | CaveatKind::MemoryLock
+            | CaveatKind::Inherited => self.sentence(&what),
+            CaveatKind::LoadEnded => self.load_ended(&what, load),
+            // And these what laggard itself did, or how the machine is set.
+            CaveatKind::NotRoot
+            | CaveatKind::NoBtf
+            | CaveatKind::Priority
+            | CaveatKind::RtGroup
+            | CaveatKind::DebugKernel
+            | CaveatKind::Stolen
+            | CaveatKind::CpuOffline
+            | CaveatKind::Rescheduled
+            | CaveatKind::Losses
+            | CaveatKind::Overload
+            | CaveatKind::RtThrottling
+            | CaveatKind::IdleStates
+            | CaveatKind::Governor
+            | CaveatKind::Preemption
+            | CaveatKind::Siblings
+            | CaveatKind::Swap
+            | CaveatKind::NumaBalancing
+            | CaveatKind::VirtualMachine
+            | CaveatKind::CpuIsolated
+            | CaveatKind::Clocksource
+            | CaveatKind::Stopped
+            | CaveatKind::Moved
+            | CaveatKind::PageFaults
+            | CaveatKind::OwnCost
+            | CaveatKind::StageUnseen
+            | CaveatKind::TimerElsewhere
+            | CaveatKind::Unfinished
+            | CaveatKind::Cpuset
+            | CaveatKind::CpuQuota
+            | CaveatKind::Lockdown
+            | CaveatKind::Turbo
+            | CaveatKind::TickRate
+            | CaveatKind::Tickless
+            | CaveatKind::Mitigations
+            | CaveatKind::HugePages
+            | CaveatKind::Watchdog
+            | CaveatKind::IrqBalance
+            | CaveatKind::TimerMigration
+            | CaveatKind::Autogroup
+            | CaveatKind::NoPmu => what,
+        };
+        Caveat { kind, what, advice }
+    }
+
+    /// A sentence around the load's name, which is replaced as it is elsewhere.
+    fn load_ended(&mut self, what: &str, load: Option<&(String, String)>) -> String {
+        let around = |name: &str| format!("the load `{name}` ended before the recording: ");
+        let parts = load.and_then(|(name, instead)| {
+            let how = what.strip_prefix(&around(name))?;
+            Some((around(instead), how))
+        });
+        match parts {
+            Some((begin, how)) => begin + &self.sentence(how),
+            None => self.sentence(what),
+        }
+    }
+}
+
+/// `1.2.3`.
+fn is_version(text: &str) -> bool {
+    let plain = |one: char| one.is_ascii_digit() || one == '.';
+    text.chars().all(plain)
+}
+
+/// `--option`, of small letters.
+fn is_option(word: &str) -> bool {
+    let name = word.strip_prefix("--").unwrap_or_default();
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|one| one.is_ascii_lowercase() || one == b'-')
+}
+
+/// `-o`, and what is written to it without a space.
+fn short_option(word: &str) -> Option<(&str, &str)> {
+    let letter = word.strip_prefix('-')?.chars().next()?;
+    letter.is_ascii_alphabetic().then(|| word.split_at(2))
+}

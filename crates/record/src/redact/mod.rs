@@ -1,0 +1,318 @@
+//! A copy of a recording that can be given away: names, arguments and paths are
+//! replaced, the same by the same, and nothing else is changed.
+//!
+//! No file is copied. Everything is read, judged value by value and written
+//! anew, so that what no reader looks at (the rest of a file, its metadata, a
+//! file that is no part of a recording) is not in the copy either.
+
+mod known;
+mod manifest;
+mod names;
+mod seen;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use laggard_model::{Batch, Manifest, SegmentEntry, State};
+
+pub use names::{NameSort, PublicNames, Redactor};
+
+use crate::journal::Journal;
+use crate::table::Damage;
+use crate::{
+    Access, Columns, CreateError, EpisodeWriter, OpenError, Recording, Shortfall, WriteError,
+    access, disk, segment,
+};
+
+/// Rows of a journal's frame.
+const FRAME_ROWS: usize = 8_192;
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedactError {
+    /// It could not be begun.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The recording could not be read.
+    #[error(transparent)]
+    Read(#[from] OpenError),
+    /// The copy could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Something that is not in the copy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeftOut {
+    /// The file's name.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Writes `from` without names to the folder `to`, which must not exist or be
+/// empty. Of several recordings of one `redactor` the same names are replaced by
+/// the same.
+///
+/// Returns what could not be read, or is no part of a recording: it is left out.
+///
+/// # Errors
+/// When the recording cannot be listed, or the copy not be written; then
+/// nothing is left of it.
+pub fn redact(
+    from: &Recording,
+    to: impl Into<PathBuf>,
+    redactor: &mut Redactor,
+) -> Result<Vec<LeftOut>, RedactError> {
+    let to = to.into();
+    let is_new = access::make_folder(&to, Access::Private)?;
+    let mut copy = Copy {
+        from,
+        to: &to,
+        redactor,
+        left_out: Vec::new(),
+    };
+    match copy.write() {
+        Ok(()) => Ok(copy.left_out),
+        Err(error) => {
+            // Half a copy would be in the way of another try. Best effort: the
+            // error that is returned says more than a second one.
+            if is_new {
+                let _ = fs::remove_dir_all(&to);
+            }
+            Err(error)
+        }
+    }
+}
+
+struct Copy<'a> {
+    from: &'a Recording,
+    to: &'a Path,
+    redactor: &'a mut Redactor,
+    left_out: Vec<LeftOut>,
+}
+
+impl Copy<'_> {
+    fn write(&mut self) -> Result<(), RedactError> {
+        self.note_strangers()?;
+        self.note_unread();
+        let samples = self.to.join(disk::SAMPLES);
+        access::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
+        let mut manifest = self.redactor.manifest(&self.from.manifest);
+        manifest.segments = self.segments()?;
+        self.summaries()?;
+        self.journal(&manifest)?;
+        self.episodes()?;
+        // Last: a folder without it is no recording.
+        self.manifest(&manifest)
+    }
+
+    fn leave_out(&mut self, file: &str, reason: impl ToString) {
+        self.left_out.push(LeftOut {
+            file: file.into(),
+            reason: reason.to_string(),
+        });
+    }
+
+    /// Files that no reader of a recording looks at.
+    fn note_strangers(&mut self) -> Result<(), OpenError> {
+        let refused = |source| OpenError::Io {
+            file: self.from.dir.clone(),
+            source,
+        };
+        let mut strangers = Vec::new();
+        for entry in fs::read_dir(&self.from.dir).map_err(refused)? {
+            let name = entry.map_err(refused)?.file_name();
+            let name = name.to_string_lossy().into_owned();
+            if !is_of_a_recording(&name) {
+                strangers.push(name);
+            }
+        }
+        strangers.sort_unstable();
+        for name in strangers {
+            self.leave_out(&name, "it is no part of what was recorded");
+        }
+        Ok(())
+    }
+
+    /// What could not be read as the recording was opened.
+    fn note_unread(&mut self) {
+        for shortfall in self.from.shortfalls() {
+            match shortfall {
+                Shortfall::Damaged { file, reason } => self.leave_out(file, reason),
+                Shortfall::NoEnd { .. }
+                | Shortfall::JournalTorn { .. }
+                | Shortfall::JournalGone
+                | Shortfall::Gone { .. }
+                | Shortfall::HistogramsShort { .. }
+                | Shortfall::Unexplained { .. }
+                | Shortfall::ManifestFromStart { .. } => {}
+            }
+        }
+    }
+
+    /// The segments that can be read, and what the manifest says of all.
+    fn segments(&mut self) -> Result<Vec<SegmentEntry>, WriteError> {
+        let lines = &self.from.manifest.lines;
+        let mut entries: Vec<SegmentEntry> = self
+            .from
+            .manifest
+            .segments
+            .iter()
+            .filter_map(|entry| {
+                let file = disk::segment_name(number_of(&entry.file)?);
+                Some(SegmentEntry {
+                    file,
+                    ..entry.clone()
+                })
+            })
+            .collect();
+        for file in &self.from.segments {
+            let Some(number) = number_of(file) else {
+                continue;
+            };
+            let name = disk::segment_name(number);
+            let (mut rows, mut batch) = (Batch::default(), Batch::default());
+            let read = self
+                .from
+                .scan_segment(file, Columns::all(), &mut batch, |batch| {
+                    batch.iter().for_each(|row| rows.push(&row));
+                });
+            if let Err(damage) = read {
+                self.leave_out(file, damage);
+                continue;
+            }
+            let content = segment::encode(&rows, lines).map_err(|source| WriteError::Encode {
+                file: self.to.join(&name),
+                source,
+            })?;
+            disk::place_soon(self.to, &name, &content)?;
+            let entry = entries.iter_mut().find(|entry| entry.file == name);
+            if let Some(entry) = entry {
+                entry.bytes = content.len() as u64;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn summaries(&mut self) -> Result<(), WriteError> {
+        let (from, to) = (self.from, self.to);
+        for file in &from.histograms {
+            self.place_summary(to, file, from.histograms_anew(file))?;
+        }
+        for file in &from.largest {
+            self.place_summary(to, file, from.largest_anew(file))?;
+        }
+        Ok(())
+    }
+
+    fn place_summary(
+        &mut self,
+        to: &Path,
+        file: &str,
+        content: Result<Vec<u8>, Damage>,
+    ) -> Result<(), WriteError> {
+        match content {
+            // The name is ours: a prefix, digits and a suffix.
+            Ok(content) => disk::place_soon(to, file, &content),
+            Err(damage) => {
+                self.leave_out(file, damage);
+                Ok(())
+            }
+        }
+    }
+
+    /// The rows that are in no segment. A recording that did not end has a
+    /// journal, even when there is nothing in it.
+    fn journal(&mut self, manifest: &Manifest) -> Result<(), WriteError> {
+        let is_gone = self.from.shortfalls().contains(&Shortfall::JournalGone);
+        let rows = &self.from.open_rows;
+        if rows.is_empty() && (manifest.state != State::Running || is_gone) {
+            return Ok(());
+        }
+        let last = self.from.segments.iter().filter_map(|file| number_of(file));
+        let number = last.max().unwrap_or_default().saturating_add(1);
+        let file = self.to.join(disk::journal_name(number));
+        let mut journal = Journal::create(file.clone())?;
+        for frame in rows.chunks(FRAME_ROWS) {
+            journal.append(frame.iter().copied())?;
+        }
+        for shortfall in self.from.shortfalls() {
+            // As much, so that a reader says the same.
+            if let Shortfall::JournalTorn { bytes, .. } = shortfall {
+                tear(&file, *bytes).map_err(|error| WriteError::io(&file, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn episodes(&mut self) -> Result<(), RedactError> {
+        let mut writer = EpisodeWriter::new(self.to);
+        let mut written = Ok(());
+        let redactor = &mut *self.redactor;
+        let all = self.from.each_episode(|episode, _| {
+            if written.is_ok() {
+                written = writer.append(&redactor.episode(episode));
+            }
+        })?;
+        written?;
+        match all.notes {
+            Some(notes) => writer.finish(&redactor.notes(notes))?,
+            None => writer.finish_without_notes()?,
+        }
+        for shortfall in all.shortfalls {
+            if let Shortfall::Damaged { file, reason } = shortfall {
+                self.leave_out(&file, reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn manifest(&self, manifest: &Manifest) -> Result<(), RedactError> {
+        let is_start = |one: &Shortfall| matches!(one, Shortfall::ManifestFromStart { .. });
+        let name = match self.from.shortfalls().iter().any(is_start) {
+            true => disk::MANIFEST_START,
+            false => disk::MANIFEST,
+        };
+        let json = serde_json::to_vec_pretty(manifest).map_err(|source| WriteError::Manifest {
+            file: self.to.join(name),
+            source,
+        })?;
+        Ok(disk::place(self.to, name, &json)?)
+    }
+}
+
+/// Adds bytes to a journal that are no frame.
+fn tear(journal: &Path, bytes: u64) -> io::Result<()> {
+    let file = File::options().write(true).open(journal)?;
+    let length = file.metadata()?.len();
+    file.set_len(length + bytes)
+}
+
+/// The number of a segment's file, of this layout or the one before.
+fn number_of(file: &str) -> Option<u32> {
+    let in_folder = disk::number_in(file, &format!("{}/", disk::SAMPLES), ".parquet");
+    in_folder.or_else(|| disk::number_in(file, "samples-", ".parquet"))
+}
+
+/// Whether a reader of a recording looks at a file of this name.
+fn is_of_a_recording(name: &str) -> bool {
+    let whole = [
+        disk::MANIFEST,
+        disk::MANIFEST_START,
+        disk::RESERVE,
+        disk::SAMPLES,
+        disk::EPISODE_NOTES,
+    ];
+    let numbered = [
+        ("samples-", ".parquet"),
+        ("open-", ".journal"),
+        ("histograms-", ".parquet"),
+        ("largest-", ".parquet"),
+        ("episodes-", ".jsonl.zst"),
+    ];
+    let is_numbered = |(prefix, suffix)| disk::number_in(name, prefix, suffix).is_some();
+    whole.contains(&name) || numbered.into_iter().any(is_numbered)
+}

@@ -1,0 +1,301 @@
+//! What the flight recorder saw, without names.
+//!
+//! Every structure is taken apart to the last field: one that is added to it
+//! later has to be judged here before this builds.
+
+use laggard_model::{
+    Activity, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, StackSample, Symbol,
+    Symbols, Tid,
+};
+
+use super::known;
+use super::names::{NameSort, Redactor};
+
+impl Redactor {
+    pub(super) fn episode(&mut self, episode: Episode) -> Episode {
+        let Episode {
+            number,
+            line,
+            cpu,
+            seq,
+            expiry_ns,
+            stages,
+            threshold_ns,
+            censored,
+            thread,
+            evidence,
+        } = episode;
+        Episode {
+            number,
+            line,
+            cpu,
+            seq,
+            expiry_ns,
+            stages,
+            threshold_ns,
+            censored,
+            thread,
+            evidence: self.evidence(evidence),
+        }
+    }
+
+    fn evidence(&mut self, evidence: Evidence) -> Evidence {
+        let Evidence {
+            from_ns,
+            to_ns,
+            overwritten,
+            events,
+            throttles,
+            samples,
+            sampler,
+            stolen,
+            steals,
+            smis,
+            still,
+        } = evidence;
+        Evidence {
+            from_ns,
+            to_ns,
+            overwritten,
+            events: events.into_iter().map(|one| self.event(one)).collect(),
+            throttles,
+            samples: samples.into_iter().map(|one| self.sample(one)).collect(),
+            sampler,
+            stolen,
+            steals,
+            smis,
+            still,
+        }
+    }
+
+    fn event(&mut self, event: FlightEvent) -> FlightEvent {
+        let FlightEvent { at_ns, what } = event;
+        let what = match what {
+            Happening::Begin(activity) => Happening::Begin(self.activity(activity)),
+            Happening::End(activity) => Happening::End(self.activity(activity)),
+            Happening::Switch {
+                tid,
+                name,
+                priority,
+                priority_before,
+                preempted,
+            } => Happening::Switch {
+                tid,
+                name: self.thread(&name),
+                priority,
+                priority_before,
+                preempted,
+            },
+        };
+        FlightEvent { at_ns, what }
+    }
+
+    fn activity(&mut self, activity: Activity) -> Activity {
+        match activity {
+            Activity::Hrtimer(function) => Activity::Hrtimer(self.address(None, function)),
+            Activity::Timer(function) => Activity::Timer(self.address(None, function)),
+            Activity::Work(function) => Activity::Work(self.address(None, function)),
+            Activity::Irq(_)
+            | Activity::Vector(_)
+            | Activity::Softirq(_)
+            | Activity::Idle(_)
+            | Activity::PageFault => activity,
+        }
+    }
+
+    fn sample(&mut self, sample: StackSample) -> StackSample {
+        let StackSample {
+            at_ns,
+            tid,
+            process,
+            priority,
+            kernel,
+            user,
+        } = sample;
+        let (kernel, user) = (kernel.into_iter(), user.into_iter());
+        StackSample {
+            at_ns,
+            tid,
+            process,
+            priority,
+            kernel: kernel.map(|at| self.address(None, at)).collect(),
+            user: user.map(|at| self.address(Some(process), at)).collect(),
+        }
+    }
+
+    /// A thread's name. What its name begins with tells a reader which threads
+    /// serve one interrupt, so that stays.
+    pub(super) fn thread(&mut self, name: &str) -> String {
+        if known::is_kernel_thread(name) || known::is_own_thread(name) {
+            return name.into();
+        }
+        match known::interrupt_thread(name) {
+            Some((begin, device)) => format!("{begin}{}", self.device(device)),
+            None => self.instead(NameSort::Thread, name),
+        }
+    }
+
+    /// The devices of an interrupt, as the kernel lists them, or the beginning
+    /// of one.
+    fn device(&mut self, devices: &str) -> String {
+        let each = devices
+            .split(',')
+            .map(|device| match known::is_device(device) {
+                true => self.keep(device),
+                false => self.instead(NameSort::Device, device),
+            });
+        each.collect::<Vec<_>>().join(",")
+    }
+
+    pub(super) fn notes(&mut self, notes: EpisodeNotes) -> EpisodeNotes {
+        let EpisodeNotes {
+            thresholds_ns,
+            kept,
+            surplus,
+            overwritten,
+            lines,
+            symbols,
+        } = notes;
+        EpisodeNotes {
+            thresholds_ns,
+            kept,
+            surplus,
+            overwritten,
+            lines,
+            symbols: self.symbols(symbols),
+        }
+    }
+
+    fn symbols(&mut self, symbols: Symbols) -> Symbols {
+        let Symbols {
+            kernel,
+            user,
+            interrupts,
+            own_threads,
+        } = symbols;
+        let kernel = kernel.into_iter();
+        let kernel =
+            kernel.map(|(at, symbol)| (self.address(None, at), self.kernel_symbol(symbol)));
+        let kernel = kernel.collect();
+        let user = user.into_iter().map(|(process, symbols)| {
+            let is_own = own_threads.contains(&Tid(process));
+            let symbols = symbols.into_iter().map(|(at, symbol)| {
+                let at = self.address(Some(process), at);
+                (at, self.user_symbol(symbol, is_own))
+            });
+            (process, symbols.collect())
+        });
+        let user = user.collect();
+        let interrupts = interrupts.into_iter();
+        let interrupts = interrupts.map(|(number, devices)| (number, self.device(&devices)));
+        Symbols {
+            kernel,
+            user,
+            interrupts: interrupts.collect(),
+            own_threads,
+        }
+    }
+
+    fn kernel_symbol(&mut self, symbol: Symbol) -> Symbol {
+        let Symbol {
+            name,
+            module,
+            unknown,
+        } = symbol;
+        Symbol {
+            name: name.map(|name| {
+                let program = known::loaded_program(&name);
+                let is_known = program.is_none_or(|program| self.programs.contains(program));
+                self.unless(is_known, NameSort::Function, &name)
+            }),
+            module: module.map(|module| self.keep(&module)),
+            unknown: unknown.map(|why| self.sentence(&why)),
+        }
+    }
+
+    fn user_symbol(&mut self, symbol: Symbol, is_own: bool) -> Symbol {
+        let Symbol {
+            name,
+            module,
+            unknown,
+        } = symbol;
+        let is_public = module.as_deref().is_some_and(|module| {
+            known::is_system_library(module) || (is_own && module == "laggard")
+        });
+        Symbol {
+            name: name.map(|name| self.unless(is_public, NameSort::Function, &name)),
+            module: module.map(|module| self.unless(is_public, NameSort::Program, &module)),
+            unknown: unknown.map(|why| self.sentence(&why)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_the_kernel_and_of_laggard_keep_their_names() {
+        let mut redactor = Redactor::default();
+        for (name, expected) in [
+            ("swapper/0", "swapper/0"),
+            ("kworker/u8:2", "kworker/u8:2"),
+            ("migration/12", "migration/12"),
+            ("lag/1/fifo:90d", "lag/1/fifo:90d"),
+            ("payroll", "thread-1"),
+            // Whoever may name a thread may name it like these.
+            ("kworker/payroll", "thread-2"),
+            ("migration/alice", "thread-3"),
+            ("ksoftirqd/0 ", "thread-4"),
+            ("lag/alice", "thread-5"),
+            ("irq/36-virtio1-", "irq/36-virtio1-"),
+            ("irq/21-s-alice", "irq/21-s-device-1"),
+            ("irq/21-alice", "irq/21-device-1"),
+            ("irq/alice-3", "thread-6"),
+        ] {
+            assert_eq!(redactor.thread(name), expected);
+        }
+    }
+
+    #[test]
+    fn devices_keep_their_names_unless_somebody_chose_them() {
+        let mut redactor = Redactor::default();
+        for (devices, expected) in [
+            ("virtio1-req.0", "virtio1-req.0"),
+            ("xhci_hcd,alice0", "xhci_hcd,device-1"),
+            ("enp0s31f6-TxRx-0", "enp0s31f6-TxRx-0"),
+            // The address of the card.
+            ("enx00163eab12cd", "device-2"),
+        ] {
+            assert_eq!(redactor.device(devices), expected);
+        }
+    }
+
+    #[test]
+    fn code_is_named_where_everybody_has_it() {
+        let mut redactor = Redactor::default();
+        let symbol = |name: &str, module: Option<&str>| Symbol {
+            name: Some(name.into()),
+            module: module.map(Into::into),
+            unknown: None,
+        };
+
+        let kernel = redactor.kernel_symbol(symbol("e1000_clean", Some("e1000")));
+        let bpf = redactor.kernel_symbol(symbol("bpf_prog_6deef7357e7b4530_payroll", Some("bpf")));
+        redactor.programs.insert("on_sched_switch".into());
+        let own = "bpf_prog_6deef7357e7b4530_on_sched_switch";
+        let own_bpf = redactor.kernel_symbol(symbol(own, Some("bpf")));
+        let library = redactor.user_symbol(symbol("clock_gettime", Some("libc.so.6")), false);
+        let theirs = redactor.user_symbol(symbol("pay::salary", Some("payroll")), false);
+        let named_so = redactor.user_symbol(symbol("pay::salary", Some("laggard")), false);
+        let ours = redactor.user_symbol(symbol("main", Some("laggard")), true);
+
+        assert_eq!(kernel, symbol("e1000_clean", Some("e1000")));
+        assert_eq!(bpf, symbol("function-1", Some("bpf")));
+        assert_eq!(own_bpf, symbol(own, Some("bpf")));
+        assert_eq!(library, symbol("clock_gettime", Some("libc.so.6")));
+        assert_eq!(theirs, symbol("function-2", Some("program-1")));
+        assert_eq!(named_so, symbol("function-2", Some("program-2")));
+        assert_eq!(ours, symbol("main", Some("laggard")));
+    }
+}
