@@ -185,11 +185,8 @@ fn show(outcome: &HostOutcome, console: bool) {
             stall.length.as_secs_f64() * 1e3
         );
     }
-    if outcome.boots > 1 {
-        eprintln!(
-            "testhost: booted {} times: the kernel panicked before the command began",
-            outcome.boots
-        );
+    for death in &outcome.deaths {
+        eprintln!("testhost: booted again: {death}");
     }
     eprintln!(
         "testhost: status {}; {:.1} s real time, {:.1} s of it to boot",

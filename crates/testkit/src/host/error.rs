@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::{Mode, death};
+
 /// Why a kernel or a guest program could not be fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -105,9 +107,21 @@ pub enum GuestError {
         /// What the system says.
         source: io::Error,
     },
-    /// QEMU ended before the guest did.
-    #[error("qemu ended early: {0}")]
+    /// QEMU did not start, or does not answer.
+    #[error("qemu: {0}")]
     Qemu(String),
+    /// QEMU ended before the guest did.
+    #[error("qemu ended early, {how}: {words}\nwhat the guest's console shows:\n{}", tail(.console))]
+    Emulator {
+        /// Its exit status, or the signal that ended it.
+        how: String,
+        /// Whether it made a mistake itself.
+        is_own_fault: bool,
+        /// What it wrote to standard error.
+        words: String,
+        /// Everything that the console showed.
+        console: String,
+    },
     /// QEMU refused a command, or did not answer.
     #[error("qemu does not do `{command}`: {reason}")]
     Monitor {
@@ -134,8 +148,10 @@ pub enum GuestError {
     },
     /// The guest switched itself off without results: its kernel panicked, or
     /// the command did it.
-    #[error("the guest ended without results, {} its command began; what its console shows:\n{}",
-        if *.began { "after" } else { "before" }, tail(.console))]
+    #[error("the guest ended without results, {} its command began: {}; the end of its console:\n{}",
+        if *.began { "after" } else { "before" },
+        death::cause(console).unwrap_or("its kernel said nothing of a fault"),
+        tail(.console))]
     NoResults {
         /// Whether the command had begun.
         began: bool,
@@ -153,6 +169,34 @@ pub enum GuestError {
 }
 
 impl GuestError {
+    /// Whether the emulator is to blame, so that another try may well end
+    /// otherwise. On two CPUs it is for every kernel that dies while it boots and
+    /// for one that meets a breakpoint of its own.
+    pub(super) fn may_pass(&self, mode: Mode) -> bool {
+        match self {
+            Self::NoResults { began, console } => {
+                mode == Mode::Smp && (!began || death::is_forgotten_breakpoint(console))
+            }
+            Self::Emulator { is_own_fault, .. } => *is_own_fault,
+            Self::Fetch(_)
+            | Self::ResultsExist(_)
+            | Self::ClockUnknown
+            | Self::StallUnseen
+            | Self::FilesTooBig { .. }
+            | Self::Io { .. }
+            | Self::Qemu(_)
+            | Self::Monitor { .. }
+            | Self::Deadline { .. }
+            | Self::ResultsTooBig { .. } => false,
+        }
+    }
+
+    /// What happened, in a line.
+    pub(super) fn in_short(&self) -> String {
+        let text = self.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
@@ -172,6 +216,49 @@ fn tail(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn died(began: bool, console: &str) -> GuestError {
+        GuestError::NoResults {
+            began,
+            console: console.into(),
+        }
+    }
+
+    #[test]
+    fn a_guest_that_dies_says_of_what_and_when() {
+        let text = died(
+            true,
+            "[ 7.2] Kernel panic - not syncing: sysrq triggered crash\n",
+        );
+
+        assert_eq!(
+            text.in_short(),
+            "the guest ended without results, after its command began: Kernel panic - not syncing: sysrq triggered crash; the end of its console:"
+        );
+    }
+
+    #[test]
+    fn only_what_the_emulator_did_is_tried_again() {
+        let emulator = |is_own_fault| GuestError::Emulator {
+            how: String::new(),
+            is_own_fault,
+            words: String::new(),
+            console: String::new(),
+        };
+        let breakpoint = "[ 7.2] int3: 0000 [#1] SMP\n";
+        for (error, mode, expected) in [
+            (died(false, ""), Mode::Smp, true),
+            (died(true, ""), Mode::Smp, false),
+            (died(true, breakpoint), Mode::Smp, true),
+            // What dies in virtual time dies again.
+            (died(true, breakpoint), Mode::Icount, false),
+            (died(false, ""), Mode::Icount, false),
+            (emulator(true), Mode::Icount, true),
+            (emulator(false), Mode::Smp, false),
+        ] {
+            assert_eq!(error.may_pass(mode), expected, "{mode:?} {error}");
+        }
+    }
 
     #[test]
     fn a_hung_guest_shows_the_end_of_its_console() {

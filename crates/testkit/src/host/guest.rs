@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::clock::GuestClock;
+use super::death;
 use super::error::{FetchError, GuestError};
 use super::qmp::Qmp;
 use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
@@ -138,8 +139,14 @@ impl Guest {
                 }
                 Ok(GuestEvent::Event(_)) => {}
                 Ok(GuestEvent::Gone) | Err(RecvTimeoutError::Disconnected) => {
-                    let words = last_words(&self.scratch)?;
-                    return Err(GuestError::Qemu(format!("{words}\n{}", self.console)));
+                    // Its console is closed, so it has ended or is about to.
+                    let status = self.process.0.wait().map_err(GuestError::io("qemu"))?;
+                    return Err(GuestError::Emulator {
+                        how: death::ending(status),
+                        is_own_fault: death::is_own_fault(status),
+                        words: last_words(&self.scratch)?,
+                        console: std::mem::take(&mut self.console),
+                    });
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let is_due = due.is_some_and(|due| due <= Instant::now());

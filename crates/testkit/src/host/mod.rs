@@ -19,6 +19,7 @@ mod apt;
 mod cache;
 mod clock;
 mod cpio;
+mod death;
 mod error;
 mod guest;
 mod initramfs;
@@ -40,6 +41,13 @@ use initramfs::Contents;
 pub use kernel::{Kernel, KernelName};
 use results::{RESULTS_AT, RESULTS_BYTES};
 use tools::Tools;
+
+/// How often a guest is booted at most that the emulator makes die.
+///
+/// QEMU runs two CPUs as two threads, and 7.2 loses the race when a kernel
+/// changes its own code: once in some 50 boots seen here, by an `int3`, and at
+/// times later. In virtual time, what panics once panics again.
+const MOST_BOOTS: usize = 3;
 
 /// How a guest's time passes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,16 +77,6 @@ impl Mode {
             Self::Icount => 5,
             Self::Smp => 1,
         })
-    }
-
-    /// QEMU runs two CPUs as two threads, and 7.2 loses the race when a kernel
-    /// changes its own code while it boots: once in some 50 boots seen here, by an
-    /// `int3`. In virtual time, what panics once panics again.
-    const fn most_boots(self) -> u32 {
-        match self {
-            Self::Icount => 1,
-            Self::Smp => 3,
-        }
     }
 }
 
@@ -305,16 +303,10 @@ impl TestHost {
         }
 
         let arguments = self.qemu_arguments(&initramfs, scratch.path());
-        let mut boots = 0;
-        let finished = loop {
-            boots += 1;
+        let (finished, deaths) = until_it_lives(self.mode, || {
             let guest = Guest::boot(&arguments, scratch.path())?;
-            match guest.finish(&self.stalls, self.deadline) {
-                Err(GuestError::NoResults { began: false, .. })
-                    if boots < self.mode.most_boots() => {}
-                finished => break finished?,
-            }
-        };
+            guest.finish(&self.stalls, self.deadline)
+        })?;
 
         let directory = self
             .results
@@ -333,7 +325,7 @@ impl TestHost {
             console: finished.console,
             files: directory.join("result"),
             stalls: finished.stalls,
-            boots,
+            deaths,
             boot: finished.boot,
             total: finished.total,
             _scratch: scratch,
@@ -415,6 +407,22 @@ impl TestHost {
     }
 }
 
+/// What a guest left that lived, and how those died that were booted before it.
+fn until_it_lives<T>(
+    mode: Mode,
+    mut boot: impl FnMut() -> Result<T, GuestError>,
+) -> Result<(T, Vec<String>), GuestError> {
+    let mut deaths = Vec::new();
+    loop {
+        match boot() {
+            Err(error) if error.may_pass(mode) && deaths.len() + 1 < MOST_BOOTS => {
+                deaths.push(error.in_short());
+            }
+            ended => return Ok((ended?, deaths)),
+        }
+    }
+}
+
 /// What a host did.
 #[derive(Debug)]
 pub struct HostOutcome {
@@ -429,11 +437,45 @@ pub struct HostOutcome {
     pub files: PathBuf,
     /// The stalls that were made, with their real times.
     pub stalls: Vec<Stall>,
-    /// How often it booted; the kernel of all times but the last panicked.
-    pub boots: u32,
+    /// How it died before, in a line each: the emulator was to blame, so it was
+    /// booted again.
+    pub deaths: Vec<String>,
     /// Real time until the command began, the last time.
     pub boot: Duration,
     /// Real time until the guest had switched off, the last time.
     pub total: Duration,
     _scratch: TempDir,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest that meets a breakpoint so many times before it lives.
+    fn after(deaths: usize) -> Result<(usize, Vec<String>), GuestError> {
+        let mut boots = 0;
+        until_it_lives(Mode::Smp, || {
+            boots += 1;
+            match boots > deaths {
+                true => Ok(boots),
+                false => Err(GuestError::NoResults {
+                    began: true,
+                    console: format!("[ {boots}.0] int3: 0000 [#1] SMP\n"),
+                }),
+            }
+        })
+    }
+
+    #[test]
+    fn a_guest_that_the_emulator_kills_is_booted_again_and_its_deaths_are_told() {
+        let (boots, deaths) = after(2).unwrap();
+
+        assert_eq!((boots, deaths.len()), (3, 2));
+        assert!(
+            deaths[0].contains("after its command began: int3: 0000"),
+            "{deaths:?}"
+        );
+        let given_up = after(3).unwrap_err().to_string();
+        assert!(given_up.contains("[ 3.0] int3"), "{given_up}");
+    }
 }

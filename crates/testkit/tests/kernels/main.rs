@@ -203,8 +203,10 @@ fn a_guest_that_panics_shows_its_last_words() {
     };
 
     match outcome {
-        Err(GuestError::NoResults { console, .. }) => {
-            assert!(console.contains("Kernel panic - not syncing"), "{console}");
+        Err(error @ GuestError::NoResults { began: true, .. }) => {
+            let said = error.to_string();
+            let cause = "after its command began: Kernel panic - not syncing: sysrq triggered";
+            assert!(said.contains(cause), "{said}");
         }
         other => panic!("{other:?}"),
     }
