@@ -152,24 +152,30 @@ fn run(dir: &Path, priority: Option<u32>, words: &str) -> Option<Output> {
     Some(output.unwrap())
 }
 
+/// The manifest of a second that is measured for an application, if one can be.
+fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Value> {
+    let record = format!("record -q --for {application} -d 1s -o r.laggard");
+    let output = run(dir, priority, &record)?;
+    // 1: no thread of that policy can be had here, whoever asks; 3: too much was lost.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
+    if code == Some(1) {
+        println!("skipped: {}", said(&output));
+        return None;
+    }
+    Some(manifest(dir))
+}
+
 #[test]
 fn root_measures_the_application_s_service_and_interrupts_as_finely_as_it_needs() {
     let dir = open_folder();
     fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
     // Their slack: a few activations fall into it.
     for (application, slack_ns) in [("jack-128", 1_870_000), ("mixer.toml", 10_500_000)] {
-        let record = format!("record -q --for {application} -d 1s -o r.laggard");
-        let Some(output) = run(dir.path(), None, &record) else {
+        let Some(manifest) = measured(dir.path(), None, application) else {
             return;
         };
 
-        // 1: no service of that sort can be had here; 3: too much was lost.
-        let code = output.status.code();
-        assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
-        if code == Some(1) {
-            return println!("skipped: {}", said(&output));
-        }
-        let manifest = manifest(dir.path());
         for line in manifest["lines"].as_array().unwrap() {
             assert_eq!(line["service"], "fifo:90", "{line}");
         }
@@ -200,18 +206,10 @@ fn who_may_not_have_the_application_s_service_is_told_so_and_what_would_help() {
 fn an_application_is_answered_for_where_interrupts_cannot_be_seen() {
     let dir = open_folder();
 
-    let record = "record -q --for jack-128 -d 1s -o r.laggard";
-    let Some(output) = run(dir.path(), Some(99), record) else {
+    let Some(manifest) = measured(dir.path(), Some(99), "jack-128") else {
         return;
     };
 
-    // 1: threads of that policy cannot be had here, whoever asks.
-    let code = output.status.code();
-    assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
-    if code == Some(1) {
-        return println!("skipped: {}", said(&output));
-    }
-    let manifest = manifest(dir.path());
     let caveats = manifest["caveats"].as_array().unwrap().iter();
     let absent: Vec<&str> = caveats
         .filter(|one| one["kind"] == "service_absent")

@@ -9,10 +9,14 @@ use std::time::Duration;
 use laggard_measure::linux::{
     self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe, online_cpus,
 };
-use laggard_measure::{Drive, Flight as _, Probe as _, Request};
-use laggard_model::{Activity, Cpu, Every, Evidence, Happening, Nanos, Service, Tid};
+use laggard_measure::{Flight as _, Probe as _};
+use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Tid};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
+
+mod asked;
+
+use asked::request;
 
 fn recorder() -> Option<FlightRecorder> {
     match FlightRecorder::new(&online_cpus(), FlightOptions::default(), None) {
@@ -154,7 +158,7 @@ fn its_programs_cost_something_and_say_so() {
         return;
     };
     // The kernel times programs while a probe warms up, and only then.
-    let mut probe = LinuxProbe::new(request(), BackendChoice::Bpf).unwrap();
+    let mut probe = LinuxProbe::new(request("other"), BackendChoice::Bpf).unwrap();
     probe.start().unwrap();
     probe.pause(Duration::from_millis(100));
     probe.stop();
@@ -172,7 +176,7 @@ fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
     if recorder().is_none() {
         return;
     }
-    let mut probe = LinuxProbe::new(request(), BackendChoice::Bpf).unwrap();
+    let mut probe = LinuxProbe::new(request("other"), BackendChoice::Bpf).unwrap();
     let board = probe.board();
     let options = FlightOptions::default();
     let (recorder, _) = FlightRecorder::new(&online_cpus(), options, board.as_ref()).unwrap();
@@ -222,18 +226,4 @@ fn a_rate_out_of_range_is_refused() {
         err.to_string(),
         "0 stack samples a second are out of range; use 1 to 10000"
     );
-}
-
-fn request() -> Request {
-    Request {
-        cpus: online_cpus(),
-        services: vec![Service::Other],
-        optional: Vec::new(),
-        period: Nanos::from_ms(1),
-        every: Every::default(),
-        dither: true,
-        seed: 1,
-        drive: Drive::Timer,
-        stages: None,
-    }
 }

@@ -10,9 +10,13 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
-use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{Batch, Every, Nanos, Service};
+use laggard_measure::Probe;
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
+use laggard_model::Batch;
+
+mod asked;
+
+use asked::request;
 
 /// Allocations of each thread, by the low bits of its TID.
 static ALLOCATIONS: [AtomicU64; 1 << 12] = [const { AtomicU64::new(0) }; 1 << 12];
@@ -72,21 +76,6 @@ fn waits_in(tid: u32) -> Option<i64> {
 }
 
 fn probe() -> LinuxProbe {
-    let request = |services: &str| {
-        let services = services.split(',').map(|name| name.parse().unwrap());
-        let services: Vec<Service> = services.collect();
-        Request {
-            cpus: online_cpus(),
-            optional: services.clone(),
-            services,
-            period: Nanos::from_ms(1),
-            every: Every::default(),
-            dither: true,
-            seed: 1,
-            drive: Drive::Timer,
-            stages: None,
-        }
-    };
     LinuxProbe::new(
         request("irq,softirq,worker,fifo:90,fifo:50,other"),
         BackendChoice::Bpf,

@@ -5,6 +5,8 @@
 //! skipped, and why.
 
 mod accounts;
+#[path = "../asked/mod.rs"]
+mod asked;
 mod cost;
 mod foreign_timer;
 mod plan;
@@ -14,13 +16,11 @@ mod stages;
 
 use std::time::Duration;
 
-use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
-use laggard_measure::{Drive, Probe, Request};
-use laggard_model::{
-    Account, Activation, Backend, Batch, Every, Line, Losses, Nanos, OwnCost, Service,
-};
+use asked::{PERIOD, request};
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
+use laggard_measure::{Probe, Request};
+use laggard_model::{Account, Activation, Backend, Batch, Line, Losses, Nanos, OwnCost};
 
-const PERIOD: Nanos = Nanos::from_ms(1);
 const TIME: Duration = Duration::from_secs(1);
 const EVERY_SERVICE: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
 
@@ -39,22 +39,6 @@ impl Measured {
         self.batch
             .iter()
             .filter(move |one| usize::from(one.line.0) == line)
-    }
-}
-
-fn request(services: &str) -> Request {
-    let services = services.split(',').map(|name| name.parse().unwrap());
-    let services: Vec<Service> = services.collect();
-    Request {
-        cpus: online_cpus(),
-        optional: services.clone(),
-        services,
-        period: PERIOD,
-        every: Every::default(),
-        dither: true,
-        seed: 1,
-        drive: Drive::Timer,
-        stages: None,
     }
 }
 
