@@ -8,33 +8,68 @@ use laggard_model::name::service_words;
 use laggard_model::text::{Unit, count};
 
 use super::super::screen::{Room, Screen, Tone, cut, lines, width};
+use super::sentence::{Said, sentences};
 use super::{Look, Measure, NARROW};
 
 /// A cause with less of the time is no part of the answer.
 const LEAST: f64 = 0.01;
+/// The columns of a cause's share of the time, and what parts columns.
+const SHARE: usize = " 100 %".len();
+const GAP: &str = "  ";
 
 /// Who made activations late, and what to do first.
 pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen {
+    let mut screen = heading(overview, look, measure);
+    screen.append(table(&causes(overview, measure), look));
+    screen.append(first(overview, look, measure));
+    screen
+}
+
+/// The same one by one, where nothing is cut and no column is kept.
+pub(super) fn said(overview: &Overview, look: Look, measure: Measure) -> Vec<Said> {
+    let causes = causes(overview, measure);
+    let heading = sentences(&heading(overview, look, measure)).into_iter();
+    let rows = causes
+        .iter()
+        .map(|cause| Said::plain(Row::of(cause).said(&named(cause, usize::MAX))));
+    let first = sentences(&first(overview, look, measure));
+    heading.chain(rows).chain(first).collect()
+}
+
+fn heading(overview: &Overview, look: Look, measure: Measure) -> Screen {
     let mut screen = Screen::default();
-    let Some(late) = &overview.late else {
-        let text = match overview.is_explained {
-            true => "Nothing was late enough to be kept with who caused it.",
-            false => "Who made it late was not recorded; laggard doctor says whether it can be.",
-        };
-        screen.fill(text, (Tone::Plain, 0), look.room(measure.line, 2));
-        return screen;
-    };
-    let head = head(late);
-    let start = (Tone::Strong, head.chars().count());
-    screen.fill(&head, start, look.room(measure.line, 2));
+    let room = look.room(measure.line, 2);
+    match (&overview.late, overview.is_explained) {
+        (Some(late), _) => {
+            let head = head(late);
+            screen.fill(&head, (Tone::Strong, head.chars().count()), room);
+        }
+        (None, true) => {
+            let text = "Nothing was late enough to be kept with who caused it.";
+            screen.fill(text, (Tone::Plain, 0), room);
+        }
+        (None, false) => {
+            let text = "Who made it late was not recorded; laggard doctor says whether it can be.";
+            screen.fill(text, (Tone::Plain, 0), room);
+        }
+    }
+    screen
+}
+
+/// The causes that have a line.
+fn causes(overview: &Overview, measure: Measure) -> Vec<&LateCause> {
+    let all = overview.late.iter().flat_map(|late| &late.causes);
     let is_worth_a_line = |(at, cause): &(usize, &LateCause)| *at == 0 || cause.share >= LEAST;
-    let causes = late.causes.iter().enumerate().filter(is_worth_a_line);
-    let causes: Vec<&LateCause> = causes
+    let causes = all.enumerate().filter(is_worth_a_line);
+    causes
         .map(|(_, cause)| cause)
         .take(measure.causes)
-        .collect();
-    screen.append(table(&causes, look));
-    if let Some(first) = &overview.first {
+        .collect()
+}
+
+fn first(overview: &Overview, look: Look, measure: Measure) -> Screen {
+    let mut screen = Screen::default();
+    if let (Some(first), Some(late)) = (&overview.first, &overview.late) {
         let head = "Do first:";
         let room = look.room(measure.first, 2);
         let text = remedied(head, first, &without(first, late), room);
@@ -46,45 +81,79 @@ pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen 
 /// A line for each cause, or a few where one has no room for all of it.
 fn table(causes: &[&LateCause], look: Look) -> Screen {
     let mut screen = Screen::default();
-    let times = causes
-        .iter()
-        .map(|cause| count(cause.times as u64).len())
-        .max();
-    let times = times.unwrap_or(0);
-    let ends: Vec<String> = causes.iter().map(|cause| how_much(cause, times)).collect();
-    let end = ends.iter().map(|end| width(end)).max().unwrap_or(0);
-    let share = |cause: &LateCause| format!("{:>4.0} %  ", 100.0 * cause.share);
+    let rows: Vec<Row> = causes.iter().map(|cause| Row::of(cause)).collect();
+    let times = widest(rows.iter().map(|row| &row.times));
+    let largest = widest(rows.iter().map(|row| &row.largest));
     if look.columns < NARROW {
-        let indent = "   0 %  ".len();
-        for (cause, end) in causes.iter().zip(ends) {
-            let room = look.room(2, indent);
-            let words = named(cause, 2 * look.columns.saturating_sub(indent));
-            screen.fill(&(share(cause) + &words), (Tone::Plain, 0), room);
+        for (cause, row) in causes.iter().zip(rows) {
+            let room = look.room(2, SHARE + GAP.len());
+            let share = format!("{:>SHARE$}{GAP}", row.share);
+            let text = longest(room, |columns| share.clone() + &named(cause, columns));
+            screen.fill(&text, (Tone::Plain, 0), room);
+            let (indent, end) = (room.indent, row.how_much(times, largest));
             screen.plain_line(cut(&format!("{:indent$}{end}", ""), look.columns));
         }
         return screen;
     }
-    let words = look.columns.saturating_sub(end + 10);
-    let texts: Vec<String> = causes.iter().map(|cause| named(cause, words)).collect();
-    let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    for ((cause, text), end) in causes.iter().zip(texts).zip(ends) {
-        let pad = " ".repeat(widest.saturating_sub(width(&text)));
-        let line = format!("{}{text}{pad}  {end}", share(cause));
-        screen.plain_line(cut(&line, look.columns));
+    let taken = SHARE + times + 1 + largest + 2 * GAP.len();
+    let room = look.columns.saturating_sub(taken);
+    let text = |cause: &&LateCause| cut(&named(cause, room), room);
+    let texts: Vec<String> = causes.iter().map(text).collect();
+    let wide = widest(&texts);
+    for (text, row) in texts.into_iter().zip(rows) {
+        let pad = " ".repeat(wide - width(&text));
+        let end = row.how_much(times, largest);
+        screen.plain_line(format!("{:>SHARE$}{GAP}{text}{pad}{GAP}{end}", row.share));
     }
     screen
+}
+
+/// What is told of a cause beside who it was.
+struct Row {
+    share: String,
+    times: String,
+    largest: String,
+}
+
+impl Row {
+    fn of(cause: &LateCause) -> Self {
+        let largest = at_least(cause.is_at_least, &Unit::Auto.write_nanos(cause.largest_ns));
+        Self {
+            share: format!("{:.0} %", 100.0 * cause.share),
+            times: format!("{} x, up to", count(cause.times as u64)),
+            largest,
+        }
+    }
+
+    /// How often it came, and how long it took at most.
+    fn how_much(&self, times: usize, largest: usize) -> String {
+        format!("{:>times$} {:>largest$}", self.times, self.largest)
+    }
+
+    /// As a sentence of which `words` are the cause.
+    fn said(&self, words: &str) -> String {
+        format!("{}, {words}, {} {}", self.share, self.times, self.largest)
+    }
 }
 
 /// What to do, as much of it as leaves room for what is left then.
 fn remedied(head: &str, first: &First, left: &str, room: Room) -> String {
     let what = lowered(&first.what);
-    let said = |columns: usize| format!("{head} {} {left}", cut(&what, columns));
+    longest(room, |columns| {
+        format!("{head} {} {left}", cut(&what, columns))
+    })
+}
+
+/// The longest of what `said` makes of so many columns for which there is room.
+fn longest(room: Room, said: impl Fn(usize) -> String) -> String {
     let fits = |text: &String| lines(text, room.columns, room.indent) <= room.lines;
-    // Words that are not parted leave some of it empty.
-    let most = room.columns * room.lines - room.indent * (room.lines - 1);
-    let most = most.saturating_sub(width(head) + width(left) + 2);
-    let columns = (0..=width(&what).min(most)).rev();
-    columns.map(said).find(fits).unwrap_or_else(|| said(0))
+    let most = (0..=room.columns * room.lines).rev();
+    most.map(&said).find(fits).unwrap_or_else(|| said(0))
+}
+
+fn widest<'a>(texts: impl IntoIterator<Item = &'a String>) -> usize {
+    let widths = texts.into_iter().map(|text| width(text));
+    widths.max().unwrap_or(0)
 }
 
 /// Who was made late, and how often.
@@ -141,15 +210,6 @@ fn spell(rhythm: &RhythmRow) -> String {
         (None, Some(to)) => format!(" until {to:.1} s"),
         (Some(from), Some(to)) => format!(" from {from:.1} s to {to:.1} s"),
     }
-}
-
-/// How often a cause came, and how long it took at most.
-fn how_much(cause: &LateCause, times: usize) -> String {
-    let largest = at_least(cause.is_at_least, &Unit::Auto.write_nanos(cause.largest_ns));
-    format!(
-        "{:>times$} x, up to {largest:>7}",
-        count(cause.times as u64)
-    )
 }
 
 /// A sentence that follows a colon.

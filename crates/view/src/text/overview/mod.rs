@@ -8,6 +8,7 @@ mod late;
 mod often;
 mod parts;
 mod said;
+mod sentence;
 mod verdict;
 
 use super::Look;
@@ -16,8 +17,9 @@ use laggard_answer::overview::Overview;
 
 pub use beside::overviews;
 pub(crate) use late::head as who_made_late;
+pub use said::InShort;
 pub(crate) use said::said;
-pub use said::{InShort, Said};
+pub use sentence::Said;
 
 /// So many lines, and one for the prompt that follows, are what a terminal has.
 const LINES: usize = 23;
