@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use laggard_model::Nanos;
 use laggard_model::text::Unit;
+use laggard_model::{Nanos, ProbePlan};
 
 use crate::load::Run;
 
@@ -38,6 +38,9 @@ impl Finer {
 impl Display for Finer {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { period, now, cost } = *self;
+        if period < ProbePlan::PERIODS.0 {
+            return f.write_str("no period that can be recorded is short enough");
+        }
         write!(f, "record with `--period {period}`")?;
         if cost <= 0.0 {
             return Ok(());
@@ -111,6 +114,17 @@ mod tests {
         );
         // What it took is not known of an earlier version's.
         assert_eq!(advised(0.0), "record with `--period 50us`");
+    }
+
+    #[test]
+    fn a_period_that_would_be_refused_is_not_advised() {
+        let advised = |factor| Finer::than([&recorded(0.0)].into_iter(), factor).to_string();
+
+        assert_eq!(advised(0.01), "record with `--period 10us`");
+        assert_eq!(
+            advised(0.009),
+            "no period that can be recorded is short enough"
+        );
     }
 
     #[test]

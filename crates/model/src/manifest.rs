@@ -85,6 +85,9 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
+    /// The shortest and the longest period that can be recorded with.
+    pub const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
+
     /// How often services are measured, in words: `1ms`, or `1ms, softirq and
     /// other 2ms, fifo:50 4ms`.
     #[must_use]

@@ -147,7 +147,7 @@ fn how_often_is_told_as_surely_as_it_is_known() {
         (
             few,
             None,
-            "less than one dropout seen, so at most one every 20 s (",
+            "0.4 dropouts on average, at most one every 20 s (",
         ),
         (
             seconds(30.0, 8.0, 100.0),
@@ -242,7 +242,7 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
         "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s;",
         "NOT DECIDED for jack-128: cannot tell; laggard record --for jack-128",
         "NOT DECIDED for jack-512: none seen; 1.5 h would decide",
-        "NOT DECIDED for jack-1024: less than one dropout seen, so at most one every 20 s",
+        "NOT DECIDED for jack-1024: 0.4 dropouts on average, at most one every 20 s",
         "NOT DECIDED for sdr: still waiting when measuring ended",
     ] {
         assert!(said.contains(expected), "{expected} in\n{said}");
@@ -282,22 +282,22 @@ fn an_hour_is_bounded_by_what_was_seen_or_by_what_is_assumed() {
 
     assert_eq!(
         seen,
-        format!("{chance}; 9 of 10 such hours stay below 40.0 ms")
+        format!("{chance}; 9 of 10 such hours stay within 40.0 ms")
     );
     assert_eq!(
         assumed,
         format!(
-            "{chance}; assumed, not seen: 9 of 10 such hours stay below 478 ms; record 9 h to see it"
+            "{chance}; assumed, not seen: 9 of 10 such hours stay within 478 ms; record 9 h to see it"
         )
     );
-    assert!(open.contains("stay below >= 478 ms;"), "{open}");
+    assert!(open.contains("stay within >= 478 ms;"), "{open}");
     assert_eq!(
         none,
         format!("{chance}; record 24 s for an assumed bound, 9 h for one that was seen")
     );
     assert_eq!(
         long,
-        "Next 2.0 h like this: 99.2 % chance of more than 13.2 ms; 9 of 10 such times stay below 40.0 s"
+        "Next 2.0 h like this: 99.2 % chance of more than 13.2 ms; 9 of 10 such times stay within 40.0 s"
     );
 }
 

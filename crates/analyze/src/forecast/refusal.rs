@@ -158,7 +158,11 @@ impl Reason {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let (what, figure, then) = match *self {
             Self::TooFewPeaks { peaks, needed } => (
-                format!("only {peaks} independent peaks"),
+                match peaks {
+                    0 => "no independent peak".into(),
+                    1 => "only 1 independent peak".into(),
+                    _ => format!("only {peaks} independent peaks"),
+                },
                 None,
                 Some(format!("{needed} are needed")),
             ),

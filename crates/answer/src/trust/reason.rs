@@ -165,6 +165,7 @@ impl Distrust {
     pub fn what(&self) -> String {
         match self {
             Self::Empty => "nothing was measured".into(),
+            Self::TooFew { samples: 1 } => "only 1 activation was measured".into(),
             Self::TooFew { samples } => format!("only {samples} activations were measured"),
             Self::Lost { lost, of, .. } => {
                 format!("{lost} activations were lost, more than one in {LOST_IN} of {of}")

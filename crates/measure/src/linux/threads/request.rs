@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, Service, Stage};
+use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, ProbePlan, Service, Stage};
 
 use super::super::lines::CpuLines;
 use super::super::obstacle::{Help, Obstacle};
@@ -11,9 +11,6 @@ use super::super::{allowed_cpus, descriptors, online_cpus, policy};
 use crate::board::{LINES_PER_CPU, Stamps};
 use crate::host::{Files, Rights};
 use crate::probe::{ProbeError, RefusedService, Request, check_number};
-
-/// Shortest and longest period.
-const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
 
 pub(crate) fn check(cpus: &CpuList, period: Nanos) -> Result<(), ProbeError> {
     let (online, allowed) = (online_cpus(), allowed_cpus());
@@ -25,8 +22,9 @@ pub(crate) fn check(cpus: &CpuList, period: Nanos) -> Result<(), ProbeError> {
             return Err(ProbeError::ForbiddenCpu(cpu.0, allowed));
         }
     }
-    if period < PERIODS.0 || period > PERIODS.1 {
-        return Err(ProbeError::Period(period, PERIODS.0, PERIODS.1));
+    let (shortest, longest) = ProbePlan::PERIODS;
+    if period < shortest || period > longest {
+        return Err(ProbeError::Period(period, shortest, longest));
     }
     Ok(())
 }

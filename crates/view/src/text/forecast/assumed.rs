@@ -10,7 +10,7 @@ use super::super::grid::Grid;
 /// Where the assumption comes from.
 pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ranks bound 9 of 10 \
     horizons of up to a ninth of the recordings, by the largest seen. A horizon n times as long is \
-    taken to stay below n^shape times that. The shape was chosen by back-tests, which reached 150 \
+    taken to stay within n^shape times that. The shape was chosen by back-tests, which reached 150 \
     times the recordings; beyond, nothing is told. docs/forecast.md has how often it held.";
 
 /// The assumption, and by service what nine of ten of each horizon stay below if
@@ -21,7 +21,7 @@ pub(super) fn of_load(load: &LoadForecast) -> Option<(String, Grid)> {
         .cells
         .iter()
         .map(|cell| format!("9 of 10 {}s", cell.horizon.name()));
-    let heads: Vec<String> = ["if so, below".into()].into_iter().chain(heads).collect();
+    let heads: Vec<String> = ["if so, within".into()].into_iter().chain(heads).collect();
     let mut rows = Grid::new(heads);
     for service in &load.services {
         let name = line_name(service.service, service.route);
@@ -39,10 +39,13 @@ pub(super) fn of_load(load: &LoadForecast) -> Option<(String, Grid)> {
 
 fn of_cell(cell: &Cell) -> String {
     let asked = asked(cell);
-    asked.assumed_ns.map_or_else(
-        || format!("record {}", mean_time(asked.assumed_record_ns)),
-        |ns| at_least(cell.ahead.is_at_least, &Unit::Auto.write(ns)),
-    )
+    let write = |is_at_least, ns| at_least(is_at_least, &Unit::Auto.write(ns));
+    match (asked.bound_ns, asked.assumed_ns) {
+        // By ranks nothing is assumed.
+        (Some(bound), _) => write(asked.is_at_least, bound),
+        (None, Some(assumed)) => write(cell.ahead.is_at_least, assumed),
+        (None, None) => format!("record {}", mean_time(asked.assumed_record_ns)),
+    }
 }
 
 /// The highest share that is asked: nine of ten.

@@ -171,7 +171,7 @@ fn bounds(load: &LoadForecast) -> Grid {
         }
     });
     let heads: Vec<String> = heads.collect();
-    let mut header = vec!["stays below", "largest seen"];
+    let mut header = vec!["stays within", "largest seen"];
     if heads.is_empty() {
         header[0] = "service";
     }
@@ -246,7 +246,7 @@ fn carried(load: &LoadForecast) -> String {
         return assumed;
     }
     format!(
-        "{} stay below the largest seen. {assumed}",
+        "{} stay within the largest seen. {assumed}",
         told.join(" and ")
     )
 }

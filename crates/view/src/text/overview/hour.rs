@@ -68,11 +68,11 @@ fn below(asked: &StaysBelow, such: &str, is_open: bool) -> String {
     let (seen, assumed) = (asked.record_ns, asked.assumed_record_ns);
     match (asked.bound_ns, asked.assumed_ns) {
         (Some(bound), _) => format!(
-            "{of_ten} of 10 such {such} stay below {}",
+            "{of_ten} of 10 such {such} stay within {}",
             write(asked.is_at_least, bound)
         ),
         (None, Some(bound)) => format!(
-            "assumed, not seen: {of_ten} of 10 such {such} stay below {}; record {} to see it",
+            "assumed, not seen: {of_ten} of 10 such {such} stay within {}; record {} to see it",
             write(is_open, bound),
             rough_time(seen, 1)
         ),

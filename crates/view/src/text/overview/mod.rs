@@ -80,6 +80,11 @@ impl Measure {
         gaps: false,
         ..Self::FEWER_SERVICES
     };
+    const DENSER: Self = Self {
+        causes: 1,
+        verdicts: 4,
+        ..Self::DENSE
+    };
     const LEAST: Self = Self {
         doubt: 1,
         beware: 1,
@@ -115,12 +120,13 @@ impl Measure {
     }
 
     /// From all to the least.
-    const EVERY: [Self; 6] = [
+    const EVERY: [Self; 7] = [
         Self::FULL,
         Self::SHORTER,
         Self::FEWER_CAUSES,
         Self::FEWER_SERVICES,
         Self::DENSE,
+        Self::DENSER,
         Self::LEAST,
     ];
 }

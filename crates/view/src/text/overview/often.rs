@@ -4,7 +4,7 @@ use laggard_answer::overview::Fit;
 use laggard_answer::qos::{Fitness, MissFigures};
 use laggard_model::text::rough_time;
 
-use super::super::qos::figures::{estimate, interval, mttf};
+use super::super::qos::figures::{estimate, interval, mttf, number};
 use super::super::screen::Tone;
 
 /// What a verdict means to its reader.
@@ -73,7 +73,14 @@ pub(super) fn at_worst(fits: &[&Fit]) -> String {
         let least = |fit: &Fit| fit.figures.mttf_low_ns;
         least(a).total_cmp(&least(b))
     });
-    worst.map_or_else(String::new, |fit| format!("at worst {}", dropouts(fit)))
+    worst.map_or_else(String::new, |fit| {
+        let figures = &fit.figures;
+        let is_interval = figures.mttf_ns.is_none() && figures.mttf_high_ns.is_some();
+        match is_interval && fit.waited_ns.is_none() {
+            true => format!("at worst a dropout every {}", interval(figures)),
+            false => format!("at worst {}", dropouts(fit)),
+        }
+    })
 }
 
 /// Where there was not even one.
@@ -81,7 +88,11 @@ pub(super) fn at_most(figures: &MissFigures) -> String {
     let low = low(figures);
     match figures.failures {
         Some(0.0) => format!("no dropout seen, so at most one every {low}"),
-        Some(_) => format!("less than one dropout seen, so at most one every {low}"),
+        // A stall at the edge: it fails some phases of the replay only.
+        Some(mean) => format!(
+            "{} dropouts on average, at most one every {low}",
+            number(mean)
+        ),
         None => format!("at most one dropout every {low}"),
     }
 }

@@ -13,18 +13,26 @@ pub(super) fn at_most(
     match (service.waited_ns, figures.mttf_ns) {
         (None, _) => write(figures),
         (Some(_), Some(_)) => format!("<= {}", write(figures)),
-        // The stall that had not ended may be a failure.
-        (Some(_), None) => "not known".into(),
+        // The stall that had not ended may be one more failure.
+        (Some(_), None) => {
+            most(figures).map_or_else(|| "not known".into(), |most| format!("<= {most}"))
+        }
     }
 }
 
-/// A count that may be a mean.
-pub(super) fn number(count: f64) -> String {
+/// A count that may be a mean; one below 1 is neither told as 0 nor as 1.
+pub(in crate::text) fn number(count: f64) -> String {
     match count {
         count if count.fract() == 0.0 => format!("{count:.0}"),
+        ..1.0 => ((100.0 * count).floor().max(1.0) / 100.0).to_string(),
         ..10.0 => format!("{count:.1}"),
         _ => format!("{count:.0}"),
     }
+}
+
+/// The longest that the mean time can be, where that is known.
+pub(super) fn most(figures: &MissFigures) -> Option<String> {
+    limits(figures, 2).1
 }
 
 /// Failures in what was observed, or between which numbers they lie.
@@ -73,5 +81,26 @@ pub(in crate::text) fn interval(figures: &MissFigures) -> String {
     match limits(figures, 2) {
         (low, None) => format!("> {low}"),
         (low, Some(high)) => format!("{low} to {high}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_in_part_is_neither_nothing_nor_all() {
+        for (count, expected) in [
+            (0.0, "0"),
+            (0.001, "0.01"),
+            (0.0625, "0.06"),
+            (0.4, "0.4"),
+            (0.999, "0.99"),
+            (1.0, "1"),
+            (1.25, "1.2"),
+            (16.6, "17"),
+        ] {
+            assert_eq!(number(count), expected);
+        }
     }
 }

@@ -15,7 +15,7 @@ use laggard_model::{LoadLabel, Nanos, printable, printable_lines};
 
 use super::Look;
 use super::grid::Grid;
-use figures::{interval, mttf, number};
+use figures::{at_most, interval, most, mttf, number};
 
 /// So many services are named; others are counted.
 const NAMED: usize = 3;
@@ -78,11 +78,18 @@ fn under(load: &LoadLabel) -> String {
 fn runs_dry(service: &ServiceOutlook) -> String {
     let figures = &service.outlook;
     match (service.waited_ns.is_some(), figures.mttf_ns) {
-        (true, None) => "was still waiting when measuring ended: how often is not known".into(),
-        (true, Some(_)) => format!(
-            "runs dry every {} or more often: it was still waiting when measuring ended",
-            mttf(figures)
-        ),
+        (true, mean) => {
+            let often = mean.map_or_else(|| most(figures), |_| Some(mttf(figures)));
+            often.map_or_else(
+                || "was still waiting when measuring ended: how often is not known".into(),
+                |often| {
+                    format!(
+                        "runs dry every {often} or more often: it was still waiting when measuring \
+                         ended"
+                    )
+                },
+            )
+        }
         (false, Some(_)) => format!("runs dry every {}", mttf(figures)),
         (false, None) => seldom(figures),
     }
@@ -93,7 +100,10 @@ fn seldom(figures: &MissFigures) -> String {
     let least = rough_time(figures.mttf_low_ns, 2);
     match (figures.failures, figures.mttf_high_ns) {
         (Some(0.0), _) => format!("did not run dry; at most once every {least}"),
-        (Some(_), _) => format!("ran dry less than once; at most once every {least}"),
+        (Some(mean), _) => format!(
+            "ran dry {} times on average over when buffers begin; at most once every {least}",
+            number(mean)
+        ),
         (None, Some(_)) => format!("runs dry every {}", interval(figures)),
         (None, None) => format!("runs dry at most once every {least}"),
     }
@@ -274,8 +284,7 @@ fn row((application, found): &Choice) -> [String; 6] {
     };
     let figures = &service.outlook;
     let every = match (service.waited_ns.is_some(), figures.mttf_ns) {
-        (true, None) => "not known".into(),
-        (true, Some(_)) => format!("<= {}", mttf(figures)),
+        (true, _) => at_most(service, figures, mttf),
         (false, Some(_)) => mttf(figures),
         (false, None) => interval(figures),
     };
