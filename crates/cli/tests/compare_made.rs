@@ -66,7 +66,7 @@ fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
     );
     let said = said(&output);
     for part in [
-        "makes 8 recordings of 30s in `made`, in turn (A B B A ...): 4",
+        "makes 8 recordings of 30 s in `made`, in turn (A B B A ...): 4",
         "8 of 8: A",
         "laggard compare made/a* --with made/b* --factor load\n",
     ] {
@@ -118,7 +118,10 @@ fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
     );
     for (output, part) in [
         (before, "`false`, before B, failed"),
-        (meanwhile, "what --run gives for B"),
+        (
+            meanwhile,
+            "`exit 3`, which runs while B is recorded, failed: exit status 3",
+        ),
     ] {
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");

@@ -24,6 +24,8 @@ pub(crate) struct Meanwhile {
 pub struct Failure {
     /// What to say of it.
     pub what: String,
+    /// How it ended: `exit status 3`.
+    pub how: String,
     /// As shells have it: its exit status, or 128 and the signal's number.
     pub code: u8,
 }
@@ -135,6 +137,7 @@ impl Meanwhile {
         {
             self.failure = Some(Failure {
                 what: format!("`{}` failed: {how}", run.name),
+                how: how.clone(),
                 code: code_of(ended.status),
             });
         }

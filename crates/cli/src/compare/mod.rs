@@ -50,28 +50,31 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
     let report = answer(&question);
-    if let Some(trial) = &trial {
+    let left = trial.as_ref().map_or(Ok(()), |trial| {
         let keep = |report| keep(report, trial, question.load_may_differ);
         let kept = report.as_ref().map_or(Ok(()), keep);
         // Last: then the folder is theirs, and what root wrote there could be
         // led elsewhere.
-        measuring::hand_over(&trial.dir)?;
-        kept?;
-    }
-    let report = report?;
+        let given = measuring::hand_over(&trial.dir);
+        kept.and(given)
+    });
+    show(args, &report?)?;
+    // The answer is good all the same: it is shown first.
+    left.map(|()| Exit::Ok)
+}
+
+fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        file::write(path, "page", comparison_page(&report)?.as_bytes())?;
+        file::write(path, "page", comparison_page(report)?.as_bytes())?;
         let name = path.display().to_string();
         let said = format!("Wrote {}; open it in a browser\n", printable(&name));
-        pipe::print(&said)?;
-        return Ok(Exit::Ok);
+        return pipe::print(&said);
     }
     pipe::print(&match (args.json, args.markdown) {
-        (true, _) => pipe::json(&report)?,
-        (_, true) => comparison(&report),
-        _ => text::compare(&report, args.all, terminal::look(Unit::Auto)),
-    })?;
-    Ok(Exit::Ok)
+        (true, _) => pipe::json(report)?,
+        (_, true) => comparison(report),
+        _ => text::compare(report, args.all, terminal::look(Unit::Auto)),
+    })
 }
 
 /// Leaves the answer beside the recordings, and says how to ask them again.

@@ -18,7 +18,7 @@ pub(super) struct Setting {
     name: String,
     file: PathBuf,
     before: String,
-    _back: PutBack,
+    back: PutBack,
 }
 
 impl Setting {
@@ -57,7 +57,7 @@ impl Setting {
             ),
         );
         Ok(Self {
-            _back: back.context("start a shell that puts the setting back")?,
+            back: back.context("start a shell that puts the setting back")?,
             name: name.into(),
             before,
             file,
@@ -98,6 +98,22 @@ impl Setting {
             );
         }
         Ok(())
+    }
+
+    /// Puts it back. Returns what to say of it: as it is then, it was looked at.
+    pub(super) fn put_back(self) -> String {
+        let Self {
+            name,
+            file,
+            before,
+            back,
+        } = self;
+        drop(back);
+        match fs::read_to_string(&file).map(|text| words(&text)) {
+            Ok(now) if now == before => format!("`{name}` is `{now}` again, as it was before"),
+            Ok(now) => format!("`{name}` was `{before}` before, and is `{now}` now; see to it"),
+            Err(err) => format!("`{name}` was `{before}` before, and cannot be read now: {err}"),
+        }
     }
 
     fn now(&self) -> anyhow::Result<String> {
@@ -170,8 +186,13 @@ mod tests {
         fs::write(&file, "9 4 1").unwrap();
         let said = setting.is_still("7 4 1").unwrap_err().to_string();
         assert!(said.contains("something else made it `9 4 1`"), "{said}");
-        drop(setting);
+        // Whoever else has changed it meanwhile.
+        let told = setting.put_back();
         assert_eq!(fs::read_to_string(&file).unwrap(), "4 4 1\n");
+        assert_eq!(
+            told,
+            "`kernel.some_setting` is `4 4 1` again, as it was before"
+        );
     }
 
     /// The second would take for the state before what the first has made of it,

@@ -172,6 +172,17 @@ impl Sides {
         }
     }
 
+    /// The command that runs while this side is recorded.
+    pub(super) fn meanwhile(&self, side: Letter) -> Option<&str> {
+        side.of(&self.meanwhile).as_deref()
+    }
+
+    /// Makes the machine as it was. Returns what is to be said of that.
+    pub(super) fn put_back(self) -> Option<String> {
+        let Self { setting, .. } = self;
+        setting.map(|(setting, _)| setting.put_back())
+    }
+
     /// What is measured on this side, and what runs besides its load.
     pub(super) fn plan(&self, side: Letter, plan: Plan) -> anyhow::Result<(Plan, Beside)> {
         let words = |command: &String| ["/bin/sh", "-c", command].map(OsString::from).to_vec();

@@ -54,7 +54,9 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
     });
     let changed = sides.changed();
     // Before the answer, which takes a while.
-    drop(sides);
+    if let Some(said) = sides.put_back() {
+        pipe::say(&said);
+    }
     let [first, second] = match made {
         Ok(made) => made,
         Err(err) => {
@@ -98,6 +100,11 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         (duration.is_some(), "--duration", "--each"),
         (load.is_some(), "--load", "--load before `--`"),
         (!command.is_empty(), "a command", "--run"),
+        (
+            asked.until.require.is_some(),
+            "--require",
+            "`laggard check`",
+        ),
     ] {
         anyhow::ensure!(
             !is_given,
@@ -120,7 +127,7 @@ fn announce(args: &CompareArgs, sides: &Sides, dir: &Path) {
     let count = 2 * args.rounds;
     pipe::say(&format!(
         "makes {count} recordings of {} in `{}`, in turn (A B B A ...): {} of measuring; Ctrl-C ends it, and all is put back",
-        args.each,
+        span(args.each),
         dir.display(),
         span(args.each * count as u64)
     ));
@@ -168,10 +175,14 @@ fn one(sides: &Sides, side: Letter, plan: Plan, interrupted: &AtomicBool) -> any
     let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
     let done = session.run(&mut [&mut progress, &mut beside])?;
     sides.check(side)?;
-    let failure = done.failure.map(|failure| failure.what);
-    match failure.or(beside.failure()) {
-        Some(how) => anyhow::bail!("what --run gives for {}: {how}", side.name()),
-        None => Ok(()),
+    // The command is the user's, whichever shell ran it.
+    let failure = done.failure.map(|failure| failure.how);
+    match (sides.meanwhile(side), failure.or(beside.failure())) {
+        (Some(command), Some(how)) => anyhow::bail!(
+            "`{command}`, which runs while {} is recorded, failed: {how}",
+            side.name()
+        ),
+        _ => Ok(()),
     }
 }
 
