@@ -3,7 +3,8 @@
 //!
 //! The figures are those of docs/check.md.
 
-use laggard_analyze::counts::{Clusters, Event, LimitVerdict, Tallied, against_limit};
+use laggard_analyze::counts::{Clusters, Event, LimitVerdict, Looks, Tallied, against_limit};
+use laggard_model::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Poisson};
 use rand_pcg::Pcg64Mcg;
@@ -11,6 +12,8 @@ use rand_pcg::Pcg64Mcg;
 /// Runs of each setting that the requirement asks for, and as many as tell its
 /// share to half a per cent.
 const RUNS: [u64; 2] = [200, 1_000];
+/// Runs of those who look nine times.
+const LOOKING: u64 = 300;
 /// How long each is, s.
 const SPAN: f64 = 600.0;
 /// No verdict is wrong more often at 95 %.
@@ -19,6 +22,10 @@ const WRONG: f64 = 0.05;
 /// Late activations of one run: `expected` of them, in bursts of `size` on
 /// average (geometric).
 fn run(expected: f64, size: f64, seed: u64) -> Tallied {
+    tallied(&events(expected, size, seed), SPAN, size)
+}
+
+fn events(expected: f64, size: f64, seed: u64) -> Vec<Event> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut left: f64 = Poisson::new(expected / size).unwrap().sample(&mut random);
     let mut events = Vec::new();
@@ -35,11 +42,17 @@ fn run(expected: f64, size: f64, seed: u64) -> Tallied {
         }
     }
     events.sort_by(|one, other| one.at.total_cmp(&other.at));
-    let count = events.len() as f64;
+    events
+}
+
+/// What of `events` comes within `span`.
+fn tallied(events: &[Event], span: f64, size: f64) -> Tallied {
+    let until = events.partition_point(|event| event.at <= span);
+    let count = until as f64;
     Tallied {
         least: count,
         most: count,
-        clusters: Clusters::of(&events, SPAN).unwrap(),
+        clusters: Clusters::of(&events[..until], span).unwrap(),
         // Variance over mean of a sum of geometric sizes.
         together: 2.0 * size - 1.0,
     }
@@ -75,6 +88,51 @@ fn what_is_at_its_limit_is_seldom_called_broken_or_met() {
                 }
             }
         }
+    }
+}
+
+/// The first verdict on a run that is at its limit, by whoever looks when there
+/// is twice as much each time, at `confidence`.
+fn first_verdict(expected: f64, size: f64, seed: u64, confidence: f64) -> LimitVerdict {
+    let events = events(expected, size, seed);
+    for look in looks().lengths() {
+        let span = look.as_secs_f64();
+        let seen = tallied(&events, span, size);
+        let found = against_limit(&seen, expected * span / SPAN, confidence).unwrap();
+        if found.verdict != LimitVerdict::Unclear {
+            return found.verdict;
+        }
+    }
+    LimitVerdict::Unclear
+}
+
+/// Nine of them, as in the two hours that `record --until-decided` takes at most.
+fn looks() -> Looks {
+    Looks::doubling(Nanos::from_ms(2_500), Nanos::from_secs(600))
+}
+
+/// Whoever stops at the first of nine verdicts at 95 % each has them wrong far
+/// more often: that is what the looks are for.
+#[test]
+fn who_looks_again_and_again_is_wrong_no_more_often_than_who_looks_once() {
+    let looks = looks().lengths().len();
+    assert_eq!(looks, 9);
+    for (expected, size) in [(60.0, 1.0), (20.0, 5.0)] {
+        let share = |confidence: f64| {
+            let told =
+                (0..LOOKING).map(|seed| first_verdict(expected * size, size, seed, confidence));
+            let told: Vec<LimitVerdict> = told.collect();
+            [LimitVerdict::Within, LimitVerdict::Beyond].map(|is| {
+                let count = told.iter().filter(|one| **one == is).count();
+                count as f64 / LOOKING as f64
+            })
+        };
+        let promised = share(Looks::each_confidence(looks, 0.95));
+        let peeking = share(0.95);
+        eprintln!("{expected} bursts of {size}: {promised:.3?}, peeking {peeking:.3?}");
+        assert!(promised.iter().all(|wrong| *wrong <= WRONG), "{promised:?}");
+        let worst = peeking[0].max(peeking[1]);
+        assert!(worst > 1.2 * WRONG, "{peeking:?}");
     }
 }
 

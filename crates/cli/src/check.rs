@@ -1,6 +1,6 @@
 //! `laggard check`: whether recordings meet requirements.
 
-use laggard_answer::check::{CheckQuestion, CheckVerdict, check as answer, read_requirements};
+use laggard_answer::check::{CheckQuestion, check as answer, read_requirements};
 use laggard_model::text::Unit;
 use laggard_view::{badge, github, junit, text};
 
@@ -13,6 +13,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
         recordings: args.recordings.clone(),
         baseline: args.baseline.clone(),
         requirements: read_requirements(&args.require)?,
+        look: None,
         threads: ask::threads(),
     })?;
     if let Some(path) = &args.junit {
@@ -28,9 +29,5 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
         true => pipe::json(&report)?,
         false => text::check(&report, args.all, terminal::look(Unit::Auto)),
     })?;
-    Ok(match report.verdict {
-        CheckVerdict::Broken => Exit::Unmet,
-        CheckVerdict::NotDecided if !report.passes => Exit::Undecided,
-        CheckVerdict::NotDecided | CheckVerdict::Met => Exit::Ok,
-    })
+    Ok(Exit::of_check(&report))
 }

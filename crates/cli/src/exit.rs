@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use laggard_answer::Load;
-use laggard_answer::check::CheckError;
+use laggard_answer::check::{CheckError, CheckReport, CheckVerdict};
 use laggard_answer::compare::CompareError;
 use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
@@ -36,6 +36,15 @@ impl Exit {
             Self::Ok
         } else {
             Self::Untrustworthy
+        }
+    }
+
+    /// Of recordings that were held against requirements.
+    pub(crate) fn of_check(report: &CheckReport) -> Self {
+        match report.verdict {
+            CheckVerdict::Broken => Self::Unmet,
+            CheckVerdict::NotDecided if !report.passes => Self::Undecided,
+            CheckVerdict::NotDecided | CheckVerdict::Met => Self::Ok,
         }
     }
 

@@ -121,6 +121,13 @@ fn what_is_not_decided_passes_only_where_the_file_says_so() {
 
         assert_eq!(output.status.code(), Some(code), "{when}: {output:?}");
     }
+    let extend = format!("when_unclear = \"extend\"\n{}", share("1ms", "1e-5"));
+    let text = String::from_utf8(ask(&dir, &["a"], &extend, &[]).stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("as it takes: laggard record --require r.toml --until-decided"),
+        "{text}"
+    );
     let text = ask(&dir, &["a"], &share("1ms", "1e-5"), &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

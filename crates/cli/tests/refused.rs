@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod scripted;
+
 /// The program in a folder that every user may enter.
 fn open_folder() -> TempDir {
     use std::os::unix::fs::PermissionsExt as _;
@@ -167,6 +169,44 @@ fn what_cannot_be_given_to_the_caller_is_shown_all_the_same() {
     assert!(said.contains("give `r.laggard` to user 1000"), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("normal thread"), "{shown}");
+}
+
+/// The same of what makes several recordings.
+#[test]
+fn what_was_recorded_in_turn_or_until_decided_is_answered_before_the_folder_cannot_be_given() {
+    if !is_root() {
+        return;
+    }
+    let dir = open_folder();
+    let script = scripted::script(1_000_000, "");
+    let backend = scripted::backend(dir.path(), &script);
+    let requirement = "[[require]]\nat_most = \"1ms\"\nshare = 0.1\n";
+    std::fs::write(dir.path().join("r.toml"), requirement).unwrap();
+    let compare = format!("compare --run= --run= --rounds=1 --each=5s --into=made -- {backend}");
+    let record = format!("record --require=r.toml --until-decided -o until {backend}");
+
+    for (command, folder, answer) in [(compare, "made", "A  5 s"), (record, "until", "MET")] {
+        let output = shell(
+            dir.path(),
+            &format!(
+                "unshare -r true || {{ echo no namespace; exit 77; }}; \
+                 SUDO_UID=1000 SUDO_GID=1000 unshare -r ./laggard {command}"
+            ),
+        );
+
+        if output.status.code() == Some(77) {
+            return println!("skipped: no user namespaces here");
+        }
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = said.lines().last().unwrap_or_default();
+        assert!(
+            last.contains(&format!("give `{folder}` to user 1000")),
+            "{said}"
+        );
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(shown.starts_with(answer), "{shown}");
+    }
 }
 
 /// Root runs what changes the user: not one that the caller's PATH has first.

@@ -40,7 +40,7 @@ pub(super) fn rows(
         .filter(|line| row.service.is_none_or(|only| only == line.0))
         .count()
         .max(1);
-    let wrong = 1.0 - asked.requirements.confidence;
+    let wrong = 1.0 - asked.confidence();
     let found = compare(&Question {
         first,
         second: load.runs.iter().map(|run| run.dir.clone()).collect(),

@@ -6,8 +6,8 @@ use laggard_record::Recording;
 use super::checking::{CheckError, CheckQuestion, Checking};
 use super::handlers::HandlerSort;
 use super::{
-    CHECK_SCHEMA, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow, Undecided,
-    WhenUnclear, baseline, sentences,
+    CHECK_SCHEMA, CheckLook, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow,
+    Undecided, WhenUnclear, baseline, sentences,
 };
 use crate::began::began;
 use crate::load::{Load, loads, open};
@@ -46,11 +46,14 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         CheckVerdict::NotDecided => may_be_unclear && rows.iter().all(is_unclear),
         CheckVerdict::Broken => false,
     };
+    let confidence = question.requirements.confidence;
+    let found = |look: &CheckLook| look.found(confidence, verdict, &rows);
+    let until_decided = question.look.as_ref().map(found);
     let duration = loads.iter().flat_map(|load| &load.runs);
     let mut report = CheckReport {
         schema: CHECK_SCHEMA,
         file: question.requirements.file.display().to_string(),
-        confidence: question.requirements.confidence,
+        confidence,
         when_unclear: question.requirements.when_unclear,
         verdict,
         passes,
@@ -58,6 +61,7 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         recorded_at: first.map_or_else(String::new, |one| one.clock.start_wall.clone()),
         recordings: loads.iter().flat_map(Load::paths).collect(),
         duration_ns: duration.fold(Nanos::ZERO, |sum, run| sum + run.duration),
+        until_decided,
         rows,
         sentences: Vec::new(),
         notes: loads.iter().flat_map(Load::notes).collect(),

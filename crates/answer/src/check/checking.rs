@@ -10,8 +10,8 @@ use laggard_model::{Route, Service};
 use laggard_record::OpenError;
 
 use super::{
-    CheckVerdict, CheckedRow, RequirementError, RequirementRow, Requirements, Undecided, Wrong,
-    sentences,
+    CheckLook, CheckVerdict, CheckedRow, RequirementError, RequirementRow, Requirements, Undecided,
+    Wrong, sentences,
 };
 use crate::compare::CompareError;
 use crate::load::{Load, LoadError};
@@ -26,8 +26,17 @@ pub struct CheckQuestion {
     pub baseline: Vec<PathBuf>,
     /// What is required of them.
     pub requirements: Requirements,
+    /// Which look at recordings that go on, where they do.
+    pub look: Option<CheckLook>,
     /// At most so many threads read; no answer depends on it.
     pub threads: NonZeroUsize,
+}
+
+impl CheckQuestion {
+    /// How sure each verdict is to be.
+    pub(super) fn confidence(&self) -> f64 {
+        CheckLook::confidence(self.look.as_ref(), self.requirements.confidence)
+    }
 }
 
 /// Why recordings cannot be checked.
@@ -164,7 +173,7 @@ impl<'a> Checking<'a> {
     }
 
     pub(super) fn against(&self, seen: &Tallied, limit: f64) -> Result<AgainstLimit, InputError> {
-        against_limit(seen, limit, self.question.requirements.confidence)
+        against_limit(seen, limit, self.question.confidence())
     }
 
     /// The verdict on a count.

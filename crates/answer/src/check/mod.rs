@@ -11,6 +11,7 @@ mod place;
 mod requirement;
 mod rows;
 mod sentences;
+mod until;
 mod wrong;
 
 use laggard_model::{LoadLabel, Nanos, Route, Service};
@@ -24,6 +25,7 @@ pub use checking::{CheckError, CheckQuestion};
 pub use file::{RequirementError, read_requirements};
 pub use place::Place;
 pub use requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
+pub use until::{CheckLook, EndedBy, UntilDecided};
 pub use wrong::{Meant, Wrong};
 
 /// The version of the JSON's layout.
@@ -52,6 +54,8 @@ pub struct CheckReport {
     pub recordings: Vec<String>,
     /// How long they are together.
     pub duration_ns: Nanos,
+    /// How often was looked, where recording went on until it was decided.
+    pub until_decided: Option<UntilDecided>,
     /// One entry per requirement and each load, service and route that it is of.
     pub rows: Vec<CheckedRow>,
     /// The result in plain words.

@@ -83,7 +83,7 @@ impl Checking<'_> {
         line: (Service, Route),
         (application, mttf): (&Application, Nanos),
     ) -> Result<CheckedRow, CheckError> {
-        let confidence = self.question.requirements.confidence;
+        let confidence = self.question.confidence();
         let outlook = of_line_at(load, application, line, confidence)?;
         let figures = &outlook.outlook;
         let required = mttf.as_f64();

@@ -5,7 +5,10 @@ use laggard_model::text::{Unit, count, percent, rough_time};
 use laggard_model::{LoadLabel, Nanos, whole};
 
 use super::handlers::{HandlerSort, Longest};
-use super::{CheckFigure, CheckReport, CheckVerdict, CheckedRow, Requirement, Undecided};
+use super::until;
+use super::{
+    CheckFigure, CheckReport, CheckVerdict, CheckedRow, Requirement, Undecided, WhenUnclear,
+};
 use crate::compare::{LEAST_RECORDINGS, LevelComparison};
 use crate::qos::Application;
 
@@ -272,11 +275,25 @@ pub(super) fn of_all(report: &CheckReport) -> Vec<String> {
         percent(report.confidence),
         every(report.duration_ns.as_f64())
     )];
+    if let Some(until) = &report.until_decided {
+        all.extend(until::sentences(report, until));
+    }
     let needed = report.rows.iter().filter_map(|row| row.needed_ns);
     if let Some(needed) = needed.reduce(f64::max) {
         all.push(format!(
             "What is not decided yet would be after {}, if it goes on as it was.",
             every(needed)
+        ));
+    }
+    let of_length = |row: &CheckedRow| row.why.as_ref().is_some_and(Undecided::is_of_length);
+    if report.when_unclear == WhenUnclear::Extend
+        && report.until_decided.is_none()
+        && report.verdict == CheckVerdict::NotDecided
+        && report.rows.iter().any(of_length)
+    {
+        all.push(format!(
+            "To record for as long as it takes: laggard record --require {} --until-decided",
+            report.file
         ));
     }
     if report.passes && report.verdict == CheckVerdict::NotDecided {

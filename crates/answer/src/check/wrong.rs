@@ -97,6 +97,12 @@ pub enum Wrong {
     /// There is nothing to compare with.
     #[error("`not_worse_than` needs recordings to compare with; give them by --baseline")]
     NoBaseline,
+    /// A baseline is compared with, while one recording is made.
+    #[error(
+        "`not_worse_than` takes recordings made in turn with others; \
+         use `laggard check --baseline` on those"
+    )]
+    TakesBaseline,
     /// The baseline lacks a load.
     #[error("no recording of the baseline is of `{load}`; give one, or name the load that it has")]
     BaselineNotLoaded {

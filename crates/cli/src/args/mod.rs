@@ -22,7 +22,7 @@ pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, QosArgs, SchedArgs
 pub(crate) use compare::{CompareArgs, FactorArg};
 pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
-pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs};
+pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 
 use crate::completion;
@@ -55,7 +55,7 @@ All commands: laggard --help
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure this machine and keep what was seen
-    Record(RecordArgs),
+    Record(Box<RecordCommand>),
     /// Measure this machine and watch it live
     ///
     /// Measures as `record` does and shows what comes. Nothing is kept unless

@@ -60,7 +60,7 @@ mod tests {
     fn plan_of(words: &[&str]) -> Plan {
         let words = ["laggard", "record"].iter().chain(words);
         match Args::try_parse_from(words).unwrap().command {
-            Some(Command::Record(args)) => Plan::from(&args),
+            Some(Command::Record(args)) => Plan::from(&args.record),
             other => panic!("{other:?}"),
         }
     }

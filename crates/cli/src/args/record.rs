@@ -18,12 +18,37 @@ Examples:
   laggard record --load fileio -o busy.laggard  under a built-in load
   laggard record --cpus 2,3 --period 100us      two CPUs, 10,000 times a second
   laggard record --services fifo:80 --duration 10min
+  laggard record --require robot.toml --until-decided --load fileio
   laggard record -- make -j8                    while a command of yours runs";
 
 /// Ends at --duration, when the command after `--` ends, or with Ctrl-C; the
 /// recording is complete each time.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = RECORD_EXAMPLES)]
+pub(crate) struct RecordCommand {
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) until: UntilArgs,
+}
+
+/// How long to go on where requirements say so.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct UntilArgs {
+    /// File of requirements, as of `laggard check`
+    #[arg(long, value_name = "FILE", requires = "until_decided")]
+    pub(crate) require: Option<PathBuf>,
+    /// Record until all of --require is met, or some of it is broken: in pieces,
+    /// each as long as all before it, with a look after each
+    #[arg(long, requires = "require", conflicts_with_all = ["duration", "command"])]
+    pub(crate) until_decided: bool,
+    /// With --until-decided: how much to record at most
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = some_time)]
+    pub(crate) at_most: Nanos,
+}
+
+/// What is measured, and what is kept of it.
+#[derive(ClapArgs, Debug)]
 pub(crate) struct RecordArgs {
     /// Folder to write, which must not exist [default: a name with the time]
     #[arg(short, long, value_name = "DIR")]

@@ -85,16 +85,17 @@ fn ready(args: &CompareArgs, dir: &Path) -> anyhow::Result<Sides> {
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     let words = ["laggard", "record"].map(Into::into).into_iter();
     let asked = Args::try_parse_from(words.chain(args.options.iter().cloned()));
-    let Some(Command::Record(options)) = asked.context("read what follows `--`")?.command else {
+    let Some(Command::Record(asked)) = asked.context("read what follows `--`")?.command else {
         unreachable!("the words begin with the command");
     };
+    let options = &asked.record;
     let RecordArgs {
         output,
         duration,
         load,
         command,
         ..
-    } = &options;
+    } = options;
     for (is_given, option, instead) in [
         (output.is_some(), "--output", "--into"),
         (duration.is_some(), "--duration", "--each"),
@@ -117,7 +118,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
             Some(name) => LoadChoice::Named(name.clone()),
             None => LoadChoice::None,
         },
-        ..measuring::plan(&options)?
+        ..measuring::plan(options)?
     })
 }
 

@@ -1,5 +1,7 @@
 //! `laggard record`: measure, and keep what was seen.
 
+mod until_decided;
+
 use std::path::Path;
 
 use laggard_answer::{Trust, overview};
@@ -8,12 +10,19 @@ use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_session::{Session, SessionError};
 
-use crate::args::RecordArgs;
+use crate::args::{RecordArgs, RecordCommand};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{ask, measuring, pipe, terminal};
 
-pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
+pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
+    match &command.until.require {
+        Some(file) => until_decided::record(&command.record, file, command.until.at_most),
+        None => once(&command.record),
+    }
+}
+
+fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
     let mut plan = measuring::plan(args)?;
     let dir = plan

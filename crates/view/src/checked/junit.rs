@@ -151,6 +151,7 @@ mod tests {
             recorded_at: text.into(),
             recordings: vec![text.into()],
             duration_ns: Nanos::from_secs(1),
+            until_decided: None,
             rows: [
                 CheckVerdict::Met,
                 CheckVerdict::Broken,

@@ -1,0 +1,166 @@
+//! `laggard record --until-decided`: for as long as requirements take.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use laggard_analyze::counts::Looks;
+use laggard_answer::check::{
+    CheckLook, CheckQuestion, CheckReport, Requirements, check, read_requirements,
+};
+use laggard_model::Nanos;
+use laggard_model::text::{Unit, span};
+use laggard_record::Recording;
+use laggard_session::{Plan, Session};
+use laggard_view::text;
+
+use crate::args::RecordArgs;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::{ask, measuring, pipe, terminal};
+
+/// The first look comes after this.
+const FIRST: Nanos = Nanos::from_secs(30);
+/// A piece that was interrupted sooner tells nothing.
+const LEAST: Nanos = Nanos::from_secs(1);
+/// The answer's name in the folder of the recordings.
+const RESULT: &str = "check.json";
+
+/// Records in pieces, each as long as all before it, and looks after each: to
+/// look meanwhile would be a load.
+pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::Result<Exit> {
+    let interrupted = measuring::interruption()?;
+    let requirements = read_requirements(file)?;
+    let plan = measuring::plan(args)?;
+    let dir = plan
+        .recording
+        .clone()
+        .unwrap_or_else(|| measuring::default_name("check").with_extension(""));
+    laggard_record::new_folder(&dir, plan.access).with_context(|| {
+        format!(
+            "make the folder `{}`; give another name with --output",
+            dir.display()
+        )
+    })?;
+    let pieces = Pieces {
+        args,
+        plan,
+        dir: &dir,
+        interrupted: &interrupted,
+        requirements,
+        looks: Looks::doubling(FIRST, at_most),
+    };
+    pieces.say(&pieces.announcement());
+    let report = pieces.record().inspect_err(|_| {
+        // Where nothing is in it, it says nothing.
+        let _ = std::fs::remove_dir(&dir);
+    });
+    let kept = report.as_ref().map_or(Ok(()), |report| pieces.keep(report));
+    // Last: then the folder is theirs.
+    let given = measuring::hand_over(&dir);
+    let report = report?;
+    if !args.quiet {
+        pipe::print(&text::check(&report, false, terminal::look(Unit::Auto)))?;
+    }
+    kept.and(given)?;
+    Ok(Exit::of_check(&report))
+}
+
+struct Pieces<'a> {
+    args: &'a RecordArgs,
+    plan: Plan,
+    dir: &'a Path,
+    interrupted: &'a AtomicBool,
+    requirements: Requirements,
+    looks: Looks,
+}
+
+impl Pieces<'_> {
+    fn say(&self, text: &str) {
+        if !self.args.quiet {
+            pipe::say(text);
+        }
+    }
+
+    fn announcement(&self) -> String {
+        let lengths = self.looks.lengths();
+        let most = lengths.last().copied().unwrap_or_default();
+        format!(
+            "records into `{}` until `{}` is decided, {} at most, with {} look{} at most; Ctrl-C ends it",
+            self.dir.display(),
+            self.requirements.file.display(),
+            span(most),
+            lengths.len(),
+            if lengths.len() == 1 { "" } else { "s" }
+        )
+    }
+
+    /// Until it is decided, or as long as may be.
+    fn record(&self) -> anyhow::Result<CheckReport> {
+        let lengths = self.looks.lengths();
+        let mut made: Vec<PathBuf> = Vec::new();
+        let mut before = Nanos::ZERO;
+        for (number, &length) in (1..).zip(lengths) {
+            let path = self.dir.join(format!("{number:02}.laggard"));
+            let piece = self.piece(&path, length.saturating_sub(before));
+            before = length;
+            let is_interrupted = self.interrupted.load(Ordering::Relaxed);
+            match piece {
+                Ok(measured) if !is_interrupted || measured >= LEAST => made.push(path),
+                Err(err) if !is_interrupted || made.is_empty() => return Err(err),
+                Ok(_) | Err(_) => {}
+            }
+            anyhow::ensure!(!made.is_empty(), "interrupted before anything was measured");
+            let report = check(&CheckQuestion {
+                recordings: made.clone(),
+                baseline: Vec::new(),
+                requirements: self.requirements.clone(),
+                look: Some(CheckLook {
+                    number,
+                    of: lengths.len(),
+                    at_most: lengths.last().copied().unwrap_or_default(),
+                    is_interrupted,
+                }),
+                threads: ask::threads(),
+            })?;
+            let ended = report.until_decided.as_ref().and_then(|until| until.ended);
+            if ended.is_some() {
+                return Ok(report);
+            }
+            let found = report.sentences.first().map_or("", String::as_str);
+            self.say(&format!("look {number} of {}: {found}", lengths.len()));
+        }
+        unreachable!("the last look ends it")
+    }
+
+    /// Records for so long. Returns how long it was.
+    fn piece(&self, path: &Path, length: Nanos) -> anyhow::Result<Nanos> {
+        let plan = Plan {
+            recording: Some(path.to_owned()),
+            duration: Some(length),
+            ..self.plan.clone()
+        };
+        let session =
+            Session::ready(&plan, self.interrupted).map_err(|err| super::named(self.args, err))?;
+        self.requirements.refuse_for(session.manifest())?;
+        let mut progress = Progress::new(self.args.quiet, plan.duration, &session.manifest().lines);
+        let done = session.run(&mut [&mut progress])?;
+        if let Some(failure) = done.failure {
+            anyhow::bail!("{}", failure.what);
+        }
+        let recording = Recording::open(path)?;
+        let clock = &recording.manifest().clock;
+        let end = clock.end_ns.unwrap_or(clock.start_ns);
+        Ok(end.saturating_sub(clock.start_ns))
+    }
+
+    /// Leaves the answer beside the recordings.
+    fn keep(&self, report: &CheckReport) -> anyhow::Result<()> {
+        let file = self.dir.join(RESULT);
+        laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
+            .with_context(|| format!("write the answer to `{}`", file.display()))?;
+        let dir = self.dir.display();
+        self.say(&format!("the recordings and the answer stay in `{dir}`"));
+        Ok(())
+    }
+}
