@@ -8,7 +8,7 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: build page run test check bench prove install clean test-kernels compare-kernels static loads
+.PHONY: build page run test fuzz check bench prove install clean test-kernels compare-kernels static loads
 
 build: page
 	@scripts/packages build
@@ -28,6 +28,14 @@ run:
 
 test: page
 	@scripts/test
+
+# Commands against recordings and files that were changed to harm; `make test`
+# tries a few hundred. `make fuzz MUTANTS=100000`.
+MUTANTS ?= 10000
+
+fuzz:
+	@scripts/packages build test
+	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test mutated
 
 # The program in one file, for test hosts: no library of theirs is needed.
 TRIPLE := $(shell uname -m)-unknown-linux-gnu

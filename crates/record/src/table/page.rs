@@ -34,7 +34,10 @@ pub(super) fn check(file: &[u8], metadata: &ParquetMetaData) -> Result<(), Damag
 fn check_column(file: &[u8], column: &ColumnChunkMetaData, rows: u64) -> Result<(), Damage> {
     let name = column.column_path().string();
     let limit = largest(column, rows);
-    let (from, length) = column.byte_range();
+    // Not `byte_range`, which panics where one is negative.
+    let from = column.dictionary_page_offset();
+    let from = from.unwrap_or_else(|| column.data_page_offset());
+    let length = column.compressed_size();
     let pages = usize::try_from(from).ok().zip(usize::try_from(length).ok());
     let pages = pages.and_then(|(from, length)| file.get(from..from.checked_add(length)?));
     let mut left = pages.ok_or_else(|| Damage::ColumnShort(name.clone()))?;
@@ -184,12 +187,33 @@ mod tests {
     use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
 
     use super::super::seal;
     use super::*;
     use crate::{Columns, Recorder, Recording};
 
     const ROWS: i64 = 10;
+
+    #[test]
+    fn a_column_that_begins_before_the_file_is_damage_and_no_panic() {
+        let schema = parse_message_type("message m { required int64 a; }").unwrap();
+        let schema = SchemaDescriptor::new(Arc::new(schema));
+        for (from, length) in [(-1, 4), (4, -1), (i64::MIN, i64::MAX)] {
+            let column = ColumnChunkMetaData::builder(schema.column(0))
+                .set_data_page_offset(from)
+                .set_total_compressed_size(length)
+                .build()
+                .unwrap();
+
+            let checked = check_column(&[0; 16], &column, 1);
+
+            assert!(
+                matches!(checked, Err(Damage::ColumnShort(_))),
+                "{from} {length}"
+            );
+        }
+    }
 
     /// A field of type i32, `ahead` numbers after the one before.
     fn number(out: &mut Vec<u8>, ahead: u8, value: i32) {
