@@ -21,6 +21,7 @@ pub mod qos;
 mod sample;
 pub mod sched;
 mod solve;
+pub mod timer;
 
 pub use input::InputError;
 pub use interval::Interval;
