@@ -34,6 +34,7 @@ mod symbols;
 mod task;
 pub mod text;
 mod throughput;
+mod timer;
 mod usage;
 mod whole;
 
@@ -69,6 +70,7 @@ pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
+pub use timer::{PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
 pub use usage::{ParseUsageError, UsagePattern};
 pub use whole::whole;
 

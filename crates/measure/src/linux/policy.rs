@@ -173,6 +173,21 @@ pub(crate) fn refuse_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
+/// How much later than programmed a timer of the calling thread may expire, to
+/// save wakeups.
+pub(crate) fn timer_slack() -> Nanos {
+    // SAFETY: takes no pointers. Cannot fail for the calling thread.
+    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    Nanos::from_ns(u64::try_from(slack).unwrap_or(0))
+}
+
+/// Allows so much of it. None is one nanosecond: zero would be what this thread
+/// began with.
+pub(crate) fn allow_timer_slack(slack: Nanos) {
+    // SAFETY: takes no pointers. Cannot fail for the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.ns().max(1)) };
+}
+
 /// Signals go to the other threads; a measuring thread's wait ends at its
 /// expiry only.
 pub(crate) fn block_signals() -> io::Result<()> {

@@ -1,0 +1,308 @@
+//! Timers: the calls by which a program has the system wake it later, and what
+//! was seen of one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::{Absence, Nanos, Service};
+
+/// A call by which a program waits until a time, or for a time.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum TimerApi {
+    /// `clock_nanosleep` until an instant.
+    ClockNanosleepAbs,
+    /// `clock_nanosleep` for a time.
+    ClockNanosleep,
+    /// `usleep`.
+    Usleep,
+    /// A timer descriptor set to an instant.
+    TimerfdAbs,
+    /// A timer descriptor that expires again and again.
+    Timerfd,
+    /// A POSIX timer that signals the thread again and again.
+    TimerCreate,
+    /// `setitimer(ITIMER_REAL)`.
+    Setitimer,
+    /// `poll`.
+    Poll,
+    /// `ppoll`.
+    Ppoll,
+    /// `select`.
+    Select,
+    /// `pselect`.
+    Pselect,
+    /// `epoll_wait`.
+    EpollWait,
+    /// `epoll_pwait2`.
+    EpollPwait2,
+    /// `futex(FUTEX_WAIT)`.
+    Futex,
+    /// `sem_timedwait`.
+    SemTimedwait,
+    /// `pthread_cond_timedwait`.
+    CondTimedwait,
+    /// `pthread_mutex_timedlock`.
+    MutexTimedlock,
+    /// `sigtimedwait`.
+    Sigtimedwait,
+    /// `recv` on a socket with `SO_RCVTIMEO`.
+    SoRcvtimeo,
+    /// `mq_timedreceive`.
+    MqTimedreceive,
+    /// `semtimedop`.
+    Semtimedop,
+}
+
+impl TimerApi {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 21] = [
+        Self::ClockNanosleepAbs,
+        Self::ClockNanosleep,
+        Self::Usleep,
+        Self::TimerfdAbs,
+        Self::Timerfd,
+        Self::TimerCreate,
+        Self::Setitimer,
+        Self::Poll,
+        Self::Ppoll,
+        Self::Select,
+        Self::Pselect,
+        Self::EpollWait,
+        Self::EpollPwait2,
+        Self::Futex,
+        Self::SemTimedwait,
+        Self::CondTimedwait,
+        Self::MutexTimedlock,
+        Self::Sigtimedwait,
+        Self::SoRcvtimeo,
+        Self::MqTimedreceive,
+        Self::Semtimedop,
+    ];
+
+    /// Its name, which `--api` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClockNanosleepAbs => "clock_nanosleep-abs",
+            Self::ClockNanosleep => "clock_nanosleep",
+            Self::Usleep => "usleep",
+            Self::TimerfdAbs => "timerfd-abs",
+            Self::Timerfd => "timerfd",
+            Self::TimerCreate => "timer_create",
+            Self::Setitimer => "setitimer",
+            Self::Poll => "poll",
+            Self::Ppoll => "ppoll",
+            Self::Select => "select",
+            Self::Pselect => "pselect",
+            Self::EpollWait => "epoll_wait",
+            Self::EpollPwait2 => "epoll_pwait2",
+            Self::Futex => "futex",
+            Self::SemTimedwait => "sem_timedwait",
+            Self::CondTimedwait => "cond_timedwait",
+            Self::MutexTimedlock => "mutex_timedlock",
+            Self::Sigtimedwait => "sigtimedwait",
+            Self::SoRcvtimeo => "so_rcvtimeo",
+            Self::MqTimedreceive => "mq_timedreceive",
+            Self::Semtimedop => "semtimedop",
+        }
+    }
+
+    /// How it is called here.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::ClockNanosleepAbs => "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)",
+            Self::ClockNanosleep => "clock_nanosleep(CLOCK_MONOTONIC) for a time",
+            Self::Usleep => "usleep",
+            Self::TimerfdAbs => "timerfd set to an instant of CLOCK_MONOTONIC each time",
+            Self::Timerfd => "timerfd with an interval, by CLOCK_MONOTONIC",
+            Self::TimerCreate => "timer_create with an interval; its signal awaited",
+            Self::Setitimer => "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited",
+            Self::Poll => "poll of nothing, in whole milliseconds",
+            Self::Ppoll => "ppoll of nothing",
+            Self::Select => "select of nothing",
+            Self::Pselect => "pselect of nothing",
+            Self::EpollWait => "epoll_wait for nothing, in whole milliseconds",
+            Self::EpollPwait2 => "epoll_pwait2 for nothing (Linux 5.11)",
+            Self::Futex => "futex(FUTEX_WAIT) for a time",
+            Self::SemTimedwait => "sem_timedwait, by CLOCK_REALTIME",
+            Self::CondTimedwait => "pthread_cond_timedwait, by CLOCK_REALTIME (its default)",
+            Self::MutexTimedlock => "pthread_mutex_timedlock, by CLOCK_REALTIME",
+            Self::Sigtimedwait => "sigtimedwait for a signal that does not come",
+            Self::SoRcvtimeo => "recv on a socket with SO_RCVTIMEO",
+            Self::MqTimedreceive => "mq_timedreceive from an empty queue, by CLOCK_REALTIME",
+            Self::Semtimedop => "semtimedop on a System V semaphore",
+        }
+    }
+
+    /// The unit of the times that it takes. A program that has a finer time
+    /// cuts it.
+    pub const fn unit(self) -> Nanos {
+        match self {
+            Self::Poll | Self::EpollWait => Nanos::from_ms(1),
+            Self::Usleep | Self::Setitimer | Self::Select | Self::SoRcvtimeo => Nanos::from_us(1),
+            Self::ClockNanosleepAbs
+            | Self::ClockNanosleep
+            | Self::TimerfdAbs
+            | Self::Timerfd
+            | Self::TimerCreate
+            | Self::Ppoll
+            | Self::Pselect
+            | Self::EpollPwait2
+            | Self::Futex
+            | Self::SemTimedwait
+            | Self::CondTimedwait
+            | Self::MutexTimedlock
+            | Self::Sigtimedwait
+            | Self::MqTimedreceive
+            | Self::Semtimedop => Nanos::from_ns(1),
+        }
+    }
+
+    /// Whether its expiries are instants that do not depend on when an earlier
+    /// one was served. A wait for a time begins when it is called.
+    pub const fn keeps_time(self) -> bool {
+        match self {
+            Self::ClockNanosleepAbs
+            | Self::TimerfdAbs
+            | Self::Timerfd
+            | Self::TimerCreate
+            | Self::Setitimer => true,
+            Self::ClockNanosleep
+            | Self::Usleep
+            | Self::Poll
+            | Self::Ppoll
+            | Self::Select
+            | Self::Pselect
+            | Self::EpollWait
+            | Self::EpollPwait2
+            | Self::Futex
+            | Self::SemTimedwait
+            | Self::CondTimedwait
+            | Self::MutexTimedlock
+            | Self::Sigtimedwait
+            | Self::SoRcvtimeo
+            | Self::MqTimedreceive
+            | Self::Semtimedop => false,
+        }
+    }
+}
+
+impl fmt::Display for TimerApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No timer has this name.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{name}` is no timer that is known; choose from {}", known())]
+pub struct UnknownTimer {
+    /// The name.
+    pub name: String,
+}
+
+fn known() -> String {
+    TimerApi::ALL.map(TimerApi::name).join(", ")
+}
+
+impl FromStr for TimerApi {
+    type Err = UnknownTimer;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTimer> {
+        let text = text.trim();
+        let found = Self::ALL
+            .into_iter()
+            .find(|one| one.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| UnknownTimer { name: text.into() })
+    }
+}
+
+impl Serialize for TimerApi {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for TimerApi {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TimerApi".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A call by which a program waits until a time, or for a time.",
+            "enum": Self::ALL.map(Self::name)
+        })
+    }
+}
+
+/// What was seen of one timer, asked for one period by a thread of one service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimerRun {
+    /// The timer.
+    pub api: TimerApi,
+    /// What the thread was: `fifo:N` or `other`.
+    pub service: Service,
+    /// The period that was asked for.
+    pub period: Nanos,
+    /// Why it could not be had here, or not measured.
+    pub absence: Option<Absence>,
+    /// How much later than asked the system was allowed to wake the thread
+    /// (`PR_GET_TIMERSLACK`). Nothing for a real-time thread.
+    pub allowed_slack: Nanos,
+    /// Asked for the same period again and again, in order.
+    pub periodic: Vec<PeriodicWait>,
+    /// Asked for times of 1 to 3 ms at random instants, in order.
+    pub single: Vec<SingleWait>,
+    /// Waits left out because a signal ended them, or laggard was stopped.
+    pub left_out: u64,
+}
+
+/// One of many waits for the same period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PeriodicWait {
+    /// When it was due.
+    pub due: Nanos,
+    /// When the thread ran again.
+    pub woke: Nanos,
+}
+
+/// One wait that was not like the one before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SingleWait {
+    /// The time that was asked for.
+    pub asked: Nanos,
+    /// When it was asked.
+    pub called: Nanos,
+    /// When the thread ran again.
+    pub woke: Nanos,
+    /// Whether no slack was allowed for this one.
+    pub is_tight: bool,
+    /// How late the same thread's sleep until an instant was, just before, with
+    /// no slack allowed: what this machine cannot do better.
+    pub reference_late: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_timer_is_found_by_its_name_however_it_is_written() {
+        for api in TimerApi::ALL {
+            assert_eq!(api.name().parse(), Ok(api));
+            assert_eq!(api.name().to_uppercase().parse(), Ok(api));
+        }
+    }
+
+    #[test]
+    fn an_unknown_timer_is_refused_with_those_that_are_known() {
+        let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
+
+        assert!(err.starts_with("`nanonap` is no timer that is known; choose from clock_nano"));
+        assert!(err.ends_with("semtimedop"), "{err}");
+    }
+}
