@@ -1,0 +1,175 @@
+//! What a timer does, in one word.
+
+use laggard_analyze::timer::{
+    QuartileDifference, RoundingWay, RoundsTo, TickGrid, drift, paired, share_above,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a timer does with the times that it is asked for, as far as was
+/// measured.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimerClass {
+    /// Waits too long by one tick and then fires twice.
+    FiresTwice,
+    /// Served by a tick of the system's, and often not by the next.
+    TwoTicks,
+    /// Rounded up to the next tick of the system's.
+    Tick,
+    /// Cut to whole units, so that it comes early.
+    Cut,
+    /// Rounded up to whole units.
+    RoundedUp,
+    /// Comes before it is due.
+    Early,
+    /// Goes wrong by more and more.
+    Drifts,
+    /// Later than others, and not for slack.
+    Later,
+    /// Later by what the system is allowed, to save wakeups.
+    Slack,
+    /// As exact as this machine wakes a thread.
+    Exact,
+    /// Not told: too few waits, or the machine itself was too late.
+    Undecided,
+    /// Not to be had here.
+    Unavailable,
+}
+
+impl TimerClass {
+    /// In a word or two.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::FiresTwice => "fires twice",
+            Self::TwoTicks => "two ticks",
+            Self::Tick => "tick",
+            Self::Cut => "cut",
+            Self::RoundedUp => "rounded up",
+            Self::Early => "early",
+            Self::Drifts => "drifts",
+            Self::Later => "later",
+            Self::Slack => "slack",
+            Self::Exact => "exact",
+            Self::Undecided => "undecided",
+            Self::Unavailable => "not here",
+        }
+    }
+
+    /// Whether it comes as it was asked for, but for some delay; `None`: that is
+    /// not known.
+    pub const fn is_as_asked(self) -> Option<bool> {
+        match self {
+            Self::FiresTwice
+            | Self::TwoTicks
+            | Self::Tick
+            | Self::Cut
+            | Self::RoundedUp
+            | Self::Early
+            | Self::Drifts => Some(false),
+            Self::Later | Self::Slack | Self::Exact => Some(true),
+            Self::Undecided | Self::Unavailable => None,
+        }
+    }
+}
+
+/// What was found of a timer, from which its class follows.
+#[derive(Debug, Default)]
+pub(super) struct TimerFound {
+    pub(super) grid: Option<TickGrid>,
+    pub(super) rounds_to: Option<RoundsTo>,
+    /// How much later single waits are, beside what they are rounded to, with
+    /// the slack allowed than without any.
+    pub(super) slack: Option<QuartileDifference>,
+    /// How much later they are, all of them, than the finest sleep.
+    pub(super) own: Option<QuartileDifference>,
+    /// The share of single waits that ended before they were due.
+    pub(super) early: f64,
+    /// The share of pairs of intervals that are two periods and none.
+    pub(super) paired: f64,
+    /// By how much of its own time it drifts.
+    pub(super) drift: Option<f64>,
+    /// The share of the finest sleeps that were late by more than a tenth of a tick.
+    pub(super) machine_late: f64,
+}
+
+/// Less than this is no slack, and no delay of a timer's own that anybody need
+/// know, ns.
+const LEAST_SLACK: f64 = 5e3;
+const LEAST_OWN: f64 = 20e3;
+/// What cannot be told finer than this is not told, ns.
+const COARSEST: f64 = 100e3;
+/// So many intervals must come in pairs, so many waits more than a tick late, so
+/// many early.
+const PAIRED: f64 = 0.2;
+const BEYOND: f64 = 0.1;
+const EARLY: f64 = 0.01;
+
+impl TimerFound {
+    pub(super) fn class(&self) -> TimerClass {
+        let is_coarse = |one: &QuartileDifference| 4.0 * one.error > COARSEST;
+        if self.paired > PAIRED {
+            return TimerClass::FiresTwice;
+        }
+        if let Some(grid) = self.grid {
+            return match grid.beyond > BEYOND + self.machine_late {
+                true => TimerClass::TwoTicks,
+                false => TimerClass::Tick,
+            };
+        }
+        if let Some(one) = self.rounds_to {
+            return match one.way {
+                RoundingWay::Down => TimerClass::Cut,
+                RoundingWay::Up => TimerClass::RoundedUp,
+            };
+        }
+        if self.early > EARLY {
+            return TimerClass::Early;
+        }
+        let Some(own) = self.own else {
+            return TimerClass::Undecided;
+        };
+        if self.seen_slack().is_some() {
+            return TimerClass::Slack;
+        }
+        if is_coarse(&own) || self.slack.as_ref().is_some_and(is_coarse) {
+            return TimerClass::Undecided;
+        }
+        if self.drift.is_some() {
+            return TimerClass::Drifts;
+        }
+        match self.seen_own() {
+            Some(_) => TimerClass::Later,
+            None => TimerClass::Exact,
+        }
+    }
+
+    /// What slack does, where it is seen to do something, ns.
+    pub(super) fn seen_slack(&self) -> Option<f64> {
+        let seen = self.slack.filter(|one| one.is_above(LEAST_SLACK));
+        seen.map(|one| one.by)
+    }
+
+    /// What the timer adds of its own, where that is seen, ns.
+    pub(super) fn seen_own(&self) -> Option<f64> {
+        self.own
+            .filter(|one| one.is_above(LEAST_OWN))
+            .map(|one| one.by)
+    }
+}
+
+/// The share of pairs among the intervals of a timer, and its drift.
+pub(super) fn of_periodic(
+    found: &mut TimerFound,
+    gaps: &[f64],
+    (due, late): (&[f64], &[f64]),
+    (period, keeps_time): (f64, bool),
+) {
+    found.paired = paired(gaps, period);
+    found.drift = if keeps_time { drift(due, late) } else { None };
+}
+
+/// How often the machine itself was late by what would be taken for a tick's.
+pub(super) fn machine_late(reference: &[f64], grid: Option<TickGrid>) -> f64 {
+    grid.map_or(0.0, |grid| share_above(reference, grid.tick / 10.0))
+}

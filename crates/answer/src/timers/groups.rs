@@ -1,0 +1,291 @@
+//! Timers that do alike, in sentences.
+
+use std::collections::BTreeMap;
+
+use laggard_model::text::Unit;
+use laggard_model::{Nanos, Service, TimerApi};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::class::TimerClass;
+use super::row::TimerRow;
+
+/// Timers that do alike.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct TimerGroup {
+    /// What they do.
+    pub class: TimerClass,
+    /// What the threads were.
+    pub service: Service,
+    /// Which.
+    pub apis: Vec<TimerApi>,
+    /// What they do, in a sentence with its numbers.
+    pub sentence: String,
+    /// What to use instead, where there is something.
+    pub instead: Option<String>,
+}
+
+/// `a, b and c`.
+fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.as_ref().into(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// Each timer once, in the order of rows.
+fn apis<'a>(rows: impl Iterator<Item = &'a TimerRow>) -> Vec<TimerApi> {
+    let mut found = Vec::new();
+    for row in rows {
+        if !found.contains(&row.api) {
+            found.push(row.api);
+        }
+    }
+    found
+}
+
+fn names(apis: &[TimerApi]) -> String {
+    listed(&apis.iter().map(|api| api.name()).collect::<Vec<_>>())
+}
+
+/// The answer in a sentence.
+pub(super) fn verdict(rows: &[TimerRow]) -> String {
+    let of = |is_as_asked| -> Vec<&TimerRow> {
+        let class = |row: &&TimerRow| row.class.is_as_asked() == is_as_asked;
+        rows.iter().filter(class).collect()
+    };
+    let (good, wrong, untold) = (of(Some(true)), of(Some(false)), of(None));
+    let wrong = apis(wrong.into_iter());
+    let apart = |row: &&TimerRow| !wrong.contains(&row.api);
+    let untold = apis(untold.into_iter().filter(apart));
+    let good = apis(
+        good.into_iter()
+            .filter(apart)
+            .filter(|row| !untold.contains(&row.api)),
+    );
+    let all = good.len() + wrong.len() + untold.len();
+    let timers = match (all, good.len()) {
+        (1, _) => "timer comes",
+        (_, 1) => "timers comes",
+        _ => "timers come",
+    };
+    let mut sentence = match (good.len(), wrong.as_slice()) {
+        (0, []) => "Nothing can be told of any timer".to_owned(),
+        (some, []) if some == all && all > 1 => {
+            format!("All {all} timers come as they are asked for")
+        }
+        (some, []) => format!("{some} of {all} {timers} as asked for"),
+        (some, wrong) => {
+            let do_not = if wrong.len() == 1 {
+                "does not"
+            } else {
+                "do not"
+            };
+            format!(
+                "{some} of {all} {timers} as asked for; {} {do_not}",
+                names(wrong)
+            )
+        }
+    };
+    let is_nothing_told = good.is_empty() && wrong.is_empty();
+    if !untold.is_empty() && !is_nothing_told {
+        sentence += &format!("; of {} nothing can be told", names(&untold));
+    }
+    sentence + "."
+}
+
+/// The rows in groups, what goes wrong most first.
+pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup> {
+    let mut sorted: BTreeMap<(TimerClass, u8), Vec<&TimerRow>> = BTreeMap::new();
+    for row in rows {
+        let key = (row.class, row.service.rank());
+        sorted.entry(key).or_default().push(row);
+    }
+    let services: BTreeMap<u8, Service> = rows
+        .iter()
+        .map(|row| (row.service.rank(), row.service))
+        .collect();
+    let is_one = services.len() < 2;
+    sorted
+        .iter()
+        .map(|((class, _), of)| {
+            let apis = apis(of.iter().copied());
+            let service = of[0].service;
+            let who = match is_one {
+                true => names(&apis),
+                false => format!("As {service}, {}", names(&apis)),
+            };
+            TimerGroup {
+                class: *class,
+                service,
+                sentence: sentence(*class, &who, of, coarse),
+                instead: instead(*class, &apis, rows),
+                apis,
+            }
+        })
+        .collect()
+}
+
+fn told(ns: f64) -> String {
+    match ns {
+        ..0.0 => format!("-{}", Unit::Auto.write(-ns)),
+        _ => Unit::Auto.write(ns),
+    }
+}
+
+/// `50.0 us`, or `50.0 to 62.0 us` where they differ.
+fn span(values: impl Iterator<Item = f64>) -> String {
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| {
+        (least.min(one), most.max(one))
+    });
+    let (least, most) = (told(least), told(most));
+    match least == most {
+        true => least,
+        false => format!("{least} to {most}"),
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "times of less than 104 days, for the eye"
+)]
+fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nanos>) -> String {
+    let one = apis(rows.iter().copied()).len() == 1;
+    let (are, come, take) = match one {
+        true => ("is", "comes", "takes"),
+        false => ("are", "come", "take"),
+    };
+    let of = |value: fn(&TimerRow) -> Option<f64>| span(rows.iter().filter_map(|row| value(row)));
+    let ticks = || of(|row| row.tick_ns);
+    let stated = || match coarse {
+        Some(tick) => format!(" (the coarse clock states {})", told(tick.as_f64())),
+        None => String::new(),
+    };
+    let largest = || of(|row| row.late_largest_ns.map(|ns| ns as f64));
+    match class {
+        TimerClass::FiresTwice => format!(
+            "{who}: waits too long by one tick of {}, and then fires twice.",
+            ticks()
+        ),
+        TimerClass::TwoTicks => format!(
+            "{who} {are} served on a tick of {}{}, and not by the next one in {} of single waits; {} late at most.",
+            ticks(),
+            stated(),
+            share(rows.iter().filter_map(|row| row.beyond_tick)),
+            largest()
+        ),
+        TimerClass::Tick => format!(
+            "{who} {are} rounded up to a tick of {}{}; {} late at most.",
+            ticks(),
+            stated(),
+            largest()
+        ),
+        TimerClass::Cut => format!(
+            "{who} {take} whole units of {}: what a program has beyond them is cut, and {} came after {} in the mean.",
+            of(|row| row.rounding.map(|to| to.unit_ns)),
+            of(|row| Some(row.requested_ns.as_f64())),
+            of(|row| row.intervals.map(|it| it.mean_ns))
+        ),
+        TimerClass::RoundedUp => format!(
+            "{who} {are} rounded up to whole units of {}.",
+            of(|row| row.rounding.map(|to| to.unit_ns))
+        ),
+        TimerClass::Early => format!("{who} {come} before it is time."),
+        TimerClass::Drifts => format!(
+            "{who}: goes wrong by more and more, {} of its time.",
+            share(rows.iter().filter_map(|row| row.drift.map(f64::abs)))
+        ),
+        TimerClass::Later => format!(
+            "{who} {come} {} later than this CPU's finest sleep, slack or no slack, by lower quartiles.",
+            of(|row| row.own_ns.map(|ns| ns as f64))
+        ),
+        TimerClass::Slack => format!(
+            "{who} {come} {} later for the timer slack, of which {} is allowed, by lower quartiles.",
+            of(|row| row.slack_ns.map(|ns| ns as f64)),
+            of(|row| Some(row.allowed_slack_ns.as_f64()))
+        ),
+        TimerClass::Exact => {
+            format!("{who} {come} as exactly as this CPU wakes a thread.")
+        }
+        TimerClass::Undecided => format!(
+            "{who} cannot be told: the machine itself was {} late in the median, and differences show from {} on ({} single waits).",
+            of(|row| row.machine_ns.map(|ns| ns as f64)),
+            of(|row| row.told_from_ns.map(|ns| ns as f64)),
+            rows.iter().map(|row| row.single).min().unwrap_or(0)
+        ),
+        TimerClass::Unavailable => {
+            let why = rows.iter().filter_map(|row| row.absence.as_ref());
+            let mut why: Vec<&str> = why.map(|one| &*one.reason).collect();
+            why.dedup();
+            format!("{who} cannot be had: {}.", why.join("; "))
+        }
+    }
+}
+
+fn share(values: impl Iterator<Item = f64>) -> String {
+    let most = values.fold(0.0, f64::max) * 100.0;
+    match most {
+        ..10.0 => format!("{most:.1} %"),
+        _ => format!("{most:.0} %"),
+    }
+}
+
+/// What does the same and better, as far as is known of it.
+fn better(api: TimerApi) -> &'static [TimerApi] {
+    match api {
+        TimerApi::Poll => &[TimerApi::Ppoll],
+        TimerApi::EpollWait => &[TimerApi::EpollPwait2],
+        TimerApi::SoRcvtimeo => &[TimerApi::Ppoll],
+        TimerApi::Select => &[TimerApi::Pselect],
+        TimerApi::Setitimer => &[TimerApi::TimerCreate, TimerApi::Timerfd],
+        TimerApi::ClockNanosleepAbs
+        | TimerApi::ClockNanosleep
+        | TimerApi::Usleep
+        | TimerApi::TimerfdAbs
+        | TimerApi::Timerfd
+        | TimerApi::TimerCreate
+        | TimerApi::Ppoll
+        | TimerApi::Pselect
+        | TimerApi::EpollPwait2
+        | TimerApi::Futex
+        | TimerApi::SemTimedwait
+        | TimerApi::CondTimedwait
+        | TimerApi::MutexTimedlock
+        | TimerApi::Sigtimedwait
+        | TimerApi::MqTimedreceive
+        | TimerApi::Semtimedop => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
+    }
+}
+
+/// What to use instead: of what does the same, none that was seen here not to
+/// come as it is asked for.
+fn instead(class: TimerClass, of: &[TimerApi], rows: &[TimerRow]) -> Option<String> {
+    if class == TimerClass::Slack {
+        return Some(
+            "Set the slack to 1 ns with prctl(PR_SET_TIMERSLACK), or use a real-time policy, or a timer that has none."
+                .into(),
+        );
+    }
+    if class.is_as_asked() != Some(false) {
+        return None;
+    }
+    let is_bad = |api: TimerApi| {
+        let mut of = rows.iter().filter(|row| row.api == api);
+        of.any(|row| row.class.is_as_asked() == Some(false))
+    };
+    let mut found = Vec::new();
+    for api in of.iter().flat_map(|api| better(*api)) {
+        if !found.contains(api) && !is_bad(*api) && !of.contains(api) {
+            found.push(*api);
+        }
+    }
+    let mut use_them = format!("Use {} instead", names(&found));
+    if of.contains(&TimerApi::SoRcvtimeo) {
+        use_them += ", and receive when it says that there is something";
+    }
+    (!found.is_empty()).then(|| use_them + ".")
+}

@@ -1,0 +1,80 @@
+//! `laggard timers`: which timer of a machine does what it says.
+
+mod class;
+mod groups;
+mod row;
+
+use laggard_model::{Cpu, Host, Nanos, TimerRun};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use class::TimerClass;
+pub use groups::TimerGroup;
+pub use row::{CallbackIntervals, TimerRounding, TimerRow};
+
+/// The version of `timers --json`.
+pub const TIMERS_SCHEMA: u32 = 1;
+
+/// What was measured of timers, by whoever measured.
+#[derive(Clone, Debug)]
+pub struct TimersMeasured {
+    /// The machine.
+    pub host: Host,
+    /// The CPU on which the threads ran.
+    pub cpu: Cpu,
+    /// The step of the system's coarse clock: its tick. `None`: it has none.
+    pub coarse: Option<Nanos>,
+    /// Each timer with each service and period.
+    pub runs: Vec<TimerRun>,
+    /// How many were to be measured.
+    pub planned: usize,
+}
+
+/// Which timer of a machine does what it says.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct TimersReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The machine.
+    pub host: Host,
+    /// The CPU on which the threads ran.
+    pub cpu: Cpu,
+    /// The step that the system states for its coarse clock, which is its tick.
+    pub coarse_ns: Option<Nanos>,
+    /// The answer in a sentence.
+    pub verdict: String,
+    /// Timers that do alike, each group with what it does and what to use
+    /// instead; what goes wrong most first.
+    pub groups: Vec<TimerGroup>,
+    /// Each timer with each service and period.
+    pub rows: Vec<TimerRow>,
+    /// Rows that were to be measured and were not, because it was ended early.
+    pub unmeasured: usize,
+}
+
+/// What was measured, as an answer.
+pub fn timers(measured: &TimersMeasured) -> TimersReport {
+    let rows: Vec<TimerRow> = measured.runs.iter().map(row::row).collect();
+    TimersReport {
+        schema: TIMERS_SCHEMA,
+        host: measured.host.clone(),
+        cpu: measured.cpu,
+        coarse_ns: measured.coarse,
+        verdict: groups::verdict(&rows),
+        groups: groups::groups(&rows, measured.coarse),
+        unmeasured: measured.planned.saturating_sub(rows.len()),
+        rows,
+    }
+}
+
+impl TimersReport {
+    /// Whether no row is later than `most`, and all could be measured.
+    pub fn keeps(&self, most: Nanos) -> bool {
+        let is_kept = |row: &TimerRow| {
+            let largest = row.late_largest_ns;
+            let is_kept = |late| late <= i64::try_from(most.ns()).unwrap_or(i64::MAX);
+            row.class != TimerClass::Unavailable && largest.is_some_and(is_kept)
+        };
+        self.unmeasured == 0 && self.rows.iter().all(is_kept)
+    }
+}

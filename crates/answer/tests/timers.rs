@@ -1,0 +1,262 @@
+//! What `laggard timers` says of timers whose behaviour is known.
+
+use laggard_answer::timers::{TimerClass, TimersMeasured, TimersReport, timers};
+use laggard_model::{
+    Absence, Cpu, Host, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi, TimerRun,
+};
+
+/// Numbers from 0 to 1, always the same (Knuth 1997, "The Art of Computer
+/// Programming" 2, 3.3.4, line 26).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// What waking a thread takes on a virtual machine that is stopped now and
+    /// then, ns.
+    fn waking(&mut self) -> f64 {
+        let stall = match self.next() {
+            ..0.1 => 12e6 * self.next(),
+            _ => 0.0,
+        };
+        5e3 + 20e3 * self.next() + stall
+    }
+}
+
+fn nanos(ns: f64) -> Nanos {
+    Nanos::from_f64(ns)
+}
+
+const START: f64 = 5e12;
+const PERIOD: f64 = 1.5e6;
+const SLACK: f64 = 50e3;
+
+/// A timer that is tried: `serve` says when a wait is over that was called at an
+/// instant and due at another, but for slack and for waking the thread.
+fn run(api: TimerApi, slack: f64, seed: u64, serve: impl Fn(f64, f64) -> f64) -> TimerRun {
+    let mut chance = Chance(seed);
+    let mut now = START;
+    let mut due = START;
+    let mut periodic = Vec::new();
+    for _ in 0..700 {
+        due = if api.keeps_time() { due } else { now } + PERIOD;
+        now = now.max(serve(now, due) + slack) + chance.waking();
+        periodic.push(PeriodicWait {
+            due: nanos(due),
+            woke: nanos(now),
+        });
+    }
+    let single = (0..170).map(|_| {
+        let called = now + 0.2e6 + 8e6 * chance.next();
+        let asked = 1e6 + 2e6 * chance.next();
+        let is_tight = chance.next() < 0.5;
+        let allowed = if is_tight { 0.0 } else { slack };
+        now = serve(called, called + asked) + allowed + chance.waking();
+        SingleWait {
+            asked: nanos(asked),
+            called: nanos(called),
+            woke: nanos(now),
+            is_tight,
+            reference_late: nanos(chance.waking()),
+        }
+    });
+    let single = single.collect();
+    TimerRun {
+        api,
+        service: Service::Other,
+        period: nanos(PERIOD),
+        absence: None,
+        allowed_slack: nanos(slack),
+        periodic,
+        single,
+        left_out: 0,
+    }
+}
+
+fn report(runs: Vec<TimerRun>) -> TimersReport {
+    timers(&TimersMeasured {
+        host: Host::default(),
+        cpu: Cpu(1),
+        coarse: Some(Nanos::from_ms(4)),
+        planned: runs.len(),
+        runs,
+    })
+}
+
+fn exact(_: f64, due: f64) -> f64 {
+    due
+}
+
+fn cut(called: f64, due: f64) -> f64 {
+    called + ((due - called) / 1e6).floor() * 1e6
+}
+
+const TICK: f64 = 4e6;
+
+fn next_tick(_: f64, due: f64) -> f64 {
+    (due / TICK).ceil() * TICK
+}
+
+/// As Linux serves `SO_RCVTIMEO`.
+fn a_tick_more(called: f64, due: f64) -> f64 {
+    ((called / TICK).floor() + ((due - called) / TICK).ceil() + 1.0) * TICK
+}
+
+#[test]
+fn every_class_is_found_among_stalls() {
+    for seed in 0..5 {
+        for (api, slack, serve, class) in [
+            (
+                TimerApi::Timerfd,
+                0.0,
+                exact as fn(f64, f64) -> f64,
+                TimerClass::Exact,
+            ),
+            (TimerApi::Ppoll, SLACK, exact, TimerClass::Slack),
+            (TimerApi::Ppoll, 2e6, exact, TimerClass::Slack),
+            (TimerApi::Poll, SLACK, cut, TimerClass::Cut),
+            (TimerApi::Setitimer, 0.0, next_tick, TimerClass::Tick),
+            (TimerApi::SoRcvtimeo, 0.0, a_tick_more, TimerClass::TwoTicks),
+            (
+                TimerApi::Futex,
+                0.0,
+                |_, due| due - 200e3,
+                TimerClass::Early,
+            ),
+            (
+                TimerApi::Futex,
+                0.0,
+                |_, due| due + 200e3,
+                TimerClass::Later,
+            ),
+            (
+                TimerApi::Timerfd,
+                0.0,
+                |_, due| START + (due - START) * 1.01,
+                TimerClass::Drifts,
+            ),
+        ] {
+            let report = report(vec![run(api, slack, seed, serve)]);
+
+            let row = &report.rows[0];
+            // A drift is a matter of the periodic waits alone.
+            let is_drift = class == TimerClass::Drifts && row.drift.is_some();
+            assert!(
+                row.class == class || is_drift,
+                "{seed}: {class:?}, {row:#?}"
+            );
+            let is_tick = matches!(class, TimerClass::Tick | TimerClass::TwoTicks);
+            assert_eq!(row.tick_ns.is_some(), is_tick, "{seed}: {row:#?}");
+            let tick = row.tick_ns.unwrap_or(TICK);
+            assert!((tick / TICK - 1.0).abs() < 1e-3, "{seed}: {tick}");
+            let lower = row.slack_ns.unwrap_or(0) as f64;
+            assert!(
+                class != TimerClass::Slack || lower > 0.8 * slack,
+                "{seed}: {row:#?}"
+            );
+        }
+    }
+}
+
+/// Jones & Regehr 1999, Table 2, "P2, NT5": asked for 1 ms, a timer on a tick of
+/// 976.5625 us waits two of them and fires twice, but for 240 of 10,000.
+#[test]
+fn a_timer_that_fires_twice_shows_its_tick() {
+    let mut broken = run(TimerApi::Timerfd, 0.0, 1, exact);
+    broken.period = Nanos::from_ms(1);
+    let tick = 976_562.5;
+    let mut now = START;
+    broken.periodic.clear();
+    for at in 0..10_000_u32 {
+        now += match at % 1_000 {
+            // 488 pairs in a thousand, and 24 single ones of two ticks.
+            at if at < 976 && at % 2 == 1 => 0.0,
+            _ => 2.0 * tick,
+        };
+        broken.periodic.push(PeriodicWait {
+            due: nanos(START + 1e6 * f64::from(at + 1)),
+            woke: nanos(now),
+        });
+    }
+
+    let report = report(vec![broken]);
+
+    let row = &report.rows[0];
+    assert_eq!(row.class, TimerClass::FiresTwice);
+    let found = row.tick_ns.unwrap();
+    assert!((found / tick - 1.0).abs() < 1e-3, "{found}");
+}
+
+#[test]
+fn a_machine_too_late_to_tell_is_not_blamed_on_the_timer() {
+    let mut busy = run(TimerApi::Ppoll, SLACK, 3, exact);
+    let mut chance = Chance(9);
+    for one in &mut busy.single {
+        one.woke += nanos(8e6 * chance.next());
+        one.reference_late = nanos(8e6 * chance.next());
+    }
+
+    let report = report(vec![busy]);
+
+    assert_eq!(report.rows[0].class, TimerClass::Undecided);
+    assert_eq!(report.verdict, "Nothing can be told of any timer.");
+    assert!(
+        report.groups[0].sentence.contains("the machine itself was"),
+        "{}",
+        report.groups[0].sentence
+    );
+}
+
+#[test]
+fn the_verdict_names_what_does_not_come_as_asked_and_what_to_use_instead() {
+    let mut missing = run(TimerApi::Semtimedop, 0.0, 5, exact);
+    missing.absence = Some(Absence {
+        reason: "semtimedop is refused: function not implemented".into(),
+        remedy: "use another timer".into(),
+        lacks: Lacks::Kernel,
+    });
+    let report = report(vec![
+        run(TimerApi::Poll, SLACK, 1, cut),
+        run(TimerApi::Ppoll, SLACK, 2, exact),
+        run(TimerApi::SoRcvtimeo, 0.0, 3, a_tick_more),
+        missing,
+    ]);
+
+    assert_eq!(
+        report.verdict,
+        "1 of 4 timers comes as asked for; poll and so_rcvtimeo do not; of semtimedop nothing can be told."
+    );
+    let of = |class| report.groups.iter().find(|one| one.class == class).unwrap();
+    let ticks = of(TimerClass::TwoTicks);
+    assert!(
+        ticks.sentence.starts_with(
+            "so_rcvtimeo is served on a tick of 4.00 ms (the coarse clock states 4.00 ms), and not by the next one"
+        ),
+        "{}",
+        ticks.sentence
+    );
+    assert_eq!(
+        of(TimerClass::Cut).instead.as_deref(),
+        Some("Use ppoll instead.")
+    );
+    assert_eq!(
+        of(TimerClass::Unavailable).sentence,
+        "semtimedop cannot be had: semtimedop is refused: function not implemented."
+    );
+    assert!(!report.keeps(Nanos::from_secs(1)), "one was not measured");
+}
+
+#[test]
+fn a_report_keeps_to_a_limit_that_no_row_is_later_than() {
+    let report = report(vec![run(TimerApi::Timerfd, 0.0, 1, exact)]);
+    let largest = report.rows[0].late_largest_ns.unwrap();
+
+    assert!(report.keeps(Nanos::from_ns(largest.unsigned_abs())));
+    assert!(!report.keeps(Nanos::from_ns(largest.unsigned_abs() - 1)));
+}
