@@ -10,6 +10,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use laggard_answer::qos::catalogue;
+use laggard_model::TimerApi;
 use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
@@ -95,6 +96,14 @@ pub(crate) fn tasks() -> ArgValueCompleter {
         files(current, |path| {
             is_toml(path) || path.extension().is_some_and(|kind| kind == "json")
         })
+    })
+}
+
+/// Timers by name.
+pub(crate) fn timers() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let all = TimerApi::ALL.iter().map(|api| (api.name(), api.about()));
+        named(current, all.chain([("all", "all of them")]))
     })
 }
 

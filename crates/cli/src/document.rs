@@ -21,6 +21,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Compare => schema_for!(laggard_answer::compare::CompareReport),
         SchemaOf::Check => schema_for!(laggard_answer::check::CheckReport),
         SchemaOf::Doctor => schema_for!(laggard_answer::doctor::DoctorReport),
+        SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&pipe::json(&schema)?)?;

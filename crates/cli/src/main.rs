@@ -30,6 +30,7 @@ mod report;
 mod sched;
 mod show;
 mod terminal;
+mod timers;
 mod top;
 mod why;
 
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Sched(args) => sched::sched(&args),
         Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Timers(args) => timers::timers(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),
         Command::Completions { shell } => completion::script(shell),

@@ -20,6 +20,7 @@ fn every_command_explains_itself() {
         "doctor",
         "load",
         "provoke",
+        "timers",
         "completions",
         "man",
         "schema",
@@ -118,6 +119,35 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             "--pid is for `throttle`",
         ),
         (vec!["provoke", "queue", "--cpu", "8191"], "is not online"),
+        (
+            vec!["timers", "--api", "poll,nanonap"],
+            "`nanonap` is no timer that is known; choose from clock_nanosleep-abs, ",
+        ),
+        (
+            vec!["timers", "--duration", "0s"],
+            "nothing happens in no time",
+        ),
+        (vec!["timers", "--duration", "1ms"], "use at least 500ms"),
+        (vec!["timers", "--duration", "1h"], "use at most 600s"),
+        (vec!["timers", "--period", "1ns"], "use at least 50us"),
+        (vec!["timers", "--period", "2s"], "use at most 1s"),
+        (
+            vec!["timers", "--period", "500ms"],
+            "use --duration 10s or more",
+        ),
+        (
+            vec!["timers", "--api", "poll", "--period", "250us"],
+            "`poll` takes whole units of 1ms",
+        ),
+        (
+            vec!["timers", "--policy", "irq"],
+            "`irq` is no thread that can call a timer",
+        ),
+        (vec!["timers", "--cpu", "8191"], "is not online"),
+        (
+            vec!["timers", "--max-lateness", "1ms"],
+            "--max-lateness is for timers named with --api",
+        ),
         (vec!["load", "run", "nothing"], "is not a load"),
         (vec!["load", "run", "nowhere.toml"], "cannot read the load"),
         (

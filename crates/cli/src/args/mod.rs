@@ -8,6 +8,7 @@ mod named;
 mod plan;
 mod record;
 mod rehearsal;
+mod timers;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
+pub(crate) use timers::{SomeTimers, TimersArgs};
 
 use crate::completion;
 use crate::exit::CODES;
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     Rehearse(RehearseArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
+    /// Say which timer of this machine does what it says
+    Timers(TimersArgs),
     /// List loads, show what one does, or run one without measuring
     Load(LoadArgs),
     /// Make a known fault, to see whether its effect is found
@@ -137,6 +141,8 @@ pub(crate) enum SchemaOf {
     Check,
     /// `doctor --json`
     Doctor,
+    /// `timers --json`
+    Timers,
     /// A recording's `manifest.json`
     Manifest,
 }

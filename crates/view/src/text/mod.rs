@@ -16,6 +16,7 @@ mod sched;
 mod screen;
 mod show;
 mod table4;
+mod timers;
 mod why;
 
 pub use beside::{beside, by_load};
@@ -35,4 +36,5 @@ pub use screen::{Screen, Tone};
 pub(crate) use show::{least, measured_with};
 pub use show::{services, show, stages};
 pub use table4::table4;
+pub use timers::timers;
 pub use why::why;

@@ -1,0 +1,83 @@
+//! Arguments of `laggard timers`.
+
+use clap::Args as ClapArgs;
+use laggard_model::{Nanos, Service, TimerApi};
+
+use super::some_time;
+use crate::completion;
+
+/// Each timer is asked for the same period again and again, then for single
+/// times of 1 to 3 ms at random instants; by one thread, one timer at a time.
+///
+/// A row has the mean interval between callbacks; the tick of the system's that
+/// the timer waits for; the unit to which it rounds; the slack for which it comes
+/// later; how late it was, in the median and at most; and what that makes it.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard timers                        all of them, as a normal thread
+  laggard timers --api poll,ppoll       these two
+  sudo laggard timers --policy fifo:90,other --period 1ms,250us
+  laggard timers --api timerfd --max-lateness 2ms
+                                        exit code 1 where it is later once
+  laggard timers --json | jq '.rows[] | {api, class}'
+
+Timers:
+  clock_nanosleep-abs, clock_nanosleep, usleep, timerfd-abs, timerfd,
+  timer_create, setitimer, poll, ppoll, select, pselect, epoll_wait,
+  epoll_pwait2, futex, sem_timedwait, cond_timedwait, mutex_timedlock,
+  sigtimedwait, so_rcvtimeo, mq_timedreceive, semtimedop
+
+Exit code 1 when a timer asked for by name cannot be had here, or is later than
+--max-lateness.")]
+pub(crate) struct TimersArgs {
+    /// Timers, or `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = some_timers, add = completion::timers())]
+    pub(crate) api: Vec<SomeTimers>,
+    /// Periods to ask for, 50us to 1s
+    #[arg(
+        short,
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1.5ms"
+    )]
+    pub(crate) period: Vec<Nanos>,
+    /// What the thread is: fifo:N, other
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "other"
+    )]
+    pub(crate) policy: Vec<Service>,
+    /// How long each row takes, up to 10 minutes
+    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = some_time)]
+    pub(crate) duration: Nanos,
+    /// CPU of the threads [default: the last one that this process may use]
+    #[arg(short, long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// Exit code 1 where a timer of --api is later than this, once
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) max_lateness: Option<Nanos>,
+    /// Write JSON; `laggard schema timers` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Timers that one word of a list stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SomeTimers {
+    All,
+    One(TimerApi),
+}
+
+fn some_timers(text: &str) -> Result<SomeTimers, String> {
+    match text {
+        "all" => Ok(SomeTimers::All),
+        name => name
+            .parse()
+            .map(SomeTimers::One)
+            .map_err(|err| err.to_string()),
+    }
+}
