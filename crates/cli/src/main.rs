@@ -45,6 +45,7 @@ fn main() -> ExitCode {
     laggard_measure::linux::become_normal();
     completion::answer(Args::command);
     exit::survive_file_limit();
+    laggard_record::hush_damage();
     let args = Args::parse();
     let Some(command) = args.command else {
         eprint!("{BEGIN}");

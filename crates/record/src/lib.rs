@@ -37,3 +37,4 @@ pub use redact::{LeftOut, NameSort, PublicNames, RedactError, Redactor, redact};
 pub use segment::Columns;
 pub use shortfall::Shortfall;
 pub use summary::{FigureHour, Largest, Summaries};
+pub use table::hush_damage;

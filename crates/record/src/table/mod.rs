@@ -25,6 +25,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 pub(crate) use damage::Damage;
+pub use read::hush_damage;
 pub(crate) use read::{LARGEST_ROWS, Rows, bad, column, guarded, open};
 
 const CHECKSUM_KEY: &str = "laggard.crc32";

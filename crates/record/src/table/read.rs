@@ -1,5 +1,8 @@
 //! Taking files apart.
 
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+
 use bytes::Bytes;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
@@ -30,13 +33,32 @@ pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage>
     })
 }
 
+thread_local! {
+    /// Whether this thread is within a step whose panic is damage.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs a step of the Parquet reader and turns a panic into damage.
 ///
 /// The checksum keeps accidents away from that reader. This is for files that
 /// were made to harm: it asserts things that such a file can break.
 pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(step))
-        .unwrap_or(Err(Damage::ReaderGaveUp))
+    let before = IS_GUARDED.replace(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(step));
+    IS_GUARDED.set(before);
+    done.unwrap_or(Err(Damage::ReaderGaveUp))
+}
+
+/// Keeps panics of the Parquet reader, which a damaged file can cause and which
+/// become a [`Shortfall`](crate::Shortfall), from being printed as if this
+/// program had a fault. For the beginning of a program.
+pub fn hush_damage() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if !IS_GUARDED.get() {
+            usual(panic);
+        }
+    }));
 }
 
 /// The reader of the column `name`.
@@ -156,5 +178,37 @@ const fn physical_type(reader: &ColumnReader) -> Type {
         ColumnReader::DoubleColumnReader(_) => Type::DOUBLE,
         ColumnReader::ByteArrayColumnReader(_) => Type::BYTE_ARRAY,
         ColumnReader::FixedLenByteArrayColumnReader(_) => Type::FIXED_LEN_BYTE_ARRAY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_reader_is_damage_and_is_not_printed_but_any_other_is() {
+        static PRINTED: AtomicU32 = AtomicU32::new(0);
+        let here = thread::current().id();
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |_| {
+            // Other tests run beside this one.
+            if thread::current().id() == here {
+                PRINTED.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+        hush_damage();
+
+        let damage = guarded::<()>(|| panic!("of the reader"));
+        let of_reader = PRINTED.load(Ordering::Relaxed);
+        let other = panic::catch_unwind(|| panic!("of anybody else"));
+        panic::set_hook(usual);
+
+        assert!(matches!(damage, Err(Damage::ReaderGaveUp)));
+        assert_eq!(of_reader, 0);
+        assert!(other.is_err());
+        assert_eq!(PRINTED.load(Ordering::Relaxed), 1);
     }
 }
