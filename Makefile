@@ -65,6 +65,7 @@ check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+	CARGO=$(CARGO) scripts/supply check
 
 # The programs that the loads of real applications run.
 loads:
@@ -93,11 +94,15 @@ prove: build
 		$(if $(HOST),--host $(HOST),--mappings 262144)
 
 install: build
+	@scripts/packages install
 	install -s -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(LAGGARD) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(LAGGARD) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
+	install -d $(DESTDIR)$(PREFIX)/share/doc/laggard
+	CARGO=$(CARGO) scripts/supply notices $(DESTDIR)$(PREFIX)/share/doc/laggard/third-party.txt
+	CARGO=$(CARGO) scripts/supply sbom $(DESTDIR)$(PREFIX)/share/doc/laggard/laggard.cdx.json
 	@echo 'Measuring takes root. To let users measure without it, once:'
 	@echo '  sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep $(DESTDIR)$(PREFIX)/bin/laggard'
 

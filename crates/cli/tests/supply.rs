@@ -1,0 +1,90 @@
+//! What the program is made of besides its own code is told, and is as agreed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What `scripts/supply` says, and whether it is content; `None`: no Python.
+fn supply(script: &Path, words: &[&str]) -> Option<(bool, String)> {
+    let ran = Command::new("python3").arg(script).args(words).output();
+    let Ok(output) = ran else {
+        println!("skipped: no python3, which scripts/supply needs");
+        return None;
+    };
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Some((output.status.success(), said))
+}
+
+#[test]
+fn licences_sources_and_versions_are_as_agreed() {
+    let script = root().join("scripts/supply");
+    let Some((is_content, said)) = supply(&script, &["check"]) else {
+        return;
+    };
+
+    assert!(is_content, "{said}");
+}
+
+#[test]
+fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
+    let dir = TempDir::new().unwrap();
+    // It looks for the sources in the folder above its own.
+    std::os::unix::fs::symlink(root().join("crates"), dir.path().join("crates")).unwrap();
+    std::os::unix::fs::symlink(root().join("web"), dir.path().join("web")).unwrap();
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        std::fs::copy(root().join(file), dir.path().join(file)).unwrap();
+    }
+    let script = dir.path().join("scripts/supply");
+    std::fs::create_dir(dir.path().join("scripts")).unwrap();
+    let text = std::fs::read_to_string(root().join("scripts/supply")).unwrap();
+    for (agreed, without, fault) in [
+        (
+            "\"CDDL-1.0\", ",
+            "",
+            "its licence CDDL-1.0 is not agreed to",
+        ),
+        ("\"syn\", ", "", "syn: several versions are in the program"),
+    ] {
+        std::fs::write(&script, text.replacen(agreed, without, 1)).unwrap();
+
+        let Some((is_content, said)) = supply(&script, &["check"]) else {
+            return;
+        };
+
+        assert!(!is_content && said.contains(fault), "{said}");
+    }
+}
+
+#[test]
+fn every_part_is_in_the_notices_and_in_the_bill_of_materials() {
+    let dir = TempDir::new().unwrap();
+    let script = root().join("scripts/supply");
+    let [notices, bill] = ["notices", "bill"].map(|name| dir.path().join(name));
+    for (what, file) in [("notices", &notices), ("sbom", &bill)] {
+        let Some((is_content, said)) = supply(&script, &[what, file.to_str().unwrap()]) else {
+            return;
+        };
+        assert!(is_content, "{said}");
+    }
+
+    let notices = std::fs::read_to_string(notices).unwrap();
+    let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
+
+    let parts = bill["components"].as_array().unwrap();
+    assert!(parts.len() > 100);
+    for part in parts {
+        let (name, version) = (part["name"].as_str(), part["version"].as_str());
+        let head = format!("\n{} {}: ", name.unwrap(), version.unwrap());
+        assert!(notices.contains(&head), "{head}");
+    }
+    // Whose terms ask that they be passed on.
+    assert!(notices.contains("COMMON DEVELOPMENT AND DISTRIBUTION LICENSE"));
+    assert!(notices.contains("Bitstream Vera is a trademark"));
+}
