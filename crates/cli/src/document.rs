@@ -19,6 +19,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Sched => schema_for!(laggard_answer::sched::SchedReport),
         SchemaOf::Rehearse => schema_for!(laggard_answer::rehearsal::RehearsalReport),
         SchemaOf::Compare => schema_for!(laggard_answer::compare::CompareReport),
+        SchemaOf::CompareOver => schema_for!(laggard_answer::compare::SeriesReport),
         SchemaOf::Check => schema_for!(laggard_answer::check::CheckReport),
         SchemaOf::Doctor => schema_for!(laggard_answer::doctor::DoctorReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),

@@ -9,10 +9,12 @@ mod means;
 mod multiple;
 mod quantile;
 mod recordings;
+mod series;
 mod verdict;
 
 pub use means::{MeanRatio, mean_ratio};
 pub use multiple::holm;
 pub use quantile::{BlockBootstrap, QuantileRatio, counted_quantile_ratio, quantile_ratio};
 pub use recordings::{RecordingCount, SetsCompared, compare_recordings};
+pub use series::{ChangePoint, change_points};
 pub use verdict::{Comparison, ComparisonVerdict, Magnitude};

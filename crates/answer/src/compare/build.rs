@@ -137,7 +137,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
 }
 
 /// The recordings of one side.
-fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, CompareError> {
+pub(super) fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, CompareError> {
     let runs = side
         .iter()
         .map(|one| Run::read(one, threads))
@@ -215,25 +215,9 @@ impl Comparing<'_> {
             let levels = self.question.levels.iter();
             return levels.map(|&level| (level, None)).collect();
         }
-        let mut both = Histogram::default();
-        let mut floor = Nanos::ZERO;
-        for load in self.loads {
-            let way = Selection::new(load, line, None);
-            way.histograms().for_each(|one| both.merge(one));
-            floor = floor.max(way.floor().unwrap_or_default());
-        }
-        let all = both.count() as f64;
-        let is_enough = |share: &&f64| all * (1.0 - *share) >= ENOUGH_LATER;
-        let share = SHARES.iter().find(is_enough).copied();
-        let level = share.and_then(|share| both.quantile(share));
-        let level = level
-            .zip(share)
-            .map(|(level, share)| nearest(&both, level, share));
-        let level = level.map(|level| match level < floor {
-            true => Histogram::upper_edge(Histogram::bucket_of(floor)),
-            false => level,
-        });
-        level.map(|level| (level, share)).into_iter().collect()
+        let chosen = chosen_level(&self.loads, line);
+        let chosen = chosen.map(|(level, share)| (level, Some(share)));
+        chosen.into_iter().collect()
     }
 
     fn level(
@@ -358,6 +342,27 @@ const fn verdict_of(change: Change) -> Option<ComparisonVerdict> {
         Change::Equivalent => Some(ComparisonVerdict::Equivalent),
         Change::Unclear(_) => None,
     }
+}
+
+/// The level that few activations of all `loads` together are later than, and
+/// the share that are not.
+pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(Nanos, f64)> {
+    let mut both = Histogram::default();
+    let mut floor = Nanos::ZERO;
+    for load in loads {
+        let way = Selection::new(load, line, None);
+        way.histograms().for_each(|one| both.merge(one));
+        floor = floor.max(way.floor().unwrap_or_default());
+    }
+    let all = both.count() as f64;
+    let is_enough = |share: &&f64| all * (1.0 - *share) >= ENOUGH_LATER;
+    let share = SHARES.iter().find(is_enough).copied()?;
+    let level = nearest(&both, both.quantile(share)?, share);
+    let level = match level < floor {
+        true => Histogram::upper_edge(Histogram::bucket_of(floor)),
+        false => level,
+    };
+    Some((level, share))
 }
 
 /// Time of all CPUs for one independent event, at least, ns: by the first

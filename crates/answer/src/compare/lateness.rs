@@ -1,5 +1,7 @@
 //! How often the recordings of one side were late.
 
+use std::ops::Range;
+
 use laggard_analyze::InputError;
 use laggard_analyze::compare::RecordingCount;
 use laggard_analyze::exceedance::Stream;
@@ -19,8 +21,8 @@ pub(super) struct Lateness {
     pub(super) counts: Vec<RecordingCount>,
     /// By recording: activations that may have been later, too.
     pub(super) unknown: Vec<u64>,
-    samples: u64,
-    later: u64,
+    /// By recording: activations, and those that were later.
+    activations: Vec<[u64; 2]>,
 }
 
 impl Lateness {
@@ -35,8 +37,7 @@ impl Lateness {
         let mut all = Self {
             counts: Vec::new(),
             unknown: Vec::new(),
-            samples: 0,
-            later: 0,
+            activations: Vec::new(),
         };
         for one in &load.runs {
             all.add(one, line, level, run)?;
@@ -67,15 +68,17 @@ impl Lateness {
             .iter()
             .filter(|one| (one.service, one.route) == (service, route) && one.at_least_ns <= level);
         let mut unknown = waiting.count() as u64;
+        let (mut samples, mut later) = (0, 0);
         for group in &seen.groups {
             if (group.key.service, group.key.route) == (service, route) {
                 let histogram = group.latency.histogram();
-                self.samples += histogram.count();
-                self.later += histogram.count_above(level);
+                samples += histogram.count();
+                later += histogram.count_above(level);
                 unknown += group.lost;
             }
         }
         self.unknown.push(unknown);
+        self.activations.push([samples, later]);
         Ok(())
     }
 
@@ -92,19 +95,28 @@ impl Lateness {
 
     /// For the answer; of so many clusters one is independent.
     pub(super) fn view(&self, dispersion: f64) -> LateCount {
+        self.part(0..self.counts.len(), dispersion)
+    }
+
+    /// The same of some of the recordings.
+    pub(super) fn part(&self, of: Range<usize>, dispersion: f64) -> LateCount {
+        let counts = &self.counts[of.clone()];
+        let activations = &self.activations[of.clone()];
         LateCount {
-            clusters: self.counts.iter().map(|one| one.events).sum(),
+            clusters: counts.iter().map(|one| one.events).sum(),
             dispersion,
-            exposure_ns: self.exposure(),
-            samples: self.samples,
-            later: self.later,
-            unknown: self.unknown.iter().sum(),
+            exposure_ns: counts.iter().map(|one| one.exposure).sum(),
+            samples: activations.iter().map(|one| one[0]).sum(),
+            later: activations.iter().map(|one| one[1]).sum(),
+            unknown: self.unknown[of].iter().sum(),
         }
     }
 
-    /// The time of all CPUs, ns.
-    pub(super) fn exposure(&self) -> f64 {
-        self.counts.iter().map(|one| one.exposure).sum()
+    /// The same of each recording by itself.
+    pub(super) fn points(&self) -> Vec<LateCount> {
+        let each = self.counts.iter().enumerate();
+        each.map(|(at, one)| self.part(at..at + 1, one.dispersion.max(1.0)))
+            .collect()
     }
 
     pub(super) fn events(&self) -> f64 {

@@ -8,6 +8,7 @@ pub(crate) mod lateness;
 mod quantiles;
 mod refusal;
 mod sentences;
+mod series;
 
 use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
@@ -18,6 +19,10 @@ use crate::qos::{Application, MissFigures};
 
 pub use build::{Question, compare};
 pub use refusal::CompareError;
+pub use series::{
+    LEAST_SERIES, SERIES_SCHEMA, SeriesChange, SeriesQuestion, SeriesRecording, SeriesReport,
+    ServiceSeries, compare_series,
+};
 
 /// The version of the JSON's layout.
 pub const COMPARE_SCHEMA: u32 = 1;

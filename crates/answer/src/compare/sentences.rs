@@ -122,7 +122,7 @@ fn ratio(level: &LevelComparison) -> String {
 }
 
 /// A ratio with two digits.
-fn factor(value: f64) -> String {
+pub(super) fn factor(value: f64) -> String {
     match value {
         10.0.. => format!("{value:.0}"),
         1.0..10.0 => format!("{value:.1}"),

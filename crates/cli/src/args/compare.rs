@@ -24,6 +24,7 @@ Examples:
   laggard compare a*.laggard --with b*.laggard --at 1ms,16ms --service fifo:90
   laggard compare stock*.laggard --with rt*.laggard --app jack-128 --markdown
   laggard compare a*.laggard --with b*.laggard -o compared.html
+  laggard compare --over nightly/*.laggard --at 1ms
   laggard compare --factor sysctl:kernel.timer_migration=0,1 --load fileio
   laggard compare --run 'nice -n 0 ./busy' --run 'nice -n 19 ./busy'
   laggard compare --each 2min --before A='systemctl start irqbalance' \\
@@ -38,11 +39,18 @@ the ratio says so and the pairs agree, at the price of all that is compared
 Exit code 3 where a recording is not trustworthy.")]
 pub(crate) struct CompareArgs {
     /// Recordings A, to compare with
-    #[arg(required_unless_present_any = ["run", "factor", "before"], requires = "with", value_name = "DIR", add = completion::recordings())]
+    #[arg(required_unless_present_any = ["run", "factor", "before", "over"], requires = "with", value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
     /// Recordings B, which are compared with them
     #[arg(long, num_args = 1.., requires = "recordings", value_name = "DIR", add = completion::recordings())]
     pub(crate) with: Vec<PathBuf>,
+    /// Recordings of a series, from build to build or from week to week: where it
+    /// changed
+    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into"], add = completion::recordings())]
+    pub(crate) over: Vec<PathBuf>,
+    /// The series is in the order of --over, not in that of time
+    #[arg(long, requires = "over")]
+    pub(crate) in_order: bool,
     /// How late is too late: the slack of an application, by a name of the
     /// catalogue (`laggard qos --list`) or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at", add = completion::applications())]

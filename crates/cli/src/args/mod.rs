@@ -83,7 +83,7 @@ pub(crate) enum Command {
     /// Say how bad latencies will get in an hour, a day, a week of use
     Forecast(ForecastArgs),
     /// Say whether recordings made after a change are late more often than those before
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Say whether recordings meet requirements
     Check(CheckArgs),
     /// Say whether a task set can be scheduled
@@ -137,6 +137,8 @@ pub(crate) enum SchemaOf {
     Rehearse,
     /// `compare --json`
     Compare,
+    /// `compare --over --json`
+    CompareOver,
     /// `check --json`
     Check,
     /// `doctor --json`

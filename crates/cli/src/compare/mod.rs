@@ -7,7 +7,9 @@ mod sides;
 mod trial;
 
 use anyhow::Context as _;
-use laggard_answer::compare::{CompareReport, Question, compare as answer};
+use laggard_answer::compare::{
+    CompareReport, Question, SeriesQuestion, compare as answer, compare_series,
+};
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
 use laggard_model::text::Unit;
@@ -22,6 +24,9 @@ use trial::Trial;
 const RESULT: &str = "compare.json";
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
+    if !args.over.is_empty() {
+        return series(args);
+    }
     let is_setting = matches!(args.factor, Some(FactorArg::Setting { .. }));
     if is_setting && !args.recordings.is_empty() {
         anyhow::bail!(
@@ -61,6 +66,26 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     show(args, &report?)?;
     // The answer is good all the same: it is shown first.
     left.map(|()| Exit::Ok)
+}
+
+/// Where a series of recordings changed.
+fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
+    anyhow::ensure!(
+        args.at.len() < 2,
+        "a series is looked through for one level; give --at once"
+    );
+    let report = compare_series(&SeriesQuestion {
+        recordings: args.over.clone(),
+        is_in_order: args.in_order,
+        level: args.at.first().copied(),
+        service: args.service,
+        threads: ask::threads(),
+    })?;
+    pipe::print(&match args.json {
+        true => pipe::json(&report)?,
+        false => text::series(&report, args.all, terminal::look(Unit::Auto)),
+    })?;
+    Ok(Exit::Ok)
 }
 
 fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
