@@ -4,17 +4,21 @@
 usage: backtest.py LAGGARD [--interleaved] DIR...
        backtest.py LAGGARD --lines DIR...
        backtest.py LAGGARD --record FOLDER [--short] [LOAD...]
+       backtest.py LAGGARD --scripted FOLDER [--short]
 
 --record makes a set of recordings in FOLDER and tests all that is there: 30 min
 of each load in pieces of 60 s, two hours for the four loads that every machine
 has, or of those named; with --short, 24 pieces of 4 s, about 3 min a load.
+--scripted makes as many of which the truth is known (scripted.py), in minutes.
 
 --lines tests what is told in every cell: from every 1, 2, 4, ... pieces in a row
 and for the pieces that follow, as many as 1/4 to 90 times these, was the largest
 latency (of each service, on the worst CPU) a new one as often as the chance said;
 did it stay at or below the bounds of 50 and 90 % by ranks; by the assumed tail; and
 at or below the upper limit of a fitted level, which is for the level, so 37 % at
-least must? Futures overlap and services share their stalls: cells are not independent.
+least must? Futures overlap and services share their stalls, so cells are not
+independent: behind each share is half of its 95 % interval by the jackknife, which
+leaves out a tenth of the time of one load after the other.
 
 Else the recordings of each load are put in order of time and halved; or, with
 --interleaved, every other one is taken, which keeps a load that changes in both
@@ -38,6 +42,8 @@ import pathlib
 import subprocess
 import sys
 
+import scripted
+
 HORIZONS = (1, 2, 5, 10)
 ABOVE_LEVEL = 1 - math.exp(-1)
 # One-sided; the blocks of one row are few, so only a gross error is found.
@@ -60,6 +66,8 @@ def summary(program, path):
         if service["latency"]["samples"]
     }
     load = (recording["load"] or {}).get("name", "no load")
+    if recording["backend"] == "fake":
+        load = pathlib.Path(path).stem.rpartition("-")[0]
     return load, recording["started"], recording["duration_ns"] / 1e9, path, lines
 
 
@@ -80,7 +88,10 @@ LOADS = ("idle", "fileio", "draw", "fp")
 # Pieces and seconds of each.
 SET, SHORT_SET = (30, 60), (24, 4)
 # Horizons in lengths of the recordings that they are forecast from.
-RATIOS = (0.25, 0.5, 1, 2, 4, 9, 20, 45, 90)
+RATIOS = (0.0625, 0.25, 0.5, 1, 2, 4, 9, 20, 45, 90)
+LINES = ("ranks 0.5", "ranks 0.9", "tail 0.5", "tail 0.9")
+# Parts of the time of a load, and how few tell no interval.
+PARTS, LEAST_PARTS = 10, 4
 
 
 def record(program, folder, loads, pieces, seconds):
@@ -106,21 +117,24 @@ def spans(pieces):
             ahead = round(length * ratio)
             if not ahead or length + ahead > len(pieces) or ahead / length != ratio:
                 continue
-            for begin in range(0, len(pieces) - length - ahead + 1, length):
+            # Neither pasts nor futures are repeated, unless one is shorter.
+            for begin in range(0, len(pieces) - length - ahead + 1, min(length, ahead)):
                 middle = begin + length
                 yield ratio, pieces[begin:middle], pieces[middle:middle + ahead]
         length *= 2
 
 
 def lines(program, load, pieces):
-    """How often each line of a forecast held, by horizon."""
-    found = collections.defaultdict(collections.Counter)
-    for ratio, past, future in spans(sorted(pieces, key=lambda piece: piece[1])):
+    """How often each line of a forecast held, by horizon and part of the time."""
+    found = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    pieces = sorted(pieces, key=lambda piece: piece[1])
+    for ratio, past, future in spans(pieces):
         seconds = sum(piece[2] for piece in future)
+        part = PARTS * pieces.index(future[0]) // len(pieces)
+        at = found[ratio][load, part]
         for line, cell in forecast(program, [piece[3] for piece in past], seconds).items():
             seen = max(piece[4].get(line, 0) for piece in past)
             largest = max(piece[4].get(line, 0) for piece in future)
-            at = found[ratio]
             at.update(cells=1, new=largest > seen, said=cell["ahead"]["new_largest"])
             for asked in cell["ahead"]["stays_below"]:
                 share = f"{asked['share']:.1f}"
@@ -134,22 +148,44 @@ def lines(program, load, pieces):
     return found
 
 
-def print_lines(load, found):
-    def share(at, hits, tries):
-        return f"{at[hits] / at[tries]:.2f} of {at[tries]}" if at[tries] else "-"
+def summed(counters):
+    total = collections.Counter()
+    for one in counters:
+        total.update(one)
+    return total
 
+
+def share(parts, hits, tries):
+    """A share, and half of its 95 % interval: a jackknife over parts of the time."""
+    parts = [part for part in parts if part[tries]]
+    total = summed(parts)
+    if not total[tries]:
+        return "-"
+    whole = total[hits] / total[tries]
+    count = len(parts)
+    if count < LEAST_PARTS:
+        return f"{whole:.2f} of {total[tries]}"
+    without = [(total[hits] - part[hits]) / (total[tries] - part[tries]) for part in parts]
+    mean = sum(without) / count
+    error = math.sqrt((count - 1) / count * sum((one - mean) ** 2 for one in without))
+    return f"{whole:.2f} ±{1.96 * error:.2f} of {total[tries]}"
+
+
+def print_lines(load, found):
     print(f"\n{load}\n")
     print("| horizon / recordings | cells | a new largest: said | seen | below half, by ranks | 9 of 10, by ranks "
           "| half, tail assumed | 9 of 10, tail assumed | below a fitted level's upper limit |")
     print("|---|---|---|---|---|---|---|---|---|")
-    total = collections.Counter()
-    for ratio, at in [*sorted(found.items()), ("all", total)]:
+    every = collections.defaultdict(collections.Counter)
+    for ratio, at in [*sorted(found.items()), ("all", every)]:
         if ratio != "all":
-            total.update(at)
-        print(f"| {ratio} | {at['cells']} | {at['said'] / max(at['cells'], 1):.2f} | {at['new'] / max(at['cells'], 1):.2f} "
-              f"| {share(at, 'ranks 0.5 held', 'ranks 0.5')} | {share(at, 'ranks 0.9 held', 'ranks 0.9')} "
-              f"| {share(at, 'tail 0.5 held', 'tail 0.5')} | {share(at, 'tail 0.9 held', 'tail 0.9')} "
-              f"| {share(at, 'below', 'levels')} |")
+            for part, counts in at.items():
+                every[part].update(counts)
+        parts = list(at.values())
+        cells, said = (sum(part[what] for part in parts) for what in ("cells", "said"))
+        columns = [("new", "cells"), *((f"{line} held", line) for line in LINES), ("below", "levels")]
+        shares = " | ".join(share(parts, hits, tries) for hits, tries in columns)
+        print(f"| {ratio} | {cells} | {said / max(cells, 1):.2f} | {shares} |")
 
 
 def tail(hits, tries, p):
@@ -224,15 +260,17 @@ def by_load(program, paths):
 def main():
     flags = {word for word in sys.argv[1:] if word.startswith("--")}
     words = [word for word in sys.argv[1:] if word not in flags]
-    if len(words) < 2 or flags - {"--interleaved", "--lines", "--record", "--short"}:
+    if len(words) < 2 or flags - {"--interleaved", "--lines", "--record", "--scripted", "--short"}:
         sys.exit(__doc__)
     program, *paths = words
+    pieces, seconds = SHORT_SET if "--short" in flags else SET
     if "--record" in flags:
-        pieces, seconds = SHORT_SET if "--short" in flags else SET
         paths = record(program, paths[0], paths[1:] or LOADS, pieces, seconds)
+    if "--scripted" in flags:
+        paths = scripted.record(program, paths[0], pieces, seconds)
     loads = by_load(program, paths)
-    if flags & {"--lines", "--record"}:
-        together = collections.defaultdict(collections.Counter)
+    if flags & {"--lines", "--record", "--scripted"}:
+        together = collections.defaultdict(dict)
         for load, pieces in loads.items():
             for ratio, at in lines(program, load, pieces).items():
                 together[ratio].update(at)

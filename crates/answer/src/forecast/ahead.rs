@@ -55,9 +55,10 @@ pub struct StaysBelow {
     /// Recordings so long carry a bound, ns in all.
     pub record_ns: f64,
     /// What the share stays below if the tail is no heavier than `assumed_shape`,
-    /// ns: an assumption, and never below `bound_ns`. Absent where the recordings
-    /// are shorter than `assumed_record_ns`. Where the cell's `is_at_least` is set
-    /// it is at least that.
+    /// ns: an assumption. Where ranks carry a bound nothing needs to be assumed,
+    /// and it is `bound_ns`. Absent where the recordings are shorter than
+    /// `assumed_record_ns`. Where it is not `bound_ns` and the cell's
+    /// `is_at_least` is set it is at least that.
     pub assumed_ns: Option<f64>,
     /// Recordings so long carry that, ns in all.
     pub assumed_record_ns: f64,
@@ -114,16 +115,16 @@ impl Past<'_> {
             .iter()
             .map(|&share| {
                 let found = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
-                let assumed = capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE)?;
+                let bound = found.map(|one| one.bound);
+                let assumed = || capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE);
                 Ok(StaysBelow {
                     share,
-                    bound_ns: found.map(|one| one.bound),
+                    bound_ns: bound,
                     is_at_least: found.is_some_and(|one| self.may_be_larger(one.bound)),
                     rank: found.map(|one| one.rank),
                     carried: found.map(|one| one.chance),
                     record_ns: exposure_for_bound(horizon_ns, share)?,
-                    assumed_ns: assumed
-                        .map(|assumed| found.map_or(assumed, |found| found.bound.max(assumed))),
+                    assumed_ns: bound.map_or_else(assumed, |bound| Ok(Some(bound)))?,
                     assumed_record_ns: horizon_ns / FARTHEST_HORIZON,
                     assumed_shape: HEAVIEST_SHAPE,
                 })
@@ -198,13 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_ranks_it_grows_with_the_assumed_power_and_is_never_below_them() {
+    fn beyond_the_ranks_it_grows_with_the_assumed_power_and_within_them_it_is_theirs() {
         let ahead = ahead(None, 0);
 
-        // The largest of ten is 100 ms; half of horizons as long as all stay below it.
-        assert_eq!(ahead.stays_below[0].assumed_ns, Some(100e6));
-        let nine = ahead.stays_below[1];
-        assert!(nine.assumed_ns >= nine.bound_ns);
+        // Of a tenth of the time ranks bound half, and nine of ten.
+        for asked in &ahead.stays_below {
+            assert!(asked.bound_ns.is_some());
+            assert_eq!(asked.assumed_ns, asked.bound_ns);
+        }
         let long = past_of(None, 0, |past| past.ahead(900e9).unwrap());
         let nine = long.stays_below[1];
         assert_eq!(nine.bound_ns, None);
