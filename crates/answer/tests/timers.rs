@@ -2,7 +2,8 @@
 
 use laggard_answer::timers::{TimerClass, TimersMeasured, TimersReport, timers};
 use laggard_model::{
-    Absence, Cpu, Host, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi, TimerRun,
+    Absence, ClockSeen, Cpu, Host, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi,
+    TimerRun,
 };
 
 /// Numbers from 0 to 1, always the same (Knuth 1997, "The Art of Computer
@@ -50,6 +51,7 @@ fn run(api: TimerApi, slack: f64, seed: u64, serve: impl Fn(f64, f64) -> f64) ->
         periodic.push(PeriodicWait {
             due: nanos(due),
             woke: nanos(now),
+            follows: true,
         });
     }
     let single = (0..170).map(|_| {
@@ -83,7 +85,12 @@ fn report(runs: Vec<TimerRun>) -> TimersReport {
     timers(&TimersMeasured {
         host: Host::default(),
         cpu: Cpu(1),
-        coarse: Some(Nanos::from_ms(4)),
+        clocks: vec![ClockSeen {
+            name: "CLOCK_MONOTONIC_COARSE".into(),
+            stated_ns: Some(Nanos::from_ms(4)),
+            step_ns: None,
+            sleeps: false,
+        }],
         planned: runs.len(),
         runs,
     })
@@ -182,6 +189,7 @@ fn a_timer_that_fires_twice_shows_its_tick() {
         broken.periodic.push(PeriodicWait {
             due: nanos(START + 1e6 * f64::from(at + 1)),
             woke: nanos(now),
+            follows: at > 0,
         });
     }
 
@@ -214,10 +222,24 @@ fn a_machine_too_late_to_tell_is_not_blamed_on_the_timer() {
 }
 
 #[test]
+fn too_few_waits_are_told_as_that() {
+    let mut short = run(TimerApi::Ppoll, SLACK, 3, exact);
+    short.single.truncate(20);
+
+    let report = report(vec![short]);
+
+    assert_eq!(report.rows[0].class, TimerClass::Undecided);
+    assert_eq!(
+        report.groups[0].sentence,
+        "ppoll cannot be told: 20 single waits are too few; measure for longer."
+    );
+}
+
+#[test]
 fn the_verdict_names_what_does_not_come_as_asked_and_what_to_use_instead() {
     let mut missing = run(TimerApi::Semtimedop, 0.0, 5, exact);
     missing.absence = Some(Absence {
-        reason: "semtimedop is refused: function not implemented".into(),
+        reason: "function not implemented".into(),
         remedy: "use another timer".into(),
         lacks: Lacks::Kernel,
     });
@@ -247,9 +269,28 @@ fn the_verdict_names_what_does_not_come_as_asked_and_what_to_use_instead() {
     );
     assert_eq!(
         of(TimerClass::Unavailable).sentence,
-        "semtimedop cannot be had: semtimedop is refused: function not implemented."
+        "semtimedop cannot be had: function not implemented."
     );
     assert!(!report.keeps(Nanos::from_secs(1)), "one was not measured");
+}
+
+#[test]
+fn an_interval_in_which_something_was_left_out_is_none() {
+    let mut stopped = run(TimerApi::Timerfd, 0.0, 1, exact);
+    for one in &mut stopped.periodic[300..] {
+        one.due += Nanos::from_secs(5);
+        one.woke += Nanos::from_secs(5);
+    }
+    stopped.periodic[300].follows = false;
+
+    let report = report(vec![stopped]);
+
+    let row = &report.rows[0];
+    let intervals = row.intervals.unwrap();
+    assert_eq!(intervals.count, 698);
+    assert!(intervals.largest_ns < 1_000_000_000, "{intervals:?}");
+    let counted: usize = row.bins.iter().map(|bin| bin.count).sum();
+    assert_eq!(counted, 698);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, TimerBench, TimerPlan};
 use laggard_model::text::Unit;
 use laggard_model::{Cpu, Nanos, Service, TimerApi};
-use laggard_view::text;
+use laggard_view::text::{self, TimerTables};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{SomeTimers, TimersArgs};
@@ -54,13 +54,19 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     let report = timers::timers(&TimersMeasured {
         host: host::identify(&files),
         cpu,
-        coarse: linux::coarse_step(),
+        clocks: linux::clocks(),
         planned: plans.len(),
         runs,
     });
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
-        false => text::timers(&report, terminal::look(Unit::Auto)),
+        false => {
+            let tables = TimerTables {
+                first: args.table1,
+                second: args.table2,
+            };
+            text::timers(&report, tables, terminal::look(Unit::Auto))
+        }
     })?;
     let is_there = |class| class != TimerClass::Unavailable;
     let is_had = report.rows.iter().all(|row| is_there(row.class));

@@ -70,7 +70,7 @@ pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
-pub use timer::{PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
+pub use timer::{ClockSeen, PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
 pub use usage::{ParseUsageError, UsagePattern};
 pub use whole::whole;
 

@@ -14,6 +14,12 @@ use crate::{Absence, Nanos, Service};
 pub enum TimerApi {
     /// `clock_nanosleep` until an instant.
     ClockNanosleepAbs,
+    /// The same by `CLOCK_REALTIME`.
+    ClockNanosleepRealtime,
+    /// The same by `CLOCK_BOOTTIME`.
+    ClockNanosleepBoottime,
+    /// The same by `CLOCK_TAI`.
+    ClockNanosleepTai,
     /// `clock_nanosleep` for a time.
     ClockNanosleep,
     /// `usleep`.
@@ -58,8 +64,11 @@ pub enum TimerApi {
 
 impl TimerApi {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::ClockNanosleepAbs,
+        Self::ClockNanosleepRealtime,
+        Self::ClockNanosleepBoottime,
+        Self::ClockNanosleepTai,
         Self::ClockNanosleep,
         Self::Usleep,
         Self::TimerfdAbs,
@@ -86,6 +95,9 @@ impl TimerApi {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClockNanosleepAbs => "clock_nanosleep-abs",
+            Self::ClockNanosleepRealtime => "nanosleep-realtime",
+            Self::ClockNanosleepBoottime => "nanosleep-boottime",
+            Self::ClockNanosleepTai => "nanosleep-tai",
             Self::ClockNanosleep => "clock_nanosleep",
             Self::Usleep => "usleep",
             Self::TimerfdAbs => "timerfd-abs",
@@ -113,6 +125,9 @@ impl TimerApi {
     pub const fn about(self) -> &'static str {
         match self {
             Self::ClockNanosleepAbs => "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)",
+            Self::ClockNanosleepRealtime => "clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME)",
+            Self::ClockNanosleepBoottime => "clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME)",
+            Self::ClockNanosleepTai => "clock_nanosleep(CLOCK_TAI, TIMER_ABSTIME)",
             Self::ClockNanosleep => "clock_nanosleep(CLOCK_MONOTONIC) for a time",
             Self::Usleep => "usleep",
             Self::TimerfdAbs => "timerfd set to an instant of CLOCK_MONOTONIC each time",
@@ -143,6 +158,9 @@ impl TimerApi {
             Self::Poll | Self::EpollWait => Nanos::from_ms(1),
             Self::Usleep | Self::Setitimer | Self::Select | Self::SoRcvtimeo => Nanos::from_us(1),
             Self::ClockNanosleepAbs
+            | Self::ClockNanosleepRealtime
+            | Self::ClockNanosleepBoottime
+            | Self::ClockNanosleepTai
             | Self::ClockNanosleep
             | Self::TimerfdAbs
             | Self::Timerfd
@@ -165,6 +183,9 @@ impl TimerApi {
     pub const fn keeps_time(self) -> bool {
         match self {
             Self::ClockNanosleepAbs
+            | Self::ClockNanosleepRealtime
+            | Self::ClockNanosleepBoottime
+            | Self::ClockNanosleepTai
             | Self::TimerfdAbs
             | Self::Timerfd
             | Self::TimerCreate
@@ -268,6 +289,9 @@ pub struct PeriodicWait {
     pub due: Nanos,
     /// When the thread ran again.
     pub woke: Nanos,
+    /// Whether it came right after the one before it, of which nothing was left
+    /// out.
+    pub follows: bool,
 }
 
 /// One wait that was not like the one before.
@@ -284,6 +308,20 @@ pub struct SingleWait {
     /// How late the same thread's sleep until an instant was, just before, with
     /// no slack allowed: what this machine cannot do better.
     pub reference_late: Nanos,
+}
+
+/// A clock of the system's: what it states of itself, and what it does.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct ClockSeen {
+    /// Its name.
+    pub name: String,
+    /// The step that it states (`clock_getres`).
+    pub stated_ns: Option<Nanos>,
+    /// The smallest step that was seen when it was read again and again. Absent:
+    /// it did not go on meanwhile.
+    pub step_ns: Option<Nanos>,
+    /// Whether a thread can sleep by it.
+    pub sleeps: bool,
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Intervals between the callbacks of a periodic timer (Jones & Regehr 1999,
 //! section 3).
 
-use crate::sample::{mean, variance};
+use std::collections::BTreeMap;
+
+use crate::sample::{index, mean, median, variance};
 
 /// What Jones & Regehr's Table 1 says of intervals, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,17 +48,125 @@ pub fn tick_from_none(period: f64, share: f64) -> f64 {
     period / (2.0 * (1.0 - share))
 }
 
+/// The tick behind a timer that waits one of them, and two where one falls within
+/// the period, from the share of intervals of two: their mean is the period
+/// (docs/method.md 11).
+fn tick_from_doubled(period: f64, share: f64) -> f64 {
+    period / (1.0 + share)
+}
+
+/// The tick that the intervals of a timer tell that keeps time, ns; `None`: they
+/// tell none. Most intervals are shorter than the period then, by just what the
+/// double ones are longer; after a stall they are not.
+pub fn tick_of_doubled(gaps: &[f64], period: f64) -> Option<f64> {
+    let share = |from: f64, to: f64| {
+        let within = gaps
+            .iter()
+            .filter(|gap| (from..to).contains(&(*gap / period)));
+        within.count() as f64 / gaps.len().max(1) as f64
+    };
+    let tick = tick_from_doubled(period, share(1.5, 2.5));
+    let is_shorter = tick < NOT_THE_PERIOD * period;
+    let is_seen = !gaps.is_empty() && (median(gaps) / tick - 1.0).abs() < AGREES;
+    let is_caught_up = share(0.0, 0.2) > share(1.5, 2.5) / 4.0;
+    (is_shorter && is_seen && !is_caught_up).then_some(tick)
+}
+
+/// A tick closer to the period than this share of it is none that can be told.
+const NOT_THE_PERIOD: f64 = 0.995;
+/// The median interval and the share of double ones tell the same tick.
+const AGREES: f64 = 2e-3;
+
+/// The width of the bins of Jones & Regehr's tables, ns.
+const BIN_NS: u64 = 100_000;
+
+/// How many of `gaps` fall into each bin of 100 us, by where it begins, ns; no bin
+/// is empty.
+pub fn binned(gaps: &[f64]) -> Vec<(u64, usize)> {
+    let mut bins = BTreeMap::new();
+    for gap in gaps {
+        *bins.entry(index(gap / BIN_NS as f64) as u64).or_insert(0) += 1;
+    }
+    let begin = |(bin, count)| (bin * BIN_NS, count);
+    bins.into_iter().map(begin).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Jones & Regehr 1999, Table 2, "P2, NT5": 4880 of 10,000 intervals of the
-    /// 1 ms timer are shorter than 100 us, and 5014 last 1.9 to 2 ms.
-    #[test]
-    fn the_tick_of_the_paper_comes_from_its_intervals_of_nothing() {
-        let tick = tick_from_none(1_000.0, 4_880.0 / 10_000.0);
+    /// Jones & Regehr 1999, Tables 2 and 3: intervals of the 1 ms timer, by where
+    /// their bins of 100 us begin.
+    const TABLE_2_P2_NT4: [(u32, u32); 5] =
+        [(0, 4880), (1700, 2), (1800, 9), (1900, 5107), (2100, 2)];
+    const TABLE_2_P2_NT5: [(u32, u32); 8] = [
+        (0, 4880),
+        (1400, 2),
+        (1700, 5),
+        (1800, 91),
+        (1900, 5014),
+        (2000, 4),
+        (2100, 2),
+        (2300, 2),
+    ];
+    const TABLE_3_FIXED: [(u32, u32); 12] = [
+        (0, 1),
+        (500, 1),
+        (600, 3),
+        (700, 2),
+        (800, 7),
+        (900, 9609),
+        (1000, 127),
+        (1100, 4),
+        (1200, 2),
+        (1300, 2),
+        (1400, 2),
+        (1900, 240),
+    ];
 
-        assert!((tick - 976.5625).abs() < 1e-9, "{tick}");
+    fn share_of(table: &[(u32, u32)], bin: u32) -> f64 {
+        let all: u32 = table.iter().map(|(_, count)| count).sum();
+        assert_eq!(all, 10_000, "each table is of so many");
+        let of = table.iter().filter(|one| one.0 == bin);
+        f64::from(of.map(|(_, count)| count).sum::<u32>()) / f64::from(all)
+    }
+
+    #[test]
+    fn the_tick_of_the_papers_machine_comes_from_each_of_its_tables() {
+        for ticks in [
+            tick_from_none(1_000.0, share_of(&TABLE_2_P2_NT4, 0)),
+            tick_from_none(1_000.0, share_of(&TABLE_2_P2_NT5, 0)),
+            tick_from_doubled(1_000.0, share_of(&TABLE_3_FIXED, 1900)),
+        ] {
+            assert!((ticks - 976.5625).abs() < 1e-9, "{ticks}");
+        }
+    }
+
+    #[test]
+    fn a_timer_that_sometimes_waits_two_ticks_shows_its_tick() {
+        let tick = 976_562.5;
+        // Served at the first tick after each whole millisecond.
+        let served: Vec<f64> = (1..10_000)
+            .map(|at| (f64::from(at) * 1e6 / tick).ceil() * tick)
+            .collect();
+        let gaps: Vec<f64> = served.windows(2).map(|two| two[1] - two[0]).collect();
+
+        let found = tick_of_doubled(&gaps, 1e6).unwrap();
+
+        assert!((found / tick - 1.0).abs() < 1e-3, "{found}");
+        // One that keeps its period, but for stalls of a period.
+        let mut kept = vec![1e6; 1_000];
+        kept.extend([2e6; 25]);
+        assert_eq!(tick_of_doubled(&kept, 1e6), None);
+        assert_eq!(tick_of_doubled(&[], 1e6), None);
+    }
+
+    #[test]
+    fn intervals_are_counted_in_bins_of_100_us() {
+        assert_eq!(
+            binned(&[0.0, 99_999.0, 100_000.0, 1.95e6]),
+            [(0, 2), (100_000, 1), (1_900_000, 1)]
+        );
     }
 
     #[test]

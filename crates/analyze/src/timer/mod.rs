@@ -8,7 +8,7 @@ mod grid;
 mod rounding;
 
 pub use difference::{QuartileDifference, difference, drift};
-pub use gaps::{Intervals, intervals, paired, tick_from_none};
+pub use gaps::{Intervals, binned, intervals, paired, tick_from_none, tick_of_doubled};
 pub use grid::{TickGrid, find_grid};
 pub use rounding::{RoundingWay, RoundsTo, find_rounding};
 

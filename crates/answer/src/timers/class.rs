@@ -2,6 +2,7 @@
 
 use laggard_analyze::timer::{
     QuartileDifference, RoundingWay, RoundsTo, TickGrid, drift, paired, share_above,
+    tick_of_doubled,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,6 +88,8 @@ pub(super) struct TimerFound {
     pub(super) early: f64,
     /// The share of pairs of intervals that are two periods and none.
     pub(super) paired: f64,
+    /// The tick that the intervals tell of a timer that keeps time.
+    pub(super) doubled: Option<f64>,
     /// By how much of its own time it drifts.
     pub(super) drift: Option<f64>,
     /// The share of the finest sleeps that were late by more than a tenth of a tick.
@@ -122,6 +125,9 @@ impl TimerFound {
                 RoundingWay::Down => TimerClass::Cut,
                 RoundingWay::Up => TimerClass::RoundedUp,
             };
+        }
+        if self.doubled.is_some() {
+            return TimerClass::Tick;
         }
         if self.early > EARLY {
             return TimerClass::Early;
@@ -166,7 +172,10 @@ pub(super) fn of_periodic(
     (period, keeps_time): (f64, bool),
 ) {
     found.paired = paired(gaps, period);
-    found.drift = if keeps_time { drift(due, late) } else { None };
+    if keeps_time {
+        found.drift = drift(due, late);
+        found.doubled = tick_of_doubled(gaps, period);
+    }
 }
 
 /// How often the machine itself was late by what would be taken for a tick's.

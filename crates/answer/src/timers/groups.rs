@@ -149,10 +149,6 @@ fn span(values: impl Iterator<Item = f64>) -> String {
     }
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "times of less than 104 days, for the eye"
-)]
 fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nanos>) -> String {
     let one = apis(rows.iter().copied()).len() == 1;
     let (are, come, take) = match one {
@@ -211,12 +207,20 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
         TimerClass::Exact => {
             format!("{who} {come} as exactly as this CPU wakes a thread.")
         }
-        TimerClass::Undecided => format!(
-            "{who} cannot be told: the machine itself was {} late in the median, and differences show from {} on ({} single waits).",
-            of(|row| row.machine_ns.map(|ns| ns as f64)),
-            of(|row| row.told_from_ns.map(|ns| ns as f64)),
-            rows.iter().map(|row| row.single).min().unwrap_or(0)
-        ),
+        TimerClass::Undecided => {
+            let waits = rows.iter().map(|row| row.single).min().unwrap_or(0);
+            let is_few = rows.iter().any(|row| row.told_from_ns.is_none());
+            match is_few {
+                true => format!(
+                    "{who} cannot be told: {waits} single waits are too few; measure for longer."
+                ),
+                false => format!(
+                    "{who} cannot be told: the machine itself was {} late in the median, and differences show from {} on ({waits} single waits).",
+                    of(|row| row.machine_ns.map(|ns| ns as f64)),
+                    of(|row| row.told_from_ns.map(|ns| ns as f64)),
+                ),
+            }
+        }
         TimerClass::Unavailable => {
             let why = rows.iter().filter_map(|row| row.absence.as_ref());
             let mut why: Vec<&str> = why.map(|one| &*one.reason).collect();
@@ -243,6 +247,9 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         TimerApi::Select => &[TimerApi::Pselect],
         TimerApi::Setitimer => &[TimerApi::TimerCreate, TimerApi::Timerfd],
         TimerApi::ClockNanosleepAbs
+        | TimerApi::ClockNanosleepRealtime
+        | TimerApi::ClockNanosleepBoottime
+        | TimerApi::ClockNanosleepTai
         | TimerApi::ClockNanosleep
         | TimerApi::Usleep
         | TimerApi::TimerfdAbs

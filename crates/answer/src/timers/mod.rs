@@ -4,13 +4,13 @@ mod class;
 mod groups;
 mod row;
 
-use laggard_model::{Cpu, Host, Nanos, TimerRun};
+use laggard_model::{ClockSeen, Cpu, Host, Nanos, TimerRun};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use class::TimerClass;
 pub use groups::TimerGroup;
-pub use row::{CallbackIntervals, TimerRounding, TimerRow};
+pub use row::{CallbackIntervals, IntervalBin, TimerRounding, TimerRow};
 
 /// The version of `timers --json`.
 pub const TIMERS_SCHEMA: u32 = 1;
@@ -22,8 +22,8 @@ pub struct TimersMeasured {
     pub host: Host,
     /// The CPU on which the threads ran.
     pub cpu: Cpu,
-    /// The step of the system's coarse clock: its tick. `None`: it has none.
-    pub coarse: Option<Nanos>,
+    /// The system's clocks.
+    pub clocks: Vec<ClockSeen>,
     /// Each timer with each service and period.
     pub runs: Vec<TimerRun>,
     /// How many were to be measured.
@@ -48,6 +48,8 @@ pub struct TimersReport {
     pub groups: Vec<TimerGroup>,
     /// Each timer with each service and period.
     pub rows: Vec<TimerRow>,
+    /// The system's clocks: what they state of themselves, and what they do.
+    pub clocks: Vec<ClockSeen>,
     /// Rows that were to be measured and were not, because it was ended early.
     pub unmeasured: usize,
 }
@@ -55,15 +57,19 @@ pub struct TimersReport {
 /// What was measured, as an answer.
 pub fn timers(measured: &TimersMeasured) -> TimersReport {
     let rows: Vec<TimerRow> = measured.runs.iter().map(row::row).collect();
+    let is_coarse = |clock: &&ClockSeen| clock.name == "CLOCK_MONOTONIC_COARSE";
+    let coarse = measured.clocks.iter().find(is_coarse);
+    let coarse = coarse.and_then(|clock| clock.stated_ns);
     TimersReport {
         schema: TIMERS_SCHEMA,
         host: measured.host.clone(),
         cpu: measured.cpu,
-        coarse_ns: measured.coarse,
+        coarse_ns: coarse,
         verdict: groups::verdict(&rows),
-        groups: groups::groups(&rows, measured.coarse),
+        groups: groups::groups(&rows, coarse),
         unmeasured: measured.planned.saturating_sub(rows.len()),
         rows,
+        clocks: measured.clocks.clone(),
     }
 }
 

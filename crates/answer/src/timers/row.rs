@@ -1,7 +1,7 @@
 //! One timer, asked for one period by one service.
 
 use laggard_analyze::timer::{
-    RoundingWay, Waits, difference, find_grid, find_rounding, intervals, tick_from_none,
+    RoundingWay, Waits, binned, difference, find_grid, find_rounding, intervals, tick_from_none,
 };
 use laggard_model::{Absence, Nanos, Service, TimerApi, TimerRun};
 use schemars::JsonSchema;
@@ -27,6 +27,9 @@ pub struct TimerRow {
     pub absence: Option<Absence>,
     /// Intervals between callbacks when asked for the period again and again.
     pub intervals: Option<CallbackIntervals>,
+    /// The same intervals in bins of 100 us (Jones & Regehr 1999, Table 2). None
+    /// is empty.
+    pub bins: Vec<IntervalBin>,
     /// The tick of the system's that it waits for. Only what chance does not
     /// explain is claimed.
     pub tick_ns: Option<f64>,
@@ -75,6 +78,15 @@ pub struct CallbackIntervals {
     pub mean_ns: f64,
     /// Their standard deviation.
     pub deviation_ns: f64,
+}
+
+/// Intervals of about the same length.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct IntervalBin {
+    /// The shortest that belongs to it; it is 100 us wide.
+    pub from_ns: Nanos,
+    /// How many.
+    pub count: usize,
 }
 
 /// To what a timer rounds times.
@@ -132,7 +144,7 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
     };
     let tick = match class == TimerClass::FiresTwice {
         true => Some(tick_from_none(ns(run.period), found.paired)),
-        false => found.grid.map(|grid| grid.tick),
+        false => found.grid.map(|grid| grid.tick).or(found.doubled),
     };
     let untold = |one: laggard_analyze::timer::QuartileDifference| rounded(4.0 * one.error);
     let largest = periodic.late.iter().chain(&singles.late).copied();
@@ -144,6 +156,7 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
         class,
         absence: run.absence.clone(),
         intervals: periodic.intervals(),
+        bins: periodic.bins(),
         tick_ns: tick,
         beyond_tick: found.grid.map(|grid| grid.beyond),
         rounding: found.rounds_to.map(|one| TimerRounding {
@@ -202,12 +215,21 @@ struct Periodic {
 impl Periodic {
     fn of(run: &TimerRun) -> Self {
         let all = &run.periodic;
-        let gaps = all.windows(2).map(|two| less(two[1].woke, two[0].woke));
+        let pairs = all.windows(2).filter(|two| two[1].follows);
+        let gaps = pairs.map(|two| less(two[1].woke, two[0].woke));
         Self {
             due: all.iter().map(|one| ns(one.due)).collect(),
             late: all.iter().map(|one| less(one.woke, one.due)).collect(),
             gaps: gaps.collect(),
         }
+    }
+
+    fn bins(&self) -> Vec<IntervalBin> {
+        let bin = |(from, count)| IntervalBin {
+            from_ns: Nanos::from_ns(from),
+            count,
+        };
+        binned(&self.gaps).into_iter().map(bin).collect()
     }
 
     fn intervals(&self) -> Option<CallbackIntervals> {

@@ -20,13 +20,16 @@ Examples:
   sudo laggard timers --policy fifo:90,other --period 1ms,250us
   laggard timers --api timerfd --max-lateness 2ms
                                         exit code 1 where it is later once
+  laggard timers --api timerfd,poll --table1 --table2
+                                        as Jones and Regehr had them in 1999
   laggard timers --json | jq '.rows[] | {api, class}'
 
 Timers:
-  clock_nanosleep-abs, clock_nanosleep, usleep, timerfd-abs, timerfd,
-  timer_create, setitimer, poll, ppoll, select, pselect, epoll_wait,
-  epoll_pwait2, futex, sem_timedwait, cond_timedwait, mutex_timedlock,
-  sigtimedwait, so_rcvtimeo, mq_timedreceive, semtimedop
+  clock_nanosleep-abs, nanosleep-realtime, nanosleep-boottime, nanosleep-tai,
+  clock_nanosleep, usleep, timerfd-abs, timerfd, timer_create, setitimer, poll,
+  ppoll, select, pselect, epoll_wait, epoll_pwait2, futex, sem_timedwait,
+  cond_timedwait, mutex_timedlock, sigtimedwait, so_rcvtimeo, mq_timedreceive,
+  semtimedop
 
 Exit code 1 when a timer asked for by name cannot be had here, or is later than
 --max-lateness.")]
@@ -60,6 +63,12 @@ pub(crate) struct TimersArgs {
     /// Exit code 1 where a timer of --api is later than this, once
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) max_lateness: Option<Nanos>,
+    /// Times between callbacks as Table 1 of Jones and Regehr (1999) has them
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) table1: bool,
+    /// Their histogram in bins of 100 us, as its Table 2
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) table2: bool,
     /// Write JSON; `laggard schema timers` describes it
     #[arg(long)]
     pub(crate) json: bool,

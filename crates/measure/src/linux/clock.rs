@@ -17,19 +17,6 @@ pub fn now() -> Nanos {
     Nanos::from_ns(of_kernel(own))
 }
 
-/// The step that the system states for its coarse monotonic clock, which is the
-/// tick of its own. `None`: it states none.
-pub fn coarse_step() -> Option<Nanos> {
-    let mut step = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `step` is valid for writes.
-    let result = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) };
-    let ns = step.tv_sec.cast_unsigned() * 1_000_000_000 + step.tv_nsec.cast_unsigned();
-    (result == 0 && ns > 0).then(|| Nanos::from_ns(ns))
-}
-
 /// For how long the machine was suspended since it started: what the clock that
 /// goes on meanwhile is ahead.
 pub(crate) fn suspended() -> Nanos {

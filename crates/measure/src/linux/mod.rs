@@ -38,14 +38,14 @@ mod witness;
 pub use abilities::abilities;
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};
-pub use clock::{coarse_step, now};
+pub use clock::now;
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use probe::LinuxProbe;
 pub use threads::BackendChoice;
-pub use timers::{TimerBench, TimerPlan};
+pub use timers::{TimerBench, TimerPlan, clocks};
 
 use std::fs;
 use std::io;
@@ -82,13 +82,15 @@ pub fn allowed_cpus() -> CpuList {
     // A thread of its own, so that nobody's affinity has to be restored.
     let trial = std::thread::scope(|scope| {
         let all = online.clone();
-        scope
-            .spawn(move || policy::pin_to(&all).and_then(|()| inherited::affinity()))
-            .join()
+        // Where there can be no more threads, it is not known.
+        let trial = std::thread::Builder::new().spawn_scoped(scope, move || {
+            policy::pin_to(&all).and_then(|()| inherited::affinity())
+        });
+        trial.ok().map(std::thread::ScopedJoinHandle::join)
     });
     match trial {
         // The kernel takes off what the process may not use.
-        Ok(Ok(allowed)) => allowed,
+        Some(Ok(Ok(allowed))) => allowed,
         _ => online,
     }
 }

@@ -38,5 +38,5 @@ pub use series::series;
 pub(crate) use show::{least, measured_with};
 pub use show::{services, show, stages};
 pub use table4::table4;
-pub use timers::timers;
+pub use timers::{TimerTables, timers};
 pub use why::why;

@@ -110,6 +110,9 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         }),
         TimerApi::Sigtimedwait => Ok(Box::new(For(kept::sigtimedwait))),
         TimerApi::ClockNanosleepAbs
+        | TimerApi::ClockNanosleepRealtime
+        | TimerApi::ClockNanosleepBoottime
+        | TimerApi::ClockNanosleepTai
         | TimerApi::ClockNanosleep
         | TimerApi::Usleep
         | TimerApi::TimerfdAbs

@@ -8,6 +8,7 @@
 //! the machine itself cannot do better at that moment; and every second one, at
 //! random, is not allowed any slack, which tells what slack does.
 
+mod clocks;
 mod kept;
 mod locks;
 mod messages;
@@ -25,6 +26,7 @@ use laggard_model::{
 };
 use nix::sys::signal::{SigSet, Signal};
 
+pub use self::clocks::clocks;
 use self::wait::{For, TimedWait};
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
@@ -179,8 +181,13 @@ impl WaitsSeen {
             stops.iter().all(apart)
         };
         let before = self.periodic.len() + self.single.len();
-        self.periodic
-            .retain(|one| is_apart(one.due.min(one.woke), one.due.max(one.woke)));
+        let mut is_whole = true;
+        self.periodic.retain_mut(|one| {
+            let is_kept = is_apart(one.due.min(one.woke), one.due.max(one.woke));
+            one.follows &= is_whole;
+            is_whole = is_kept;
+            is_kept
+        });
         self.single.retain(|one| is_apart(one.called, one.woke));
         let lost = before - self.periodic.len() - self.single.len();
         self.left_out += lost as u64;
@@ -210,7 +217,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;
     policy::schedule_as(plan.service)
         .map_err(|err| refused(&format!("real-time policy {}", plan.service), &err))?;
-    let mut wait = open(plan.api).map_err(|err| refused(plan.api.name(), &err))?;
+    let mut wait = open(plan.api).map_err(|err| lacking(reason_of(&err), &err))?;
     let allowed_slack = match plan.service {
         Service::Fifo(_) => Nanos::ZERO,
         Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
@@ -226,6 +233,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
             PeriodicWait {
                 due: Nanos::MAX,
                 woke: Nanos::MAX,
+                follows: false,
             },
         ),
         single: touched(most(LEAST_CYCLE), NO_WAIT),
@@ -234,7 +242,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     policy::touch_stack();
     periodic(plan, &mut *wait, end, &mut seen)
         .and_then(|()| single(plan, &mut *wait, end, &mut seen))
-        .map_err(|err| refused(plan.api.name(), &err))?;
+        .map_err(|err| lacking(reason_of(&err), &err))?;
     Ok(seen)
 }
 
@@ -254,6 +262,11 @@ fn touched<T: Copy>(count: u64, filling: T) -> Vec<T> {
 }
 
 fn refused(what: &str, err: &io::Error) -> Absence {
+    lacking(format!("{what} is refused: {}", reason_of(err)), err)
+}
+
+/// What could not be had, for this reason.
+fn lacking(reason: String, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
     let (lacks, remedy) = match lacks_rights {
         true => (
@@ -263,7 +276,7 @@ fn refused(what: &str, err: &io::Error) -> Absence {
         false => (Lacks::Kernel, "use another timer"),
     };
     Absence {
-        reason: format!("{what} is refused: {}", reason_of(err)),
+        reason,
         remedy: remedy.into(),
         lacks,
     }
@@ -289,6 +302,9 @@ fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
             Box::new(For(move |length| semaphore.wait(length)))
         }
         TimerApi::ClockNanosleepAbs
+        | TimerApi::ClockNanosleepRealtime
+        | TimerApi::ClockNanosleepBoottime
+        | TimerApi::ClockNanosleepTai
         | TimerApi::ClockNanosleep
         | TimerApi::Usleep
         | TimerApi::Poll
@@ -315,6 +331,7 @@ fn periodic(
     let period = plan.period;
     let over = clock::now() + Nanos::from_ns(plan.duration.ns() / 2);
     let mut due = wait.begin(clock::now() + period, period)?;
+    let mut follows = false;
     while seen.periodic.len() < seen.periodic.capacity() && !end.load(Ordering::Relaxed) {
         let called = clock::now();
         if called >= over {
@@ -326,13 +343,15 @@ fn periodic(
         let result = wait.next(due, period);
         let woke = clock::now();
         match result {
-            Ok(()) => seen.periodic.push(PeriodicWait { due, woke }),
+            Ok(()) => seen.periodic.push(PeriodicWait { due, woke, follows }),
             Err(err) if err.kind() == io::ErrorKind::Interrupted => {
                 seen.left_out += 1;
+                follows = false;
                 continue;
             }
             Err(err) => return Err(err),
         }
+        follows = true;
         due += period;
         let behind = woke.saturating_sub(due).ns() / period.ns();
         if due <= woke && (wait.joins_passed() || behind >= MOST_BEHIND) {

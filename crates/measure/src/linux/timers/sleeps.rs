@@ -8,34 +8,43 @@ use laggard_bpf::clock::of_process;
 use laggard_model::{Nanos, TimerApi};
 
 use super::super::clock;
-use super::wait::{For, TimedWait, milliseconds, timespec, timeval, zero};
+use super::wait::{For, TimedWait, milliseconds, read, timespec, timeval, zero};
 
-/// Sleeps until an instant.
-pub(super) struct Until;
+/// Sleeps until an instant of a clock of the system's.
+struct Until(libc::clockid_t);
 
 impl TimedWait for Until {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
-        until(clock::now() + length)
+        self.sleep(read(self.0)? + length)
     }
 
+    /// Other clocks are set: what is due is told to each anew.
     fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<()> {
-        until(due)
+        if self.0 == libc::CLOCK_MONOTONIC {
+            return self.sleep(Nanos::from_ns(of_process(due.ns())));
+        }
+        let left = due.saturating_sub(clock::now());
+        self.sleep(read(self.0)? + left)
     }
 }
 
-/// `flags` of `clock_nanosleep`: the errors are returned.
-fn nanosleep(flags: libc::c_int, time: libc::timespec) -> io::Result<()> {
-    let clock = libc::CLOCK_MONOTONIC;
+impl Until {
+    fn sleep(&self, until: Nanos) -> io::Result<()> {
+        nanosleep(self.0, libc::TIMER_ABSTIME, timespec(until))
+    }
+}
+
+/// As `clock_nanosleep`, which returns its errors.
+pub(super) fn nanosleep(
+    clock: libc::clockid_t,
+    flags: libc::c_int,
+    time: libc::timespec,
+) -> io::Result<()> {
     // SAFETY: `time` is valid for reads; no remaining time is asked for.
     match unsafe { libc::clock_nanosleep(clock, flags, &raw const time, null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
-}
-
-fn until(time: Nanos) -> io::Result<()> {
-    let own = Nanos::from_ns(of_process(time.ns()));
-    nanosleep(libc::TIMER_ABSTIME, timespec(own))
 }
 
 fn usleep(length: Nanos) -> io::Result<()> {
@@ -109,13 +118,16 @@ fn epoll_pwait2(epoll: &OwnedFd, length: Nanos) -> io::Result<()> {
 /// The one of `api`; `None`: it is no such call.
 pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
     let plain: fn(Nanos) -> io::Result<()> = match api {
-        TimerApi::ClockNanosleep => |length| nanosleep(0, timespec(length)),
+        TimerApi::ClockNanosleep => |length| nanosleep(libc::CLOCK_MONOTONIC, 0, timespec(length)),
         TimerApi::Usleep => usleep,
         TimerApi::Poll => poll,
         TimerApi::Ppoll => ppoll,
         TimerApi::Select => select,
         TimerApi::Pselect => pselect,
-        TimerApi::ClockNanosleepAbs => return Some(Ok(Box::new(Until))),
+        TimerApi::ClockNanosleepAbs => return Some(until(libc::CLOCK_MONOTONIC)),
+        TimerApi::ClockNanosleepRealtime => return Some(until(libc::CLOCK_REALTIME)),
+        TimerApi::ClockNanosleepBoottime => return Some(until(libc::CLOCK_BOOTTIME)),
+        TimerApi::ClockNanosleepTai => return Some(until(libc::CLOCK_TAI)),
         TimerApi::EpollWait => return Some(epolled(epoll_wait)),
         TimerApi::EpollPwait2 => return Some(epolled(epoll_pwait2)),
         TimerApi::TimerfdAbs
@@ -132,6 +144,10 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::Semtimedop => return None,
     };
     Some(Ok(Box::new(For(plain))))
+}
+
+fn until(clock: libc::clockid_t) -> io::Result<Box<dyn TimedWait>> {
+    Ok(Box::new(Until(clock)))
 }
 
 fn epolled(wait: fn(&OwnedFd, Nanos) -> io::Result<()>) -> io::Result<Box<dyn TimedWait>> {

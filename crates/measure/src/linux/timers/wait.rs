@@ -106,11 +106,17 @@ pub(super) fn milliseconds(time: Nanos) -> libc::c_int {
     libc::c_int::try_from(time.ns() / 1_000_000).unwrap_or(libc::c_int::MAX)
 }
 
-/// The instant that comes `length` from now, by the clock of the calendar.
-pub(super) fn calendar_in(length: Nanos) -> libc::timespec {
+/// The time now, by a clock of the system's.
+pub(super) fn read(clock: libc::clockid_t) -> io::Result<Nanos> {
     let mut now = timespec(Nanos::ZERO);
-    // SAFETY: `now` is valid for writes, and the clock exists everywhere.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    // SAFETY: `now` is valid for writes.
+    zero(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
     let ns = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
-    timespec(Nanos::from_ns(ns) + length)
+    Ok(Nanos::from_ns(ns))
+}
+
+/// The instant that comes `length` from now, by the clock of the calendar, which
+/// exists everywhere.
+pub(super) fn calendar_in(length: Nanos) -> libc::timespec {
+    timespec(read(libc::CLOCK_REALTIME).unwrap_or(Nanos::ZERO) + length)
 }
