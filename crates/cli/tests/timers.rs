@@ -1,0 +1,197 @@
+//! `laggard timers` on this machine. What it says is held to what is known of the
+//! system; where the machine was too busy to tell, the test says so.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn laggard() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+}
+
+fn output(args: &[&str]) -> Output {
+    laggard().arg("timers").args(args).output().unwrap()
+}
+
+/// What is measured with these arguments, in JSON.
+fn measured(args: &[&str]) -> Value {
+    let output = output(&[args, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+/// Whether the row is one of `classes`; where the machine was too late to tell,
+/// it is skipped.
+fn is_told(row: &Value, classes: &[&str]) -> bool {
+    let class = row["class"].as_str().unwrap();
+    if class == "undecided" {
+        println!(
+            "skipped: the machine itself was {} ns late in the median",
+            row["machine_ns"]
+        );
+        return false;
+    }
+    assert!(classes.contains(&class), "{row:#}");
+    true
+}
+
+/// Of 2 ms, where nothing else wakes the CPU; here something may.
+#[test]
+fn slack_that_the_process_was_started_with_is_found_as_slack() {
+    // A child has the slack of the thread that starts it.
+    let started = std::thread::spawn(|| {
+        nix::sys::prctl::set_timerslack(2_000_000).unwrap();
+        measured(&["--api", "ppoll", "--duration", "4s"])
+    });
+
+    let row = &started.join().unwrap()["rows"][0];
+
+    assert_eq!(row["allowed_slack_ns"], 2_000_000);
+    if is_told(row, &["slack"]) {
+        let seen = row["slack_ns"].as_i64().unwrap();
+        assert!(seen > 100_000, "{row:#}");
+    }
+}
+
+#[test]
+fn poll_cuts_to_whole_milliseconds() {
+    let report = measured(&["--api", "poll,epoll_wait", "--duration", "4s"]);
+
+    for row in report["rows"].as_array().unwrap() {
+        // Cut times come early, whatever the machine does to them besides.
+        if is_told(row, &["cut", "early"]) && row["class"] == "cut" {
+            assert_eq!(row["rounding"]["unit_ns"], 1e6, "{row:#}");
+            assert_eq!(row["rounding"]["is_up"], false, "{row:#}");
+        }
+    }
+}
+
+#[test]
+fn the_tick_of_a_receive_timeout_is_that_of_the_coarse_clock() {
+    let report = measured(&["--api", "so_rcvtimeo", "--duration", "5s"]);
+
+    let row = &report["rows"][0];
+    let Some(tick) = row["tick_ns"].as_f64() else {
+        println!(
+            "skipped: no tick was claimed; the machine itself was {} ns late in the median",
+            row["machine_ns"]
+        );
+        return;
+    };
+    let stated = report["coarse_ns"].as_f64().unwrap();
+    assert!((tick / stated - 1.0).abs() < 0.01, "{tick} ns, {stated} ns");
+}
+
+#[test]
+fn no_tick_is_claimed_for_a_sleep_in_20_runs() {
+    for _ in 0..20 {
+        let report = measured(&["--api", "clock_nanosleep", "--duration", "1s"]);
+
+        let row = &report["rows"][0];
+        assert!(row["tick_ns"].is_null(), "{row:#}");
+        assert!(row["rounding"].is_null(), "{row:#}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_by_name_and_too_late_is_the_exit_code() {
+    // Nothing is woken within a nanosecond, and nothing asked for here takes an
+    // hour.
+    for (most, code) in [("1ns", 1), ("1h", 0)] {
+        let args = [
+            "--api",
+            "timerfd",
+            "--duration",
+            "500ms",
+            "--max-lateness",
+            most,
+        ];
+
+        let output = output(&args);
+
+        assert_eq!(output.status.code(), Some(code), "{most}: {output:?}");
+    }
+}
+
+#[test]
+fn a_period_that_a_timer_cannot_be_asked_for_is_told_in_its_row() {
+    let report = measured(&["--duration", "500ms", "--period", "250us"]);
+
+    let rows = report["rows"].as_array().unwrap();
+    for row in rows {
+        let is_coarse = row["api"] == "poll" || row["api"] == "epoll_wait";
+        assert_eq!(row["class"] == "unavailable", is_coarse, "{row:#}");
+    }
+    let poll = rows.iter().find(|row| row["api"] == "poll").unwrap();
+    assert_eq!(
+        poll["absence"]["reason"],
+        "it takes whole units of 1ms, and 250us is less than one"
+    );
+}
+
+#[test]
+fn who_may_not_have_a_thread_is_told_in_the_row() {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        println!("skipped: it takes root to play another user");
+        return;
+    }
+    let dir = tempfile::TempDir::new().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).unwrap();
+    let program = dir.path().join("laggard");
+    // By another process: what this one has open for writing, a child that
+    // another test starts meanwhile has too, and then it cannot be run.
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(laggard().get_program()).arg(&program).status();
+    assert!(copied.unwrap().success());
+
+    let limited = |limit: &str, args: &[&str]| {
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let mut command = Command::new("setpriv");
+        command.args(user).args(["prlimit", limit]).arg(&program);
+        command.args(["timers", "--api=ppoll", "--duration=500ms"]);
+        command.args(args).output().unwrap()
+    };
+    let said = |output: &Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+
+    let output = limited("--rtprio=0", &["--policy=fifo:90,other"]);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = said(&output);
+    assert!(
+        text.contains("real-time policy fifo:90 is refused: operation not permitted"),
+        "{text}"
+    );
+    assert!(text.contains("As other on CPU"), "{text}");
+
+    // Not one thread more.
+    let output = limited("--nproc=1", &[]);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = said(&output);
+    assert!(
+        text.contains("ppoll cannot be had: a thread is refused"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_intervals_of_the_papers_tables_are_those_that_were_counted() {
+    let args = ["--api", "timerfd,ppoll", "--duration", "500ms"];
+
+    let report = measured(&args);
+
+    for row in report["rows"].as_array().unwrap() {
+        let bins = row["bins"].as_array().unwrap();
+        let count: u64 = bins.iter().map(|bin| bin["count"].as_u64().unwrap()).sum();
+        assert_eq!(row["intervals"]["count"], count, "{row:#}");
+    }
+    let output = output(&[&args[..], &["--table1", "--table2"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for words in ["Minimum us", "Std Dev us", "timerfd", "ppoll", " us"] {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
