@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use laggard_model::{CpuList, Throughput};
@@ -48,6 +49,12 @@ pub enum LaunchError {
     /// What changes the user is missing.
     #[error("running a load as another user takes `setpriv` in /usr/bin; install util-linux")]
     NoSetpriv,
+    /// What changes the user is not util-linux's.
+    #[error(
+        "running a load as another user takes util-linux's `setpriv`, and `{}` is another (Busybox's does not give a user's groups); install util-linux, or run this as root without sudo, where a load runs as root",
+        .0.display()
+    )]
+    OtherSetpriv(PathBuf),
     /// The program could not be run.
     #[error("cannot start the load `{0}`; check its name and that it is in PATH")]
     Start(String, #[source] io::Error),

@@ -192,6 +192,9 @@ impl Launch {
             }
             // Not by `Command::uid`, for which this process would be forked.
             let setpriv = own(SETPRIV, &SYSTEM).ok_or(LaunchError::NoSetpriv)?;
+            if !is_of_util_linux(&setpriv) {
+                return Err(LaunchError::OtherSetpriv(setpriv));
+            }
             words.push(setpriv.into());
             words.extend(["--init-groups", "--reset-env"].map(OsString::from));
             words.extend(
@@ -271,6 +274,16 @@ fn own(name: &str, folders: &[&str]) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
+/// Whether a `setpriv` is util-linux's: Busybox's knows none of our options,
+/// not even this one, and the load would end at once with a usage text.
+fn is_of_util_linux(setpriv: &Path) -> bool {
+    let asked = Command::new(setpriv).arg("--version").env_clear().output();
+    asked.is_ok_and(|said| {
+        let words = String::from_utf8_lossy(&said.stdout);
+        said.status.success() && words.contains("util-linux")
+    })
+}
+
 /// What a shell does in the place of a command that is to be told.
 const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;
 
@@ -302,6 +315,24 @@ fn find(program: &OsString) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busybox_s_setpriv_is_not_taken_for_util_linux_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |name: &str, script: &str| {
+            let file = dir.path().join(name);
+            std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+            is_of_util_linux(&file)
+        };
+
+        assert!(said("theirs", "echo setpriv from util-linux 2.38.1"));
+        assert!(!said(
+            "busybox",
+            "echo 'setpriv: unrecognized option: version' >&2; echo 'BusyBox v1.36.1' >&2; exit 1"
+        ));
+        assert!(!is_of_util_linux(&dir.path().join("none")));
+    }
 
     #[test]
     fn a_named_load_is_this_program_started_again() {
