@@ -150,28 +150,52 @@ const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource
     workqueue.power_efficient";
 
 /// Words of laggard's sentences, and of the system's about errors.
-const WORDS: &str = "a above absolute activations address address-space after allocate allowed already an and \
-    another are argument as at available bad be because before began begin being belongs below beyond \
-    bpf broken btf busy by can cannot check checked close cgroup checks collector connection component control core could cpu cpus \
-    dearer delays denied descriptor device directory disk does dumped early end ended entity entry error errors events exceeded \
-    exists exit expired expiry failed fault few file files filter first for found free from full function given \
-    group had handler handlers has have here how i/o if in input/output interrupt interrupted interrupts \
-    into invalid io is it its kept kernel killed killed: laggard large late limit limited link list load loaded local locked log \
-    long looked machine maps many map mapped measured measuring memory missing module more much name named no \
-    none not nothing of on only  open operation or os other others out output over own path perf permission permitted \
-    preempt proc privileges process program programs put quota raise raised range read read-only ready record recorded recorder recording \
-    refused relevant resource runs sample samples section segment seen signal size so softirqs \
-    some source space spawn start started stat state status step still stopped storage such supported symbol \
-    symbolization symbols system tasks text than that the there these they thread threads time timer timer's timerlat times to too trace \
-    tracefs tracer tracing type unknown unmapped unreadable unsupported until use user value verifier virtual wait waits was were what \
-    where which while with without work works would writable write written wrong zero \
-    irq irq_handler_entry irq_handler_exit softirq_entry softirq_exit softirq_raise hrtimer_start \
-    hrtimer_expire_entry hrtimer_expire_exit hrtimer_cancel hrtimer_init timer_start timer_expire_entry \
-    timer_expire_exit timer_cancel timer_init tick_stop local_timer_entry local_timer_exit sched \
-    sched_switch sched_waking sched_wakeup sched_wakeup_new sched_migrate_task sched_process_exec \
-    sched_process_exit sched_process_fork sched_process_free sched_stat_runtime sched_stat_sleep \
-    sched_stat_wait sched_stat_iowait sched_stat_blocked irq_vectors nop function_graph osnoise hwlat wakeup \
-    wakeup_rt irqsoff preemptoff preemptirqsoff blk";
+const WORDS: &str = "a about above absolute activation activations add address address-space \
+    after again all allocate allowed allows alone already an and another any apart are argument \
+    around as ask asked at attach available awake back bad batch's be because before began begin \
+    being belongs below beyond blk boot bpf broken btf built busy but by can cannot cgroup check \
+    checked checks choose chosen clock clocks close code collector column columns command compare \
+    component connection container context control copy core costs could count counted counters \
+    cpu cpus cpuset create created cycles damaged dearer debugger deferred delays denied \
+    descriptor descriptors device did differ directory disabled disk distributions dither do \
+    doctor does due dumped each early ebpf else elsewhere empty enabled enables encoded end ended \
+    ends enlarge entity entry episodes error errors events every exceeded exist exists exit \
+    expire expired expiries expiry explained failed fault faults few fewer figures file files \
+    fill filter first flight folder for found free from frozen full function function_graph give \
+    given gives group groups had handler handlers hang hard has have here holds how \
+    hrtimer_cancel hrtimer_expire_entry hrtimer_expire_exit hrtimer_init hrtimer_start hwlat \
+    hypervisor i/o if in information input/output install instead interrupt interrupted \
+    interrupts into invalid io irq irq_handler_entry irq_handler_exit irq_vectors irqsoff is it \
+    its itself join keep kept kernel kernel's kernels killed killed: kinds known kthread lacks \
+    laggard laggard's large larger late latencies latency layout learn least leave left length \
+    let lift limit limited line lines link links list lists little load load's loaded local \
+    local_timer_entry local_timer_exit lock lockdown locked log long longer look looked loops \
+    lost lower machine made makes manifest many map mapped maps max may meanwhile measure \
+    measured measurement measures measuring memory missing module more most mount move moved \
+    moves much must name named namespace need needs neither newer next nmi no nobody none nop nor \
+    normal not nothing object of off offline on once one online only open operation or ordinary \
+    os osnoise other others out output outside over own page panicked partly pass path per perf \
+    performance period permission permissions permitted please pmu policy preempt preemptirqsoff \
+    preemptoff present priority privileges proc process process's processors program program's \
+    programs put queue queues quota raise raised ran range read read-only reader reads ready \
+    real-time record recorded recorder recording recording's recordings refused refuses relevant \
+    remove report resource restore rings root route run running runs s same sample sampled \
+    samples says sched sched_fifo sched_migrate_task sched_other sched_process_exec \
+    sched_process_exit sched_process_fork sched_process_free sched_stat_blocked sched_stat_iowait \
+    sched_stat_runtime sched_stat_sleep sched_stat_wait sched_switch sched_wakeup \
+    sched_wakeup_new sched_waking scheduling script second section see seen segment served \
+    service services set settings share shell should show signal size smi so softirq \
+    softirq_entry softirq_exit softirq_raise softirqs some something source space spawn stack \
+    stage stage's stages stalls start started starts stat state status stay steal step still stop \
+    stopped storage such supported suspend swap switch symbol symbolization symbols system taken \
+    takes tasks tell text than that the their them then there these they this those thread \
+    threads through tick_stop ticks time timer timer's timer_cancel timer_expire_entry \
+    timer_expire_exit timer_init timer_start timerlat timers times to too took trace tracefs \
+    tracepoint tracepoints tracer tracing track trial type under undisturbed unknown unlimited \
+    unmapped unreadable unsupported until up use used user user's uses usually value verifier \
+    version virtual wait waited waits wakes wakeup wakeup_rt waking was watch went were what when \
+    where whether which while who whose why with without work worker works would writable write \
+    writes written wrong wrote zero";
 
 pub(super) fn is_kernel_thread(name: &str) -> bool {
     is_one_of(&KERNEL_THREADS, name)

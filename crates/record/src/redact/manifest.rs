@@ -305,8 +305,8 @@ impl Redactor {
         let what = match kind {
             // These tell what others on the machine are called, or what the
             // system said.
-            CaveatKind::OtherTracers
-            | CaveatKind::ExternalSource
+            CaveatKind::OtherTracers => self.tracers(&what),
+            CaveatKind::ExternalSource
             | CaveatKind::SoftirqThread
             | CaveatKind::Tracer
             | CaveatKind::AbilityAbsent
@@ -360,6 +360,26 @@ impl Redactor {
         Caveat { kind, what, advice }
     }
 
+    /// A sentence that names processes, each before ` (process 7)`: as their
+    /// threads, also where a name is a word of ours.
+    fn tracers(&mut self, what: &str) -> String {
+        const BEFORE: [&str; 3] = [" of ", ", ", " and "];
+        const AFTER: &str = " (process ";
+        let mut text = String::new();
+        let mut rest = what;
+        while let Some((part, after)) = rest.split_once(AFTER) {
+            let ends = BEFORE
+                .iter()
+                .filter_map(|word| Some(part.rfind(word)? + word.len()));
+            let (before, name) = part.split_at(ends.max().unwrap_or_default());
+            text += &self.sentence(before);
+            text += &self.thread(name);
+            text += AFTER;
+            rest = after;
+        }
+        text + &self.sentence(rest)
+    }
+
     /// A sentence around the load's name, which is replaced as it is elsewhere.
     fn load_ended(&mut self, what: &str, load: Option<&(String, String)>) -> String {
         let around = |name: &str| format!("the load `{name}` ended before the recording: ");
@@ -393,4 +413,26 @@ fn is_option(word: &str) -> bool {
 fn short_option(word: &str) -> Option<(&str, &str)> {
     let letter = word.strip_prefix('-')?.chars().next()?;
     letter.is_ascii_alphabetic().then(|| word.split_at(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_traces_is_called_as_its_threads_are() {
+        let mut redactor = Redactor::default();
+        let thread = redactor.thread("script");
+
+        let told = redactor.tracers(
+            "other programs trace or sample this machine: BPF programs of script (process 51) on sched_switch (pay); perf events of my perf (process 7), script (process 51)",
+        );
+
+        assert_eq!(
+            told,
+            format!(
+                "other programs trace or sample this machine: BPF programs of {thread} (process 51) on sched_switch (word-1); perf events of thread-2 (process 7), {thread} (process 51)"
+            )
+        );
+    }
 }

@@ -166,7 +166,8 @@ impl Redactor {
             last + word[last..].chars().next().map_or(0, char::len_utf8)
         });
         let core = &word[begin..end];
-        let instead = self.unless(known::is_plain_word(core), NameSort::Word, core);
+        let is_known = known::is_plain_word(core) || known::is_kernel_thread(core);
+        let instead = self.unless(is_known, NameSort::Word, core);
         format!("{}{instead}{}", &word[..begin], &word[end..])
     }
 }
@@ -205,6 +206,22 @@ mod tests {
             ("`alice`, (ünï)", "`word-1`, (word-5)"),
         ] {
             assert_eq!(redactor.sentence(text), expected);
+        }
+    }
+
+    #[test]
+    fn sentences_without_a_name_stay_what_they_are() {
+        let mut redactor = Redactor::default();
+        for text in [
+            "stages not asked for: raise, softirq",
+            "this program was started under SCHED_FIFO 50, and went back to normal scheduling: of its threads only those that measure have a policy of their own, and a load has none",
+            "the kernel's timerlat tracer runs meanwhile, with a thread of SCHED_FIFO 95 on each CPU every 1ms, without dither; it makes every interrupt and switch a little dearer",
+            "activations begin when interrupt 21 is raised, not at a timer's expiry; its handler runs in the interrupt; the thread waits on CPU 1",
+            "timer softirqs run in threads here (ktimers/0, ktimers/1), which wait for every thread above them",
+            "there are no stack samples: permission denied",
+            "BPF cannot be used (operation not permitted), so only expiry and user stage are measured",
+        ] {
+            assert_eq!(redactor.sentence(text), text);
         }
     }
 
