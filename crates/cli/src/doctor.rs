@@ -10,7 +10,7 @@ use laggard_view::text;
 
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
-use crate::{pipe, terminal};
+use crate::{pipe, prove, terminal};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
@@ -22,6 +22,9 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &Service::DEFAULTS);
     caveats.extend(linux::inherited());
     caveats.extend(tracers);
+    if let Some(name) = &args.prove {
+        return prove::prove(name, &caveats, &args.options);
+    }
     let audio = host::audio(&files, &host);
     let found = Examined {
         host,

@@ -21,6 +21,7 @@ mod measuring;
 mod pipe;
 mod plot;
 mod progress;
+mod prove;
 mod provoke;
 mod qos;
 mod record;

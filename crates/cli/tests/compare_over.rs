@@ -93,6 +93,7 @@ fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
     let none = changes(&ask(&dir, &names(12), &["--json"]));
     let few = ask(&dir, &names(6), &[]);
     let twice = ask(&dir, &["r00".into(), "./r00".into()], &[]);
+    let both = ask(&dir, &names(6), &["--with=r06"]);
 
     assert_eq!(none, Vec::<Value>::new());
     let few = String::from_utf8(few.stdout).unwrap();
@@ -100,6 +101,7 @@ fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
         few.contains("Of 6 recordings no change can be told"),
         "{few}"
     );
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
     assert_eq!(twice.status.code(), Some(2));
     let twice = String::from_utf8(twice.stderr).unwrap();
     assert!(twice.contains("are the same recording"), "{twice}");

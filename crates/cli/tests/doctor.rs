@@ -73,3 +73,56 @@ fn a_recording_that_is_not_there_is_an_error() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("none.laggard"), "{said}");
 }
+
+/// With a script, so that nothing is measured; only the setting is real.
+#[test]
+fn a_remedy_is_tried_beside_its_advice_and_undone() {
+    const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    let dir = TempDir::new().unwrap();
+    let backend = scripted::backend(dir.path(), &scripted::script(1_000_000, ""));
+    let prove = |name: &str| {
+        laggard()
+            .current_dir(dir.path())
+            .args(["doctor", "--prove", name, "--", "--each=5s", "--into=made"])
+            .args(["--", &backend])
+            .output()
+            .unwrap()
+    };
+    let before = std::fs::read_to_string(SETTING).unwrap_or_default();
+
+    let unknown = prove("preemption");
+    let tried = prove("autogroup");
+
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        said(&unknown).contains("`preemption` is no remedy that can be tried"),
+        "{}",
+        said(&unknown)
+    );
+    match (before.trim(), nix::unistd::geteuid().is_root()) {
+        ("1", true) if !said(&tried).contains("cannot be changed from here") => {}
+        ("1", false) => {
+            assert!(said(&tried).contains("takes root"), "{}", said(&tried));
+            return println!("skipped: to change a setting takes root");
+        }
+        _ => return println!("skipped: autogroup is off here, or cannot be changed"),
+    }
+    assert_eq!(tried.status.code(), Some(0), "{}", said(&tried));
+    let told = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let [advice, changed] = [
+        "remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
+        "Changed: kernel.sched_autogroup_enabled: 1 in A, 0 in B",
+    ]
+    .map(|part| {
+        told.find(part)
+            .unwrap_or_else(|| panic!("{part} in {told}"))
+    });
+    assert!(advice < changed, "{told}");
+    assert!(
+        said(&tried).contains("`kernel.sched_autogroup_enabled` is `1` again"),
+        "{}",
+        said(&tried)
+    );
+    assert_eq!(std::fs::read_to_string(SETTING).unwrap(), before);
+}

@@ -236,8 +236,13 @@ fn sentences(report: &SeriesReport) -> Vec<String> {
     let mut all = Vec::new();
     if !report.is_enough {
         all.push(format!(
-            "Of {} recordings no change can be told from chance; record {LEAST_SERIES} or more.",
-            report.recordings.len()
+            "Of {} recording{} no change can be told from chance; record {LEAST_SERIES} or more.",
+            report.recordings.len(),
+            if report.recordings.len() == 1 {
+                ""
+            } else {
+                "s"
+            }
         ));
     }
     let changes = |is_worse: bool| {

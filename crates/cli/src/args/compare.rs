@@ -46,7 +46,7 @@ pub(crate) struct CompareArgs {
     pub(crate) with: Vec<PathBuf>,
     /// Recordings of a series, from build to build or from week to week: where it
     /// changed
-    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into"], add = completion::recordings())]
+    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into"], add = completion::recordings())]
     pub(crate) over: Vec<PathBuf>,
     /// The series is in the order of --over, not in that of time
     #[arg(long, requires = "over")]

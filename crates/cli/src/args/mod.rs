@@ -10,6 +10,7 @@ mod record;
 mod rehearsal;
 mod timers;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -309,9 +310,17 @@ pub(crate) struct DoctorArgs {
     /// use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
+    /// Try one of its remedies that is a setting (`timer_migration`, `autogroup`,
+    /// `numa_balancing`, watchdog, `rt_throttling`): record with and without it, in
+    /// turn, say what it does here, and put it back. Takes root
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "cpus", "json"])]
+    pub(crate) prove: Option<String>,
     /// Write JSON; `laggard schema doctor` describes it
     #[arg(long)]
     pub(crate) json: bool,
+    /// With --prove: options of `laggard compare`, as in `-- --each 1min --load fileio`
+    #[arg(last = true, requires = "prove", value_name = "OPTION")]
+    pub(crate) options: Vec<OsString>,
 }
 
 #[derive(ClapArgs, Debug)]

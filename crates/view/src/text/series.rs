@@ -32,8 +32,13 @@ pub fn series(report: &SeriesReport, all: bool, look: Look) -> String {
         "",
         "  ",
         &format!(
-            "{} recordings, {} together, {load}: {} to {}",
+            "{} recording{}, {} together, {load}: {} to {}",
             report.recordings.len(),
+            if report.recordings.len() == 1 {
+                ""
+            } else {
+                "s"
+            },
             span(sum),
             path(report.recordings.first()),
             path(report.recordings.last())
