@@ -9,7 +9,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::super::clock;
-use super::wait::{TimedWait, failed_with, timespec, timeval, zero};
+use super::wait::{Served, TimedWait, failed_with, timespec, timeval, zero};
 
 /// No signal is waited for longer: something is wrong then.
 const PATIENCE: Nanos = Nanos::from_secs(60);
@@ -37,10 +37,21 @@ impl Descriptor {
     }
 }
 
+impl Descriptor {
+    /// Waits; how many expiries there were since it was last waited for.
+    fn expiries(&self) -> io::Result<u64> {
+        let mut count = [0_u8; 8];
+        match nix::unistd::read(&self.timer, &mut count)? {
+            8 => Ok(u64::from_ne_bytes(count)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
 impl TimedWait for Descriptor {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         self.set(clock::now() + length, None)?;
-        Ok(self.timer.wait()?)
+        self.expiries().map(|_| ())
     }
 
     fn begin(&mut self, first: Nanos, period: Nanos) -> io::Result<Nanos> {
@@ -50,15 +61,12 @@ impl TimedWait for Descriptor {
         Ok(first)
     }
 
-    fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<()> {
+    fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<Served> {
         if !self.is_kept {
             self.set(due, None)?;
+            return self.expiries().map(|_| Served::One);
         }
-        Ok(self.timer.wait()?)
-    }
-
-    fn joins_passed(&self) -> bool {
-        self.is_kept
+        self.expiries().map(Served::Together)
     }
 }
 
@@ -151,18 +159,17 @@ impl TimedWait for Signalling {
         Ok(first)
     }
 
-    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<()> {
-        signalled(Self::signal(), PATIENCE)
+    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+        signalled(Self::signal(), PATIENCE)?;
+        // SAFETY: the timer is ours.
+        let passed = unsafe { libc::timer_getoverrun(self.0) };
+        Ok(Served::Together(1 + u64::try_from(passed).unwrap_or(0)))
     }
 
     fn end(&mut self) -> io::Result<()> {
         // No first time: it is off.
         self.set(Nanos::ZERO, Nanos::ZERO)?;
         drained(Self::signal())
-    }
-
-    fn joins_passed(&self) -> bool {
-        true
     }
 }
 
@@ -210,17 +217,13 @@ impl TimedWait for IntervalTimer {
         Ok(before + period)
     }
 
-    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<()> {
-        signalled(libc::SIGALRM, PATIENCE)
+    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+        signalled(libc::SIGALRM, PATIENCE).map(|()| Served::Untold)
     }
 
     fn end(&mut self) -> io::Result<()> {
         Self::set(Nanos::ZERO, Nanos::ZERO)?;
         drained(libc::SIGALRM)
-    }
-
-    fn joins_passed(&self) -> bool {
-        true
     }
 }
 

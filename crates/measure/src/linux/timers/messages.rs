@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use laggard_model::Nanos;
 
-use super::wait::{TimedWait, calendar_in, failed_with, timespec, timeval, zero};
+use super::wait::{Served, TimedWait, calendar_in, failed_with, timespec, timeval, zero};
 
 /// A socket to which nobody sends.
 pub(super) struct Socket {
@@ -57,8 +57,8 @@ impl TimedWait for Socket {
         Ok(first)
     }
 
-    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<()> {
-        self.receive()
+    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+        self.receive().map(|()| Served::One)
     }
 }
 

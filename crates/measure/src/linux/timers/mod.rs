@@ -27,7 +27,7 @@ use laggard_model::{
 use nix::sys::signal::{SigSet, Signal};
 
 pub use self::clocks::clocks;
-use self::wait::{For, TimedWait};
+use self::wait::{For, Served, TimedWait};
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
 
@@ -342,19 +342,28 @@ fn periodic(
         }
         let result = wait.next(due, period);
         let woke = clock::now();
-        match result {
-            Ok(()) => seen.periodic.push(PeriodicWait { due, woke, follows }),
+        let served = match result {
+            Ok(served) => served,
             Err(err) if err.kind() == io::ErrorKind::Interrupted => {
                 seen.left_out += 1;
                 follows = false;
                 continue;
             }
             Err(err) => return Err(err),
+        };
+        if served == Served::Untold && woke < due {
+            // What was taken for served came only now.
+            due = due.saturating_sub(period * (due.saturating_sub(woke).ns() / period.ns() + 1));
         }
+        seen.periodic.push(PeriodicWait { due, woke, follows });
         follows = true;
-        due += period;
+        due += match served {
+            Served::One => period,
+            Served::Together(count) => period * count,
+            Served::Untold => period * (1 + woke.saturating_sub(due).ns() / period.ns()),
+        };
         let behind = woke.saturating_sub(due).ns() / period.ns();
-        if due <= woke && (wait.joins_passed() || behind >= MOST_BEHIND) {
+        if served == Served::One && behind >= MOST_BEHIND {
             due += period * (behind + 1);
         }
     }
@@ -419,5 +428,96 @@ impl Random {
     /// A time below `end`.
     fn below(&mut self, end: Nanos) -> Nanos {
         Nanos::from_ns(self.next() % end.ns().max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Nanos = Nanos::from_secs(1_000);
+
+    /// Comes at once, as often as it has something to tell of what it served.
+    struct AtOnce<'a>(Vec<Served>, &'a AtomicBool);
+
+    impl TimedWait for AtOnce<'_> {
+        fn once(&mut self, _: Nanos) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+            let served = self.0.remove(0);
+            self.1.store(self.0.is_empty(), Ordering::Relaxed);
+            Ok(served)
+        }
+    }
+
+    fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
+        let plan = TimerPlan {
+            api: TimerApi::Timerfd,
+            service: Service::Other,
+            period: PERIOD,
+            duration: Nanos::from_secs(3_600),
+            cpu: Cpu(0),
+        };
+        let mut seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: Vec::with_capacity(16),
+            single: Vec::new(),
+            left_out: 0,
+        };
+        let end = AtomicBool::new(false);
+        periodic(&plan, &mut AtOnce(served.to_vec(), &end), &end, &mut seen).unwrap();
+        seen.periodic
+    }
+
+    /// By the clock alone, what expired between the wait's end and the clock's
+    /// reading would be taken for served, and every expiry after it be early.
+    #[test]
+    fn what_is_due_next_is_told_by_how_many_expiries_were_served() {
+        let served = [
+            Served::Together(1),
+            Served::Together(3),
+            Served::Together(1),
+            Served::One,
+            Served::One,
+        ];
+
+        let seen = periodic_of(&served);
+
+        let after = |one: &PeriodicWait| one.due.saturating_sub(seen[0].due).ns() / PERIOD.ns();
+        let dues: Vec<u64> = seen.iter().map(after).collect();
+        assert_eq!(dues, [0, 1, 4, 5, 6]);
+        assert!(!seen[0].follows && seen[1..].iter().all(|one| one.follows));
+    }
+
+    #[test]
+    fn where_it_is_not_told_nothing_is_served_before_it_is_due() {
+        for one in periodic_of(&[Served::Untold; 5]) {
+            let late = Nanos::between(one.due, one.woke);
+
+            assert!(late.is_some_and(|late| late < PERIOD), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn what_falls_into_a_stop_is_left_out_and_the_next_does_not_follow_it() {
+        let at = |ms: u64| PeriodicWait {
+            due: Nanos::from_ms(ms),
+            woke: Nanos::from_ms(ms),
+            follows: true,
+        };
+        let seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: [1, 2, 3, 4, 5].map(at).to_vec(),
+            single: vec![NO_WAIT],
+            left_out: 1,
+        };
+
+        let left = seen.without(&[(Nanos::from_us(2_500), Nanos::from_us(3_500))]);
+
+        let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
+        assert_eq!(follows, [true, true, false, true]);
+        assert_eq!((left.left_out, left.single.len()), (2, 1));
     }
 }

@@ -8,7 +8,7 @@ use laggard_bpf::clock::of_process;
 use laggard_model::{Nanos, TimerApi};
 
 use super::super::clock;
-use super::wait::{For, TimedWait, milliseconds, read, timespec, timeval, zero};
+use super::wait::{For, Served, TimedWait, milliseconds, read, timespec, timeval, zero};
 
 /// Sleeps until an instant of a clock of the system's.
 struct Until(libc::clockid_t);
@@ -19,12 +19,12 @@ impl TimedWait for Until {
     }
 
     /// Other clocks are set: what is due is told to each anew.
-    fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<()> {
-        if self.0 == libc::CLOCK_MONOTONIC {
-            return self.sleep(Nanos::from_ns(of_process(due.ns())));
-        }
-        let left = due.saturating_sub(clock::now());
-        self.sleep(read(self.0)? + left)
+    fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<Served> {
+        let until = match self.0 {
+            libc::CLOCK_MONOTONIC => Nanos::from_ns(of_process(due.ns())),
+            clock => read(clock)? + due.saturating_sub(clock::now()),
+        };
+        self.sleep(until).map(|()| Served::One)
     }
 }
 

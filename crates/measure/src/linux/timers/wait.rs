@@ -20,18 +20,25 @@ pub(super) trait TimedWait {
     }
 
     /// Waits for the expiry that is due at `due`; where a wait begins when it is
-    /// called, for `period`.
-    fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<()>;
+    /// called, for `period`. Returns which expiries it served.
+    fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served>;
 
     /// Lets nothing come of what was begun.
     fn end(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
 
-    /// Whether expiries that pass unserved are served together.
-    fn joins_passed(&self) -> bool {
-        false
-    }
+/// Which expiries one wait served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Served {
+    /// The one that was waited for.
+    One,
+    /// So many of a timer that the system keeps going: those that passed
+    /// meanwhile are served with it.
+    Together(u64),
+    /// As many as were due by then: the system does not tell.
+    Untold,
 }
 
 /// What waits for a time.
@@ -42,8 +49,8 @@ impl<F: FnMut(Nanos) -> io::Result<()>> TimedWait for For<F> {
         (self.0)(length)
     }
 
-    fn next(&mut self, _: Nanos, period: Nanos) -> io::Result<()> {
-        (self.0)(period)
+    fn next(&mut self, _: Nanos, period: Nanos) -> io::Result<Served> {
+        (self.0)(period).map(|()| Served::One)
     }
 }
 
