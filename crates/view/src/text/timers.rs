@@ -47,7 +47,7 @@ pub fn timers(report: &TimersReport, tables: TimerTables, look: Look) -> String 
         }
         if tables.second {
             let title = "Times between callbacks that fall within an interval";
-            text += &format!("\n{title}\n{}", histogram(&shown, look));
+            text += &format!("\n{}{}", filled(look, "", title), histogram(&shown, look));
         }
     }
     text.push('\n');
