@@ -271,6 +271,10 @@ fn the_verdict_names_what_does_not_come_as_asked_and_what_to_use_instead() {
         of(TimerClass::Unavailable).sentence,
         "semtimedop cannot be had: function not implemented."
     );
+    assert_eq!(
+        of(TimerClass::Unavailable).instead.as_deref(),
+        Some("Remedy: use another timer.")
+    );
     assert!(!report.keeps(Nanos::from_secs(1)), "one was not measured");
 }
 

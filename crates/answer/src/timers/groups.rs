@@ -21,7 +21,7 @@ pub struct TimerGroup {
     pub apis: Vec<TimerApi>,
     /// What they do, in a sentence with its numbers.
     pub sentence: String,
-    /// What to use instead, where there is something.
+    /// What to use instead, or what to do about it, where there is something.
     pub instead: Option<String>,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup
                 class: *class,
                 service,
                 sentence: sentence(*class, &who, of, coarse),
-                instead: instead(*class, &apis, rows),
+                instead: remedy(of).or_else(|| instead(*class, &apis, rows)),
                 apis,
             }
         })
@@ -266,6 +266,14 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         | TimerApi::MqTimedreceive
         | TimerApi::Semtimedop => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
     }
+}
+
+/// What to do about timers that could not be had.
+fn remedy(of: &[&TimerRow]) -> Option<String> {
+    let absences = of.iter().filter_map(|row| row.absence.as_ref());
+    let mut remedies: Vec<&str> = absences.map(|one| &*one.remedy).collect();
+    remedies.dedup();
+    (!remedies.is_empty()).then(|| format!("Remedy: {}.", remedies.join("; ")))
 }
 
 /// What to use instead: of what does the same, none that was seen here not to
