@@ -14,6 +14,7 @@ pub mod counts;
 pub mod distribution;
 pub mod exceedance;
 pub mod forecast;
+pub mod hand_over;
 mod input;
 mod interval;
 pub mod period;

@@ -40,6 +40,7 @@ mod scan;
 pub mod sched;
 mod selection;
 pub mod show;
+pub mod switch;
 pub mod timers;
 pub mod trust;
 mod waiting;

@@ -10,7 +10,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use laggard_answer::qos::catalogue;
-use laggard_model::TimerApi;
+use laggard_model::{HandOver, TimerApi};
 use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
@@ -104,6 +104,14 @@ pub(crate) fn timers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let all = TimerApi::ALL.iter().map(|api| (api.name(), api.about()));
         named(current, all.chain([("all", "all of them")]))
+    })
+}
+
+/// Ways to hand a CPU over.
+pub(crate) fn hand_overs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let all = HandOver::ALL.iter();
+        named(current, all.map(|via| (via.name(), via.about())))
     })
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::CompareOver => schema_for!(laggard_answer::compare::SeriesReport),
         SchemaOf::Check => schema_for!(laggard_answer::check::CheckReport),
         SchemaOf::Doctor => schema_for!(laggard_answer::doctor::DoctorReport),
+        SchemaOf::Switch => schema_for!(laggard_answer::switch::SwitchReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };

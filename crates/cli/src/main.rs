@@ -30,6 +30,7 @@ mod rehearse;
 mod report;
 mod sched;
 mod show;
+mod switch;
 mod terminal;
 mod timers;
 mod top;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Sched(args) => sched::sched(&args),
         Command::Rehearse(args) => rehearse::rehearse(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Switch(args) => switch::switch(&args),
         Command::Timers(args) => timers::timers(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
-use laggard_model::Service;
+use laggard_measure::linux;
+use laggard_model::{Cpu, Service};
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -104,6 +105,23 @@ fn is_ignored(signal: i32) -> bool {
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// The one CPU that is measured on: the one asked for, or the last that this
+/// process may use.
+///
+/// # Errors
+/// When it may not be used, or is not there.
+pub(crate) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
+    let allowed = linux::allowed_cpus();
+    match asked.map(Cpu) {
+        Some(cpu) if allowed.contains(cpu) => Ok(cpu),
+        Some(cpu) if linux::online_cpus().contains(cpu) => {
+            bail!("CPU {cpu} is not for this process; choose from {allowed}")
+        }
+        Some(cpu) => bail!("CPU {cpu} is not online; choose from {allowed}"),
+        None => allowed.as_slice().last().copied().context("find a CPU"),
+    }
 }
 
 /// A name that no other run has: the local time, and `what` it is.

@@ -1,21 +1,19 @@
 //! `laggard timers`: which timer of this machine does what it says.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::timers::{self, TimerClass, TimersMeasured};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, TimerBench, TimerPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Cpu, Nanos, Service, TimerApi};
+use laggard_model::{Nanos, Service, TimerApi};
 use laggard_view::text::{self, TimerTables};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{SomeTimers, TimersArgs};
 use crate::exit::Exit;
-use crate::{pipe, terminal};
+use crate::{measuring, pipe, terminal};
 
 /// Shorter waits are mostly the call itself, and a real-time thread that asks for
 /// them leaves nobody else the CPU.
@@ -33,11 +31,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     if args.max_lateness.is_some() && !is_named {
         bail!("--max-lateness is for timers named with --api; name those that matter");
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())
-            .context("watch for the signal that ends measuring")?;
-    }
+    let stop = measuring::interruption()?;
     let cpu = plans[0].cpu;
     let whole = args.duration * plans.len() as u64;
     pipe::say(&format!(
@@ -105,7 +99,7 @@ fn measured(plans: &[TimerPlan], stop: &AtomicBool) -> Vec<laggard_model::TimerR
 
 /// What is to be measured, in the order of rows.
 fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
-    let (cpu, duration) = (cpu(args.cpu)?, args.duration);
+    let (cpu, duration) = (measuring::one_cpu(args.cpu)?, args.duration);
     if duration > MOST_DURATION {
         bail!("--duration {duration} is too long for a row; use at most {MOST_DURATION}");
     }
@@ -184,16 +178,4 @@ fn check_period(period: Nanos, duration: Nanos) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
-    let allowed = linux::allowed_cpus();
-    match asked.map(Cpu) {
-        Some(cpu) if allowed.contains(cpu) => Ok(cpu),
-        Some(cpu) if linux::online_cpus().contains(cpu) => {
-            bail!("CPU {cpu} is not for this process; choose from {allowed}")
-        }
-        Some(cpu) => bail!("CPU {cpu} is not online; choose from {allowed}"),
-        None => allowed.as_slice().last().copied().context("find a CPU"),
-    }
 }

@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         "forecast",
         "sched",
         "doctor",
+        "switch",
         "load",
         "provoke",
         "timers",

@@ -8,6 +8,7 @@ mod named;
 mod plan;
 mod record;
 mod rehearsal;
+mod switch;
 mod timers;
 
 use std::ffi::OsString;
@@ -26,6 +27,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
+pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
 use crate::completion;
@@ -93,6 +95,8 @@ pub(crate) enum Command {
     Rehearse(RehearseArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
+    /// Say how long a CPU takes from one thread to another
+    Switch(SwitchArgs),
     /// Say which timer of this machine does what it says
     Timers(TimersArgs),
     /// List loads, show what one does, or run one without measuring
@@ -144,6 +148,8 @@ pub(crate) enum SchemaOf {
     Check,
     /// `doctor --json`
     Doctor,
+    /// `switch --json`
+    Switch,
     /// `timers --json`
     Timers,
     /// A recording's `manifest.json`

@@ -26,6 +26,7 @@ mod scheduling;
 mod sleeper;
 mod soft;
 mod statistics;
+mod switch;
 mod thread;
 mod threads;
 mod timerlat;
@@ -44,13 +45,14 @@ pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use probe::LinuxProbe;
+pub use switch::{SwitchBench, SwitchPlan};
 pub use threads::BackendChoice;
 pub use timers::{TimerBench, TimerPlan, clocks};
 
 use std::fs;
 use std::io;
 
-use laggard_model::{Caveat, CpuList};
+use laggard_model::{Caveat, CpuList, Service};
 use nix::errno::Errno;
 
 use crate::host::{Files, Rights};
@@ -72,6 +74,11 @@ pub(crate) fn reason_of(err: &io::Error) -> String {
         Some(number) => Errno::from_raw(number).desc().to_lowercase(),
         None => err.to_string(),
     }
+}
+
+/// Whether a thread of this process may run as `service`.
+pub fn may_run_as(service: Service) -> bool {
+    threads::may_be_scheduled_as(service).is_ok()
 }
 
 /// CPUs of those online that this process may use at all: its set of CPUs

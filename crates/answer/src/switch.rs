@@ -1,0 +1,335 @@
+//! `laggard switch`: how long a machine takes from thread to thread.
+
+use laggard_analyze::InputError;
+use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times};
+use laggard_model::{Absence, Cpu, HandOver, Host, Service, SwitchRun};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::qos::CONFIDENCE;
+
+/// The version of `switch --json`.
+pub const SWITCH_SCHEMA: u32 = 1;
+/// The kernel may count so many more by itself: those of a stretch's first and
+/// last instants, and of its pauses.
+const COUNTED_ALIKE: f64 = 0.01;
+/// Changes by less are none, however sure.
+const LEAST_CHANGE: f64 = 1.05;
+
+/// What was measured of hand-overs, by whoever measured.
+#[derive(Clone, Debug)]
+pub struct SwitchesMeasured {
+    /// The machine.
+    pub host: Host,
+    /// The CPU that was handed over.
+    pub cpu: Cpu,
+    /// Each way with each number of threads, from few to many.
+    pub runs: Vec<SwitchRun>,
+    /// How many stretches each was to have.
+    pub stretches: usize,
+}
+
+/// How long a machine takes from thread to thread.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SwitchReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The machine.
+    pub host: Host,
+    /// The CPU that was handed over.
+    pub cpu: Cpu,
+    /// Each way with each number of threads.
+    pub rows: Vec<SwitchRow>,
+    /// For each way, whether it grows with the number of threads.
+    pub growth: Vec<SwitchGrowth>,
+    /// Whether all stretches that were planned were measured.
+    pub is_whole: bool,
+}
+
+/// Hand-overs by one way among so many threads.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SwitchRow {
+    /// How many threads.
+    pub threads: usize,
+    /// How they hand over.
+    pub via: HandOver,
+    /// What they are.
+    pub service: Service,
+    /// Hand-overs.
+    pub count: usize,
+    /// How often the kernel counted that one of the threads left its CPU.
+    pub counted_by_kernel: u64,
+    /// Hand-overs that there was no room for.
+    pub left_out: u64,
+    /// From the instant before a hand-over to the next thread's first.
+    pub took: Option<SwitchTimes>,
+    /// Why it could not be had here, or not to the end.
+    pub absence: Option<Absence>,
+}
+
+/// How long hand-overs took, ns, whatever ran between included. Stretches count
+/// alike, so that ratios of what is told here are those of [`Growth`].
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub struct SwitchTimes {
+    /// The shortest.
+    pub least_ns: f64,
+    /// The mean of a stretch, averaged over stretches.
+    pub mean_ns: f64,
+    /// Half of them took no longer.
+    pub median_ns: f64,
+    /// What one in 1,000 of a stretch exceeds, averaged over stretches; absent where
+    /// one has fewer than 10,000.
+    pub one_in_1000_ns: Option<f64>,
+    /// The longest.
+    pub largest_ns: f64,
+}
+
+/// Whether hand-overs take longer among many threads than among few.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SwitchGrowth {
+    /// How they hand over.
+    pub via: HandOver,
+    /// What they are.
+    pub service: Service,
+    /// The fewest and the most threads.
+    pub threads: [usize; 2],
+    /// Of the mean.
+    pub mean: Option<Growth>,
+    /// Of what one in 1,000 exceeds.
+    pub one_in_1000: Option<Growth>,
+    /// The answer in a sentence or two.
+    pub sentence: String,
+}
+
+/// How a figure with many threads stands to that with few.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub struct Growth {
+    /// Many threads over few.
+    pub ratio: f64,
+    /// The lower end of its 95 % interval.
+    pub ratio_low: f64,
+    /// The upper end.
+    pub ratio_high: f64,
+    /// What that means.
+    pub change: GrowthChange,
+}
+
+/// What becomes of a figure with more threads.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrowthChange {
+    /// It grows: the whole interval is above equal by 5 % and more.
+    Grows,
+    /// It falls, by as much.
+    Falls,
+    /// It does not change as far as can be told.
+    NotTold,
+}
+
+/// What was measured, as an answer.
+///
+/// # Errors
+/// When a stretch has figures that no clock gives.
+pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError> {
+    let rows = measured.runs.iter().map(row).collect::<Result<_, _>>()?;
+    let mut ways: Vec<(Service, HandOver)> = Vec::new();
+    for run in &measured.runs {
+        if !ways.contains(&(run.service, run.via)) {
+            ways.push((run.service, run.via));
+        }
+    }
+    let of = |&(service, via): &(Service, HandOver)| {
+        let is_of = |run: &&SwitchRun| (run.service, run.via) == (service, via);
+        let runs = measured.runs.iter().filter(is_of);
+        let had: Vec<&SwitchRun> = runs.filter(|run| run.stretches.len() > 1).collect();
+        let few = had.iter().min_by_key(|run| run.threads)?;
+        let many = had.iter().max_by_key(|run| run.threads)?;
+        (few.threads < many.threads).then(|| grown(few, many))
+    };
+    let growth = ways.iter().filter_map(of).collect::<Result<_, _>>()?;
+    let is_done =
+        |run: &SwitchRun| run.absence.is_some() || run.stretches.len() == measured.stretches;
+    Ok(SwitchReport {
+        schema: SWITCH_SCHEMA,
+        host: measured.host.clone(),
+        cpu: measured.cpu,
+        rows,
+        growth,
+        is_whole: measured.runs.iter().all(is_done),
+    })
+}
+
+fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
+    let stretches = &run.stretches;
+    Ok(SwitchRow {
+        threads: run.threads,
+        via: run.via,
+        service: run.service,
+        count: stretches.iter().map(|one| one.took_ns.len()).sum(),
+        counted_by_kernel: stretches.iter().map(|one| one.counted_by_kernel).sum(),
+        left_out: stretches.iter().map(|one| one.left_out).sum(),
+        took: took(run)?,
+        absence: run.absence.clone(),
+    })
+}
+
+/// Of each stretch in which there was a hand-over.
+fn times(run: &SwitchRun) -> Result<Vec<HandOverTimes>, InputError> {
+    let stretches = run.stretches.iter().filter(|one| !one.took_ns.is_empty());
+    stretches.map(|one| hand_over_times(&one.took_ns)).collect()
+}
+
+fn took(run: &SwitchRun) -> Result<Option<SwitchTimes>, InputError> {
+    let all: Vec<u32> = run
+        .stretches
+        .iter()
+        .flat_map(|one| one.took_ns.clone())
+        .collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let (whole, times) = (hand_over_times(&all)?, times(run)?);
+    let mean = |sum: f64| sum / times.len() as f64;
+    let tails: Option<Vec<f64>> = times.iter().map(|one| one.one_in_1000).collect();
+    Ok(Some(SwitchTimes {
+        least_ns: whole.least,
+        mean_ns: mean(times.iter().map(|one| one.mean).sum()),
+        median_ns: whole.median,
+        one_in_1000_ns: tails.map(|tails| mean(tails.iter().sum())),
+        largest_ns: whole.largest,
+    }))
+}
+
+fn grown(few: &SwitchRun, many: &SwitchRun) -> Result<SwitchGrowth, InputError> {
+    let sides = [times(few)?, times(many)?];
+    let means = sides
+        .each_ref()
+        .map(|side| side.iter().map(|one| one.mean).collect());
+    let tails = sides.each_ref().map(|side| {
+        let tails: Option<Vec<f64>> = side.iter().map(|one| one.one_in_1000).collect();
+        tails.unwrap_or_default()
+    });
+    let (mean, one_in_1000) = (figure(means)?, figure(tails)?);
+    let threads = [few.threads, many.threads];
+    Ok(SwitchGrowth {
+        via: few.via,
+        service: few.service,
+        threads,
+        mean,
+        one_in_1000,
+        sentence: format!(
+            "By {}, {}; {}.",
+            few.via,
+            told("the mean", mean, threads),
+            told("what one in 1,000 exceeds", one_in_1000, threads)
+        ),
+    })
+}
+
+fn figure([few, many]: [Vec<f64>; 2]) -> Result<Option<Growth>, InputError> {
+    let found = growth(&few, &many, CONFIDENCE)?;
+    Ok(found.and_then(|found| {
+        let interval = found.interval?;
+        Some(Growth {
+            ratio: found.ratio,
+            ratio_low: interval.low,
+            ratio_high: interval.high,
+            change: match interval {
+                all if all.low > LEAST_CHANGE => GrowthChange::Grows,
+                all if all.high < 1.0 / LEAST_CHANGE => GrowthChange::Falls,
+                _ => GrowthChange::NotTold,
+            },
+        })
+    }))
+}
+
+fn told(what: &str, grown: Option<Growth>, [few, many]: [usize; 2]) -> String {
+    let Some(grown) = grown else {
+        return format!("{what}: too few hand-overs to tell whether it grows");
+    };
+    let word = match grown.change {
+        GrowthChange::Grows => "grows with the number of threads",
+        GrowthChange::Falls => "falls with the number of threads",
+        GrowthChange::NotTold => "does not grow with the number of threads as far as can be told",
+    };
+    let [ratio, low, high] = [grown.ratio, grown.ratio_low, grown.ratio_high].map(times_over);
+    format!("{what} {word}: {many} take {ratio} times [{low}, {high}] as long as {few}")
+}
+
+/// A ratio in three digits.
+fn times_over(ratio: f64) -> String {
+    match ratio {
+        small if small < 9.995 => format!("{small:.2}"),
+        _ => format!("{ratio:.0}"),
+    }
+}
+
+impl SwitchRow {
+    /// What share of all times that one of the threads left the CPU was to another
+    /// thread than the next, or ended in a wait that was not needed; `None` where the
+    /// kernel's count and ours agree to 1 %.
+    pub fn between(&self) -> Option<f64> {
+        let (ours, kernel) = (
+            self.count as f64 + self.left_out as f64,
+            self.counted_by_kernel as f64,
+        );
+        let share = 1.0 - ours / kernel;
+        (kernel > 0.0 && share > COUNTED_ALIKE).then_some(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::SwitchStretch;
+
+    use super::*;
+
+    fn run(threads: usize, stretches: &[u32]) -> SwitchRun {
+        let stretch = |&ns: &u32| SwitchStretch {
+            took_ns: vec![ns; 10_000],
+            counted_by_kernel: 10_050,
+            left_out: 0,
+        };
+        SwitchRun {
+            threads,
+            via: HandOver::Futex,
+            service: Service::Other,
+            absence: None,
+            stretches: stretches.iter().map(stretch).collect(),
+        }
+    }
+
+    #[test]
+    fn what_takes_twice_as_long_with_many_threads_grows() {
+        let found = grown(
+            &run(2, &[1_000, 1_010, 990]),
+            &run(64, &[2_000, 2_010, 1_990]),
+        )
+        .unwrap();
+
+        assert_eq!(found.mean.unwrap().change, GrowthChange::Grows);
+        assert!(
+            found.sentence.starts_with(
+                "By futex, the mean grows with the number of threads: 64 take 2.00 times [1.9"
+            ),
+            "{}",
+            found.sentence
+        );
+    }
+
+    #[test]
+    fn what_varies_by_itself_is_not_said_to_grow() {
+        let found = grown(&run(2, &[1_000, 1_300, 800]), &run(8, &[1_100, 900, 1_250])).unwrap();
+
+        assert_eq!(found.mean.unwrap().change, GrowthChange::NotTold);
+    }
+
+    #[test]
+    fn what_the_kernel_counts_besides_is_told_from_one_in_a_hundred_on() {
+        let mut found = row(&run(2, &[1_000])).unwrap();
+        assert_eq!(found.between(), None);
+
+        found.counted_by_kernel = 20_000;
+        assert_eq!(found.between(), Some(0.5));
+    }
+}

@@ -1,0 +1,156 @@
+//! `laggard switch` on this machine. What needs root is skipped without it, with
+//! a word why. No upper limit of a latency is asserted.
+
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn switch(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.arg("switch").args(args);
+    command
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    report["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_way_hands_over_and_the_kernel_counts_it() {
+    let output = switch(&["--policy=other", "--threads=2,5", "--duration=1s", "--json"])
+        .arg("--via=yield,futex,pipe,eventfd")
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let took = |name: &str| row["took"][name].as_f64().unwrap();
+        let count = row["count"].as_u64().unwrap();
+        assert!(count > 0, "{row}");
+        assert!(row["counted_by_kernel"].as_u64().unwrap() >= count, "{row}");
+        assert!(took("least_ns") > 0.0, "{row}");
+        assert!(took("least_ns") <= took("median_ns"), "{row}");
+        assert!(took("median_ns") <= took("largest_ns"), "{row}");
+        // One has the CPU at a time: together they cannot take longer than it lasted.
+        assert!(took("least_ns") * count as f64 <= 1e9, "{row}");
+    }
+}
+
+/// Ends with the test.
+struct Fault(Child);
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        let id = self.0.id().to_string();
+        let _ = Command::new("kill").arg(&id).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
+    let program = env!("CARGO_BIN_EXE_laggard");
+    let fault = ["provoke", "irqs-off", "--length=2ms", "--every=50ms"];
+    let trial = Command::new(program)
+        .args(fault)
+        .arg("--for=200ms")
+        .output()
+        .unwrap();
+    if !trial.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&trial.stderr));
+        return;
+    }
+    let cpu = nix::sched::sched_getcpu().unwrap().to_string();
+    let fault = Command::new(program)
+        .args(fault)
+        .args(["--for=1h", "--cpu", &cpu])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _fault = Fault(fault);
+
+    let output = switch(&["--duration=1s", "--threads=2", "--json", "--cpu", &cpu])
+        .output()
+        .unwrap();
+
+    // 25 faults in a second, half of it measured: none missed is one in 2^12.
+    let rows = rows(&output);
+    assert!(
+        rows[0]["took"]["largest_ns"].as_f64().unwrap() >= 2e6,
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_can() {
+    for (args, said) in [
+        (
+            ["--via=shout", "--json"],
+            "choose from yield, futex, pipe, eventfd",
+        ),
+        (["--threads=1", "--json"], "2..=1000"),
+        (["--threads=10000", "--json"], "2..=1000"),
+        (["--duration=0s", "--json"], "0s"),
+        (["--duration=10ms", "--json"], "use 1s to 10min"),
+        (
+            ["--policy=irq", "--json"],
+            "use other, or fifo:1 to fifo:99",
+        ),
+        (["--cpu=4095", "--json"], "is not online; choose from"),
+    ] {
+        let output = switch(&args).output().unwrap();
+
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
+    let limited = format!(
+        "ulimit -n 64; exec {} switch --policy=other --via=pipe --threads=2,100 --duration=1s --json",
+        env!("CARGO_BIN_EXE_laggard")
+    );
+    let output = Command::new("sh").args(["-c", &limited]).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let rows = rows(&output);
+    assert!(rows[0]["count"].as_u64().unwrap() > 0);
+    let reason = rows[1]["absence"]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("pipe of 100 threads: refused"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn an_interruption_ends_it_and_says_so() {
+    let child = switch(&["--policy=other", "--threads=2", "--duration=60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+
+    let output = child.wait_with_output().unwrap();
+
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text.contains("ended early"), "{text}");
+}

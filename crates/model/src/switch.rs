@@ -1,0 +1,136 @@
+//! Hand-overs of a CPU from one thread to another, and what was seen of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::{Absence, Service};
+
+/// How a thread hands its CPU over to the next.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum HandOver {
+    /// All are ready to run; who runs lets the next run (`sched_yield`).
+    Yield,
+    /// Who runs wakes the next by its futex and waits for its own.
+    Futex,
+    /// By a byte through a pipe.
+    Pipe,
+    /// By an event descriptor.
+    Eventfd,
+}
+
+impl HandOver {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Yield, Self::Futex, Self::Pipe, Self::Eventfd];
+
+    /// Its name, which `--via` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yield => "yield",
+            Self::Futex => "futex",
+            Self::Pipe => "pipe",
+            Self::Eventfd => "eventfd",
+        }
+    }
+
+    /// What is done between the two clock readings.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Yield => "sched_yield, all threads ready to run",
+            Self::Futex => "wake the next by its futex, wait for one's own",
+            Self::Pipe => "write a byte to the next's pipe, read from one's own",
+            Self::Eventfd => "write to the next's eventfd, read one's own",
+        }
+    }
+}
+
+impl fmt::Display for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No way of handing over has this name.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{name}` is no way to hand over; choose from {}", HandOver::ALL.map(HandOver::name).join(", "))]
+pub struct UnknownHandOver {
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for HandOver {
+    type Err = UnknownHandOver;
+
+    fn from_str(text: &str) -> Result<Self, UnknownHandOver> {
+        let text = text.trim();
+        let is_it = |one: &Self| one.name().eq_ignore_ascii_case(text);
+        let found = Self::ALL.into_iter().find(is_it);
+        found.ok_or_else(|| UnknownHandOver { name: text.into() })
+    }
+}
+
+impl Serialize for HandOver {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for HandOver {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "HandOver".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "How a thread hands its CPU over to the next.",
+            "enum": Self::ALL.map(Self::name)
+        })
+    }
+}
+
+/// What was seen of so many threads that hand a CPU over in turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchRun {
+    /// How many threads.
+    pub threads: usize,
+    /// How they hand over.
+    pub via: HandOver,
+    /// What they are: `fifo:N` or `other`.
+    pub service: Service,
+    /// Why it could not be had here, or not to the end.
+    pub absence: Option<Absence>,
+    /// Stretches of the measurement, in order; those of others lay between.
+    pub stretches: Vec<SwitchStretch>,
+}
+
+/// One stretch of a measurement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SwitchStretch {
+    /// From the instant before a hand-over to the first of the next thread, ns,
+    /// at most 4.29 s; in no order.
+    pub took_ns: Vec<u32>,
+    /// How often the kernel counted that one of the threads left its CPU.
+    pub counted_by_kernel: u64,
+    /// Hand-overs for which there was no room.
+    pub left_out: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_is_found_by_its_name_and_others_are_refused() {
+        for via in HandOver::ALL {
+            assert_eq!(via.name().parse(), Ok(via));
+        }
+        let err = "shout".parse::<HandOver>().unwrap_err().to_string();
+        assert_eq!(
+            err,
+            "`shout` is no way to hand over; choose from yield, futex, pipe, eventfd"
+        );
+    }
+}
