@@ -23,7 +23,7 @@ function ofLoad(load: ForecastTold): HTMLElement {
     h("p", {}, `${load.what}; ${load.used}.`),
     ...load.warnings.map((text) => h("p", { class: "trust bad" }, prose(text))),
     table(load.chances, "The chance of a new largest, by ranks"),
-    table(load.bounds, "What they stay below, by ranks"),
+    table(load.bounds, isBounded(load.bounds) ? "What they stay within, by ranks" : "The largest seen"),
     said(load.carried),
     assumed && table(assumed.table, assumed.words),
     levels && table(levels, "Levels of a fit, each exceeded once a horizon"),
@@ -47,6 +47,9 @@ function every({ every, assumed }: ForecastTold): HTMLElement {
     every.notes.length > 0 && h("ul", {}, ...every.notes.map((text) => h("li", {}, prose(text)))),
   );
 }
+
+/** Whether there is more in it than the names and the largest seen. */
+const isBounded = ({ head }: TableView): boolean => head.length > 2;
 
 const table = (view: TableView, caption: string): HTMLElement => tableElement(view, { caption });
 

@@ -170,7 +170,8 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
             break;
         }
     }
-    (short.trim_end().to_owned() + CUT)
+    // Nothing follows a comma any more.
+    (short.trim_end_matches([' ', ',', ';', ':']).to_owned() + CUT)
         .chars()
         .take(columns)
         .collect()
@@ -284,6 +285,7 @@ mod tests {
         assert_eq!(cut("音声スレッド", 8), "音声...");
         assert_eq!(cut("a\u{1b}b", 8), "a\\x1bb");
         assert_eq!(cut("abc", 2), "..");
+        assert_eq!(cut("came late, and why is not known", 13), "came late...");
         assert_eq!(width(&cut("音声スレッド", 8)), 7);
     }
 
