@@ -4,11 +4,13 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind};
+use laggard_view::text;
 
 use crate::args::{Args, Command};
 use crate::exit::Exit;
-use crate::{compare, pipe};
+use crate::{compare, pipe, terminal};
 
 /// A remedy that is a setting, which can be changed and put back.
 struct SettingRemedy {
@@ -80,9 +82,9 @@ pub(crate) fn prove(name: &str, found: &[Caveat], options: &[OsString]) -> anyho
     let Some(Command::Compare(args)) = asked.context("read what follows `--`")?.command else {
         unreachable!("the words begin with the command");
     };
+    let advice = text::remedy(caveat, terminal::look(Unit::Auto));
     pipe::print(&format!(
-        "{}\n  remedy: {}\n  its effect here, B with it against A as it is:\n\n",
-        caveat.what, caveat.advice
+        "{advice}Its effect here, B with it against A as it is:\n\n"
     ))?;
     compare::compare(&args)
 }

@@ -110,6 +110,8 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     }
     assert_eq!(tried.status.code(), Some(0), "{}", said(&tried));
     let told = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let wide = told.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{told}");
     let [advice, changed] = [
         "remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
         "Changed: kernel.sched_autogroup_enabled: 1 in A, 0 in B",

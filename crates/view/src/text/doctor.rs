@@ -64,10 +64,15 @@ fn caveats(caveats: &[Caveat], look: Look) -> String {
     }
     let mut text = String::from("\nWhat spoils latency here\n");
     for caveat in caveats {
-        text += &filled(look, "  - ", &caveat.what);
-        text += &filled(look, "    ", &format!("remedy: {}", caveat.advice));
+        text += &remedy(caveat, look);
     }
     text
+}
+
+/// What spoils latency, and what to do about it.
+pub fn remedy(caveat: &Caveat, look: Look) -> String {
+    filled(look, "  - ", &caveat.what)
+        + &filled(look, "    ", &format!("remedy: {}", caveat.advice))
 }
 
 /// A need, what to do about it, and whether the recording that was asked saw

@@ -24,7 +24,7 @@ mod why;
 pub use beside::{beside, by_load};
 pub use check::check;
 pub use compare::compare;
-pub use doctor::doctor;
+pub use doctor::{doctor, remedy};
 pub use episode::episode;
 pub use forecast::{AssumedTold, EveryLevel, ForecastTold, forecast, told};
 pub use grid::TableView;
