@@ -397,7 +397,17 @@ mod tests {
         for text in ["1.5ms", "0-3,7", "250", "50%", "00:01", "1000000ns"] {
             assert!(is_quantity(text), "{text}");
         }
-        for text in ["", "ms", "3alice", "1.5msx", "10.0.0.7", "-"] {
+        for text in [
+            "",
+            "ms",
+            "3alice",
+            "1alice2",
+            "1.5msx",
+            "10.0.0.7",
+            "10.0.0.7:80",
+            "1ms,alice",
+            "-",
+        ] {
             assert!(!is_quantity(text), "{text}");
         }
     }
@@ -428,5 +438,8 @@ mod tests {
             Some(("irq/36-s-", "eth0"))
         );
         assert_eq!(interrupt_thread("irq/x-eth0"), None);
+        assert_eq!(interrupt_thread("irq/3alice-eth0"), None);
+        assert!(is_kernel_thread("jbd2/sda1-8") && !is_kernel_thread("jbd2/sdA1-8"));
+        assert!(is_plain_word("sched:sched_switch") && !is_plain_word("sched:alice"));
     }
 }

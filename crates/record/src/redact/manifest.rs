@@ -417,6 +417,7 @@ fn short_option(word: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PublicNames;
     use super::*;
 
     #[test]
@@ -434,5 +435,107 @@ mod tests {
                 "other programs trace or sample this machine: BPF programs of {thread} (process 51) on sched_switch (word-1); perf events of thread-2 (process 7), {thread} (process 51)"
             )
         );
+    }
+
+    fn redactor() -> Redactor {
+        Redactor::new(PublicNames {
+            loads: ["fileio".into()].into(),
+            applications: ["jack-128".into()].into(),
+        })
+    }
+
+    #[test]
+    fn of_a_command_line_options_quantities_and_our_own_names_stay() {
+        let command = "/home/alice/laggard record --load fileio --for=jack-128 -o/home/alice/x \
+                       --output=/home/alice --services fifo:90,alice --duration 30s -q --alice_x \
+                       --Alice=1 office fifo:50,irq -- fileio --quiet 30s";
+        let words: Vec<String> = command.split_whitespace().map(Into::into).collect();
+
+        let redacted = redactor().command(&words).join(" ");
+
+        assert_eq!(
+            redacted,
+            "laggard record --load fileio --for=jack-128 -oargument-1 --output=argument-2 \
+             --services argument-3 --duration 30s -q argument-4 argument-5 office fifo:50,irq -- \
+             argument-6 argument-7 argument-8"
+        );
+    }
+
+    #[test]
+    fn of_the_kernel_s_options_those_stay_that_bear_on_latency_and_are_the_kernel_s() {
+        let line = "quiet isolcpus=2-3 root=/dev/alice -- quiet alice";
+
+        let redacted = redactor().kernel_options(line);
+
+        assert_eq!(redacted, "quiet isolcpus=2-3 option-1 -- option-2 option-3");
+    }
+
+    #[test]
+    fn a_time_stays_and_its_place_does_not() {
+        let mut redactor = redactor();
+        for (text, expected) in [
+            ("2026-11-20T11:00:00.5+01:00", "2026-11-20T11:00:00.5+01:00"),
+            (
+                "2026-11-20T10:00:00Z[Europe/Berlin]",
+                "2026-11-20T10:00:00Z",
+            ),
+            ("2026 alice", "word-1"),
+        ] {
+            assert_eq!(redactor.time(text), expected);
+        }
+        assert!(is_version("0.1.0"));
+        assert!(!is_version("0.1.0-alice") && !is_version("alice"));
+    }
+
+    #[test]
+    fn a_load_of_ours_stays_and_a_command_of_its_name_does_not() {
+        let load = |name: &str, command: &[&str]| LoadRun {
+            name: name.into(),
+            command: command.iter().map(ToString::to_string).collect(),
+            usage: None,
+            ended: None,
+            begun_ns: None,
+            throughput: None,
+        };
+        let mut redactor = redactor();
+
+        let ours = redactor.load(load("fileio", &[]));
+        let file = redactor.load(load("alice", &[]));
+        let command = redactor.load(load("fileio", &["fileio", "-x"]));
+
+        assert_eq!(ours, load("fileio", &[]));
+        assert_eq!(file, load("load-1", &[]));
+        assert_eq!(command, load("load-2", &["load-2", "argument-1"]));
+    }
+
+    #[test]
+    fn our_own_programs_in_the_kernel_stay() {
+        let program = |name: &str| laggard_model::ProgramCost {
+            name: name.into(),
+            ..laggard_model::ProgramCost::default()
+        };
+        let names = [
+            "flight on_sched_switch",
+            "on_irq_entry",
+            "Alice",
+            "on_alice1",
+        ];
+        let mut redactor = redactor();
+
+        let cost = redactor.cost(OwnCost {
+            programs: names.map(program).into(),
+            ..OwnCost::default()
+        });
+
+        let kept: Vec<&str> = cost.programs.iter().map(|one| one.name.as_str()).collect();
+        let expected = [
+            "flight on_sched_switch",
+            "on_irq_entry",
+            "function-1",
+            "function-2",
+        ];
+        assert_eq!(kept, expected);
+        let known = ["on_irq_entry", "on_sched_switch"].map(String::from);
+        assert_eq!(redactor.programs, known.into());
     }
 }

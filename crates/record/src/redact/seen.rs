@@ -289,6 +289,7 @@ mod tests {
         let theirs = redactor.user_symbol(symbol("pay::salary", Some("payroll")), false);
         let named_so = redactor.user_symbol(symbol("pay::salary", Some("laggard")), false);
         let ours = redactor.user_symbol(symbol("main", Some("laggard")), true);
+        let nowhere = redactor.user_symbol(symbol("jit::salary", None), true);
 
         assert_eq!(kernel, symbol("e1000_clean", Some("e1000")));
         assert_eq!(bpf, symbol("function-1", Some("bpf")));
@@ -296,6 +297,7 @@ mod tests {
         assert_eq!(library, symbol("clock_gettime", Some("libc.so.6")));
         assert_eq!(theirs, symbol("function-2", Some("program-1")));
         assert_eq!(named_so, symbol("function-2", Some("program-2")));
+        assert_eq!(nowhere, symbol("function-3", None));
         assert_eq!(ours, symbol("main", Some("laggard")));
     }
 }
