@@ -346,3 +346,25 @@ fn a_rhythm_that_stopped_is_said_to_have_stopped() {
     let expected = "the hypervisor stopped the CPU, every 500 ms until 20.2 s";
     assert!(screen.contains(expected), "{screen}");
 }
+
+#[test]
+fn what_a_cause_did_is_not_cut_where_there_are_few_columns() {
+    let mut overview = made();
+    let late = overview.late.as_mut().unwrap();
+    late.causes[1].who = Some("work ext4_end_io_rsv_work, kworker/u8:3, in ext4_finish_bio".into());
+
+    for columns in 40..68 {
+        let look = Look {
+            columns,
+            ..Look::default()
+        };
+        let screen = plain(&overview, look);
+
+        let words: Vec<&str> = screen.split_whitespace().collect();
+        let text = words.join(" ");
+        assert!(
+            text.contains(", preemption disabled "),
+            "{columns}:\n{screen}"
+        );
+    }
+}
