@@ -10,8 +10,7 @@ use crate::qos::CONFIDENCE;
 
 /// The version of `switch --json`.
 pub const SWITCH_SCHEMA: u32 = 1;
-/// The kernel may count so many more by itself: those of a stretch's first and
-/// last instants, and of its pauses.
+/// The kernel may count so many more: those of a stretch's first and last instants.
 const COUNTED_ALIKE: f64 = 0.01;
 /// Changes by less are none, however sure.
 const LEAST_CHANGE: f64 = 1.05;
@@ -61,6 +60,8 @@ pub struct SwitchRow {
     pub counted_by_kernel: u64,
     /// Hand-overs that there was no room for.
     pub left_out: u64,
+    /// How often one left the CPU at the start, for a pause or around one.
+    pub unkept: u64,
     /// From the instant before a hand-over to the next thread's first.
     pub took: Option<SwitchTimes>,
     /// Why it could not be had here, or not to the end.
@@ -168,6 +169,7 @@ fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
         count: stretches.iter().map(|one| one.took_ns.len()).sum(),
         counted_by_kernel: stretches.iter().map(|one| one.counted_by_kernel).sum(),
         left_out: stretches.iter().map(|one| one.left_out).sum(),
+        unkept: stretches.iter().map(|one| one.unkept).sum(),
         took: took(run)?,
         absence: run.absence.clone(),
     })
@@ -265,14 +267,12 @@ fn times_over(ratio: f64) -> String {
 }
 
 impl SwitchRow {
-    /// What share of all times that one of the threads left the CPU was to another
-    /// thread than the next, or ended in a wait that was not needed; `None` where the
-    /// kernel's count and ours agree to 1 %.
+    /// What share of all times that one of the threads left the CPU was neither to
+    /// the next nor for a pause: somebody else took it. `None` where the kernel's count
+    /// and ours agree to 1 %. Who has a turn of its own between two of them is not in it.
     pub fn between(&self) -> Option<f64> {
-        let (ours, kernel) = (
-            self.count as f64 + self.left_out as f64,
-            self.counted_by_kernel as f64,
-        );
+        let ours = self.count as f64 + self.left_out as f64 + self.unkept as f64;
+        let kernel = self.counted_by_kernel as f64;
         let share = 1.0 - ours / kernel;
         (kernel > 0.0 && share > COUNTED_ALIKE).then_some(share)
     }
@@ -289,6 +289,7 @@ mod tests {
             took_ns: vec![ns; 10_000],
             counted_by_kernel: 10_050,
             left_out: 0,
+            unkept: 0,
         };
         SwitchRun {
             threads,
@@ -331,5 +332,7 @@ mod tests {
 
         found.counted_by_kernel = 20_000;
         assert_eq!(found.between(), Some(0.5));
+        found.unkept = 9_900;
+        assert_eq!(found.between(), None);
     }
 }

@@ -32,6 +32,7 @@ fn every_way_hands_over_and_the_kernel_counts_it() {
         let took = |name: &str| row["took"][name].as_f64().unwrap();
         let count = row["count"].as_u64().unwrap();
         assert!(count > 0, "{row}");
+        // It counts what is no hand-over, too; and of ours it misses none.
         assert!(row["counted_by_kernel"].as_u64().unwrap() >= count, "{row}");
         assert!(took("least_ns") > 0.0, "{row}");
         assert!(took("least_ns") <= took("median_ns"), "{row}");
@@ -125,10 +126,7 @@ fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
     let rows = rows(&output);
     assert!(rows[0]["count"].as_u64().unwrap() > 0);
     let reason = rows[1]["absence"]["reason"].as_str().unwrap();
-    assert!(
-        reason.starts_with("pipe of 100 threads: refused"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("pipe for each: refused"), "{reason}");
 }
 
 #[test]

@@ -116,6 +116,9 @@ pub struct SwitchStretch {
     pub counted_by_kernel: u64,
     /// Hand-overs for which there was no room.
     pub left_out: u64,
+    /// How often a thread left the CPU at the start, for a pause or around one:
+    /// no hand-over that is to be measured.
+    pub unkept: u64,
 }
 
 #[cfg(test)]

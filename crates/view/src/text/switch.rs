@@ -2,7 +2,7 @@
 
 use laggard_answer::switch::{SwitchReport, SwitchRow};
 use laggard_model::text::Unit;
-use laggard_model::{HandOver, Service, printable};
+use laggard_model::{Absence, HandOver, Service, printable};
 
 use super::Look;
 use super::grid::Grid;
@@ -26,7 +26,7 @@ pub fn switches(report: &SwitchReport, look: Look) -> String {
     if !report.is_whole {
         text += &filled(look, "It was ended early: not all stretches were measured.");
     }
-    text
+    text.trim_start().into()
 }
 
 fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String {
@@ -43,26 +43,30 @@ fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String 
         "1 in 1,000",
         "largest",
     ]);
-    for row in report
-        .rows
-        .iter()
-        .filter(of)
-        .filter(|row| row.took.is_some())
-    {
+    let had = |row: &&SwitchRow| row.took.is_some();
+    for row in report.rows.iter().filter(of).filter(had) {
         grid.add_row(cells(row));
     }
-    text += &grid.written(look);
+    if report.rows.iter().filter(of).any(|row| had(&row)) {
+        text += &grid.written(look);
+    }
+    let absent = report.rows.iter().filter(of);
+    let absent: Vec<(usize, &Absence)> = absent
+        .filter_map(|row| Some((row.threads, row.absence.as_ref()?)))
+        .collect();
+    for alike in absent.chunk_by(|one, next| one.1 == next.1) {
+        let threads: Vec<String> = alike.iter().map(|one| one.0.to_string()).collect();
+        let (threads, absence) = (threads.join(", "), alike[0].1);
+        let line = format!(
+            "With {threads} threads: {}; {}",
+            absence.reason, absence.remedy
+        );
+        text += &filled(look, &line);
+    }
     for row in report.rows.iter().filter(of) {
-        if let Some(absence) = &row.absence {
-            let line = format!(
-                "With {} threads: {}; {}",
-                row.threads, absence.reason, absence.remedy
-            );
-            text += &filled(look, &line);
-        }
         if let Some(share) = row.between() {
             let line = format!(
-                "With {} threads, {:.0} % of the times that one left the CPU were to somebody else: that is in the figures.",
+                "With {} threads, {:.0} % of the times that one left the CPU somebody else took it: that is in the figures.",
                 row.threads,
                 100.0 * share
             );
@@ -115,6 +119,7 @@ mod tests {
                     took_ns: vec![ns; 20_000],
                     counted_by_kernel: 40_000,
                     left_out: 7,
+                    unkept: 0,
                 };
                 3
             ],
@@ -150,14 +155,14 @@ fifo:80 on CPU 3, by pipe: write a byte to the next's pipe, read from one's own
 threads  hand-overs    least     mean   median  1 in 1,000  largest
 2            60,000  1.50 us  1.50 us  1.50 us     1.50 us  1.50 us
 64           60,000  3.00 us  3.00 us  3.00 us     3.00 us  3.00 us
-With 2 threads, 50 % of the times that one left the CPU were to somebody else:
-that is in the figures.
-With 2 threads, 21 hand-overs had no room and are in no figure.
-With 64 threads, 50 % of the times that one left the CPU were to somebody else:
-that is in the figures.
-With 64 threads, 21 hand-overs had no room and are in no figure.
 With 900 threads: pipe of 900 threads: refused, too many open files; ask for
 fewer threads
+With 2 threads, 50 % of the times that one left the CPU somebody else took it:
+that is in the figures.
+With 2 threads, 21 hand-overs had no room and are in no figure.
+With 64 threads, 50 % of the times that one left the CPU somebody else took it:
+that is in the figures.
+With 64 threads, 21 hand-overs had no room and are in no figure.
 ";
         assert_eq!(text, expected);
     }

@@ -124,7 +124,7 @@ impl SwitchBench {
         stop: &AtomicBool,
     ) -> Result<SwitchStretch, Absence> {
         let token = token::token(plan.via, threads)
-            .map_err(|err| refused(&format!("{} of {threads} threads", plan.via), &err))?;
+            .map_err(|err| refused(&format!("{} for each", plan.via), &err))?;
         let ring = Arc::new(Ring::new(threads, token, plan.length));
         let (tell, told) = channel();
         let mut started = Vec::with_capacity(threads);
@@ -138,7 +138,7 @@ impl SwitchBench {
             match thread {
                 Ok(thread) => started.push(thread),
                 Err(err) => {
-                    result = Err(refused(&format!("thread {} of {threads}", own + 1), &err));
+                    result = Err(refused("so many threads", &err));
                     break;
                 }
             }
@@ -207,6 +207,7 @@ fn gathered(
                 whole.took_ns.extend(part.took_ns);
                 whole.counted_by_kernel += part.counted_by_kernel;
                 whole.left_out += part.left_out;
+                whole.unkept += part.unkept;
                 missing -= 1;
             }
             Ok(RingMessage::Broken(absence) | RingMessage::Refused(absence)) => {

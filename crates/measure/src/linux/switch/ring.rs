@@ -113,6 +113,7 @@ impl Ring {
                 took_ns: seen.took_ns,
                 counted_by_kernel: after.saturating_sub(before),
                 left_out: seen.left_out,
+                unkept: seen.unkept,
             }),
             Err(err) => RingMessage::Broken(refused(plan.via.name(), &err)),
         });
@@ -147,9 +148,12 @@ impl Ring {
                 let is_last = self.stamp.load(Ordering::Relaxed) == stamp;
                 if is_other && is_of_run && is_last {
                     seen.push(now.ns().saturating_sub(stamp));
+                } else if is_other {
+                    seen.unkept += 1;
                 }
             }
             self.left.fetch_max(from.ns(), Ordering::Relaxed);
+            seen.unkept += 1;
             from = from + RUN + PAUSE;
         }
     }
@@ -168,6 +172,7 @@ impl Ring {
         } else {
             token.wait(own)?;
         }
+        seen.unkept += 1;
         loop {
             let now = clock::now();
             let stamp = self.stamp.load(Ordering::Relaxed);
@@ -183,6 +188,7 @@ impl Ring {
             }
             let into = now.saturating_sub(begin).ns() % (RUN + PAUSE).ns();
             if into >= RUN.ns() {
+                seen.unkept += 1;
                 clock::sleep_until(now + Nanos::from_ns((RUN + PAUSE).ns() - into));
             }
             let next = (own + 1) % self.threads;
@@ -197,6 +203,8 @@ impl Ring {
 struct HandOversSeen {
     took_ns: Vec<u32>,
     left_out: u64,
+    /// How often it left the CPU for a pause, or around one.
+    unkept: u64,
 }
 
 impl HandOversSeen {
@@ -207,6 +215,7 @@ impl HandOversSeen {
         Self {
             took_ns,
             left_out: 0,
+            unkept: 0,
         }
     }
 
