@@ -88,17 +88,36 @@ fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
             Err(err) => (Vec::new(), Some(err.to_string())),
         },
         None => {
-            let mut fits: Vec<Fit> = today()
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|one| of(one).ok())
-                .collect();
+            let all = today().unwrap_or_default().into_iter();
+            let (mut fits, refused) = apart(all.map(|one| (of(&one), one.name)));
             fits.sort_by_key(|one| one.application.slack_ns);
             let is_any = load.lines().iter().any(|line| line.0.is_thread());
             let why = "no thread that could run an application was measured";
-            (fits, (!is_any).then(|| why.into()))
+            let why = match is_any {
+                true => refused,
+                false => Some(why.into()),
+            };
+            (fits, why)
         }
     }
+}
+
+/// What is answered, and of which applications nothing is, with the first one's
+/// reason. That no thread was measured is said of all together.
+fn apart<T>(all: impl Iterator<Item = (Result<T, QosError>, String)>) -> (Vec<T>, Option<String>) {
+    let (mut answered, mut names, mut reason) = (Vec::new(), Vec::new(), None);
+    for (found, name) in all {
+        match found {
+            Ok(one) => answered.push(one),
+            Err(QosError::NoThread) => {}
+            Err(err @ (QosError::Input(_) | QosError::TooShort { .. })) => {
+                names.push(name);
+                reason.get_or_insert(err);
+            }
+        }
+    }
+    let refused = reason.map(|err| format!("{}: {err}", names.join(", ")));
+    (answered, refused)
 }
 
 fn conditions(seen: &Grounds<'_>) -> Conditions {
@@ -237,5 +256,37 @@ fn measurement(seen: &Grounds<'_>) -> Measurement {
         lost: report.losses.activations(),
         cost: (cost.wall_ns >= LEAST_FOR_COST && cpus > 0).then_some(share),
         caveats: report.caveats.len() + report.shortfalls.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_that_cannot_be_replayed_is_named_with_the_reason() {
+        let too_short = || QosError::TooShort {
+            buffer: Nanos::from_us(667),
+            service: Service::Fifo(90),
+            jobs: 300_000_000,
+            least: Nanos::from_ms(1),
+        };
+        let all = [
+            (Ok(1), "jack-512".to_owned()),
+            (Err(QosError::NoThread), "softirq-only".to_owned()),
+            (Err(too_short()), "jack-32".to_owned()),
+            (Err(too_short()), "ethercat-1ms".to_owned()),
+        ];
+
+        let (answered, refused) = apart(all.into_iter());
+
+        assert_eq!(answered, [1]);
+        let refused = refused.unwrap();
+        assert!(
+            refused.starts_with(
+                "jack-32, ethercat-1ms: buffers of 667us are too short to be replayed: `fifo:90` was"
+            ),
+            "{refused}"
+        );
     }
 }

@@ -49,8 +49,8 @@ pub struct Overview {
     /// The application that was asked about alone, or else those of the
     /// catalogue that are of today, those with least slack first.
     pub fits: Vec<Fit>,
-    /// Why nothing can be said of the application that was asked about, or of
-    /// any.
+    /// Why nothing can be said of the application that was asked about, of any, or
+    /// of some of those of the catalogue, which are named.
     pub unanswered: Option<String>,
     /// The service that the causes and the next hour are of: that of the
     /// application that was asked about, or else the most urgent thread.
