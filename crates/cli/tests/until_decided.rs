@@ -131,6 +131,11 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
             "r.toml:2:18: `not_worse_than` takes recordings made in turn with others",
         ),
         (
+            share("1ms", "0.1"),
+            &["--at-most=10ms"],
+            "--at-most 10ms is too short to see anything; use at least 1s",
+        ),
+        (
             share("1ms", "0.1").replace("90", "80"),
             &[],
             "r.toml:3:11: no recording measured `fifo:80`; measured: fifo:90",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use laggard_analyze::counts::Looks;
 use laggard_answer::check::{
     CheckLook, CheckQuestion, CheckReport, Requirements, check, read_requirements,
@@ -29,6 +29,9 @@ const RESULT: &str = "check.json";
 /// Records in pieces, each as long as all before it, and looks after each: to
 /// look meanwhile would be a load.
 pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::Result<Exit> {
+    if at_most < LEAST {
+        bail!("--at-most {at_most} is too short to see anything; use at least {LEAST}");
+    }
     let interrupted = measuring::interruption()?;
     let requirements = read_requirements(file)?;
     let plan = measuring::plan(args)?;
@@ -146,7 +149,7 @@ impl Pieces<'_> {
         let mut progress = Progress::new(self.args.quiet, plan.duration, &session.manifest().lines);
         let done = session.run(&mut [&mut progress])?;
         if let Some(failure) = done.failure {
-            anyhow::bail!("{}", failure.what);
+            bail!("{}", failure.what);
         }
         let recording = Recording::open(path)?;
         let clock = &recording.manifest().clock;
