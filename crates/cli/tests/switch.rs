@@ -1,9 +1,17 @@
 //! `laggard switch` on this machine. What needs root is skipped without it, with
 //! a word why. No upper limit of a latency is asserted.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn switch(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
@@ -67,14 +75,22 @@ fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
         return;
     }
     let cpu = nix::sched::sched_getcpu().unwrap().to_string();
+    let dir = TempDir::new().unwrap();
+    let hits = dir.path().join("hits.jsonl");
     let fault = Command::new(program)
         .args(fault)
-        .args(["--for=1h", "--cpu", &cpu])
+        .args(["--for=1h", "--cpu", &cpu, "--json"])
+        .arg(&hits)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let _fault = Fault(fault);
+    let begun = Instant::now();
+    while !fs::read_to_string(&hits).is_ok_and(|text| text.contains('\n')) {
+        assert!(begun.elapsed() < DEADLINE, "no fault is made");
+        sleep(Duration::from_millis(20));
+    }
 
     let output = switch(&["--duration=1s", "--threads=2", "--json", "--cpu", &cpu])
         .output()
@@ -131,12 +147,17 @@ fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
 
 #[test]
 fn an_interruption_ends_it_and_says_so() {
-    let child = switch(&["--policy=other", "--threads=2", "--duration=60s"])
+    let mut child = switch(&["--policy=other", "--threads=2", "--duration=60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // It listens before it says what it will do.
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("Ctrl-C ends it"), "{said}");
     let id = child.id().to_string();
     assert!(
         Command::new("kill")
