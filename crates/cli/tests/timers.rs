@@ -19,19 +19,30 @@ fn measured(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-/// Whether the row is one of `classes`; where the machine was too late to tell,
-/// it is skipped.
-fn is_told(row: &Value, classes: &[&str]) -> bool {
-    let class = row["class"].as_str().unwrap();
-    if class == "undecided" {
-        println!(
-            "skipped: the machine itself was {} ns late in the median",
-            row["machine_ns"]
-        );
-        return false;
+/// With all that a machine does beside a test.
+const TRIES: usize = 3;
+
+/// What is measured with these arguments, once every row is one of `classes`. What
+/// a machine does to one run it does not do to each of several. `None` where it was
+/// too late to tell, with a word how late.
+fn told(args: &[&str], classes: &[&str]) -> Option<Value> {
+    let mut undecided = None;
+    let mut others = Vec::new();
+    for _ in 0..TRIES {
+        let report = measured(args);
+        let rows = report["rows"].as_array().unwrap();
+        let is_one = |row: &&Value| classes.contains(&row["class"].as_str().unwrap());
+        let Some(row) = rows.iter().find(|row| !is_one(row)) else {
+            return Some(report);
+        };
+        match row["class"] == "undecided" {
+            true => undecided = Some(row["machine_ns"].clone()),
+            false => others.push(row.clone()),
+        }
     }
-    assert!(classes.contains(&class), "{row:#}");
-    true
+    assert!(others.len() < TRIES, "{others:#?}");
+    println!("skipped: the machine itself was {undecided:?} ns late in the median");
+    None
 }
 
 /// Of 2 ms, where nothing else wakes the CPU; here something may.
@@ -40,25 +51,28 @@ fn slack_that_the_process_was_started_with_is_found_as_slack() {
     // A child has the slack of the thread that starts it.
     let started = std::thread::spawn(|| {
         nix::sys::prctl::set_timerslack(2_000_000).unwrap();
-        measured(&["--api", "ppoll", "--duration", "4s"])
+        told(&["--api", "ppoll", "--duration", "4s"], &["slack"])
     });
 
-    let row = &started.join().unwrap()["rows"][0];
-
+    let Some(report) = started.join().unwrap() else {
+        return;
+    };
+    let row = &report["rows"][0];
     assert_eq!(row["allowed_slack_ns"], 2_000_000);
-    if is_told(row, &["slack"]) {
-        let seen = row["slack_ns"].as_i64().unwrap();
-        assert!(seen > 100_000, "{row:#}");
-    }
+    let seen = row["slack_ns"].as_i64().unwrap();
+    assert!(seen > 100_000, "{row:#}");
 }
 
 #[test]
 fn poll_cuts_to_whole_milliseconds() {
-    let report = measured(&["--api", "poll,epoll_wait", "--duration", "4s"]);
+    // Cut times come early, whatever the machine does to them besides.
+    let args = ["--api", "poll,epoll_wait", "--duration", "4s"];
+    let Some(report) = told(&args, &["cut", "early"]) else {
+        return;
+    };
 
     for row in report["rows"].as_array().unwrap() {
-        // Cut times come early, whatever the machine does to them besides.
-        if is_told(row, &["cut", "early"]) && row["class"] == "cut" {
+        if row["class"] == "cut" {
             assert_eq!(row["rounding"]["unit_ns"], 1e6, "{row:#}");
             assert_eq!(row["rounding"]["is_up"], false, "{row:#}");
         }
