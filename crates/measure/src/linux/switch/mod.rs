@@ -84,6 +84,9 @@ impl SwitchBench {
         let mut runs: Vec<SwitchRun> = plan.threads.iter().map(empty).collect();
         for _ in 0..plan.stretches {
             for run in runs.iter_mut().filter(|run| run.absence.is_none()) {
+                if stop.load(Ordering::Relaxed) {
+                    return runs;
+                }
                 // What was ended early is no stretch of the same kind.
                 let Some(result) = self.undisturbed(plan, run.threads, stop) else {
                     return runs;
