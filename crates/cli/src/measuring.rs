@@ -1,6 +1,6 @@
 //! What the commands that measure, or run what is measured, have in common.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
 use laggard_measure::linux;
 use laggard_model::{Cpu, Service};
+use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -65,17 +66,14 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
 }
 
 /// Gives a recording to whom `sudo` made it for, so that who asks it needs no
-/// rights: all but measuring is done without.
-pub(crate) fn hand_over(recording: &Path) -> anyhow::Result<()> {
-    let Some(LoadUser { user, group }) = caller() else {
+/// rights: all but measuring is done without. One that was never begun is nobody's.
+pub(crate) fn hand_over(recording: Option<&Folder>) -> anyhow::Result<()> {
+    let Some((folder, LoadUser { user, group })) = recording.zip(caller()) else {
         return Ok(());
     };
-    // One that was never begun is nobody's.
-    if !recording.is_dir() {
-        return Ok(());
-    }
-    laggard_record::hand_over(recording, user, group)
-        .with_context(|| format!("give `{}` to user {user}", recording.display()))
+    folder
+        .hand_over(user, group)
+        .with_context(|| format!("give `{}` to user {user}", folder.path().display()))
 }
 
 /// For whom `sudo` runs this program as root.

@@ -7,7 +7,7 @@ use std::{env, fs, process};
 use anyhow::Context as _;
 use laggard_answer::qos::catalogue;
 use laggard_model::printable;
-use laggard_record::{Access, NameSort, PublicNames, Recording, Redactor, new_folder, redact};
+use laggard_record::{Access, Folder, NameSort, PublicNames, Recording, Redactor, redact};
 use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
@@ -53,7 +53,7 @@ impl Copies {
         let folder = env::temp_dir().join(format!("laggard-{}-{now}", process::id()));
         let before = env::current_dir().context("find the working folder")?;
         let context = || format!("make the folder `{}` for copies", folder.display());
-        new_folder(&folder, Access::Private).with_context(context)?;
+        Folder::make(&folder, Access::Private).with_context(context)?;
         let mut copies = Self {
             folder,
             before,

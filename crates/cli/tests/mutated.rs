@@ -67,6 +67,7 @@ fn good(dir: &Path) -> Vec<PathBuf> {
         .map(|(number, (keep, is_killed))| {
             let folder = dir.join(format!("good-{number}.laggard"));
             let mut recorder = Recorder::create(&folder, whole::manifest(keep)).unwrap();
+            let held = recorder.folder().clone();
             recorder.append(&whole::rows()).unwrap();
             recorder.flush(Nanos::from_secs(101)).unwrap();
             if is_killed {
@@ -75,7 +76,7 @@ fn good(dir: &Path) -> Vec<PathBuf> {
                 recorder.update(|one| one.clock.end_ns = Some(Nanos::from_ms(100_200)));
                 recorder.finish(State::Complete).unwrap();
             }
-            let mut writer = EpisodeWriter::new(&folder);
+            let mut writer = EpisodeWriter::new(&held);
             for number in 1..=3 {
                 let episode = serde_json::from_value(whole::episode(number)).unwrap();
                 writer.append(&episode).unwrap();

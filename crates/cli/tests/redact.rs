@@ -110,6 +110,7 @@ fn planted(keep: Keep, is_killed: bool) -> Planted {
     let dir = TempDir::new().unwrap();
     let from = dir.path().join(format!("{SECRET}-folder.laggard"));
     let mut recorder = Recorder::create(&from, manifest(keep)).unwrap();
+    let folder = recorder.folder().clone();
     recorder.append(&rows()).unwrap();
     recorder.flush(Nanos::from_secs(101)).unwrap();
     if is_killed {
@@ -118,7 +119,7 @@ fn planted(keep: Keep, is_killed: bool) -> Planted {
         recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
         recorder.finish(State::Complete).unwrap();
     }
-    let mut writer = EpisodeWriter::new(&from);
+    let mut writer = EpisodeWriter::new(&folder);
     for number in 1..=3 {
         let (episode, planted) = plant::<Episode>(&episode(number));
         assert!(planted.len() >= 2, "{planted:?}");

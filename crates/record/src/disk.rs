@@ -1,20 +1,15 @@
 //! Files of a recording: their names, and how they are put in place whole.
 
-use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
 
-use crate::{WriteError, access};
+use crate::WriteError;
+use crate::folder::{Folder, SAMPLES};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 /// The manifest as it was at the start, in case the other is lost.
 pub(crate) const MANIFEST_START: &str = "manifest-start.json";
 /// Space set aside so that a full disk can still take the last manifest.
 pub(crate) const RESERVE: &str = "reserve";
-
-/// The folder of the closed segments and nothing else, so that other programs
-/// can read it as one table.
-pub(crate) const SAMPLES: &str = "samples";
 
 /// The file of closed segment `number`.
 pub(crate) fn segment_name(number: u32) -> String {
@@ -70,51 +65,34 @@ pub(crate) fn is_part(name: &str) -> bool {
 
 /// Writes a file under another name, syncs it, and renames it, so that a
 /// reader sees the old content or the new, never a part.
-pub(crate) fn place(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
-    put(dir, name, content, true)
+pub(crate) fn place(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    put(folder, name, content, true)
 }
 
 /// As [`place`], without waiting for the disk: it survives a kill, but perhaps
 /// not a power cut.
-pub(crate) fn place_soon(dir: &Path, name: &str, content: &[u8]) -> Result<(), WriteError> {
-    put(dir, name, content, false)
+pub(crate) fn place_soon(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    put(folder, name, content, false)
 }
 
-fn put(dir: &Path, name: &str, content: &[u8], is_synced: bool) -> Result<(), WriteError> {
+fn put(folder: &Folder, name: &str, content: &[u8], is_synced: bool) -> Result<(), WriteError> {
     // Not beside the file: who reads the samples' folder as a whole would read
     // a part, too.
     let part = format!(".{}.part", name.replace('/', "-"));
-    let (hidden, file) = (dir.join(part), dir.join(name));
-    let folder = file.parent().unwrap_or(dir);
-    let sync = |part: &File| if is_synced { part.sync_all() } else { Ok(()) };
     // One of a kill is in the way, or of nobody: then there is nothing to remove.
-    let _ = fs::remove_file(&hidden);
-    let written = access::new_file(&hidden)
-        .and_then(|mut part| part.write_all(content).and_then(|()| sync(&part)))
-        .and_then(|()| fs::rename(&hidden, &file))
-        .and_then(|()| {
-            if is_synced {
-                sync_folder(folder)
-            } else {
-                Ok(())
-            }
-        });
+    let _ = folder.remove_file(&part);
+    let written = folder
+        .new_file(&part)
+        .and_then(|mut part| {
+            part.write_all(content)?;
+            if is_synced { part.sync_all() } else { Ok(()) }
+        })
+        .and_then(|()| folder.rename(&part, name))
+        .and_then(|()| if is_synced { folder.sync(name) } else { Ok(()) });
     written.map_err(|error| {
         // Best effort: on a full disk the part would keep what space is left,
         // and a reader ignores it either way.
-        let _ = fs::remove_file(&hidden);
-        WriteError::io(&file, error)
+        let _ = folder.remove_file(&part);
+        folder.error(name, error)
     })
-}
-
-/// Makes renames and removals in `dir` survive a power cut.
-#[cfg(unix)]
-pub(crate) fn sync_folder(dir: &Path) -> std::io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-/// Folders cannot be opened here; the file system keeps renames in order.
-#[cfg(not(unix))]
-pub(crate) fn sync_folder(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }

@@ -15,6 +15,9 @@ pub enum CreateError {
     /// There is a file of this name.
     #[error("`{}` is a file; choose another name for the recording's folder", .0.display())]
     NotAFolder(PathBuf),
+    /// There is a link of this name.
+    #[error("`{}` is a link; give the name of the folder that it leads to", .0.display())]
+    Link(PathBuf),
     /// The folder that is to hold the recording does not exist.
     #[error("the folder `{}` does not exist; create it first", .0.display())]
     ParentMissing(PathBuf),

@@ -16,11 +16,12 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, Stage};
 
-use crate::{WriteError, access};
+use crate::WriteError;
+use crate::folder::Folder;
 
 const MAGIC: &[u8; 4] = b"LGJ1";
 const HEADER_BYTES: usize = 12;
@@ -59,6 +60,7 @@ pub(crate) const fn came_later(stage: Stage) -> bool {
 /// A journal that is being written.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    name: String,
     path: PathBuf,
     file: File,
     /// Length of all whole frames.
@@ -67,18 +69,26 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
-        let file = access::new_file(&path).map_err(|error| WriteError::io(&path, error))?;
+    pub(crate) fn create(folder: &Folder, name: String) -> Result<Self, WriteError> {
+        let file = folder.new_file(&name);
         Ok(Self {
-            path,
-            file,
+            file: file.map_err(|error| folder.error(&name, error))?,
+            path: folder.path().join(&name),
+            name,
             good: 0,
             frame: Vec::new(),
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds bytes that are no frame.
+    pub(crate) fn tear(&self, bytes: u64) -> Result<(), WriteError> {
+        self.file
+            .set_len(self.good + bytes)
+            .map_err(|error| WriteError::io(&self.path, error))
     }
 
     /// Appends rows as one frame; the bytes written. After an error the journal

@@ -7,10 +7,13 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod access;
+mod destination;
+mod dir;
 mod disk;
 mod episodes;
 mod error;
 mod figure;
+mod folder;
 mod gate;
 #[cfg(unix)]
 mod hand_over;
@@ -25,12 +28,12 @@ mod shortfall;
 mod summary;
 mod table;
 
-pub use access::{Access, new_folder, put_answer};
+pub use access::Access;
+pub use destination::Destination;
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
-#[cfg(unix)]
-pub use hand_over::hand_over;
+pub use folder::Folder;
 pub use recorder::Recorder;
 pub use recording::Recording;
 pub use redact::{LeftOut, NameSort, PublicNames, RedactError, Redactor, redact};

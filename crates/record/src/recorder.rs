@@ -1,17 +1,15 @@
 //! Writing a recording.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use laggard_model::{
     Account, Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State,
 };
 
+use crate::folder::Folder;
 use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
 use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
-use crate::{Access, CreateError, WriteError, access, disk};
+use crate::{Access, CreateError, Destination, WriteError, disk};
 
 /// Rows of a journal frame at most.
 const FRAME_ROWS: usize = 8_192;
@@ -33,7 +31,7 @@ const SMALL_MANIFEST: u64 = 64 << 10;
 /// still be finished, and should be.
 #[derive(Debug)]
 pub struct Recorder {
-    dir: PathBuf,
+    folder: Folder,
     manifest: Manifest,
     /// Number of the open segment.
     number: u32,
@@ -59,29 +57,27 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Whether a recording can be begun in `dir`, without leaving anything.
+    /// Whether a recording can be begun at `place`, without leaving anything.
     ///
     /// # Errors
     /// As [`Recorder::create`].
-    pub fn check(dir: impl AsRef<Path>) -> Result<(), CreateError> {
-        let dir = dir.as_ref();
-        let existed = dir.exists();
-        access::make_folder(dir, Access::Private)?;
-        let trial = disk::place_soon(dir, disk::RESERVE, b"trial");
-        let gone = trial.and_then(|()| remove(&dir.join(disk::RESERVE)));
-        if !existed {
-            fs::remove_dir(dir).map_err(|error| WriteError::io(dir, error))?;
-        }
+    pub fn check(place: &Destination) -> Result<(), CreateError> {
+        let folder = place.take(Access::Private)?;
+        let trial = disk::place_soon(&folder, disk::RESERVE, b"trial");
+        let gone = trial.and_then(|()| folder.remove_file(disk::RESERVE));
+        folder
+            .remove()
+            .map_err(|error| WriteError::io(place.path(), error))?;
         Ok(gone?)
     }
 
-    /// Begins a recording in `dir`, which must not exist or be empty. Nobody else
-    /// may read it.
+    /// Begins a recording at `place`, which must not exist or be empty. Nobody
+    /// else may read it.
     ///
     /// # Errors
     /// When the folder is in use, its parent is missing, or it cannot be written.
-    pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, CreateError> {
-        Self::create_for(dir, manifest, Access::Private)
+    pub fn create(place: impl Into<Destination>, manifest: Manifest) -> Result<Self, CreateError> {
+        Self::create_for(place, manifest, Access::Private)
     }
 
     /// The same, with `access` to it. An empty folder that is there already keeps
@@ -90,32 +86,29 @@ impl Recorder {
     /// # Errors
     /// As [`Recorder::create`].
     pub fn create_for(
-        dir: impl Into<PathBuf>,
+        place: impl Into<Destination>,
         manifest: Manifest,
         access: Access,
     ) -> Result<Self, CreateError> {
-        let dir = dir.into();
-        let is_new = access::make_folder(&dir, access)?;
-        Self::begin(dir.clone(), manifest).inspect_err(|_| {
-            // What was begun would be in the way of another try. Best effort:
-            // the error that is returned says more than a second one.
-            if is_new {
-                let _ = fs::remove_dir_all(&dir);
-            }
-        })
+        let place = place.into();
+        let folder = place.take(access)?;
+        // What was begun would be in the way of another try.
+        let recorder =
+            Self::begin(folder.clone(), manifest).inspect_err(|_| folder.remove_with_all())?;
+        place.begun(folder);
+        Ok(recorder)
     }
 
-    fn begin(dir: PathBuf, manifest: Manifest) -> Result<Self, CreateError> {
-        let samples = dir.join(disk::SAMPLES);
+    fn begin(folder: Folder, manifest: Manifest) -> Result<Self, CreateError> {
         // The manifest's first writing syncs the folder that it is in.
-        access::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
-        let journal = Journal::create(dir.join(disk::journal_name(1)))?;
+        folder.make_samples()?;
+        let journal = Journal::create(&folder, disk::journal_name(1))?;
         let counting = match manifest.plan.keep {
             Keep::All => None,
             Keep::Tail => Some(Counting::new(manifest.clock.start_ns)),
         };
         let mut recorder = Self {
-            dir,
+            folder,
             manifest: Manifest {
                 schema: SCHEMA_VERSION,
                 state: State::Running,
@@ -273,6 +266,11 @@ impl Recorder {
         self.own_figures();
     }
 
+    /// The folder that is written to.
+    pub const fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// The manifest as it stands.
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -307,13 +305,14 @@ impl Recorder {
     /// When the disk refuses.
     pub fn discard(self) -> Result<(), WriteError> {
         for name in [disk::MANIFEST, disk::MANIFEST_START, disk::RESERVE] {
-            remove(&self.dir.join(name))?;
+            self.folder.remove_file(name)?;
         }
-        remove(self.journal.path())?;
-        for folder in [&self.dir.join(disk::SAMPLES), &self.dir] {
-            fs::remove_dir(folder).map_err(|error| WriteError::io(folder, error))?;
-        }
-        Ok(())
+        self.folder.remove_file(self.journal.name())?;
+        self.folder.remove_samples()?;
+        let path = self.folder.path();
+        self.folder
+            .remove()
+            .map_err(|error| WriteError::io(path, error))
     }
 
     /// Ends the recording.
@@ -322,8 +321,7 @@ impl Recorder {
     /// When the disk refuses. The manifest then says `failed` if it can still
     /// be written; the space set aside at the start is there for that.
     pub fn finish(mut self, state: State) -> Result<Manifest, WriteError> {
-        let reserve = self.dir.join(disk::RESERVE);
-        let released = fs::remove_file(&reserve).map_err(|error| WriteError::io(&reserve, error));
+        let released = self.folder.remove_file(disk::RESERVE);
         let closed = match self.open.is_empty() {
             true => Ok(()),
             false => self.close_segment(),
@@ -340,7 +338,7 @@ impl Recorder {
         };
         self.write_manifest(disk::MANIFEST)?;
         if self.open.is_empty() {
-            remove(self.journal.path())?;
+            self.folder.remove_file(self.journal.name())?;
         }
         stored.map(|()| self.manifest)
     }
@@ -349,14 +347,14 @@ impl Recorder {
     fn close_segment(&mut self) -> Result<(), WriteError> {
         let name = disk::segment_name(self.number);
         let content = segment::encode(&self.open, &self.manifest.lines).map_err(|source| {
-            let file = self.dir.join(&name);
+            let file = self.folder.path().join(&name);
             WriteError::Encode { file, source }
         })?;
         // The next journal first: once the segment is in place, nothing may
         // be appended to the old one.
-        let next = Journal::create(self.dir.join(disk::journal_name(self.number + 1)))?;
-        if let Err(error) = disk::place(&self.dir, &name, &content) {
-            remove(next.path())?;
+        let next = Journal::create(&self.folder, disk::journal_name(self.number + 1))?;
+        if let Err(error) = disk::place(&self.folder, &name, &content) {
+            self.folder.remove_file(next.name())?;
             return Err(error);
         }
         self.written_bytes += content.len() as u64;
@@ -365,7 +363,7 @@ impl Recorder {
         self.number += 1;
         self.open.clear();
         self.renew_manifest()?;
-        remove(old.path())
+        self.folder.remove_file(old.name())
     }
 
     /// Rewrites the summaries of every hour that changed.
@@ -375,7 +373,7 @@ impl Recorder {
         };
         let changed = counting.take_changed(&self.manifest.lines);
         let files = changed.map_err(|source| WriteError::Encode {
-            file: self.dir.join("histograms"),
+            file: self.folder.path().join("histograms"),
             source,
         })?;
         for hour in files {
@@ -383,7 +381,7 @@ impl Recorder {
                 (disk::histograms_name(hour.hour), hour.histograms),
                 (disk::largest_name(hour.hour), hour.largest),
             ] {
-                disk::place(&self.dir, &name, &content)?;
+                disk::place(&self.folder, &name, &content)?;
                 self.written_bytes += content.len() as u64;
             }
         }
@@ -428,24 +426,20 @@ impl Recorder {
     fn write_manifest(&mut self, name: &str) -> Result<(), WriteError> {
         self.own_figures();
         let json = serde_json::to_vec_pretty(&self.manifest).map_err(|source| {
-            let file = self.dir.join(name);
+            let file = self.folder.path().join(name);
             WriteError::Manifest { file, source }
         })?;
         let room = RESERVE_BYTES + 2 * json.len();
         if self.reserve_bytes < room {
             // Twice what is needed, so that it seldom grows.
-            disk::place(&self.dir, disk::RESERVE, &vec![0xA5; 2 * room])?;
+            disk::place(&self.folder, disk::RESERVE, &vec![0xA5; 2 * room])?;
             self.reserve_bytes = 2 * room;
         }
-        disk::place(&self.dir, name, &json)?;
+        disk::place(&self.folder, name, &json)?;
         self.written_bytes += json.len() as u64;
         self.last_manifest = (json.len() as u64, self.written_bytes);
         Ok(())
     }
-}
-
-fn remove(file: &Path) -> Result<(), WriteError> {
-    fs::remove_file(file).map_err(|error| WriteError::io(file, error))
 }
 
 /// Whether every row of a batch can be stored and read back the same.

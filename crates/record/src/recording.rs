@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Activation, LineCount, LineId, Manifest, SCHEMA_VERSION, State};
 
+use crate::folder::SAMPLES;
 use crate::gate::{self, Limits};
 use crate::journal;
 use crate::{OpenError, Shortfall, disk};
@@ -194,7 +195,7 @@ impl Files {
 
 /// The segments in the samples' folder; none where there is no such folder.
 fn in_folder(dir: &Path) -> Result<BTreeMap<u32, String>, OpenError> {
-    let folder = dir.join(disk::SAMPLES);
+    let folder = dir.join(SAMPLES);
     let refused = |source: io::Error| OpenError::Io {
         file: folder.clone(),
         source,
@@ -216,7 +217,7 @@ fn in_folder(dir: &Path) -> Result<BTreeMap<u32, String>, OpenError> {
             .to_str()
             .and_then(|name| disk::number_in(name, "", ".parquet"));
         if let (Some(number), Some(name)) = (number, name.to_str()) {
-            segments.insert(number, format!("{}/{name}", disk::SAMPLES));
+            segments.insert(number, format!("{SAMPLES}/{name}"));
         }
     }
     Ok(segments)

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use laggard_model::{EpisodeNotes, Keep, Nanos, State};
-use laggard_record::{Access, EpisodeWriter, Recorder};
+use laggard_record::{Access, Destination, EpisodeWriter, Recorder};
 
 mod fixture;
 
@@ -38,14 +38,16 @@ fn rights(dir: &Path) -> Vec<(String, u32)> {
 
 /// Every file that a recording can have: a segment, a journal, the tail's
 /// tables, episodes.
-fn record(dir: &Path, access: Access) {
-    let mut recorder = Recorder::create_for(dir, manifest(Keep::Tail), access).unwrap();
-    let episodes = EpisodeWriter::new(dir);
+fn record(dir: &Path, access: Access) -> Destination {
+    let place = Destination::from(dir);
+    let mut recorder = Recorder::create_for(place.clone(), manifest(Keep::Tail), access).unwrap();
+    let episodes = EpisodeWriter::new(recorder.folder());
     recorder.append(&Rows::new(5).batch(70_000)).unwrap();
     recorder.flush(START + Nanos::from_secs(10)).unwrap();
     episodes.finish(&EpisodeNotes::default()).unwrap();
     check_running(dir, access);
     recorder.finish(State::Complete).unwrap();
+    place
 }
 
 fn check_running(dir: &Path, access: Access) {
@@ -115,10 +117,10 @@ fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left(
         return println!("skipped: only root gives files away");
     }
     let made = dir.path().join("r");
-    record(&made, Access::Private);
+    let place = record(&made, Access::Private);
     std::os::unix::fs::symlink(&precious, made.join("link")).unwrap();
 
-    laggard_record::hand_over(&made, 65534, 65534).unwrap();
+    place.folder().unwrap().hand_over(65534, 65534).unwrap();
 
     for (name, mode) in rights(&made) {
         let owner = fs::symlink_metadata(made.join(&name)).unwrap().uid();
@@ -127,29 +129,24 @@ fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left(
     assert_eq!(fs::metadata(&precious).unwrap().uid(), before);
 }
 
-/// Who owns the folder around a recording can put a link to any other in its
-/// place, and one in the place of what is around it.
+/// Whoever may write to a folder that was taken can put anything into it.
 #[test]
-fn what_is_no_recording_is_not_handed_over() {
+fn a_folder_with_what_no_recording_has_is_not_handed_over() {
     let dir = tempfile::tempdir().unwrap();
-    let foreign = dir.path().join("foreign");
-    fs::create_dir(&foreign).unwrap();
-    fs::write(foreign.join("shadow"), "data").unwrap();
-    fs::write(foreign.join("manifest.json"), "data").unwrap();
-    let before = fs::metadata(&foreign).unwrap().uid();
+    let made = dir.path().join("r");
+    let place = record(&made, Access::Private);
+    let before = fs::metadata(&made).unwrap().uid();
     if before != 0 {
         return println!("skipped: only root gives files away");
     }
-    let link = dir.path().join("r.laggard");
-    std::os::unix::fs::symlink(&foreign, &link).unwrap();
+    fs::write(made.join("shadow"), "data").unwrap();
 
-    for path in [&link, &foreign] {
-        assert!(laggard_record::hand_over(path, 65534, 65534).is_err());
+    let refused = place.folder().unwrap().hand_over(65534, 65534).unwrap_err();
 
-        for (name, _) in rights(&foreign) {
-            let owner = fs::metadata(foreign.join(&name)).unwrap().uid();
-            assert_eq!(owner, before, "{name} by {}", path.display());
-        }
+    assert_eq!(refused.to_string(), "`shadow` in it is of no recording");
+    for (name, _) in rights(&made) {
+        let owner = fs::metadata(made.join(&name)).unwrap().uid();
+        assert_eq!(owner, before, "{name}");
     }
 }
 
@@ -163,9 +160,9 @@ fn an_empty_folder_of_a_third_user_that_is_taken_stays_theirs() {
     fs::create_dir(&made).unwrap();
     fs::set_permissions(&made, fs::Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&made, Some(1234), None).unwrap();
-    record(&made, Access::Private);
+    let place = record(&made, Access::Private);
 
-    laggard_record::hand_over(&made, 65534, 65534).unwrap();
+    place.folder().unwrap().hand_over(65534, 65534).unwrap();
 
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();
     assert_eq!(owner(&made), 1234);

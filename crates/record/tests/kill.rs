@@ -8,7 +8,7 @@
 mod fixture;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn writer_that_is_killed() {
         Ok("tail") => Keep::Tail,
         _ => Keep::All,
     };
-    let mut recorder = Recorder::create(dir, manifest(keep)).unwrap();
+    let mut recorder = Recorder::create(PathBuf::from(dir), manifest(keep)).unwrap();
     let mut rows = Rows::new(SEED);
     // A limit against running on when nobody kills it.
     for batch in 1..=4_000_u64 {

@@ -3,7 +3,7 @@
 mod fixture;
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fixture::{NO_END, Rows, all_rows, manifest, sorted};
 use laggard_model::{
@@ -174,7 +174,7 @@ fn a_folder_in_use_or_without_parent_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "mine").unwrap();
-    let create = |path| Recorder::create(path, manifest(Keep::All)).unwrap_err();
+    let create = |path: PathBuf| Recorder::create(path, manifest(Keep::All)).unwrap_err();
 
     assert!(matches!(
         create(dir.path().into()),

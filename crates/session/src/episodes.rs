@@ -4,7 +4,6 @@
 //! the collector. Writing it, and looking at the processes in it, may take as
 //! long as a busy disk or a busy process does, and is for a thread.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -14,7 +13,7 @@ use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos,
     ProgramCost, Tid,
 };
-use laggard_record::{EpisodeSelector, EpisodeWriter, Threshold, WriteError};
+use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
 
 use crate::{EpisodesChoice, Plan, SessionError};
 
@@ -109,11 +108,11 @@ impl EpisodeWatch {
         Ok((Some(watch), caveats))
     }
 
-    /// Keeps late activations in the recording in `dir` from now on.
-    pub(crate) fn record_into(&mut self, dir: &Path) -> Result<(), SessionError> {
+    /// Keeps late activations in the recording in `folder` from now on.
+    pub(crate) fn record_into(&mut self, folder: &Folder) -> Result<(), SessionError> {
         self.selector.begin();
         let (jobs, taken) = sync_channel(MOST_WAITING);
-        let writer = EpisodeWriter::new(dir);
+        let writer = EpisodeWriter::new(folder);
         let writer = std::thread::Builder::new()
             .name("laggard/episode".into())
             .spawn(move || write(writer, &taken))

@@ -1,17 +1,16 @@
 //! The recording that a run writes, from its start or from a later moment.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use laggard_model::{Account, Batch, Manifest, Nanos, OwnCost};
-use laggard_record::{Recorder, WriteError};
+use laggard_record::{Destination, Recorder, WriteError};
 
 use crate::SessionError;
 use crate::writer::{self, Writer};
 
 /// A recording that is being written.
 pub(crate) struct Keeper {
-    dir: PathBuf,
+    place: Destination,
     writer: Writer,
     start: Nanos,
     /// What belongs to the time before the recording.
@@ -30,14 +29,14 @@ pub(crate) struct Completion {
 impl Keeper {
     /// Has `recorder` write what comes from `start` on.
     pub(crate) fn start(
-        dir: &Path,
+        place: Destination,
         mut recorder: Recorder,
         start: Nanos,
         before: OwnCost,
     ) -> Result<Self, SessionError> {
         recorder.update(|manifest| manifest.clock.start_ns = start);
         Ok(Self {
-            dir: dir.to_owned(),
+            place,
             writer: Writer::start(recorder)
                 .map_err(|source| SessionError::Thread { what: "", source })?,
             start,
@@ -45,8 +44,8 @@ impl Keeper {
         })
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+    pub(crate) const fn place(&self) -> &Destination {
+        &self.place
     }
 
     /// Has a batch, and what became of each line's plan, written; see

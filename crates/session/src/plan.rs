@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use laggard_measure::Drive;
 use laggard_model::{AskedApplication, CpuList, Every, Keep, Nanos, Service, Stage};
-use laggard_record::Access;
+use laggard_record::{Access, Destination};
 use laggard_workload::load::LoadUser;
 
 /// What is to be measured, and what is to be kept of it: all that a
@@ -64,9 +64,9 @@ pub struct Plan {
     /// itself. It is a process of its own, so that what it takes is not counted
     /// as the cost of measuring.
     pub helper: PathBuf,
-    /// Folder to record into from the start, which must not exist; `None`:
+    /// Where to record from the start, which must not exist; `None`:
     /// nothing is kept, unless a watcher asks for it.
-    pub recording: Option<PathBuf>,
+    pub recording: Option<Destination>,
     /// Who may read the recording.
     pub access: Access,
     /// Which samples a recording keeps.

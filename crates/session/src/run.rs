@@ -1,6 +1,6 @@
 //! One run: from the first activation to the end of measuring.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -10,7 +10,7 @@ use laggard_measure::Probe;
 use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
 };
-use laggard_record::{Access, Recorder};
+use laggard_record::{Access, Destination, Recorder};
 use laggard_workload::load::LaunchError;
 
 use crate::beginning;
@@ -70,7 +70,7 @@ impl RunParts<'_, '_, '_> {
         mut self,
         duration: Option<Nanos>,
         interrupted: &AtomicBool,
-    ) -> Result<Option<PathBuf>, SessionError> {
+    ) -> Result<Option<Destination>, SessionError> {
         let end = self.collect(duration, interrupted);
         let end_ns = self.probe.stop();
         let last = match &end {
@@ -93,20 +93,20 @@ impl RunParts<'_, '_, '_> {
             cost: cost.clone(),
         };
         let written = self.keeper.take().map(|keeper| {
-            let dir = keeper.dir().to_owned();
+            let place = keeper.place().clone();
             let outcome = Completion {
                 end_ns,
                 accounts,
                 cost,
                 manifest: self.manifest,
             };
-            (dir, keeper.finish(outcome))
+            (place, keeper.finish(outcome))
         });
         let (kept, refused) = match written {
-            Some((dir, (recorder, result))) => {
+            Some((place, (recorder, result))) => {
                 let not_written = recorder.manifest().losses.not_written;
                 ending.losses.add(LossReason::NotWritten, not_written);
-                (Some((dir, recorder)), result)
+                (Some((place, recorder)), result)
             }
             None => (None, Ok(())),
         };
@@ -118,14 +118,14 @@ impl RunParts<'_, '_, '_> {
             (end, Ok(()), Ok(()), None) => end,
         };
         let (state, failure) = state_of(end);
-        let (dir, closed) = match kept {
-            Some((dir, recorder)) => (Some(dir), close(recorder, state)),
+        let (place, closed) = match kept {
+            Some((place, recorder)) => (Some(place), close(recorder, state)),
             None => (None, Ok(())),
         };
         match failure {
-            Some(err) if dir.is_some() => Err(SessionError::RecordingEnded(err.into())),
+            Some(err) if place.is_some() => Err(SessionError::RecordingEnded(err.into())),
             Some(err) => Err(SessionError::MeasuringEnded(err.into())),
-            None => closed.map(|()| dir),
+            None => closed.map(|()| place),
         }
     }
 
@@ -215,7 +215,7 @@ impl RunParts<'_, '_, '_> {
     /// Keeps from now on what comes.
     fn record(&mut self, dir: &Path) -> Result<(), SessionError> {
         if let Some(keeper) = &self.keeper {
-            return Err(SessionError::Recording(keeper.dir().to_owned()));
+            return Err(SessionError::Recording(keeper.place().path().to_owned()));
         }
         let now = self.probe.begin_anew();
         let mut manifest = self.manifest.clone();
@@ -223,10 +223,12 @@ impl RunParts<'_, '_, '_> {
         manifest.plan.duration_ns = None;
         manifest.load = self.meanwhile.run();
         let before = cost(self.probe, self.watch.as_ref());
-        let recorder = Recorder::create_for(dir, manifest, self.access)?;
-        self.keeper = Some(Keeper::start(dir, recorder, now, before)?);
+        let place = Destination::from(dir);
+        let recorder = Recorder::create_for(place.clone(), manifest, self.access)?;
+        let folder = recorder.folder().clone();
+        self.keeper = Some(Keeper::start(place, recorder, now, before)?);
         if let Some(watch) = &mut self.watch {
-            watch.record_into(dir)?;
+            watch.record_into(&folder)?;
         }
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! What a measurement needs before it begins, and how it begins.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::linux::{self, Awake, BackendChoice, LinuxProbe};
 use laggard_measure::{Probe, ProbeError, Request};
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
-use laggard_record::{Access, Recorder};
+use laggard_record::{Access, Destination, Recorder};
 
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
@@ -24,7 +23,7 @@ use crate::{Plan, ProbeChoice, ScriptPace, SessionError, Watcher};
 pub struct Session<'a> {
     interrupted: &'a AtomicBool,
     duration: Option<Nanos>,
-    recording: Option<PathBuf>,
+    recording: Option<Destination>,
     access: Access,
     pace: ScriptPace,
     probe: Box<dyn Probe>,
@@ -40,7 +39,7 @@ pub struct Session<'a> {
 #[non_exhaustive]
 pub struct Done {
     /// The recording, if one was made.
-    pub recording: Option<PathBuf>,
+    pub recording: Option<Destination>,
     /// How the user's command failed, if it did.
     pub failure: Option<Failure>,
 }
@@ -53,8 +52,8 @@ impl<'a> Session<'a> {
     /// When what was planned cannot be had here; see [`SessionError::is_unmet`].
     /// Nothing is left running then, and no folder.
     pub fn ready(plan: &Plan, interrupted: &'a AtomicBool) -> Result<Self, SessionError> {
-        if let Some(dir) = &plan.recording {
-            Recorder::check(dir)?;
+        if let Some(place) = &plan.recording {
+            Recorder::check(place)?;
         }
         let seed = linux::now().ns();
         let awake = match plan.hold_cpu_awake {
@@ -112,13 +111,13 @@ impl<'a> Session<'a> {
     /// When measuring cannot begin, or something went wrong meanwhile.
     pub fn run(mut self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
         let mut watchers = Watchers(watchers);
-        let dir = self.recording.clone();
-        let recorder = dir
-            .as_ref()
-            .map(|dir| Recorder::create_for(dir, self.manifest.clone(), self.access))
+        let place = self.recording.clone();
+        let recorder = place
+            .clone()
+            .map(|place| Recorder::create_for(place, self.manifest.clone(), self.access))
             .transpose()?;
-        if let (Some(watch), Some(dir)) = (&mut self.watch, &dir) {
-            watch.record_into(dir)?;
+        if let (Some(watch), Some(recorder)) = (&mut self.watch, &recorder) {
+            watch.record_into(recorder.folder())?;
         }
         let start = match self.begin(&mut watchers) {
             Ok(start) => start,
@@ -137,10 +136,10 @@ impl<'a> Session<'a> {
         watchers.begun(start);
         self.manifest.clock.start_ns = start;
         self.manifest.load = self.meanwhile.run();
-        let keeper = match (dir, recorder) {
-            (Some(dir), Some(mut recorder)) => {
+        let keeper = match (place, recorder) {
+            (Some(place), Some(mut recorder)) => {
                 recorder.update(|manifest| manifest.load.clone_from(&self.manifest.load));
-                Some(Keeper::start(&dir, recorder, start, OwnCost::default())?)
+                Some(Keeper::start(place, recorder, start, OwnCost::default())?)
             }
             _ => None,
         };

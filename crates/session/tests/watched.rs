@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use laggard_model::{Nanos, State};
-use laggard_record::Recording;
+use laggard_record::{Destination, Recording};
 use laggard_session::{
     Done, Ending, LoadChoice, News, Next, Plan, ProbeChoice, Session, SessionError, WatchError,
     Watcher,
@@ -70,7 +70,7 @@ fn play(
 ) -> Result<Done, SessionError> {
     let plan = Plan {
         duration: Some(Nanos::from_secs(2)),
-        recording,
+        recording: recording.map(Destination::from),
         ..scripted(dir)
     };
     Session::ready(&plan, &AtomicBool::new(false))?.run(watchers)
@@ -103,7 +103,7 @@ fn every_watcher_is_shown_what_is_recorded() {
 
     let done = play(&dir, Some(to.clone()), &mut [&mut one, &mut other]).unwrap();
 
-    assert_eq!(done.recording, Some(to.clone()));
+    assert_eq!(done.recording.unwrap().path(), to);
     assert!(one.seen > 1_900, "{}", one.seen);
     assert_eq!((one.seen, other.seen as u64), (other.seen, rows(&to)));
     assert!(one.ending.is_some() && one.ending == other.ending);
@@ -117,7 +117,7 @@ fn a_watcher_is_told_at_the_end_what_the_recording_says_of_itself() {
     let plan = Plan {
         duration: None,
         load: LoadChoice::Command(vec!["false".into()]),
-        recording: Some(to.clone()),
+        recording: Some(Destination::from(&to)),
         ..scripted(&dir)
     };
     let mut watcher = Counts::who_wants(Ok(Next::GoOn));
@@ -143,7 +143,7 @@ fn a_recording_can_be_wished_for_later_and_only_once() {
 
     let done = play(&dir, None, &mut [&mut watcher]).unwrap();
 
-    assert_eq!(done.recording, Some(to.clone()));
+    assert_eq!(done.recording.unwrap().path(), to);
     assert_eq!(watcher.heard[0], Ok(to.clone()));
     let refused = watcher.heard[1].as_ref().unwrap_err();
     assert!(refused.ends_with("is being recorded already"), "{refused}");
@@ -178,7 +178,7 @@ fn a_plan_that_cannot_begin_leaves_no_folder() {
     let to = dir.path().join("r.laggard");
     let plan = Plan {
         probe: ProbeChoice::Script(dir.path().join("none.toml")),
-        recording: Some(to.clone()),
+        recording: Some(Destination::from(&to)),
         ..Plan::default()
     };
 

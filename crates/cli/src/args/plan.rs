@@ -1,7 +1,7 @@
 //! What `record` and `top` were asked for, as a plan.
 
 use laggard_model::Keep;
-use laggard_record::Access;
+use laggard_record::{Access, Destination};
 use laggard_session::{EpisodesChoice, LoadChoice, Plan};
 
 use super::{EpisodesArg, KeepArg, RecordArgs};
@@ -27,7 +27,7 @@ impl From<&RecordArgs> for Plan {
             },
             load_cpus: args.load_cpus.clone(),
             load_user: args.load_user.map(|user| user.0),
-            recording: args.output.clone(),
+            recording: args.output.clone().map(Destination::from),
             access: match args.share {
                 true => Access::Shared,
                 false => Access::Private,

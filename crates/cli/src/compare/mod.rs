@@ -60,7 +60,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         let kept = report.as_ref().map_or(Ok(()), keep);
         // Last: then the folder is theirs, and what root wrote there could be
         // led elsewhere.
-        let given = measuring::hand_over(&trial.dir);
+        let given = measuring::hand_over(Some(&trial.folder));
         kept.and(given)
     });
     show(args, &report?)?;
@@ -104,10 +104,11 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
 
 /// Leaves the answer beside the recordings, and says how to ask them again.
 fn keep(report: &CompareReport, trial: &Trial, load_may_differ: bool) -> anyhow::Result<()> {
-    let dir = trial.dir.display();
-    let file = trial.dir.join(RESULT);
-    laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
-        .with_context(|| format!("write the answer to `{}`", file.display()))?;
+    let dir = trial.folder.path().display();
+    trial
+        .folder
+        .put_answer(RESULT, pipe::json(report)?.as_bytes())
+        .with_context(|| format!("write the answer to `{dir}/{RESULT}`"))?;
     let factor = if load_may_differ {
         " --factor load"
     } else {

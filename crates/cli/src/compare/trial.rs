@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use laggard_answer::compare::{Difference, LEAST_RECORDINGS};
 use laggard_model::text::span;
+use laggard_record::{Destination, Folder};
 use laggard_session::{LoadChoice, Plan, Session};
 
 use super::sides::{Letter, Sides};
@@ -18,7 +19,7 @@ use crate::{measuring, pipe};
 #[derive(Debug)]
 pub(super) struct Trial {
     /// The folder that holds all.
-    pub(super) dir: PathBuf,
+    pub(super) folder: Folder,
     pub(super) first: Vec<PathBuf>,
     pub(super) second: Vec<PathBuf>,
     /// What was changed from one side to the other.
@@ -34,7 +35,7 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
         .clone()
         .unwrap_or_else(|| measuring::default_name("compare").with_extension(""));
     // As open as what will be in it, which the options say.
-    laggard_record::new_folder(&dir, plan.access).with_context(|| {
+    let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
             "make the folder `{}`; give another name with --into",
             dir.display()
@@ -42,10 +43,10 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
     })?;
     let sides = ready(args, &dir).inspect_err(|_| {
         // Nothing is in it, and the first error is the one to tell.
-        let _ = std::fs::remove_dir(&dir);
+        let _ = folder.remove();
     })?;
-    let made = all(args, &sides, &plan, &dir, &interrupted);
-    let made = made.map_err(|err| match std::fs::remove_dir(&dir) {
+    let made = all(args, &sides, &plan, &folder, &interrupted);
+    let made = made.map_err(|err| match folder.remove() {
         Ok(()) => err,
         Err(_) => err.context(format!(
             "nothing was compared; what was recorded is in `{}`",
@@ -61,12 +62,12 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
         Ok(made) => made,
         Err(err) => {
             // The first error is the one to tell.
-            let _ = measuring::hand_over(&dir);
+            let _ = measuring::hand_over(Some(&folder));
             return Err(err);
         }
     };
     Ok(Trial {
-        dir,
+        folder,
         first,
         second,
         changed,
@@ -143,7 +144,7 @@ fn all(
     args: &CompareArgs,
     sides: &Sides,
     plan: &Plan,
-    dir: &Path,
+    folder: &Folder,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<[Vec<PathBuf>; 2]> {
     let mut made = [Vec::new(), Vec::new()];
@@ -152,8 +153,9 @@ fn all(
         let side = [Letter::A, Letter::B, Letter::B, Letter::A][number % 4];
         let letter = side.name();
         let name = format!("{}{:02}.laggard", letter.to_lowercase(), number + 1);
+        let place = Destination::within(folder, &name);
         let plan = Plan {
-            recording: Some(dir.join(&name)),
+            recording: Some(place.clone()),
             ..plan.clone()
         };
         unless_interrupted(interrupted)?;
@@ -162,8 +164,8 @@ fn all(
         unless_interrupted(interrupted)?;
         let [first, second] = &mut made;
         match side {
-            Letter::A => first.push(dir.join(name)),
-            Letter::B => second.push(dir.join(name)),
+            Letter::A => first.push(place.path().to_owned()),
+            Letter::B => second.push(place.path().to_owned()),
         }
     }
     Ok(made)

@@ -25,16 +25,16 @@ pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
 fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = measuring::interruption()?;
     let mut plan = measuring::plan(args)?;
-    let dir = plan
+    let place = plan
         .recording
-        .get_or_insert_with(|| measuring::default_name(""))
+        .get_or_insert_with(|| measuring::default_name("").into())
         .clone();
     let session = Session::ready(&plan, &interrupted).map_err(|err| named(args, err))?;
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     let ended = session.run(&mut [&mut progress]);
-    let given = measuring::hand_over(&dir);
+    let given = measuring::hand_over(place.folder());
     let done = ended?;
-    let outcome = finish(&dir, args.quiet)?;
+    let outcome = finish(place.path(), args.quiet)?;
     // What was measured is good all the same: it is shown first.
     given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))

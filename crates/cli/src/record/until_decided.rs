@@ -10,7 +10,7 @@ use laggard_answer::check::{
 };
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, span};
-use laggard_record::Recording;
+use laggard_record::{Destination, Folder, Recording};
 use laggard_session::{Plan, Session};
 use laggard_view::text;
 
@@ -35,11 +35,11 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     let interrupted = measuring::interruption()?;
     let requirements = read_requirements(file)?;
     let plan = measuring::plan(args)?;
-    let dir = plan
-        .recording
-        .clone()
-        .unwrap_or_else(|| measuring::default_name("check").with_extension(""));
-    laggard_record::new_folder(&dir, plan.access).with_context(|| {
+    let dir = match &plan.recording {
+        Some(place) => place.path().to_owned(),
+        None => measuring::default_name("check").with_extension(""),
+    };
+    let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
             "make the folder `{}`; give another name with --output",
             dir.display()
@@ -48,7 +48,7 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     let pieces = Pieces {
         args,
         plan,
-        dir: &dir,
+        folder: &folder,
         interrupted: &interrupted,
         requirements,
         looks: Looks::doubling(FIRST, at_most),
@@ -56,11 +56,11 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     pieces.say(&pieces.announcement());
     let report = pieces.record().inspect_err(|_| {
         // Where nothing is in it, it says nothing.
-        let _ = std::fs::remove_dir(&dir);
+        let _ = folder.remove();
     });
     let kept = report.as_ref().map_or(Ok(()), |report| pieces.keep(report));
     // Last: then the folder is theirs.
-    let given = measuring::hand_over(&dir);
+    let given = measuring::hand_over(Some(&folder));
     let report = report?;
     if !args.quiet {
         pipe::print(&text::check(&report, false, terminal::look(Unit::Auto)))?;
@@ -72,7 +72,7 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
 struct Pieces<'a> {
     args: &'a RecordArgs,
     plan: Plan,
-    dir: &'a Path,
+    folder: &'a Folder,
     interrupted: &'a AtomicBool,
     requirements: Requirements,
     looks: Looks,
@@ -90,7 +90,7 @@ impl Pieces<'_> {
         let most = lengths.last().copied().unwrap_or_default();
         format!(
             "records into `{}` until `{}` is decided, {} at most, with {} look{} at most; Ctrl-C ends it",
-            self.dir.display(),
+            self.folder.path().display(),
             self.requirements.file.display(),
             span(most),
             lengths.len(),
@@ -104,12 +104,14 @@ impl Pieces<'_> {
         let mut made: Vec<PathBuf> = Vec::new();
         let mut before = Nanos::ZERO;
         for (number, &length) in (1..).zip(lengths) {
-            let path = self.dir.join(format!("{number:02}.laggard"));
-            let piece = self.piece(&path, length.saturating_sub(before));
+            let place = Destination::within(self.folder, &format!("{number:02}.laggard"));
+            let piece = self.piece(&place, length.saturating_sub(before));
             before = length;
             let is_interrupted = self.interrupted.load(Ordering::Relaxed);
             match piece {
-                Ok(measured) if !is_interrupted || measured >= LEAST => made.push(path),
+                Ok(measured) if !is_interrupted || measured >= LEAST => {
+                    made.push(place.path().to_owned())
+                }
                 Err(err) if !is_interrupted || made.is_empty() => return Err(err),
                 Ok(_) | Err(_) => {}
             }
@@ -137,9 +139,9 @@ impl Pieces<'_> {
     }
 
     /// Records for so long. Returns how long it was.
-    fn piece(&self, path: &Path, length: Nanos) -> anyhow::Result<Nanos> {
+    fn piece(&self, place: &Destination, length: Nanos) -> anyhow::Result<Nanos> {
         let plan = Plan {
-            recording: Some(path.to_owned()),
+            recording: Some(place.clone()),
             duration: Some(length),
             ..self.plan.clone()
         };
@@ -151,7 +153,7 @@ impl Pieces<'_> {
         if let Some(failure) = done.failure {
             bail!("{}", failure.what);
         }
-        let recording = Recording::open(path)?;
+        let recording = Recording::open(place.path())?;
         let clock = &recording.manifest().clock;
         let end = clock.end_ns.unwrap_or(clock.start_ns);
         Ok(end.saturating_sub(clock.start_ns))
@@ -159,10 +161,10 @@ impl Pieces<'_> {
 
     /// Leaves the answer beside the recordings.
     fn keep(&self, report: &CheckReport) -> anyhow::Result<()> {
-        let file = self.dir.join(RESULT);
-        laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
-            .with_context(|| format!("write the answer to `{}`", file.display()))?;
-        let dir = self.dir.display();
+        let dir = self.folder.path().display();
+        self.folder
+            .put_answer(RESULT, pipe::json(report)?.as_bytes())
+            .with_context(|| format!("write the answer to `{dir}/{RESULT}`"))?;
         self.say(&format!("the recordings and the answer stay in `{dir}`"));
         Ok(())
     }

@@ -4,7 +4,7 @@
 mod recording;
 mod tasks;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
@@ -12,7 +12,7 @@ use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compa
 use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_model::text::Unit;
-use laggard_record::Recorder;
+use laggard_record::{Destination, Recorder};
 use laggard_view::text;
 use laggard_workload::load::NamedLoad;
 use laggard_workload::task::TaskSet;
@@ -32,39 +32,36 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     if args.count_only {
         return count_only(args, &wanted.set, &interrupted);
     }
-    let dir = args
-        .output
-        .clone()
-        .unwrap_or_else(|| measuring::default_name("rehearsal"));
+    let name = args.output.clone();
+    let place = Destination::from(name.unwrap_or_else(|| measuring::default_name("rehearsal")));
     // The recording that is made first takes a minute.
-    Recorder::check(&dir)?;
-    let before = match args.from.is_empty() {
-        true => recording::before(args, &wanted, &dir, &interrupted)?,
-        false => args.from.clone(),
+    Recorder::check(&place)?;
+    let made = match args.from.is_empty() {
+        true => Some(recording::before(args, &wanted, &place, &interrupted)?),
+        false => None,
+    };
+    let before = match &made {
+        Some(made) => vec![made.path().to_owned()],
+        None => args.from.clone(),
     };
     let seen = under_the_load(args, &before)?;
     for task in &wanted.set.tasks {
         tasks::check_recorded(task, &seen)?;
     }
-    let counts = recording::meanwhile(args, &wanted, &dir, &interrupted)?;
-    let now = loads(&ask::of(std::slice::from_ref(&dir)))?.pop();
+    let counts = recording::meanwhile(args, &wanted, &place, &interrupted)?;
+    let now = loads(&ask::of(&[place.path().to_owned()]))?.pop();
     let is_trusted = seen.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
         asked: wanted.asked,
         counts,
-        recorded_in: dir.display().to_string(),
+        recorded_in: place.path().display().to_string(),
         meanwhile: now,
     };
     let report = compare(&seen, &rehearsed)?;
-    keep(&report, &dir)?;
-    let made = if args.from.is_empty() {
-        &before[..]
-    } else {
-        &[]
-    };
-    for dir in made.iter().chain([&dir]) {
-        measuring::hand_over(dir)?;
+    keep(&report, &place)?;
+    for place in made.iter().chain([&place]) {
+        measuring::hand_over(place.folder())?;
     }
     show(args, &report)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
@@ -112,10 +109,11 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
     seen.pop().context("read a recording to predict from")
 }
 
-fn keep(report: &RehearsalReport, dir: &Path) -> anyhow::Result<()> {
-    let file = dir.join(RESULT);
-    laggard_record::put_answer(&file, pipe::json(report)?.as_bytes())
-        .with_context(|| format!("write the result to `{}`", file.display()))
+fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
+    let folder = place.folder().context("find what was recorded")?;
+    folder
+        .put_answer(RESULT, pipe::json(report)?.as_bytes())
+        .with_context(|| format!("write the result to `{}/{RESULT}`", place.path().display()))
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {

@@ -2,12 +2,12 @@
 //! the tasks run, to see what they do to others.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use laggard_model::{Every, Nanos, TaskCount};
+use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, LoadChoice, News, Next, Plan, Session, WatchError, Watcher};
 use laggard_workload::load::{Launch, LoadProcess};
 
@@ -30,30 +30,30 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn before(
     args: &RehearseArgs,
     wanted: &RehearsedTasks,
-    dir: &Path,
+    place: &Destination,
     interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<PathBuf>> {
-    let dir = dir.with_extension("before.laggard");
+) -> anyhow::Result<Destination> {
+    let place = Destination::from(place.path().with_extension("before.laggard"));
     let [least, most] = PERIODS;
     let fine = Nanos::from_us(wanted.slack().ns() / FINE_PART / 1_000);
-    let plan = plan(args, &dir, args.record_first, fine.clamp(least, most));
+    let plan = plan(args, &place, args.record_first, fine.clamp(least, most));
     eprintln!(
         "Recording {} without the tasks first, to predict from",
         args.record_first
     );
     Session::ready(&plan, interrupted)?.run(&mut [&mut Conductor { tasks: None }])?;
     unless_interrupted(interrupted)?;
-    Ok(vec![dir])
+    Ok(place)
 }
 
 /// Records while the tasks run; what they counted.
 pub(super) fn meanwhile(
     args: &RehearseArgs,
     wanted: &RehearsedTasks,
-    dir: &Path,
+    place: &Destination,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<TaskCount>> {
-    let plan = plan(args, dir, args.duration + MARGIN, args.period);
+    let plan = plan(args, place, args.duration + MARGIN, args.period);
     // A process of its own: should the kernel end it, the recording goes on,
     // and its time is not counted as the cost of measuring.
     let mut tasks = launch(args)?;
@@ -103,10 +103,10 @@ fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
     serde_json::from_str(&said).with_context(|| format!("run the tasks: {ended}"))
 }
 
-/// What is recorded into `dir`, under the load that was asked for.
-fn plan(args: &RehearseArgs, dir: &Path, duration: Nanos, period: Nanos) -> Plan {
+/// What is recorded at `place`, under the load that was asked for.
+fn plan(args: &RehearseArgs, place: &Destination, duration: Nanos, period: Nanos) -> Plan {
     measuring::by_this_program(Plan {
-        recording: Some(dir.to_owned()),
+        recording: Some(place.clone()),
         duration: Some(duration),
         period,
         // Each may be what a task is compared with.

@@ -11,12 +11,13 @@ mod random;
 mod screen;
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::Path;
 
 use laggard_answer::Trust;
 use laggard_answer::live::{LateFinder, Live};
 use laggard_measure::LiveNames;
 use laggard_model::{Names, Nanos, printable};
+use laggard_record::Destination;
 use laggard_session::{LOOK_EVERY, Plan, ScriptPace, Session};
 
 use crate::args::TopArgs;
@@ -53,8 +54,8 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let done = session.run(&mut [&mut lines])?;
         (lines.into_seen(), Vec::new(), done)
     } else {
-        let from_start = plan.recording.clone().map(|dir| KeptRecording {
-            dir,
+        let from_start = plan.recording.as_ref().map(|place| KeptRecording {
+            dir: place.path().to_owned(),
             from: Nanos::ZERO,
         });
         let state = Live::new(manifest, SECOND);
@@ -65,20 +66,19 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let (state, told) = screen.into_seen();
         (state, told, done?)
     };
-    if let Some(dir) = &done.recording {
-        measuring::hand_over(dir)?;
-    }
-    let outcome = finish(&state, &told, done.recording, args.record.quiet)?;
+    let kept = done.recording.as_ref();
+    measuring::hand_over(kept.and_then(Destination::folder))?;
+    let outcome = finish(
+        &state,
+        &told,
+        kept.map(Destination::path),
+        args.record.quiet,
+    )?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 
 /// Says what was seen, and where it is kept.
-fn finish(
-    state: &Live,
-    told: &[String],
-    kept: Option<PathBuf>,
-    quiet: bool,
-) -> anyhow::Result<Exit> {
+fn finish(state: &Live, told: &[String], kept: Option<&Path>, quiet: bool) -> anyhow::Result<Exit> {
     let judged = state.judge();
     let trust = judged.trust;
     let mut text = String::new();

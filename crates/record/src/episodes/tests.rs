@@ -6,6 +6,7 @@ use laggard_model::{
 
 use super::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 use crate::disk;
+use crate::{Access, Folder};
 
 fn activation(seq: u64, latency: Nanos) -> Activation {
     let mut steps = [None; STAGES.len()];
@@ -139,8 +140,9 @@ fn read(dir: &std::path::Path) -> Episodes {
 
 #[test]
 fn episodes_and_names_are_read_back_as_they_were_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut writer = EpisodeWriter::new(dir.path());
+    let around = tempfile::tempdir().unwrap();
+    let dir = Folder::make(&around.path().join("r"), Access::Private).unwrap();
+    let mut writer = EpisodeWriter::new(&dir);
     let mut notes = EpisodeSelector::new(1, Threshold::Automatic, 1).notes();
     writer.append(&episode(1)).unwrap();
     writer.flush(Nanos::from_secs(1), &notes).unwrap();
@@ -164,8 +166,9 @@ fn episodes_and_names_are_read_back_as_they_were_written() {
 
 #[test]
 fn a_torn_last_frame_costs_only_its_own_episodes() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut writer = EpisodeWriter::new(dir.path());
+    let around = tempfile::tempdir().unwrap();
+    let dir = Folder::make(&around.path().join("r"), Access::Private).unwrap();
+    let mut writer = EpisodeWriter::new(&dir);
     let notes = EpisodeSelector::new(1, Threshold::Automatic, 1).notes();
     for number in 1..=2 {
         writer.append(&episode(number)).unwrap();

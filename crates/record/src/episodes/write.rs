@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
 
 use laggard_model::{Episode, EpisodeNotes, Nanos};
 
-use crate::{WriteError, access, disk};
+use crate::folder::Folder;
+use crate::{WriteError, disk};
 
 /// How long an episode waits at most before it is on disk.
 const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
@@ -19,7 +19,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// Writes the episodes of a recording.
 #[derive(Debug)]
 pub struct EpisodeWriter {
-    dir: PathBuf,
+    folder: Folder,
     /// Number of the open file.
     number: u32,
     file: Option<File>,
@@ -30,10 +30,10 @@ pub struct EpisodeWriter {
 }
 
 impl EpisodeWriter {
-    /// For the recording in `dir`. Without an episode, no file is made.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
+    /// For the recording in `folder`. Without an episode, no file is made.
+    pub fn new(folder: &Folder) -> Self {
         Self {
-            dir: dir.into(),
+            folder: folder.clone(),
             number: 0,
             file: None,
             good: 0,
@@ -49,7 +49,7 @@ impl EpisodeWriter {
     pub fn append(&mut self, episode: &Episode) -> Result<(), WriteError> {
         serde_json::to_writer(&mut self.waiting, episode).map_err(|source| {
             WriteError::Manifest {
-                file: self.dir.join(disk::episodes_name(self.number.max(1))),
+                file: self.folder.path().join(self.file_name()),
                 source,
             }
         })?;
@@ -70,7 +70,7 @@ impl EpisodeWriter {
         if due {
             self.flushed_at = Some(now);
             self.write_frame()?;
-            disk::place_soon(&self.dir, disk::EPISODE_NOTES, &self.encode(notes)?)?;
+            disk::place_soon(&self.folder, disk::EPISODE_NOTES, &self.encode(notes)?)?;
         }
         Ok(())
     }
@@ -82,11 +82,10 @@ impl EpisodeWriter {
     pub fn finish(mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
         self.write_frame()?;
         if let Some(file) = &self.file {
-            let path = self.dir.join(disk::episodes_name(self.number));
             file.sync_data()
-                .map_err(|error| WriteError::io(&path, error))?;
+                .map_err(|error| self.folder.error(&self.file_name(), error))?;
         }
-        disk::place(&self.dir, disk::EPISODE_NOTES, &self.encode(notes)?)
+        disk::place(&self.folder, disk::EPISODE_NOTES, &self.encode(notes)?)
     }
 
     /// Writes what waits; whoever was killed early left no notes.
@@ -98,14 +97,16 @@ impl EpisodeWriter {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let path = self.dir.join(disk::episodes_name(self.number.max(1)));
-        let failed = |error| WriteError::io(&path, error);
-        let frame = zstd::bulk::compress(&self.waiting, ZSTD_LEVEL).map_err(failed)?;
+        let frame = zstd::bulk::compress(&self.waiting, ZSTD_LEVEL);
+        let frame = frame.map_err(|error| self.folder.error(&self.file_name(), error))?;
         if self.file.is_none() || self.good >= FILE_BYTES {
             self.number += 1;
             self.good = 0;
-            self.file = Some(create(&self.dir.join(disk::episodes_name(self.number)))?);
+            let file = self.folder.new_file(&self.file_name());
+            self.file = Some(file.map_err(|error| self.folder.error(&self.file_name(), error))?);
         }
+        let name = self.file_name();
+        let failed = |error| self.folder.error(&name, error);
         let Some(file) = &mut self.file else {
             return Ok(());
         };
@@ -122,14 +123,15 @@ impl EpisodeWriter {
         Ok(())
     }
 
+    /// The file that is written to, or will be.
+    fn file_name(&self) -> String {
+        disk::episodes_name(self.number.max(1))
+    }
+
     fn encode(&self, notes: &EpisodeNotes) -> Result<Vec<u8>, WriteError> {
         serde_json::to_vec(notes).map_err(|source| WriteError::Manifest {
-            file: self.dir.join(disk::EPISODE_NOTES),
+            file: self.folder.path().join(disk::EPISODE_NOTES),
             source,
         })
     }
-}
-
-fn create(path: &Path) -> Result<File, WriteError> {
-    access::new_file(path).map_err(|error| WriteError::io(path, error))
 }

@@ -10,19 +10,18 @@ mod manifest;
 mod names;
 mod seen;
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
 
 use laggard_model::{Batch, Manifest, SegmentEntry, State};
 
 pub use names::{NameSort, PublicNames, Redactor};
 
+use crate::folder::{Folder, SAMPLES};
 use crate::journal::Journal;
 use crate::table::Damage;
 use crate::{
-    Access, Columns, CreateError, EpisodeWriter, OpenError, Recording, Shortfall, WriteError,
-    access, disk, segment,
+    Access, Columns, CreateError, Destination, EpisodeWriter, OpenError, Recording, Shortfall,
+    WriteError, disk, segment,
 };
 
 /// Rows of a journal's frame.
@@ -52,7 +51,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Writes `from` without names to the folder `to`, which must not exist or be
+/// Writes `from` without names to a folder at `to`, which must not exist or be
 /// empty. Of several recordings of one `redactor` the same names are replaced by
 /// the same.
 ///
@@ -63,11 +62,10 @@ pub struct LeftOut {
 /// nothing is left of it.
 pub fn redact(
     from: &Recording,
-    to: impl Into<PathBuf>,
+    to: impl Into<Destination>,
     redactor: &mut Redactor,
 ) -> Result<Vec<LeftOut>, RedactError> {
-    let to = to.into();
-    let is_new = access::make_folder(&to, Access::Private)?;
+    let to = to.into().take(Access::Private)?;
     let mut copy = Copy {
         from,
         to: &to,
@@ -77,11 +75,8 @@ pub fn redact(
     match copy.write() {
         Ok(()) => Ok(copy.left_out),
         Err(error) => {
-            // Half a copy would be in the way of another try. Best effort: the
-            // error that is returned says more than a second one.
-            if is_new {
-                let _ = fs::remove_dir_all(&to);
-            }
+            // Half a copy would be in the way of another try.
+            to.remove_with_all();
             Err(error)
         }
     }
@@ -89,7 +84,7 @@ pub fn redact(
 
 struct Copy<'a> {
     from: &'a Recording,
-    to: &'a Path,
+    to: &'a Folder,
     redactor: &'a mut Redactor,
     left_out: Vec<LeftOut>,
 }
@@ -98,8 +93,7 @@ impl Copy<'_> {
     fn write(&mut self) -> Result<(), RedactError> {
         self.note_strangers()?;
         self.note_unread();
-        let samples = self.to.join(disk::SAMPLES);
-        access::new_folder_within(&samples).map_err(|error| WriteError::io(&samples, error))?;
+        self.to.make_samples()?;
         let mut manifest = self.redactor.manifest(&self.from.manifest);
         manifest.segments = self.segments()?;
         self.summaries()?;
@@ -185,7 +179,7 @@ impl Copy<'_> {
                 continue;
             }
             let content = segment::encode(&rows, lines).map_err(|source| WriteError::Encode {
-                file: self.to.join(&name),
+                file: self.to.path().join(&name),
                 source,
             })?;
             disk::place_soon(self.to, &name, &content)?;
@@ -210,7 +204,7 @@ impl Copy<'_> {
 
     fn place_summary(
         &mut self,
-        to: &Path,
+        to: &Folder,
         file: &str,
         content: Result<Vec<u8>, Damage>,
     ) -> Result<(), WriteError> {
@@ -234,15 +228,14 @@ impl Copy<'_> {
         }
         let last = self.from.segments.iter().filter_map(|file| number_of(file));
         let number = last.max().unwrap_or_default().saturating_add(1);
-        let file = self.to.join(disk::journal_name(number));
-        let mut journal = Journal::create(file.clone())?;
+        let mut journal = Journal::create(self.to, disk::journal_name(number))?;
         for frame in rows.chunks(FRAME_ROWS) {
             journal.append(frame.iter().copied())?;
         }
         for shortfall in self.from.shortfalls() {
             // As much, so that a reader says the same.
             if let Shortfall::JournalTorn { bytes, .. } = shortfall {
-                tear(&file, *bytes).map_err(|error| WriteError::io(&file, error))?;
+                journal.tear(*bytes)?;
             }
         }
         Ok(())
@@ -277,23 +270,16 @@ impl Copy<'_> {
             false => disk::MANIFEST,
         };
         let json = serde_json::to_vec_pretty(manifest).map_err(|source| WriteError::Manifest {
-            file: self.to.join(name),
+            file: self.to.path().join(name),
             source,
         })?;
         Ok(disk::place(self.to, name, &json)?)
     }
 }
 
-/// Adds bytes to a journal that are no frame.
-fn tear(journal: &Path, bytes: u64) -> io::Result<()> {
-    let file = File::options().write(true).open(journal)?;
-    let length = file.metadata()?.len();
-    file.set_len(length + bytes)
-}
-
 /// The number of a segment's file, of this layout or the one before.
 fn number_of(file: &str) -> Option<u32> {
-    let in_folder = disk::number_in(file, &format!("{}/", disk::SAMPLES), ".parquet");
+    let in_folder = disk::number_in(file, &format!("{SAMPLES}/"), ".parquet");
     in_folder.or_else(|| disk::number_in(file, "samples-", ".parquet"))
 }
 
@@ -303,7 +289,7 @@ fn is_of_a_recording(name: &str) -> bool {
         disk::MANIFEST,
         disk::MANIFEST_START,
         disk::RESERVE,
-        disk::SAMPLES,
+        SAMPLES,
         disk::EPISODE_NOTES,
     ];
     let numbered = [

@@ -1,0 +1,87 @@
+//! A folder by its name, where the system has no way to hold one open.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::EntryKind;
+use crate::access::Access;
+
+/// A folder. Every name given to it is of one part: it is never a path.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedDir(PathBuf);
+
+impl NamedDir {
+    pub(crate) fn search(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path)?.is_dir() {
+            true => Ok(Self(path.to_owned())),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    pub(crate) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        match self.kind(name)? {
+            EntryKind::Folder => Ok(Self(self.0.join(name))),
+            EntryKind::File | EntryKind::Link | EntryKind::Other => {
+                Err(io::ErrorKind::NotADirectory.into())
+            }
+        }
+    }
+
+    pub(crate) fn make(&self, name: &OsStr, _: Access) -> io::Result<()> {
+        fs::create_dir(self.0.join(name))
+    }
+
+    pub(crate) fn new_file(&self, name: &OsStr) -> io::Result<File> {
+        File::create_new(self.0.join(name))
+    }
+
+    pub(crate) fn rename(&self, from: &OsStr, to: &Self, name: &OsStr) -> io::Result<()> {
+        fs::rename(self.0.join(from), to.0.join(name))
+    }
+
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+
+    /// Removes a folder in which nothing is.
+    pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.0.join(name))
+    }
+
+    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<EntryKind> {
+        let kind = fs::symlink_metadata(self.0.join(name))?.file_type();
+        Ok(match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
+            (true, ..) => EntryKind::Folder,
+            (_, true, _) => EntryKind::File,
+            (_, _, true) => EntryKind::Link,
+            _ => EntryKind::Other,
+        })
+    }
+
+    /// Whether `name` stands for the folder `other`.
+    pub(crate) fn has(&self, name: &OsStr, other: &Self) -> bool {
+        self.0.join(name) == other.0
+    }
+
+    /// The names of all that is in it, in no order.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        fs::read_dir(&self.0)?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect()
+    }
+
+    /// Folders cannot be opened here; the file system keeps renames in order.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn access(&self) -> io::Result<Access> {
+        Ok(Access::Private)
+    }
+
+    pub(crate) fn is_own(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}

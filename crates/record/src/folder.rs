@@ -1,0 +1,200 @@
+//! The folder of a recording, or of several, while it is written to.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::WriteError;
+use crate::access::Access;
+use crate::dir::OpenDir;
+
+/// The folder of the closed segments and nothing else, so that other programs
+/// can read it as one table.
+pub(crate) const SAMPLES: &str = "samples";
+
+/// A folder that this program made, or took while it was empty, and holds open.
+///
+/// What is written to it comes into this folder and no other, whoever renames it
+/// or what is around it, and whatever is put there instead.
+#[derive(Clone, Debug)]
+pub struct Folder(Arc<OpenFolder>);
+
+#[derive(Debug)]
+struct OpenFolder {
+    /// What it was called, for messages.
+    path: PathBuf,
+    dir: OpenDir,
+    /// What it is in, and its name there.
+    around: Option<(OpenDir, OsString)>,
+    is_new: bool,
+    samples: OnceLock<OpenDir>,
+}
+
+impl Folder {
+    /// Makes the folder `path`, which must be new.
+    ///
+    /// # Errors
+    /// When the system refuses, or the name is taken.
+    pub fn make(path: &Path, access: Access) -> io::Result<Self> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let around = OpenDir::search(parent.unwrap_or(Path::new(".")))?;
+        Self::make_in(&around, name, path, access)
+    }
+
+    /// Makes the folder `name`, called `path`, in `around`.
+    pub(crate) fn make_in(
+        around: &OpenDir,
+        name: &OsStr,
+        path: &Path,
+        access: Access,
+    ) -> io::Result<Self> {
+        around.make(name, access)?;
+        let dir = around.enter(name)?;
+        if !dir.is_own()? || !dir.names()?.is_empty() {
+            return Err(io::Error::other(
+                "somebody else put another folder in its place; choose a folder that is yours",
+            ));
+        }
+        Ok(Self::held(
+            dir,
+            Some((around.clone(), name.to_owned())),
+            path,
+            true,
+        ))
+    }
+
+    /// Takes a folder that is there.
+    pub(crate) fn taken(dir: OpenDir, path: &Path) -> Self {
+        Self::held(dir, None, path, false)
+    }
+
+    fn held(dir: OpenDir, around: Option<(OpenDir, OsString)>, path: &Path, is_new: bool) -> Self {
+        Self(Arc::new(OpenFolder {
+            path: path.to_owned(),
+            dir,
+            around,
+            is_new,
+            samples: OnceLock::new(),
+        }))
+    }
+
+    /// What it was called when it was opened. It may have another name now.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn dir(&self) -> &OpenDir {
+        &self.0.dir
+    }
+
+    /// Whether it was made, not taken.
+    pub(crate) fn is_new(&self) -> bool {
+        self.0.is_new
+    }
+
+    /// Leaves an answer beside recordings, as open as the folder. Whatever has
+    /// this name already is neither followed nor written to.
+    ///
+    /// # Errors
+    /// When the system refuses, or the name is taken.
+    pub fn put_answer(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.new_file(name)?.write_all(content)
+    }
+
+    /// Makes the folder of the closed segments.
+    pub(crate) fn make_samples(&self) -> Result<(), WriteError> {
+        let name = OsStr::new(SAMPLES);
+        let made = self.dir().access().and_then(|access| {
+            self.dir().make(name, access)?;
+            self.dir().enter(name)
+        });
+        let samples = made.map_err(|error| self.error(SAMPLES, error))?;
+        self.0.samples.get_or_init(|| samples);
+        Ok(())
+    }
+
+    /// Makes a file that is new. Whatever has this name already, a link too, is
+    /// neither followed nor written to.
+    pub(crate) fn new_file(&self, name: &str) -> io::Result<File> {
+        let (dir, name) = self.part(name);
+        dir.new_file(name)
+    }
+
+    /// Gives the file `from` the name `to`; what had it is replaced.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let ((from_dir, from), (to_dir, to)) = (self.part(from), self.part(to));
+        from_dir.rename(from, to_dir, to)
+    }
+
+    /// Makes what became of the names beside `name` survive a power cut.
+    pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
+        self.part(name).0.sync()
+    }
+
+    pub(crate) fn remove_file(&self, name: &str) -> Result<(), WriteError> {
+        let (dir, part) = self.part(name);
+        dir.remove_file(part)
+            .map_err(|error| self.error(name, error))
+    }
+
+    /// Removes the empty folder of the closed segments.
+    pub(crate) fn remove_samples(&self) -> Result<(), WriteError> {
+        let removed = self.dir().remove_folder(OsStr::new(SAMPLES));
+        removed.map_err(|error| self.error(SAMPLES, error))
+    }
+
+    /// Removes the folder itself, where it was made and still has its name and
+    /// nothing is in it.
+    ///
+    /// # Errors
+    /// When the system refuses, or something is in it.
+    pub fn remove(&self) -> io::Result<()> {
+        match &self.0.around {
+            Some((around, name)) if around.has(name, self.dir()) => around.remove_folder(name),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Removes a folder that was made with all that was written to it, and
+    /// nothing else. Best effort: who does this has a better error to tell.
+    pub(crate) fn remove_with_all(&self) {
+        if !self.is_new() {
+            return;
+        }
+        if let Some(samples) = self.0.samples.get() {
+            empty(samples);
+            let _ = self.remove_samples();
+        }
+        empty(self.dir());
+        let _ = self.remove();
+    }
+
+    /// The error with the file that it is about.
+    pub(crate) fn error(&self, name: &str, source: io::Error) -> WriteError {
+        WriteError::io(&self.path().join(name), source)
+    }
+
+    /// The open folder that a file of a recording is in, and its name there.
+    fn part<'a>(&'a self, name: &'a str) -> (&'a OpenDir, &'a OsStr) {
+        let in_samples = name
+            .strip_prefix(SAMPLES)
+            .and_then(|rest| rest.strip_prefix('/'));
+        match (in_samples, self.0.samples.get()) {
+            (Some(name), Some(samples)) => (samples, OsStr::new(name)),
+            _ => (self.dir(), OsStr::new(name)),
+        }
+    }
+}
+
+fn empty(dir: &OpenDir) {
+    for name in dir.names().unwrap_or_default() {
+        let _ = dir.remove_file(&name);
+    }
+}
