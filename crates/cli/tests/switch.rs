@@ -173,3 +173,55 @@ fn an_interruption_ends_it_and_says_so() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text.contains("ended early"), "{text}");
 }
+
+/// Moves every thread of a process to some CPUs, as often as it takes until it ends.
+fn moved_until_it_ends(child: &mut Child, to: &nix::sched::CpuSet) {
+    let begun = Instant::now();
+    let tasks = format!("/proc/{}/task", child.id());
+    while child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < DEADLINE, "it does not end");
+        let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        for thread in threads {
+            let tid = thread.file_name().to_string_lossy().parse().unwrap();
+            // One that has just ended is none to be moved.
+            let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(tid), to);
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
+    let allowed = laggard_measure::linux::allowed_cpus();
+    let &[first, .., last] = allowed.as_slice() else {
+        println!("skipped: there is one CPU");
+        return;
+    };
+    let mut both = nix::sched::CpuSet::new();
+    both.set(first.0 as usize).unwrap();
+    both.set(last.0 as usize).unwrap();
+    for command in [
+        &["switch", "--policy=other", "--threads=2", "--duration=2s"][..],
+        &["timers", "--api=ppoll", "--duration=2s"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+            .args(command)
+            .args(["--json", "--cpu", &last.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        moved_until_it_ends(&mut child, &both);
+        let output = child.wait_with_output().unwrap();
+
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        let row = &rows(&output)[0];
+        let reason = row["absence"]["reason"].as_str().unwrap_or_default();
+        let expected = format!("a thread was taken from CPU {last} while it measured");
+        assert!(reason.starts_with(&expected), "{row}");
+        assert!(
+            row["took"].is_null() && row["late_largest_ns"].is_null(),
+            "{row}"
+        );
+    }
+}

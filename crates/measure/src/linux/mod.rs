@@ -11,6 +11,7 @@ mod doorbell;
 mod exhaustion;
 mod external;
 mod flight;
+mod footing;
 mod identity;
 mod inherited;
 mod lines;

@@ -16,6 +16,7 @@ use std::io::{self, PipeWriter, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use laggard_model::Nanos;
 
@@ -28,6 +29,10 @@ const SCHEDSTAT_BYTES: usize = 80;
 /// Clocks that are read one after the other differ by less, unless the machine
 /// was suspended.
 const SUSPENDED: Nanos = Nanos::from_ms(1);
+/// The thread sleeps within the first of these; a machine on which it does not
+/// after all of them is so late that a stop is not to be told from it.
+const SETTLING_LOOKS: u32 = 1_000;
+const SETTLING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Tells when laggard was stopped.
 #[derive(Debug)]
@@ -77,7 +82,22 @@ impl Witness {
         })
     }
 
-    /// Whether laggard was stopped since the call before.
+    /// Starts the thread and waits until it does nothing but sleep, so that already
+    /// the next look tells whether laggard was stopped since.
+    pub(super) fn settled() -> io::Result<Self> {
+        let mut witness = Self::new()?;
+        for _ in 0..SETTLING_LOOKS {
+            witness.was_stopped();
+            if witness.seen.is_some() {
+                break;
+            }
+            std::thread::sleep(SETTLING_PAUSE);
+        }
+        Ok(witness)
+    }
+
+    /// Whether laggard was stopped since the call before; the first calls tell
+    /// nothing until the thread sleeps.
     pub(super) fn was_stopped(&mut self) -> bool {
         let Some(before) = self.seen else {
             // At its start it may wait for something else.
@@ -203,6 +223,14 @@ mod tests {
 
         assert!(witness.files.schedstat.is_some());
         assert!(witness.files.turns() >= Some(1));
+    }
+
+    /// Otherwise a stop up to then would be the machine's.
+    #[test]
+    fn a_settled_witness_tells_from_its_first_look_on() {
+        let witness = Witness::settled().unwrap();
+
+        assert!(witness.seen.is_some());
     }
 
     #[test]

@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A stretch may take longer than planned by so many looks. Looks, not time:
 /// laggard may be stopped.
 const PATIENCE_LOOKS: u64 = 200;
+/// Who is asked to end has so many looks to do so: a thread that somebody above it
+/// keeps from its CPU cannot, and what it saw is not wanted any more.
+const ENDING_LOOKS: u64 = 20;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -62,7 +65,7 @@ impl SwitchBench {
         // A limit is no reason not to measure: what is used was touched before.
         let _ = policy::lock_memory();
         Self {
-            witness: Witness::new().ok(),
+            witness: Witness::settled().ok(),
         }
     }
 
@@ -131,7 +134,7 @@ impl SwitchBench {
         let ring = Arc::new(Ring::new(threads, token, plan.length));
         let (tell, told) = channel();
         let mut started = Vec::with_capacity(threads);
-        let mut result = Ok(());
+        let mut refusal = None;
         for own in 0..threads {
             let (ring, tell, plan) = (Arc::clone(&ring), tell.clone(), plan.clone());
             let thread = std::thread::Builder::new()
@@ -141,16 +144,19 @@ impl SwitchBench {
             match thread {
                 Ok(thread) => started.push(thread),
                 Err(err) => {
-                    result = Err(refused("so many threads", &err));
+                    refusal = Some(refused("so many threads", &err));
                     break;
                 }
             }
         }
         drop(tell);
-        let readied = result.and_then(|()| readied(&told, threads));
-        if let Err(absence) = readied {
+        let readied = readied(&told, started.len(), stop);
+        if let Some(absence) = refusal.or(readied.absence) {
             ring.begin(None);
-            join(started);
+            // Who has not come by now is not waited for.
+            if readied.missing == 0 {
+                join(started);
+            }
             return Err(absence);
         }
         ring.begin(Some(clock::now() + Nanos::from_ms(2)));
@@ -181,16 +187,45 @@ fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Waits until every thread is what it is to be.
-fn readied(told: &Receiver<RingMessage>, threads: usize) -> Result<(), Absence> {
-    for _ in 0..threads {
-        match told.recv() {
-            Ok(RingMessage::Ready) => {}
-            Ok(RingMessage::Refused(absence)) => return Err(absence),
-            Ok(RingMessage::Done(_) | RingMessage::Broken(_)) | Err(_) => return Err(unfinished()),
+/// How threads came to be what they are to be.
+#[derive(Debug)]
+struct Readied {
+    /// Why they are not.
+    absence: Option<Absence>,
+    /// How many have not said.
+    missing: usize,
+}
+
+/// Waits until every thread is what it is to be, but not for ever: somebody above
+/// them may have their CPU.
+fn readied(told: &Receiver<RingMessage>, threads: usize, stop: &AtomicBool) -> Readied {
+    let mut readied = Readied {
+        absence: None,
+        missing: threads,
+    };
+    let mut looks = PATIENCE_LOOKS;
+    while readied.missing > 0 && looks > 0 && !stop.load(Ordering::Relaxed) {
+        match told.recv_timeout(LOOK) {
+            Ok(message) => {
+                readied.missing -= 1;
+                if let RingMessage::Refused(absence) = message {
+                    readied.absence.get_or_insert(absence);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => looks -= 1,
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    Ok(())
+    if readied.missing > 0 {
+        readied.absence.get_or_insert_with(|| Absence {
+            reason: format!(
+                "{} of {threads} threads did not get to their CPU",
+                readied.missing
+            ),
+            ..unfinished()
+        });
+    }
+    readied
 }
 
 /// What all threads saw. Who does not return is left behind: nothing can end it.
@@ -226,6 +261,7 @@ fn gathered(
                 }
                 if stop.load(Ordering::Relaxed) {
                     ring.end();
+                    looks = looks.min(ENDING_LOOKS);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
@@ -258,5 +294,47 @@ fn refused(what: &str, err: &io::Error) -> Absence {
         reason: format!("{what}: refused, {}", reason_of(err)),
         remedy: remedy.into(),
         lacks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody above them has their CPU: they never say that they are there.
+    #[test]
+    fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_come() {
+        let (tell, told) = channel();
+        tell.send(RingMessage::Ready).unwrap();
+
+        let readied = readied(&told, 3, &AtomicBool::new(true));
+
+        assert_eq!(readied.missing, 3);
+        let reason = readied.absence.unwrap().reason;
+        assert_eq!(reason, "3 of 3 threads did not get to their CPU");
+    }
+
+    /// Looks until all is given up otherwise: an hour of them and more.
+    #[test]
+    fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_end() {
+        let (_tell, told) = channel();
+        let ring = Ring::new(2, None, Nanos::ZERO);
+
+        let hour = Nanos::from_secs(3_600);
+        let found = gathered(&told, 2, &ring, hour, &AtomicBool::new(true));
+
+        assert_eq!(found, Err(unfinished()));
+    }
+
+    #[test]
+    fn all_that_come_are_heard_before_any_refusal_is_told() {
+        let (tell, told) = channel();
+        tell.send(RingMessage::Ready).unwrap();
+        tell.send(RingMessage::Refused(unfinished())).unwrap();
+        tell.send(RingMessage::Ready).unwrap();
+
+        let readied = readied(&told, 3, &AtomicBool::new(false));
+
+        assert_eq!((readied.missing, readied.absence), (0, Some(unfinished())));
     }
 }

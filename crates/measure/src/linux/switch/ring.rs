@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use laggard_model::{Absence, Nanos, SwitchStretch};
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::super::footing::Footing;
 use super::token::Token;
 use super::{PAUSE, RUN, SwitchPlan, clock, policy, refused};
 
@@ -87,13 +88,13 @@ impl Ring {
     pub(super) fn take_part(&self, own: usize, plan: &SwitchPlan, tell: &Sender<RingMessage>) {
         let room = self.length.ns() / 2 / SHORTEST_NS / self.threads as u64 * UNEQUAL;
         let mut seen = HandOversSeen::new(room + 1_024);
-        let (is_ready, told) = match ready(plan) {
-            Ok(()) => (true, RingMessage::Ready),
-            Err(absence) => (false, RingMessage::Refused(absence)),
+        let (footing, told) = match ready(plan) {
+            Ok(footing) => (Some(footing), RingMessage::Ready),
+            Err(absence) => (None, RingMessage::Refused(absence)),
         };
         // Whoever is gone has given up waiting.
         let _ = tell.send(told);
-        let Some(begin) = self.start.wait().filter(|_| is_ready) else {
+        let (Some(begin), Some(footing)) = (*self.start.wait(), footing) else {
             return;
         };
         let before = left_cpu();
@@ -108,14 +109,16 @@ impl Ring {
         if result.is_err() {
             self.end();
         }
-        let _ = tell.send(match result {
-            Ok(()) => RingMessage::Done(SwitchStretch {
+        let changed = footing.changed();
+        let _ = tell.send(match (result, changed) {
+            (Err(err), _) => RingMessage::Broken(refused(plan.via.name(), &err)),
+            (Ok(()), Some(absence)) => RingMessage::Broken(absence),
+            (Ok(()), None) => RingMessage::Done(SwitchStretch {
                 took_ns: seen.took_ns,
                 counted_by_kernel: after.saturating_sub(before),
                 left_out: seen.left_out,
                 unkept: seen.unkept,
             }),
-            Err(err) => RingMessage::Broken(refused(plan.via.name(), &err)),
         });
     }
 
@@ -228,14 +231,14 @@ impl HandOversSeen {
     }
 }
 
-fn ready(plan: &SwitchPlan) -> Result<(), Absence> {
+fn ready(plan: &SwitchPlan) -> Result<Footing, Absence> {
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;
     policy::schedule_as(plan.service)
         .map_err(|err| refused(&format!("real-time policy {}", plan.service), &err))?;
     policy::refuse_timer_slack();
     policy::touch_stack();
-    Ok(())
+    Ok(Footing::on(plan.cpu))
 }
 
 /// How often the calling thread has left its CPU.

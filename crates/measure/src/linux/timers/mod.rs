@@ -28,6 +28,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 pub use self::clocks::clocks;
 use self::wait::{For, Served, TimedWait};
+use super::footing::Footing;
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
 
@@ -49,6 +50,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A wait may take longer than asked by so many looks before it is given up.
 /// Looks, not time: laggard may be stopped.
 const PATIENCE_LOOKS: u64 = 100;
+/// Who is asked to end has so many looks to do so: a thread that somebody above it
+/// keeps from its CPU cannot, and what it saw is not wanted any more.
+const ENDING_LOOKS: u64 = 20;
 
 /// What to ask one timer for.
 #[derive(Clone, Debug)]
@@ -84,7 +88,7 @@ impl TimerBench {
         // Cannot fail for a known signal.
         let _ = signals.thread_block();
         Self {
-            witness: Witness::new().ok(),
+            witness: Witness::settled().ok(),
         }
     }
 
@@ -124,8 +128,9 @@ impl TimerBench {
             .map_err(|err| refused("a thread", &err))?;
         let mut stops = Vec::new();
         let mut looked = clock::now();
-        let looks = plan.duration.ns() / 100_000_000 + PATIENCE_LOOKS;
-        for _ in 0..looks {
+        let mut looks = plan.duration.ns() / 100_000_000 + PATIENCE_LOOKS;
+        while looks > 0 {
+            looks -= 1;
             let result = told.recv_timeout(LOOK);
             let now = clock::now();
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
@@ -137,6 +142,7 @@ impl TimerBench {
                 Err(RecvTimeoutError::Timeout) => {
                     if stop.load(Ordering::Relaxed) {
                         end.store(true, Ordering::Relaxed);
+                        looks = looks.min(ENDING_LOOKS);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -240,10 +246,11 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         left_out: 0,
     };
     policy::touch_stack();
+    let footing = Footing::on(plan.cpu);
     periodic(plan, &mut *wait, end, &mut seen)
         .and_then(|()| single(plan, &mut *wait, end, &mut seen))
         .map_err(|err| lacking(reason_of(&err), &err))?;
-    Ok(seen)
+    footing.changed().map_or(Ok(seen), Err)
 }
 
 const NO_WAIT: SingleWait = SingleWait {
