@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
 use anyhow::Context as _;
-use laggard_answer::qos::catalogue;
-use laggard_model::printable;
+use laggard_answer::qos::{Application, by_name, catalogue};
+use laggard_model::{AskedApplication, printable};
 use laggard_record::{Access, Folder, NameSort, PublicNames, Recording, Redactor, redact};
 use laggard_workload::load::{Builtin, Recipe};
 
@@ -43,6 +43,7 @@ pub(crate) struct Copies {
     before: PathBuf,
     /// What the copies are called, in the order of what they are copies of.
     pub(crate) names: Vec<PathBuf>,
+    redactor: Redactor,
 }
 
 impl Copies {
@@ -58,15 +59,21 @@ impl Copies {
             folder,
             before,
             names: Vec::new(),
+            redactor: redactor()?,
         };
-        let mut redactor = redactor()?;
         for (number, recording) in (1..).zip(&opened) {
             let name = PathBuf::from(format!("recording-{number}.laggard"));
-            copy(recording, &copies.folder.join(&name), &mut redactor)?;
+            copy(recording, &copies.folder.join(&name), &mut copies.redactor)?;
             copies.names.push(name);
         }
         env::set_current_dir(&copies.folder).context("go to the folder of the copies")?;
         Ok(copies)
+    }
+
+    /// The same application, called as the copies call it.
+    pub(crate) fn application(&mut self, asked: &Application) -> anyhow::Result<Application> {
+        let redacted: AskedApplication = self.redactor.application(asked.into());
+        Ok((&redacted).try_into()?)
     }
 }
 
@@ -82,10 +89,11 @@ impl Drop for Copies {
 fn redactor() -> anyhow::Result<Redactor> {
     let built_in = Builtin::ALL.iter().map(|one| one.name().to_owned());
     let recipes = Recipe::built_in()?.into_iter().map(|one| one.name);
-    let applications = catalogue()?.into_iter().map(|one| one.name);
+    let applications = catalogue()?.into_iter();
+    let applications = applications.map(|one| Ok((&by_name(&one.name)?).into()));
     Ok(Redactor::new(PublicNames {
         loads: built_in.chain(recipes).collect(),
-        applications: applications.collect(),
+        applications: applications.collect::<anyhow::Result<_>>()?,
     }))
 }
 

@@ -35,7 +35,8 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         None if args.markdown => None,
         output => Some(std::path::absolute(output.as_deref().unwrap_or(page))?),
     };
-    let copies = Copies::make(&args.recordings)?;
+    let mut copies = Copies::make(&args.recordings)?;
+    let asked = asked.map(|asked| copies.application(&asked)).transpose()?;
     write(args, &copies.names, asked, file.as_deref())
 }
 

@@ -306,11 +306,21 @@ fn a_report_for_others_has_no_secret_and_leaves_nothing_behind() {
         output
     };
 
-    let text = report(&["--markdown"]).stdout;
-    report(&["--output=page.html"]);
-    let page = fs::read(planted.dir.path().join("page.html")).unwrap();
+    let page = |options: &[&str]| {
+        report(&[options, &["--output=page.html"]].concat());
+        fs::read(planted.dir.path().join("page.html")).unwrap()
+    };
+    let application = format!(
+        "name = \"{SECRET}\"\nabout = \"{SECRET}\"\nsource = \"{SECRET}\"\n\
+         buffers = 3\nbuffer = \"2ms\"\ncompute = \"500us\"\n"
+    );
+    fs::write(planted.dir.path().join("app.toml"), application).unwrap();
 
-    for shown in [text, page] {
+    for shown in [
+        report(&["--markdown"]).stdout,
+        page(&[]),
+        page(&["--app=app.toml"]),
+    ] {
         assert!(holds(&shown, "recording-1.laggard"));
         assert!(!holds(&shown, SECRET));
     }

@@ -131,11 +131,15 @@ impl Redactor {
 
     /// The value of an option, or the name of a command.
     fn value(&mut self, value: &str) -> String {
+        let is_application = |part: &str| {
+            let mut known = self.public.applications.iter();
+            known.any(|one| one.name == part)
+        };
         let is_public = |part: &str| {
             known::is_quantity(part)
                 || part.parse::<Service>().is_ok()
                 || self.public.loads.contains(part)
-                || self.public.applications.contains(part)
+                || is_application(part)
                 || COMMANDS.split_whitespace().any(|known| known == part)
         };
         let is_known = value.split(',').all(is_public);
@@ -181,7 +185,9 @@ impl Redactor {
         }
     }
 
-    fn application(&mut self, application: AskedApplication) -> AskedApplication {
+    /// An application without its name, unless it is one that everybody has.
+    pub fn application(&mut self, application: AskedApplication) -> AskedApplication {
+        let is_public = self.public.applications.contains(&application);
         let AskedApplication {
             name,
             buffers,
@@ -190,7 +196,6 @@ impl Redactor {
             source,
             service,
         } = application;
-        let is_public = self.public.applications.contains(&name);
         AskedApplication {
             name: self.unless(is_public, NameSort::Application, &name),
             buffers,
@@ -440,8 +445,30 @@ mod tests {
     fn redactor() -> Redactor {
         Redactor::new(PublicNames {
             loads: ["fileio".into()].into(),
-            applications: ["jack-128".into()].into(),
+            applications: vec![application("jack-128", "JACK")],
         })
+    }
+
+    fn application(name: &str, source: &str) -> AskedApplication {
+        AskedApplication {
+            name: name.into(),
+            buffers: 2,
+            buffer_ns: laggard_model::Nanos::from_ms(3),
+            compute_ns: laggard_model::Nanos::from_ms(1),
+            source: source.into(),
+            service: None,
+        }
+    }
+
+    #[test]
+    fn an_application_of_ours_stays_and_another_of_its_name_does_not() {
+        let mut redactor = redactor();
+
+        let ours = redactor.application(application("jack-128", "JACK"));
+        let theirs = redactor.application(application("jack-128", "alice told me"));
+
+        assert_eq!(ours, application("jack-128", "JACK"));
+        assert_eq!(theirs, application("application-1", "word-1"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_model::Address;
+use laggard_model::{Address, AskedApplication};
 
 use super::known;
 
@@ -63,8 +63,9 @@ impl NameSort {
 pub struct PublicNames {
     /// Of loads.
     pub loads: BTreeSet<String>,
-    /// Of applications.
-    pub applications: BTreeSet<String>,
+    /// Applications, with their figures: one that somebody called like one of them
+    /// is another.
+    pub applications: Vec<AskedApplication>,
 }
 
 /// Replaces names, the same by the same.
