@@ -3,83 +3,18 @@
 //!
 //! The figures are those of docs/compare.md.
 
-use laggard_analyze::compare::{ComparisonVerdict, RecordingCount, compare_recordings};
-use laggard_analyze::counts::{Clusters, Event};
-use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Exp1, Normal, Poisson};
-use rand_pcg::Pcg64Mcg;
+use laggard_analyze::compare::{ComparisonVerdict, compare_recordings};
 
-/// Comparisons of each setting.
-const RUNS: u64 = 1_200;
-/// How long each recording is, s.
-const SPAN: f64 = 300.0;
+mod drifting;
 
-/// What a machine does besides what was changed on it.
-#[derive(Clone, Copy, Debug)]
-struct Machine {
-    /// Bursts expected in a recording.
-    bursts: f64,
-    /// Late activations in a burst, on average (geometric).
-    size: f64,
-    /// Standard deviation of the logarithm of the rate, from one recording to
-    /// another.
-    drift: f64,
-    /// How much of a deviation the next recording keeps.
-    memory: f64,
-}
-
-const STEADY: Machine = Machine {
-    bursts: 0.0,
-    size: 1.0,
-    drift: 0.0,
-    memory: 0.0,
-};
-
-/// Late activations of one recording; the rate also drifts within it.
-fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCount {
-    let mut events = Vec::new();
-    let mean = (machine.bursts * rate).max(1e-9);
-    let bursts: f64 = Poisson::new(mean).unwrap().sample(random);
-    let mut left = bursts;
-    while left >= 1.0 {
-        left -= 1.0;
-        let mut at = random.random::<f64>() * (SPAN - 1.0);
-        loop {
-            events.push(Event { at, size: 1.0 });
-            if random.random::<f64>() * machine.size < 1.0 {
-                break;
-            }
-            let step: f64 = Exp1.sample(random);
-            at = (at + 0.05 + 0.01 * step).min(SPAN);
-        }
-    }
-    events.sort_by(|one, other| one.at.total_cmp(&other.at));
-    let count = events.len() as f64;
-    let clusters = Clusters::of(&events, SPAN).unwrap();
-    RecordingCount {
-        events: count,
-        dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(count)),
-        exposure: SPAN,
-    }
-}
+use drifting::{Machine, RUNS, STEADY, recorded};
 
 /// The share of comparisons of `pairs` pairs, recorded A B B A A B ..., that
 /// say that B, with `times` the rate, is worse, and that it is better.
 fn verdicts(machine: Machine, pairs: usize, times: f64) -> (f64, f64) {
     let mut told = [0_u32; 2];
     for run in 0..RUNS {
-        let mut random = Pcg64Mcg::seed_from_u64(run);
-        let normal = Normal::new(0.0, 1.0).unwrap();
-        let mut deviation: f64 = normal.sample(&mut random);
-        let mut sides = [Vec::new(), Vec::new()];
-        for number in 0..2 * pairs {
-            let side = [0, 1, 1, 0][number % 4];
-            let rate = (machine.drift * deviation).exp() * if side == 1 { times } else { 1.0 };
-            sides[side].push(recording(machine, rate, &mut random));
-            let fresh: f64 = normal.sample(&mut random);
-            let kept = machine.memory;
-            deviation = kept * deviation + (1.0 - kept * kept).sqrt() * fresh;
-        }
+        let sides = recorded(machine, pairs, times, run);
         let found = compare_recordings(&sides[0], &sides[1], 1.25, 0.95).unwrap();
         let is_one = found.pairs_agree;
         told[0] += u32::from(is_one && found.comparison.verdict == ComparisonVerdict::Worse);

@@ -104,6 +104,97 @@ fn what_runs_before_a_recording_is_told_and_that_of_a_runs_at_the_end_too() {
     );
 }
 
+/// Copies the script of a side to where it is read before each recording.
+const SCRIPTS: &str = "--before=A=echo a >>log; cp a.toml script.toml,B=cp b.toml script.toml";
+
+/// Scripts of two sides, of which one activation in so many is late.
+fn scripts(dir: &TempDir, of: [usize; 2]) {
+    for (name, of) in ["a.toml", "b.toml"].into_iter().zip(of) {
+        let text = format!("period_ns = 1000000\n{}", often(of));
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+}
+
+/// Why it ended, after how many recordings.
+fn ended(dir: &TempDir, found: &Value) -> (String, usize) {
+    let names = fs::read_dir(dir.path().join("made")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let made = names.filter(|name| name.ends_with(".laggard")).count();
+    let why = found["looks"]["ended"].as_str().unwrap_or_default();
+    (why.to_owned(), made)
+}
+
+#[test]
+fn it_ends_early_when_every_service_is_decided_and_what_was_changed_is_put_back() {
+    let dir = TempDir::new().unwrap();
+    scripts(&dir, [2_000, 250]);
+
+    let output = made(&dir, &[SCRIPTS, "--rounds=8", "--json"], 2_000);
+
+    let said = said(&output);
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    assert_eq!(ended(&dir, &found), ("decided".into(), 8), "{said}");
+    let looks = &found["looks"];
+    assert_eq!((&looks["rounds"], &looks["look"]), (&8.into(), &1.into()));
+    assert_eq!(looks["after"], serde_json::json!([4, 6, 8]));
+    // 0.31 % of the 5 % that may be wrong is spent on the first look.
+    let confidence = found["confidence"].as_f64().unwrap();
+    assert!((confidence - 0.996_949).abs() < 1e-6, "{confidence}");
+    assert_eq!(looks["confidence_of_each"][0], found["confidence"]);
+    let level = &found["services"][0]["levels"][0];
+    assert_eq!(level["change"]["verdict"], "worse", "{level}");
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_eq!(log, "a\n".repeat(4 + 1), "A's four, and at the end");
+    for part in [
+        "looks after 4 and 6 of 8 rounds, and ends there when every service is worse, better or equal\n",
+        "after 4 of 8 rounds, every service is decided; it ends\n",
+        "that compares them as if this had been the only look, at 95 %\n",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+#[test]
+fn what_is_not_decided_goes_on_to_the_end_and_all_rounds_are_made_where_asked() {
+    let dir = TempDir::new().unwrap();
+    scripts(&dir, [500, 500]);
+    // Nothing is as equal as that.
+    let alike = [SCRIPTS, "--rounds=6", "--equal=1.0001"];
+
+    let undecided = made(&dir, &alike, 500);
+    let kept = fs::read(dir.path().join("made/compare.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    let to_the_end = ended(&dir, &kept);
+    fs::remove_dir_all(dir.path().join("made")).unwrap();
+    scripts(&dir, [2_000, 250]);
+    let all = made(
+        &dir,
+        &[SCRIPTS, "--rounds=6", "--all-rounds", "--json"],
+        500,
+    );
+
+    assert_eq!(to_the_end, ("all_rounds".into(), 12));
+    let told = String::from_utf8_lossy(&undecided.stdout).into_owned();
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "All 6 rounds were made: after 4 not every service was decided.",
+        "so that both looks together are wrong in 5 of 100 comparisons at most.",
+    ] {
+        assert!(words.contains(part), "{part} in\n{told}");
+    }
+    assert!(told.contains("B / A [96.2 %]"), "{told}");
+    let text = said(&undecided);
+    assert!(
+        text.contains("after 4 of 6 rounds, not decided yet: irq, fifo:90; it goes on\n"),
+        "{text}"
+    );
+    let found: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert_eq!(ended(&dir, &found), ("all_rounds".into(), 12));
+    assert_eq!(found["confidence"], 0.95);
+    assert!(!said(&all).contains("looks after"), "{}", said(&all));
+}
+
 #[test]
 fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
     let dir = TempDir::new().unwrap();

@@ -154,6 +154,16 @@ pub fn percent(q: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
+/// `a, b and c`.
+pub fn listed<T: std::fmt::Display>(all: &[T]) -> String {
+    let words = |some: &[T]| -> Vec<String> { some.iter().map(T::to_string).collect() };
+    match all {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first @ .., last] => format!("{} and {last}", words(first).join(", ")),
+    }
+}
+
 /// A length of time for people: `30 s`, `2 h 5 min`, `31.0 ms`.
 pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
@@ -236,6 +246,13 @@ pub fn rough_time(ns: f64, digits: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_of_a_list_has_an_and_before_it() {
+        let told = [&[][..], &[4], &[4, 6], &[4, 6, 8]].map(listed);
+
+        assert_eq!(told, ["", "4", "4 and 6", "4, 6 and 8"]);
+    }
 
     #[test]
     fn a_brief_time_never_takes_more_than_five_characters_and_names_its_unit() {

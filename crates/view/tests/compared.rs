@@ -136,6 +136,8 @@ fn report() -> CompareReport {
         second: side("b"),
         is_enough: true,
         equal: 1.25,
+        confidence: 0.95,
+        looks: None,
         changed: Some(difference("kernel.timer_migration", "1", "0")),
         differing: vec![
             difference("timer migration", "yes", "no"),

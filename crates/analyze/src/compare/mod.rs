@@ -5,6 +5,7 @@
 //! that an application has. Quantiles come second, because late activations come
 //! in bursts and defeat tests of independent values.
 
+mod looks;
 mod means;
 mod multiple;
 mod quantile;
@@ -12,6 +13,7 @@ mod recordings;
 mod series;
 mod verdict;
 
+pub use looks::RoundLooks;
 pub use means::{MeanRatio, mean_ratio};
 pub use multiple::holm;
 pub use quantile::{BlockBootstrap, QuantileRatio, counted_quantile_ratio, quantile_ratio};

@@ -52,6 +52,7 @@ pub(super) fn rows(
         load_may_differ: false,
         threads: asked.threads,
         confidence: 1.0 - 2.0 * wrong / tests as f64,
+        look: None,
     })?;
     let levels = found.services.iter();
     let levels = levels.flat_map(|one| one.levels.iter().map(move |level| (one, level)));

@@ -18,8 +18,8 @@ use super::quantiles::{ByService, blocks, quantiles};
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
-    LatencyCounts, LevelComparison, MissesComparison, ServiceComparison, SideView, Unclear,
-    WorkComparison, refusal,
+    LatencyCounts, LevelComparison, MissesComparison, ServiceComparison, SideView, TrialLook,
+    Unclear, WorkComparison, refusal,
 };
 use crate::began::began;
 use crate::load::{Load, LoadError, Run, open};
@@ -58,8 +58,10 @@ pub struct Question {
     pub load_may_differ: bool,
     /// At most so many threads read; no answer depends on it.
     pub threads: NonZeroUsize,
-    /// How sure the interval of a ratio is, 0 to 1.
+    /// How sure verdicts are to be, 0 to 1; those of all looks together.
     pub confidence: f64,
+    /// Which of several looks this is, where the recordings are made meanwhile.
+    pub look: Option<TrialLook>,
 }
 
 /// Compares two sets of recordings.
@@ -92,10 +94,14 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         all.collect::<Vec<_>>()
     });
     let is_enough = sides.iter().all(|side| side.len() >= LEAST_RECORDINGS);
+    let look = question.look.as_ref();
+    let all = question.confidence;
+    let confidence = look.map_or(Ok(all), |look| look.confidence(all))?;
     let asked = Comparing {
         question,
         loads,
         is_enough,
+        confidence,
     };
     let mut services = Vec::new();
     for line in asked.lines() {
@@ -108,7 +114,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
             misses(&mut services, side, &outlook);
         }
     }
-    let causes = CausesCompared::of(sides)?;
+    let causes = CausesCompared::of(sides, confidence)?;
     let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
     let mut differing = differing([&manifests[0], &manifests[1]]);
     differing.extend(flight_recorders(&causes.watched));
@@ -122,6 +128,8 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         second: side_view(loads[1]),
         is_enough,
         equal: question.equal,
+        confidence,
+        looks: None,
         changed: question.changed.clone(),
         differing,
         application: question.application.clone(),
@@ -132,6 +140,8 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         sentences: Vec::new(),
         notes: loads.iter().flat_map(|load| load.notes()).collect(),
     };
+    let found = |look: &TrialLook| look.found(report.is_decided(), question.confidence);
+    report.looks = look.map(found).transpose()?;
     report.sentences = sentences(&report);
     Ok(report)
 }
@@ -173,6 +183,8 @@ struct Comparing<'a> {
     question: &'a Question,
     loads: [&'a Load; 2],
     is_enough: bool,
+    /// How sure verdicts are to be.
+    confidence: f64,
 }
 
 impl Comparing<'_> {
@@ -237,8 +249,8 @@ impl Comparing<'_> {
         let [first, second] = [&both[0], &both[1]];
         let margin = self.question.equal;
         let set = |one: &Lateness| one.counts.clone();
-        let confidence = self.question.confidence;
-        let compared = |one: &[_], other: &[_]| compare_recordings(one, other, margin, confidence);
+        let compared =
+            |one: &[_], other: &[_]| compare_recordings(one, other, margin, self.confidence);
         let found = compared(&set(first), &set(second))?;
         let ratio = found.comparison.ratio;
         let is_kept = self.loads.iter().all(|load| {
@@ -298,7 +310,7 @@ impl Comparing<'_> {
         let p: Vec<f64> = tested.iter().map(|level| level.p).collect();
         let adjusted = holm(&p)?;
         let tests = p.len().max(1) as f64;
-        let wrong = 1.0 - self.question.confidence;
+        let wrong = 1.0 - self.confidence;
         let each = wrong / tests;
         let wanted = expected_events_for(TIMES, POWER, each, 1.0)?;
         for (level, p) in tested.iter_mut().zip(adjusted) {

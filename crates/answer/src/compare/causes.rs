@@ -13,7 +13,6 @@ use laggard_record::Recording;
 
 use super::lateness::RUN;
 use super::{CauseChange, CauseComparison, CompareError};
-use crate::qos::CONFIDENCE;
 
 /// With fewer moments on a side, nothing is said of how long a cause took.
 const LEAST_MOMENTS: usize = 8;
@@ -49,7 +48,8 @@ pub(super) struct CausesCompared {
 }
 
 impl CausesCompared {
-    pub(super) fn of(sides: [&[Recording]; 2]) -> Result<Self, CompareError> {
+    /// Changes are told where they are as sure as `confidence`.
+    pub(super) fn of(sides: [&[Recording]; 2], confidence: f64) -> Result<Self, CompareError> {
         let mut read = [Vec::new(), Vec::new()];
         let mut without = None;
         for (side, recordings) in read.iter_mut().zip(sides) {
@@ -68,7 +68,10 @@ impl CausesCompared {
             Some(dir) => Err(format!(
                 "{dir} has no flight recorder's evidence, so causes are not compared; record without `--episodes off`"
             )),
-            None => changes(read.map(|side| side.into_iter().flatten().collect()))?,
+            None => changes(
+                read.map(|side| side.into_iter().flatten().collect()),
+                confidence,
+            )?,
         };
         Ok(Self { watched, changes })
     }
@@ -76,6 +79,7 @@ impl CausesCompared {
 
 fn changes(
     watched: [Vec<Watched>; 2],
+    confidence: f64,
 ) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
     let limits = limits(&watched);
     if limits.is_empty() {
@@ -95,11 +99,11 @@ fn changes(
         let moments = watched
             .each_ref()
             .map(|side| side.iter().map(|one| one.moments(name, &limits)).collect());
-        if let Some(one) = Candidate::of(name, &watched, moments)? {
+        if let Some(one) = Candidate::of(name, &watched, moments, confidence)? {
             found.push(one);
         }
     }
-    Ok(Ok(told(found)?))
+    Ok(Ok(told(found, confidence)?))
 }
 
 impl Watched {
@@ -232,6 +236,7 @@ impl Candidate {
         name: &str,
         sides: &[Vec<Watched>; 2],
         moments: [Vec<Vec<(f64, f64)>>; 2],
+        confidence: f64,
     ) -> Result<Option<Self>, InputError> {
         let mut counts: [Vec<RecordingCount>; 2] = [Vec::new(), Vec::new()];
         for ((counts, recordings), moments) in counts.iter_mut().zip(sides).zip(&moments) {
@@ -247,7 +252,7 @@ impl Candidate {
         if all.iter().all(Vec::is_empty) {
             return Ok(None);
         }
-        let found = compare_recordings(&counts[0], &counts[1], LEAST_CHANGE, CONFIDENCE)?;
+        let found = compare_recordings(&counts[0], &counts[1], LEAST_CHANGE, confidence)?;
         let is_enough = all.iter().all(|side| side.len() >= LEAST_MOMENTS);
         let long = moments.each_ref().map(|side| {
             let times = |one: &Vec<(f64, f64)>| one.iter().map(|moment| moment.1).collect();
@@ -263,9 +268,14 @@ impl Candidate {
         }))
     }
 
-    /// `often` is the adjusted p-value of how often, `tests` how many there are.
-    fn change(&self, often: f64, tests: usize) -> Result<Option<CauseChange>, InputError> {
-        let level = 1.0 - CONFIDENCE;
+    /// `often` is the adjusted p-value of how often, `tests` how many there are, of
+    /// which all together may be wrong as often as `level`.
+    fn change(
+        &self,
+        often: f64,
+        tests: usize,
+        level: f64,
+    ) -> Result<Option<CauseChange>, InputError> {
         if often <= level {
             match (self.often.0, self.moments) {
                 (ComparisonVerdict::Worse, [0, _]) => return Ok(Some(CauseChange::New)),
@@ -297,14 +307,14 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
 }
 
 /// What may be said when so many are tested at once; what came first.
-fn told(candidates: Vec<Candidate>) -> Result<Vec<CauseComparison>, InputError> {
+fn told(candidates: Vec<Candidate>, confidence: f64) -> Result<Vec<CauseComparison>, InputError> {
     // How often and how long: two tests of each.
     let tests = 2 * candidates.len();
     let mut p: Vec<f64> = candidates.iter().map(|one| one.often.1).collect();
     p.resize(tests, 1.0);
     let mut all = Vec::new();
     for (one, p) in candidates.into_iter().zip(holm(&p)?) {
-        let Some(change) = one.change(p, tests)? else {
+        let Some(change) = one.change(p, tests, 1.0 - confidence)? else {
             continue;
         };
         all.push(CauseComparison {
@@ -327,6 +337,7 @@ fn told(candidates: Vec<Candidate>) -> Result<Vec<CauseComparison>, InputError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qos::CONFIDENCE;
 
     const LINE: (Service, Route) = (Service::Fifo(90), Route::Direct);
     const LENGTH: Nanos = Nanos::from_secs(60);
@@ -361,7 +372,8 @@ mod tests {
         second: &[(&str, u64, Nanos)],
     ) -> Vec<(String, CauseChange)> {
         let side = |causes: &[(&str, u64, Nanos)]| (0..4).map(|_| watched(causes)).collect();
-        let changes = changes([side(first), side(second)]).unwrap().unwrap();
+        let changes = changes([side(first), side(second)], CONFIDENCE);
+        let changes = changes.unwrap().unwrap();
         changes
             .into_iter()
             .map(|one| (one.name, one.change))
@@ -414,7 +426,7 @@ mod tests {
         alone[1][0] = watched(&[first[0], second[1]]);
 
         let longer = found(&first, &second[..1]);
-        let once = changes(alone).unwrap().unwrap();
+        let once = changes(alone, CONFIDENCE).unwrap().unwrap();
 
         assert_eq!(longer, [("irq 7".to_owned(), CauseChange::Longer)]);
         assert!(once.iter().all(|one| one.name != "vda"), "{once:?}");

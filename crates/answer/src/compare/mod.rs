@@ -5,6 +5,7 @@ mod build;
 mod causes;
 mod conditions;
 pub(crate) mod lateness;
+mod looks;
 mod quantiles;
 mod refusal;
 mod sentences;
@@ -18,6 +19,7 @@ use crate::note::Note;
 use crate::qos::{Application, MissFigures};
 
 pub use build::{Question, compare};
+pub use looks::{TrialEnd, TrialLook, TrialLooks};
 pub use refusal::CompareError;
 pub use series::{
     LEAST_SERIES, SERIES_SCHEMA, SeriesChange, SeriesQuestion, SeriesRecording, SeriesReport,
@@ -44,6 +46,12 @@ pub struct CompareReport {
     pub is_enough: bool,
     /// Ratios of rates from 1 over this to this count as equal.
     pub equal: f64,
+    /// How sure verdicts and the intervals of ratios of rates are; more than 95 %
+    /// where this is one of several looks.
+    pub confidence: f64,
+    /// How often was looked while the recordings were made; absent where this
+    /// program did not make them.
+    pub looks: Option<TrialLooks>,
     /// What was changed on purpose, where this program made the recordings.
     pub changed: Option<Difference>,
     /// What differs between the two besides what was measured.
@@ -131,7 +139,7 @@ pub struct LevelComparison {
     pub second: LateCount,
     /// The second rate over the first; absent where the first was never late.
     pub ratio: Option<f64>,
-    /// The lower end of its 95 % interval.
+    /// The lower end of its interval, at `confidence`.
     pub ratio_low: f64,
     /// The upper end; absent where there is none.
     pub ratio_high: Option<f64>,

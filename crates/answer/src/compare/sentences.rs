@@ -5,7 +5,7 @@ use laggard_model::text::{Unit, count, rate, rough_time};
 
 use super::{
     Change, CompareReport, LEAST_RECORDINGS, LateCount, LevelComparison, ServiceComparison,
-    WorkComparison,
+    WorkComparison, looks,
 };
 
 /// So many services have a sentence of their own.
@@ -52,6 +52,7 @@ pub(super) fn sentences(report: &CompareReport) -> Vec<String> {
         };
         all.extend(of_what.map(|what| format!("{what}; that is no proof that there is none.")));
     }
+    all.extend(looks::sentences(report));
     all.extend(report.work.as_ref().map(work));
     all
 }

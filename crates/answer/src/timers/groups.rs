@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::text::Unit;
+use laggard_model::text::{Unit, listed};
 use laggard_model::{Nanos, Service, TimerApi};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,18 +23,6 @@ pub struct TimerGroup {
     pub sentence: String,
     /// What to use instead, or what to do about it, where there is something.
     pub instead: Option<String>,
-}
-
-/// `a, b and c`.
-fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.as_ref().into(),
-        [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
-        }
-    }
 }
 
 /// Each timer once, in the order of rows.

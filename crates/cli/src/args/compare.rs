@@ -15,8 +15,9 @@ use crate::completion;
 /// itself. All must have been measured alike: same services, period, dither,
 /// stages and load.
 ///
-/// With --run or --factor sysctl: the recordings are made here, in turn, a fixed
-/// number of them. What they change is put back, also after Ctrl-C or a kill.
+/// With --run or --factor sysctl: the recordings are made here, in turn. With six
+/// rounds or more it is looked meanwhile, and ends when every service is decided.
+/// What they change is put back, also after Ctrl-C or a kill.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +31,8 @@ Examples:
   laggard compare --each 2min --before A='systemctl start irqbalance' \\
       --before B='systemctl stop irqbalance'
   laggard compare --factor sysctl:vm.swappiness=60,0 -- --services fifo:90
+  laggard compare --factor sysctl:kernel.numa_balancing=1,0 --rounds 12 \\
+      --service fifo:90
 
 The level of a service is what few activations of both together are later than,
 unless --at or --app gives it. A difference counts where the 95 % interval of
@@ -46,7 +49,7 @@ pub(crate) struct CompareArgs {
     pub(crate) with: Vec<PathBuf>,
     /// Recordings of a series, from build to build or from week to week: where it
     /// changed
-    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into"], add = completion::recordings())]
+    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into", "all_rounds"], add = completion::recordings())]
     pub(crate) over: Vec<PathBuf>,
     /// The series is in the order of --over, not in that of time
     #[arg(long, requires = "over")]
@@ -80,9 +83,14 @@ pub(crate) struct CompareArgs {
     /// TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "recordings", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// So many recordings of each side; fewer than 4 give no verdict
+    /// So many recordings of each side at most; fewer than 4 give no verdict. Of 6
+    /// or more, it ends after a quarter, half or three quarters of them, 4 at
+    /// least, where every service is worse, better or equal by then
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = rounds, conflicts_with = "recordings")]
     pub(crate) rounds: usize,
+    /// Make all rounds, and look once: finds a little smaller differences
+    #[arg(long, conflicts_with = "recordings")]
+    pub(crate) all_rounds: bool,
     /// How long each recording is
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = some_time, conflicts_with = "recordings")]
     pub(crate) each: Nanos,

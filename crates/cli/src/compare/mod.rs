@@ -7,18 +7,21 @@ mod sides;
 mod trial;
 
 use anyhow::Context as _;
+use laggard_analyze::compare::RoundLooks;
 use laggard_answer::compare::{
-    CompareReport, Question, SeriesQuestion, compare as answer, compare_series,
+    CompareReport, LEAST_RECORDINGS, Question, SeriesQuestion, TrialLook, compare as answer,
+    compare_series,
 };
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
 use laggard_model::text::Unit;
+use laggard_record::Folder;
 use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
 use crate::{ask, file, measuring, pipe, terminal};
-use trial::Trial;
+use trial::SidesMade;
 
 /// The answer's name in the folder of the recordings that were made for it.
 const RESULT: &str = "compare.json";
@@ -38,34 +41,57 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         anyhow::bail!("--factor load compares recordings; name those of A, and --with those of B");
     }
     let application = args.app.as_deref().map(by_name).transpose()?;
-    let trial = is_made.then(|| trial::record(args)).transpose()?;
-    let of_trial = |of: fn(&Trial) -> &Vec<_>, else_given: &Vec<_>| {
-        trial.as_ref().map_or(else_given, of).clone()
-    };
     let question = Question {
-        first: of_trial(|trial| &trial.first, &args.recordings),
-        second: of_trial(|trial| &trial.second, &args.with),
+        first: args.recordings.clone(),
+        second: args.with.clone(),
         application,
         levels: args.at.clone(),
         service: args.service,
         equal: args.equal,
         threads: ask::threads(),
         confidence: CONFIDENCE,
-        changed: trial.as_ref().map(|trial| trial.changed.clone()),
+        look: None,
+        changed: None,
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
-    let report = answer(&question);
-    let left = trial.as_ref().map_or(Ok(()), |trial| {
-        let keep = |report| keep(report, trial, question.load_may_differ);
-        let kept = report.as_ref().map_or(Ok(()), keep);
-        // Last: then the folder is theirs, and what root wrote there could be
-        // led elsewhere.
-        let given = measuring::hand_over(Some(&trial.folder));
-        kept.and(given)
-    });
+    if is_made {
+        return make(args, &question);
+    }
+    show(args, &answer(&question)?)?;
+    Ok(Exit::Ok)
+}
+
+/// Answers from recordings that are made for it, as far as it takes.
+fn make(args: &CompareArgs, question: &Question) -> anyhow::Result<Exit> {
+    let looks = match args.all_rounds {
+        true => RoundLooks::once(args.rounds),
+        false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
+    };
+    let look = |made: &SidesMade, number: usize| {
+        answer(&Question {
+            first: made.first.clone(),
+            second: made.second.clone(),
+            changed: Some(made.changed.clone()),
+            look: Some(TrialLook {
+                looks: looks.clone(),
+                number,
+            }),
+            ..question.clone()
+        })
+    };
+    let trial = trial::record(args, &looks, &look)?;
+    let report = match trial.decided {
+        Some(report) => Ok(report),
+        None => look(&trial.made, looks.after().len()),
+    };
+    let keep = |report| keep(report, &trial.folder, question.load_may_differ);
+    let kept = report.as_ref().map_or(Ok(()), keep);
+    // Last: then the folder is theirs, and what root wrote there could be
+    // led elsewhere.
+    let given = measuring::hand_over(Some(&trial.folder));
     show(args, &report?)?;
     // The answer is good all the same: it is shown first.
-    left.map(|()| Exit::Ok)
+    kept.and(given).map(|()| Exit::Ok)
 }
 
 /// Where a series of recordings changed.
@@ -103,10 +129,9 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
 }
 
 /// Leaves the answer beside the recordings, and says how to ask them again.
-fn keep(report: &CompareReport, trial: &Trial, load_may_differ: bool) -> anyhow::Result<()> {
-    let dir = trial.folder.path().display();
-    trial
-        .folder
+fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyhow::Result<()> {
+    let dir = folder.path().display();
+    folder
         .put_answer(RESULT, pipe::json(report)?.as_bytes())
         .with_context(|| format!("write the answer to `{dir}/{RESULT}`"))?;
     let factor = if load_may_differ {
@@ -117,5 +142,8 @@ fn keep(report: &CompareReport, trial: &Trial, load_may_differ: bool) -> anyhow:
     pipe::say(&format!(
         "the recordings stay: laggard compare {dir}/a* --with {dir}/b*{factor}"
     ));
+    if report.looks.as_ref().is_some_and(|one| one.after.len() > 1) {
+        pipe::say("that compares them as if this had been the only look, at 95 %");
+    }
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use laggard_answer::compare::{Difference, LEAST_RECORDINGS};
-use laggard_model::text::span;
+use laggard_analyze::compare::RoundLooks;
+use laggard_answer::compare::{CompareError, CompareReport, Difference, LEAST_RECORDINGS};
+use laggard_model::text::{listed, span};
 use laggard_record::{Destination, Folder};
 use laggard_session::{LoadChoice, Plan, Session};
 
@@ -17,17 +18,33 @@ use crate::{measuring, pipe};
 
 /// What was recorded of both sides.
 #[derive(Debug)]
-pub(super) struct Trial {
-    /// The folder that holds all.
-    pub(super) folder: Folder,
+pub(super) struct SidesMade {
     pub(super) first: Vec<PathBuf>,
     pub(super) second: Vec<PathBuf>,
     /// What was changed from one side to the other.
     pub(super) changed: Difference,
 }
 
-/// Records A B B A A B B A ..., and leaves the machine as it was.
-pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
+/// Recordings that were made in turn.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// The folder that holds all.
+    pub(super) folder: Folder,
+    pub(super) made: SidesMade,
+    /// The answer that ended it before all rounds were made.
+    pub(super) decided: Option<CompareReport>,
+}
+
+/// Compares what was made until the look of this number, from 1.
+pub(super) type LookAt<'a> = &'a dyn Fn(&SidesMade, usize) -> Result<CompareReport, CompareError>;
+
+/// Records A B B A A B B A ... until all is decided or made, and leaves the machine
+/// as it was.
+pub(super) fn record(
+    args: &CompareArgs,
+    looks: &RoundLooks,
+    ask: LookAt<'_>,
+) -> anyhow::Result<Trial> {
     let interrupted = measuring::interruption()?;
     let plan = plan(args)?;
     let dir = args
@@ -41,43 +58,48 @@ pub(super) fn record(args: &CompareArgs) -> anyhow::Result<Trial> {
             dir.display()
         )
     })?;
-    let sides = ready(args, &dir).inspect_err(|_| {
+    let sides = ready(args, looks, &dir).inspect_err(|_| {
         // Nothing is in it, and the first error is the one to tell.
         let _ = folder.remove();
     })?;
-    let made = all(args, &sides, &plan, &folder, &interrupted);
-    let made = made.map_err(|err| match folder.remove() {
+    let mut made = SidesMade {
+        first: Vec::new(),
+        second: Vec::new(),
+        changed: sides.changed(),
+    };
+    let turns = Turns {
+        sides: &sides,
+        plan: &plan,
+        folder: &folder,
+        interrupted: &interrupted,
+    };
+    let decided = turns.make(&mut made, looks, ask);
+    let decided = decided.map_err(|err| match folder.remove() {
         Ok(()) => err,
         Err(_) => err.context(format!(
             "nothing was compared; what was recorded is in `{}`",
             dir.display()
         )),
     });
-    let changed = sides.changed();
     // Before the answer, which takes a while.
     if let Some(said) = sides.put_back() {
         pipe::say(&said);
     }
-    let [first, second] = match made {
-        Ok(made) => made,
-        Err(err) => {
-            // The first error is the one to tell.
-            let _ = measuring::hand_over(Some(&folder));
-            return Err(err);
-        }
-    };
+    let decided = decided.inspect_err(|_| {
+        // The first error is the one to tell.
+        let _ = measuring::hand_over(Some(&folder));
+    })?;
     Ok(Trial {
         folder,
-        first,
-        second,
-        changed,
+        made,
+        decided,
     })
 }
 
 /// What is to be changed, tried out.
-fn ready(args: &CompareArgs, dir: &Path) -> anyhow::Result<Sides> {
+fn ready(args: &CompareArgs, looks: &RoundLooks, dir: &Path) -> anyhow::Result<Sides> {
     let sides = Sides::of(args)?;
-    announce(args, &sides, dir);
+    announce(args, looks, &sides, dir);
     sides.try_out()?;
     Ok(sides)
 }
@@ -124,7 +146,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
 }
 
 /// Says what will be done, before it is.
-fn announce(args: &CompareArgs, sides: &Sides, dir: &Path) {
+fn announce(args: &CompareArgs, looks: &RoundLooks, sides: &Sides, dir: &Path) {
     sides.announced().iter().for_each(|line| pipe::say(line));
     let count = 2 * args.rounds;
     pipe::say(&format!(
@@ -133,6 +155,15 @@ fn announce(args: &CompareArgs, sides: &Sides, dir: &Path) {
         dir.display(),
         span(args.each * count as u64)
     ));
+    if let [early @ .., _] = looks.after()
+        && !early.is_empty()
+    {
+        pipe::say(&format!(
+            "looks after {} of {} rounds, and ends there when every service is worse, better or equal",
+            listed(early),
+            args.rounds
+        ));
+    }
     if args.rounds < LEAST_RECORDINGS {
         pipe::say(&format!(
             "fewer than {LEAST_RECORDINGS} rounds give a ratio and no verdict"
@@ -140,53 +171,93 @@ fn announce(args: &CompareArgs, sides: &Sides, dir: &Path) {
     }
 }
 
-fn all(
-    args: &CompareArgs,
-    sides: &Sides,
-    plan: &Plan,
-    folder: &Folder,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<[Vec<PathBuf>; 2]> {
-    let mut made = [Vec::new(), Vec::new()];
-    let count = 2 * args.rounds;
-    for number in 0..count {
+/// What each recording is made with.
+struct Turns<'a> {
+    sides: &'a Sides,
+    plan: &'a Plan,
+    folder: &'a Folder,
+    interrupted: &'a AtomicBool,
+}
+
+impl Turns<'_> {
+    /// Makes recordings until a look finds all decided, which is returned, or all
+    /// are made.
+    fn make(
+        &self,
+        made: &mut SidesMade,
+        looks: &RoundLooks,
+        ask: LookAt<'_>,
+    ) -> anyhow::Result<Option<CompareReport>> {
+        let mut before = 0;
+        let rounds = looks.after().last().copied().unwrap_or_default();
+        for (look, &after) in (1..).zip(looks.after()) {
+            for number in 2 * before..2 * after {
+                self.one(made, number, 2 * rounds)?;
+            }
+            before = after;
+            if after < rounds {
+                let report = ask(made, look)?;
+                pipe::say(&found(&report, after, rounds));
+                if report.is_decided() {
+                    return Ok(Some(report));
+                }
+                unless_interrupted(self.interrupted)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The recording of this number, from 0.
+    fn one(&self, made: &mut SidesMade, number: usize, count: usize) -> anyhow::Result<()> {
         let side = [Letter::A, Letter::B, Letter::B, Letter::A][number % 4];
         let letter = side.name();
         let name = format!("{}{:02}.laggard", letter.to_lowercase(), number + 1);
-        let place = Destination::within(folder, &name);
+        let place = Destination::within(self.folder, &name);
         let plan = Plan {
             recording: Some(place.clone()),
-            ..plan.clone()
+            ..self.plan.clone()
         };
-        unless_interrupted(interrupted)?;
+        unless_interrupted(self.interrupted)?;
         pipe::say(&format!("{} of {count}: {letter}", number + 1));
-        one(sides, side, plan, interrupted)?;
-        unless_interrupted(interrupted)?;
-        let [first, second] = &mut made;
+        self.record(side, plan)?;
+        unless_interrupted(self.interrupted)?;
         match side {
-            Letter::A => first.push(place.path().to_owned()),
-            Letter::B => second.push(place.path().to_owned()),
+            Letter::A => made.first.push(place.path().to_owned()),
+            Letter::B => made.second.push(place.path().to_owned()),
+        }
+        Ok(())
+    }
+
+    fn record(&self, side: Letter, plan: Plan) -> anyhow::Result<()> {
+        let sides = self.sides;
+        sides.make(side)?;
+        let (plan, mut beside) = sides.plan(side, plan)?;
+        let session = Session::ready(&plan, self.interrupted)?;
+        let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
+        let done = session.run(&mut [&mut progress, &mut beside])?;
+        sides.check(side)?;
+        // The command is the user's, whichever shell ran it.
+        let failure = done.failure.map(|failure| failure.how);
+        match (sides.meanwhile(side), failure.or(beside.failure())) {
+            (Some(command), Some(how)) => anyhow::bail!(
+                "`{command}`, which runs while {} is recorded, failed: {how}",
+                side.name()
+            ),
+            _ => Ok(()),
         }
     }
-    Ok(made)
 }
 
-fn one(sides: &Sides, side: Letter, plan: Plan, interrupted: &AtomicBool) -> anyhow::Result<()> {
-    sides.make(side)?;
-    let (plan, mut beside) = sides.plan(side, plan)?;
-    let session = Session::ready(&plan, interrupted)?;
-    let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
-    let done = session.run(&mut [&mut progress, &mut beside])?;
-    sides.check(side)?;
-    // The command is the user's, whichever shell ran it.
-    let failure = done.failure.map(|failure| failure.how);
-    match (sides.meanwhile(side), failure.or(beside.failure())) {
-        (Some(command), Some(how)) => anyhow::bail!(
-            "`{command}`, which runs while {} is recorded, failed: {how}",
-            side.name()
+/// What a look that is not the last came to.
+fn found(report: &CompareReport, after: usize, rounds: usize) -> String {
+    let what = match report.is_decided() {
+        true => "every service is decided; it ends".into(),
+        false => format!(
+            "not decided yet: {}; it goes on",
+            report.undecided().join(", ")
         ),
-        _ => Ok(()),
-    }
+    };
+    format!("after {after} of {rounds} rounds, {what}")
 }
 
 /// An error where the user ended it: fewer recordings were made than asked.

@@ -31,7 +31,11 @@ pub fn comparison(report: &CompareReport) -> String {
         let _ = writeln!(text, "- changed: {what}: {first} in A, {second} in B");
     }
     let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
-    text += "\n| service | later than | A: every | B: every | B / A, 95 % | verdict |\n";
+    let _ = writeln!(
+        text,
+        "\n| service | later than | A: every | B: every | B / A, {} % | verdict |",
+        report.percent_sure()
+    );
     text += "| --- | --: | --: | --: | --: | --- |\n";
     for one in &report.services {
         for level in &one.levels {

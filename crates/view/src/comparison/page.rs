@@ -142,12 +142,13 @@ fn levels(report: &CompareReport) -> String {
     if rows.is_empty() {
         return "<p>Too few activations to choose how late is too late.</p>\n".into();
     }
+    let interval = format!("B / A, {} %", report.percent_sure());
     let header = [
         ("service", false),
         ("later than", true),
         ("A: every", true),
         ("B: every", true),
-        ("B / A, 95 %", true),
+        (interval.as_str(), true),
         ("verdict", false),
     ];
     let is = |why: Unclear| move |change: Change| change == Change::Unclear(why);

@@ -67,12 +67,13 @@ fn changed(difference: &Difference, look: Look) -> String {
 }
 
 fn levels(report: &CompareReport, all: bool, look: Look) -> String {
+    let interval = format!("B / A [{} %]", report.percent_sure());
     let mut rows = Grid::new([
         "service",
         "later than",
         "A every",
         "B every",
-        "B / A [95 %]",
+        interval.as_str(),
         "verdict",
     ])
     .keys(2);

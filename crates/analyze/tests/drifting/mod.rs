@@ -1,0 +1,85 @@
+//! Recordings of a machine whose rate of late moments drifts by itself, drawn from
+//! fixed seeds.
+
+use laggard_analyze::compare::RecordingCount;
+use laggard_analyze::counts::{Clusters, Event};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Normal, Poisson};
+use rand_pcg::Pcg64Mcg;
+
+/// Comparisons of each setting.
+pub(crate) const RUNS: u64 = 1_200;
+/// How long each recording is, s.
+const SPAN: f64 = 300.0;
+
+/// What a machine does besides what was changed on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// Bursts expected in a recording.
+    pub(crate) bursts: f64,
+    /// Late activations in a burst, on average (geometric).
+    pub(crate) size: f64,
+    /// Standard deviation of the logarithm of the rate, from one recording to
+    /// another.
+    pub(crate) drift: f64,
+    /// How much of a deviation the next recording keeps.
+    pub(crate) memory: f64,
+}
+
+pub(crate) const STEADY: Machine = Machine {
+    bursts: 0.0,
+    size: 1.0,
+    drift: 0.0,
+    memory: 0.0,
+};
+
+/// Late activations of one recording; the rate also drifts within it.
+fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCount {
+    let mut events = Vec::new();
+    let mean = (machine.bursts * rate).max(1e-9);
+    let bursts: f64 = Poisson::new(mean).unwrap().sample(random);
+    let mut left = bursts;
+    while left >= 1.0 {
+        left -= 1.0;
+        let mut at = random.random::<f64>() * (SPAN - 1.0);
+        loop {
+            events.push(Event { at, size: 1.0 });
+            if random.random::<f64>() * machine.size < 1.0 {
+                break;
+            }
+            let step: f64 = Exp1.sample(random);
+            at = (at + 0.05 + 0.01 * step).min(SPAN);
+        }
+    }
+    events.sort_by(|one, other| one.at.total_cmp(&other.at));
+    let count = events.len() as f64;
+    let clusters = Clusters::of(&events, SPAN).unwrap();
+    RecordingCount {
+        events: count,
+        dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(count)),
+        exposure: SPAN,
+    }
+}
+
+/// So many recordings of each side, made A B B A A B ..., where B has `times` the
+/// rate: those of the comparison `run`, of which more recordings begin with the same.
+pub(crate) fn recorded(
+    machine: Machine,
+    pairs: usize,
+    times: f64,
+    run: u64,
+) -> [Vec<RecordingCount>; 2] {
+    let mut random = Pcg64Mcg::seed_from_u64(run);
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    let mut deviation: f64 = normal.sample(&mut random);
+    let mut sides = [Vec::new(), Vec::new()];
+    for number in 0..2 * pairs {
+        let side = [0, 1, 1, 0][number % 4];
+        let rate = (machine.drift * deviation).exp() * if side == 1 { times } else { 1.0 };
+        sides[side].push(recording(machine, rate, &mut random));
+        let fresh: f64 = normal.sample(&mut random);
+        let kept = machine.memory;
+        deviation = kept * deviation + (1.0 - kept * kept).sqrt() * fresh;
+    }
+    sides
+}
