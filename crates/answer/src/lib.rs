@@ -36,6 +36,7 @@ pub mod qos;
 pub mod rehearsal;
 mod remedy;
 mod report;
+pub mod rtos;
 mod scan;
 pub mod sched;
 mod selection;

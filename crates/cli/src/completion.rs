@@ -10,7 +10,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use laggard_answer::qos::catalogue;
-use laggard_model::{HandOver, TimerApi};
+use laggard_model::{HandOver, RtosCriterion, TimerApi};
 use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
@@ -112,6 +112,14 @@ pub(crate) fn hand_overs() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let all = HandOver::ALL.iter();
         named(current, all.map(|via| (via.name(), via.about())))
+    })
+}
+
+/// What is asked of a real-time operating system.
+pub(crate) fn criteria() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let all = RtosCriterion::ALL.iter();
+        named(current, all.map(|one| (one.name(), one.about())))
     })
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Check => schema_for!(laggard_answer::check::CheckReport),
         SchemaOf::Doctor => schema_for!(laggard_answer::doctor::DoctorReport),
         SchemaOf::Switch => schema_for!(laggard_answer::switch::SwitchReport),
+        SchemaOf::Rtos => schema_for!(laggard_answer::rtos::RtosReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };

@@ -63,9 +63,9 @@ pub(crate) const CODES: &str = "\
 Exit codes:
   0  done
   1  a requirement is not met, or not shown to be met (doctor; sched; rehearse;
-     check where one is broken; timers where one is too late; a service, load,
-     fault or timer that cannot be had here), or nothing that was asked can be
-     told (forecast)
+     rtos; check where one is broken; timers where one is too late; a service,
+     load, fault or timer that cannot be had here), or nothing that was asked
+     can be told (forecast)
   2  error: wrong arguments, an unreadable recording, a full disk
   3  the measurement is not trustworthy (too much was lost or not seen, or
      measuring itself took too much); why and export pass it on all the same;

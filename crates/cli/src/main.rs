@@ -28,6 +28,7 @@ mod record;
 mod redacted;
 mod rehearse;
 mod report;
+mod rtos;
 mod sched;
 mod show;
 mod switch;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Switch(args) => switch::switch(&args),
         Command::Timers(args) => timers::timers(&args),
+        Command::Rtos(args) => rtos::rtos(&args),
         Command::Load(args) => load::load(args),
         Command::Provoke(args) => provoke::provoke(&args),
         Command::Completions { shell } => completion::script(shell),

@@ -22,6 +22,7 @@ fn every_command_explains_itself() {
         "load",
         "provoke",
         "timers",
+        "rtos",
         "completions",
         "man",
         "schema",

@@ -28,6 +28,7 @@ mod names;
 mod nanos;
 mod printable;
 mod reading;
+mod rtos;
 mod service;
 mod stage;
 mod switch;
@@ -66,6 +67,10 @@ pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
+pub use rtos::{
+    DuelRound, DuelsSeen, InversionRound, InversionsSeen, PrioritiesSeen, RtosCriterion,
+    StolenInAll, UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
+};
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use switch::{HandOver, SwitchRun, SwitchStretch, UnknownHandOver};

@@ -8,6 +8,7 @@ mod named;
 mod plan;
 mod record;
 mod rehearsal;
+mod rtos;
 mod switch;
 mod timers;
 
@@ -27,6 +28,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
+pub(crate) use rtos::RtosArgs;
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     Switch(SwitchArgs),
     /// Say which timer of this machine does what it says
     Timers(TimersArgs),
+    /// Say whether this system has what a real-time operating system needs
+    Rtos(RtosArgs),
     /// List loads, show what one does, or run one without measuring
     Load(LoadArgs),
     /// Make a known fault, to see whether its effect is found
@@ -152,6 +156,8 @@ pub(crate) enum SchemaOf {
     Switch,
     /// `timers --json`
     Timers,
+    /// `rtos --json`
+    Rtos,
     /// A recording's `manifest.json`
     Manifest,
 }

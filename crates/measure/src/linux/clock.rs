@@ -17,6 +17,17 @@ pub fn now() -> Nanos {
     Nanos::from_ns(of_kernel(own))
 }
 
+/// The CPU time of the calling thread.
+pub(crate) fn own_cpu_time() -> Nanos {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: as in `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Nanos::from_ns(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+}
+
 /// For how long the machine was suspended since it started: what the clock that
 /// goes on meanwhile is ahead.
 pub(crate) fn suspended() -> Nanos {

@@ -27,11 +27,11 @@ use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
 use crate::board::BoardMaps;
 use crate::flight::Flight;
-use outside::Outside;
+pub(super) use outside::Outside;
 use record::{FlightRecord, GoingBack};
 use ring::Rings;
 use stacks::StackSampler;
-use steal::StealClock;
+pub(super) use steal::StealClock;
 use still::common_silences;
 
 /// How many records all rings together may have: 128 MiB.

@@ -1,0 +1,50 @@
+//! Arguments of `laggard rtos`.
+
+use clap::Args as ClapArgs;
+use laggard_model::{Nanos, RtosCriterion};
+
+use super::some_time;
+use crate::completion;
+
+/// Timmerman (1998) names what an operating system needs to be a good real-time
+/// system. Each is tried with real-time threads on one CPU, which leave it to others
+/// for at least half of the time. What is asked is necessary, not sufficient.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo laggard rtos                       all criteria, on the last CPU
+  sudo laggard rtos --only inversion,order
+  sudo laggard rtos --within 100us --duration 1min --cpu 3
+  sudo laggard rtos --json | jq '.rows[] | {criterion, verdict}'
+
+Criteria:
+  preemption  a woken fifo:90 takes over from a computing fifo:50 soon enough
+  priorities  how many there are, and whether each preempts the next lower one
+  order       who waits is woken by priority: futex, PI futex, condition,
+              semaphore, message queue
+  inversion   a lock is had soon although a thread between computes
+
+Exit code 1 where one that was asked for fails, or cannot be told.")]
+pub(crate) struct RtosArgs {
+    /// Criteria [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = criterion, add = completion::criteria())]
+    pub(crate) only: Vec<RtosCriterion>,
+    /// The longest that a take-over may take: the paper calls a switch in the order of
+    /// milliseconds too slow
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = some_time)]
+    pub(crate) within: Nanos,
+    /// How long each criterion takes at most, 1 s to 10 minutes
+    #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
+    pub(crate) duration: Nanos,
+    /// CPU of the threads [default: the last one that this process may use]
+    #[arg(short, long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// Write JSON; `laggard schema rtos` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn criterion(text: &str) -> Result<RtosCriterion, String> {
+    text.parse()
+        .map_err(|err: laggard_model::UnknownCriterion| err.to_string())
+}

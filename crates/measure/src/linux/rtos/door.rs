@@ -1,0 +1,76 @@
+//! A door at which one thread waits until another lets it pass. No call
+//! allocates.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// On a cache line of its own. How often the thread may pass.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Door(AtomicU32);
+
+impl Door {
+    /// Lets the thread pass once.
+    pub(super) fn open(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        // Cannot fail for a word that is there.
+        let _ = wake_one(&self.0);
+    }
+
+    /// Waits until it may pass.
+    pub(super) fn pass(&self) {
+        loop {
+            let passes = self.0.load(Ordering::Acquire);
+            if passes > 0 {
+                self.0.fetch_sub(1, Ordering::Acquire);
+                return;
+            }
+            // Opened meanwhile, or woken for no reason: looked at again.
+            let _ = wait_while(&self.0, 0);
+        }
+    }
+}
+
+/// Waits while the word has this value, until somebody wakes it.
+pub(super) fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let no_time = std::ptr::null::<libc::timespec>();
+    // SAFETY: the word outlives the call; no time is given, so none is read.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_time) };
+    returned(woken)
+}
+
+/// Wakes one of those that wait at the word.
+pub(super) fn wake_one(word: &AtomicU32) -> io::Result<()> {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call; nothing else is read or written.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+    returned(woken)
+}
+
+pub(super) fn returned(result: libc::c_long) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_door_is_passed_as_often_as_it_was_opened() {
+        let door = Arc::new(Door::default());
+        let passing = {
+            let door = Arc::clone(&door);
+            std::thread::spawn(move || (0..3).for_each(|_| door.pass()))
+        };
+        (0..3).for_each(|_| door.open());
+
+        passing.join().unwrap();
+        assert_eq!(door.0.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,339 @@
+//! Trials of what a real-time operating system needs (Timmerman 1998): threads of
+//! real-time priorities on one CPU.
+//!
+//! Nobody computes for longer than 40 ms at a stretch, and about half of the CPU is
+//! taken over any second, which is below what the kernel lets real-time threads
+//! have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
+
+mod door;
+mod duel;
+mod guard;
+mod inversion;
+mod lock;
+mod order;
+mod queue;
+mod trial;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use laggard_model::{
+    Absence, Cpu, CpuList, DuelsSeen, InversionsSeen, Nanos, PrioritiesSeen, StolenInAll,
+    WaitQueue, WakesSeen,
+};
+
+use self::duel::{DuelsDone, PlannedDuel, duels};
+use self::guard::RealTimeGuard;
+pub use self::lock::LockProtocol;
+use self::trial::{TrialEnding, TrialPart, be, play};
+use super::flight::{Outside, StealClock};
+use super::timers::Random;
+use super::witness::Witness;
+use super::{clock, policy};
+
+/// Who computes, and who is woken meanwhile.
+const DUELISTS: (u8, u8) = (50, 90);
+/// One computes for so long, and the other is woken meanwhile;
+const RUN: Nanos = Nanos::from_ms(20);
+/// then both leave the CPU.
+const PAUSE: Nanos = Nanos::from_ms(20);
+/// From one wakeup to the next it is at least this,
+const EVERY: Nanos = Nanos::from_us(500);
+/// and up to so much more: wakeups meet every phase of a tick, and who computes
+/// does not sleep between them.
+const EVERY_MORE: Nanos = Nanos::from_us(900);
+/// The same where only is asked who comes first.
+const EVERY_PAIR: Nanos = Nanos::from_ms(4);
+/// Who does not give way gives up after this.
+const BOUND: Nanos = Nanos::from_ms(20);
+/// The same where only is asked whether it does;
+const SHORT_BOUND: Nanos = Nanos::from_ms(5);
+/// and where it must not.
+const OWN_TURN: Nanos = Nanos::from_us(400);
+/// Runs that are played without looking whether to go on: 240 ms.
+const RUNS: u64 = 6;
+/// Pairs that are tried without looking.
+const PAIRS: usize = 20;
+/// Rounds of each two neighbours in priority.
+const ROUNDS_OF_A_PAIR: usize = 4;
+/// Of so many priorities one is tried against an equal.
+const EQUALS_EVERY: usize = 10;
+/// Rounds of wakes by priority.
+const ROUNDS_OF_WAKES: u64 = 1_000;
+/// Rounds of an inversion, with each lock.
+const ROUNDS_OF_INVERSION: usize = 20;
+/// Of these with the lock held, in one trial.
+const INVERSIONS_AT_ONCE: usize = 5;
+/// The steal clock is read at the next tick at the latest, of 100 Hz.
+const STEAL_TOLD_AFTER: Nanos = Nanos::from_ms(10);
+
+/// What is to be tried.
+#[derive(Clone, Debug)]
+pub struct RtosPlan {
+    /// Where.
+    pub cpu: Cpu,
+    /// How long each criterion takes, at most.
+    pub duration: Nanos,
+}
+
+/// Tries what a real-time operating system needs.
+#[derive(Debug)]
+pub struct RtosBench {
+    plan: RtosPlan,
+    witness: Option<Witness>,
+    steal: Option<StealClock>,
+    outside: Outside,
+    _guard: Option<RealTimeGuard>,
+}
+
+impl RtosBench {
+    /// Readies this process: its memory is locked as far as it may be, and none of
+    /// its threads may compute on at a real-time priority. To be called before
+    /// there are other threads.
+    #[must_use]
+    pub fn new(plan: RtosPlan) -> Self {
+        // A limit is no reason not to try: what is used was touched before.
+        let _ = policy::lock_memory();
+        let cpus = CpuList::from_iter([plan.cpu]);
+        Self {
+            witness: Witness::new().ok(),
+            // Without it, the coarse counter has to do.
+            steal: StealClock::new(&cpus).ok(),
+            outside: Outside::new(&cpus),
+            // Each of the threads has a bound of its own.
+            _guard: RealTimeGuard::new().ok(),
+            plan,
+        }
+    }
+
+    /// Lets a `fifo:90` thread be woken again and again while a `fifo:50` one
+    /// computes, until it was for long enough or `stop` is set.
+    ///
+    /// # Errors
+    /// When a thread of such a priority cannot be had.
+    pub fn take_overs(&mut self, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
+        let mut random = Random(clock::now().ns());
+        let begin = clock::now();
+        let mut seen = self.begun();
+        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+            self.chunk(&runs(&mut random), stop, &mut seen)?;
+        }
+        Ok(self.ended(seen, begin))
+    }
+
+    /// Asks which priorities there are, and lets each be woken while a thread of the
+    /// next lower one computes.
+    ///
+    /// # Errors
+    /// When none of them can be had.
+    pub fn priorities(&mut self, stop: &AtomicBool) -> Result<PrioritiesSeen, Absence> {
+        let stated = stated_priorities();
+        let usable = self.usable(stated, stop)?;
+        let begin = clock::now();
+        let mut seen = self.begun();
+        let mut pairs: Vec<(u8, u8, Nanos)> = usable
+            .windows(2)
+            .map(|two| (two[0], two[1], SHORT_BOUND))
+            .collect();
+        let equals = usable.iter().step_by(EQUALS_EVERY);
+        pairs.extend(equals.map(|&one| (one, one, OWN_TURN)));
+        for some in pairs.chunks(PAIRS) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut due = Nanos::ZERO;
+            let rounds = some.iter().flat_map(|pair| [pair; ROUNDS_OF_A_PAIR]);
+            let rounds: Vec<PlannedDuel> = rounds
+                .map(|&(computing, woken, bound)| {
+                    due += EVERY_PAIR;
+                    PlannedDuel {
+                        computing,
+                        woken,
+                        due,
+                        bound,
+                    }
+                })
+                .collect();
+            self.chunk(&rounds, stop, &mut seen)?;
+        }
+        let duels = self.ended(seen, begin);
+        Ok(PrioritiesSeen {
+            stated,
+            usable,
+            duels,
+        })
+    }
+
+    /// Those of the stated priorities that a thread of this process may have.
+    fn usable(&self, stated: (u8, u8), stop: &AtomicBool) -> Result<Vec<u8>, Absence> {
+        let ending = TrialEnding {
+            length: Nanos::ZERO,
+            stop,
+            is_over: AtomicBool::new(false).into(),
+        };
+        let trial = TrialPart::new(stated.0, move |_| {
+            let may_be = |one: &u8| be(*one).is_ok();
+            (stated.0..=stated.1).filter(may_be).collect::<Vec<u8>>()
+        });
+        let mut usable = play(self.plan.cpu, vec![trial], &ending)?;
+        Ok(usable.pop().unwrap_or_default())
+    }
+
+    /// In which order threads that wait in `queue` are woken.
+    pub fn wakes(&mut self, queue: WaitQueue, stop: &AtomicBool) -> WakesSeen {
+        let queues = WaitQueue::ALL.len() as u64;
+        let length = Nanos::from_ns(self.plan.duration.ns() / queues);
+        order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
+    }
+
+    /// How long a thread waits for a lock that a less urgent one holds, while one
+    /// between them computes: with both kinds of locks.
+    ///
+    /// # Errors
+    /// When the threads or the locks cannot be had.
+    pub fn inversions(&mut self, stop: &AtomicBool) -> Result<InversionsSeen, Absence> {
+        let mut seen = InversionsSeen {
+            hold: inversion::HOLD,
+            middle: inversion::MIDDLE_COMPUTES,
+            ..InversionsSeen::default()
+        };
+        for _ in 0..ROUNDS_OF_INVERSION / INVERSIONS_AT_ONCE {
+            for (protocol, rounds) in [
+                (LockProtocol::Plain, &mut seen.without),
+                (LockProtocol::Inherit, &mut seen.with),
+            ] {
+                let cpu = self.plan.cpu;
+                rounds.extend(inversion::inversions(
+                    cpu,
+                    protocol,
+                    INVERSIONS_AT_ONCE,
+                    stop,
+                )?);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Plays rounds; those in which laggard was stopped are left out.
+    fn chunk(
+        &mut self,
+        rounds: &[PlannedDuel],
+        stop: &AtomicBool,
+        seen: &mut DuelsSeen,
+    ) -> Result<(), Absence> {
+        // What was before is none of its business.
+        let _ = self.witness.as_mut().map(Witness::was_stopped);
+        let done = duels(self.plan.cpu, rounds, stop)?;
+        if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+            seen.unkept += rounds.len() as u64;
+            return Ok(());
+        }
+        seen.unkept += done.unkept;
+        self.told(done, seen);
+        Ok(())
+    }
+
+    /// Keeps rounds, with what the hypervisor took of each.
+    fn told(&self, done: DuelsDone, seen: &mut DuelsSeen) {
+        let from = done.rounds.first().map(|(due, _)| *due);
+        let to = done
+            .rounds
+            .iter()
+            .map(|(due, round)| *due + round.took)
+            .max();
+        let (Some(steal_clock), Some(from), Some(to)) = (&self.steal, from, to) else {
+            seen.rounds
+                .extend(done.rounds.into_iter().map(|(_, it)| it));
+            return;
+        };
+        clock::sleep_until(to + STEAL_TOLD_AFTER);
+        let steals = steal_clock.steals(self.plan.cpu.0, from, to);
+        for (due, mut round) in done.rounds {
+            let ran = due + round.took;
+            // A reading tells only that it was since the one before.
+            let meets = steals
+                .iter()
+                .filter(|one| one.since_ns < ran && one.at_ns > due);
+            let all = meets.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
+            round.stolen = Some(all.min(round.took));
+            seen.rounds.push(round);
+        }
+    }
+
+    fn begun(&mut self) -> DuelsSeen {
+        self.outside.read();
+        DuelsSeen::default()
+    }
+
+    fn ended(&mut self, mut seen: DuelsSeen, begin: Nanos) -> DuelsSeen {
+        self.outside.read();
+        let cpu = self.plan.cpu;
+        // From the reading before the beginning to the one just made.
+        let stolen = self.outside.stolen(cpu, begin, clock::now());
+        seen.stolen = stolen.map(|stolen| StolenInAll {
+            time: stolen.time_ns,
+            step: stolen.step_ns,
+            has_counted: self.outside.has_stolen(cpu),
+        });
+        seen
+    }
+}
+
+impl Drop for RtosBench {
+    fn drop(&mut self) {
+        policy::unlock_memory();
+    }
+}
+
+/// Wakeups at random instants of a few runs.
+fn runs(random: &mut Random) -> Vec<PlannedDuel> {
+    let (computing, woken) = DUELISTS;
+    let mut rounds = Vec::new();
+    for run in 0..RUNS {
+        let begin = (RUN + PAUSE) * run;
+        let mut due = begin + duel::BEFORE;
+        while due < begin + RUN {
+            rounds.push(PlannedDuel {
+                computing,
+                woken,
+                due,
+                bound: BOUND,
+            });
+            due = due + EVERY + random.below(EVERY_MORE);
+        }
+    }
+    rounds
+}
+
+/// The lowest and the highest real-time priority that the system states.
+fn stated_priorities() -> (u8, u8) {
+    // SAFETY: takes no pointers; cannot fail for a known policy.
+    let stated = unsafe {
+        [
+            libc::sched_get_priority_min(libc::SCHED_FIFO),
+            libc::sched_get_priority_max(libc::SCHED_FIFO),
+        ]
+    };
+    let [least, most] = stated.map(|one| u8::try_from(one).unwrap_or(0));
+    (least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_computes_does_not_sleep_between_the_wakeups_of_a_run_and_does_between_runs() {
+        let rounds = runs(&mut Random(7));
+
+        let apart = |two: &[PlannedDuel]| two[1].due.saturating_sub(two[0].due);
+        let gaps: Vec<Nanos> = rounds.windows(2).map(apart).collect();
+        let long = gaps.iter().filter(|&&gap| gap > duel::BEFORE).count();
+        assert_eq!(long as u64, RUNS - 1);
+        assert!(
+            gaps.iter()
+                .all(|&gap| gap <= PAUSE + duel::BEFORE + EVERY + EVERY_MORE)
+        );
+        let last = rounds.last().unwrap().due;
+        assert!(last <= (RUN + PAUSE) * RUNS, "{last}");
+    }
+}

@@ -1,0 +1,334 @@
+//! In which order threads of different priorities are woken.
+//!
+//! All are on one CPU, and who conducts has the lowest priority of them: whenever
+//! it runs, all others wait. So it needs no clock to know that a thread has come to
+//! its queue, or that who was woken has been. Half of them come before the first
+//! wake and half after it: a queue has to put whoever comes later and is more
+//! urgent before those that are there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use laggard_model::{Absence, Cpu, Lacks, Nanos, WaitQueue, WakeSeen, WakesSeen};
+
+use super::door::Door;
+use super::queue::{self, Queue};
+use super::trial::{TrialEnding, TrialPart, play, refused};
+use crate::linux::clock;
+use crate::linux::timers::Random;
+
+/// Threads that wait.
+pub(super) const WAITERS: usize = 8;
+/// The priority of who conducts;
+pub(super) const CONDUCTOR: u8 = 40;
+/// of who has a lock when a round begins;
+const OWNER: u8 = CONDUCTOR + 1;
+/// and of the least urgent of those that wait.
+const LEAST: u8 = OWNER + 1;
+/// They keep the CPU for so long,
+const RUN: Nanos = Nanos::from_ms(10);
+/// and leave it to others for as long again.
+const PAUSE: Nanos = Nanos::from_ms(10);
+/// The first rounds are for what happens only once.
+const WARM_UP: u64 = 3;
+/// Who was woken may have to wait, for memory say: so often is looked again,
+const LOOKS: u64 = 50;
+/// after this time.
+const LOOK: Nanos = Nanos::from_ms(1);
+/// Nobody has been woken yet.
+const NOBODY: usize = usize::MAX;
+
+/// What the threads share.
+struct Hall {
+    queue: Box<dyn Queue>,
+    /// Where each waits to be sent to the queue.
+    doors: [Door; WAITERS + 1],
+    /// Where each waits to give back what it was given.
+    exits: [Door; WAITERS + 1],
+    /// How many were woken so far, and who was the last.
+    woken: AtomicUsize,
+    last: AtomicUsize,
+    /// Calls that failed.
+    failed: AtomicUsize,
+    is_over: Arc<AtomicBool>,
+}
+
+/// The priority of a thread by its number.
+fn priority(number: usize) -> u8 {
+    match u8::try_from(number) {
+        Ok(number) if usize::from(number) < WAITERS => LEAST + number,
+        _ => OWNER,
+    }
+}
+
+/// Rounds by one way of waiting: so many, or as many as there is time for.
+pub(super) fn wakes(
+    cpu: Cpu,
+    queue: WaitQueue,
+    rounds: u64,
+    length: Nanos,
+    stop: &AtomicBool,
+) -> WakesSeen {
+    let mut seen = WakesSeen {
+        queue,
+        absence: None,
+        rounds: 0,
+        wakes: Vec::new(),
+    };
+    let opened = queue::open(queue).map_err(|err| refused(queue.about(), &err));
+    match opened.and_then(|queue| played(cpu, queue, rounds, length, stop)) {
+        Ok(conducted) => {
+            seen.rounds = conducted.rounds;
+            seen.wakes = conducted.wakes;
+            seen.absence = conducted.broken;
+        }
+        Err(absence) => seen.absence = Some(absence),
+    }
+    seen
+}
+
+/// What the conductor saw.
+#[derive(Debug, Default)]
+struct Conducted {
+    rounds: u64,
+    wakes: Vec<WakeSeen>,
+    broken: Option<Absence>,
+}
+
+fn played(
+    cpu: Cpu,
+    queue: Box<dyn Queue>,
+    rounds: u64,
+    length: Nanos,
+    stop: &AtomicBool,
+) -> Result<Conducted, Absence> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let hall = Arc::new(Hall {
+        queue,
+        doors: Default::default(),
+        exits: Default::default(),
+        woken: AtomicUsize::new(0),
+        last: AtomicUsize::new(NOBODY),
+        failed: AtomicUsize::new(0),
+        is_over: Arc::clone(&is_over),
+    });
+    let mut parts = Vec::with_capacity(WAITERS + 2);
+    for own in 0..=WAITERS {
+        let hall = Arc::clone(&hall);
+        parts.push(TrialPart::new(priority(own), move |_| {
+            hall.take_part(own);
+            Conducted::default()
+        }));
+    }
+    let room = usize::try_from(rounds).unwrap_or(0) * WAITERS;
+    // What was touched is there.
+    let mut wakes = vec![NO_WAKE; room];
+    wakes.clear();
+    parts.push(TrialPart::new(CONDUCTOR, move |begin| {
+        let conducted = Conducted {
+            wakes,
+            ..Conducted::default()
+        };
+        hall.conduct(begin, rounds, length, conducted)
+    }));
+    let ending = TrialEnding {
+        length,
+        stop,
+        is_over,
+    };
+    let mut all = play(cpu, parts, &ending)?;
+    Ok(all.pop().unwrap_or_default())
+}
+
+const NO_WAKE: WakeSeen = WakeSeen {
+    woken: u8::MAX,
+    highest: u8::MAX,
+};
+
+impl Hall {
+    fn take_part(&self, own: usize) {
+        loop {
+            self.doors[own].pass();
+            if self.is_over.load(Ordering::Acquire) {
+                return;
+            }
+            if self.queue.wait().is_err() {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            self.last.store(own, Ordering::Relaxed);
+            self.woken.fetch_add(1, Ordering::Release);
+            if self.queue.is_lock() {
+                self.exits[own].pass();
+                if self.queue.wake().is_err() {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn conduct(&self, begin: Nanos, rounds: u64, length: Nanos, mut done: Conducted) -> Conducted {
+        let mut random = Random(begin.ns());
+        let over = begin + length;
+        let mut run = clock::now();
+        for number in 0..rounds + WARM_UP {
+            let now = clock::now();
+            if now >= over || self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            if now >= run + RUN {
+                clock::sleep_until(now + PAUSE);
+                run = clock::now();
+            }
+            let kept = done.wakes.len();
+            if let Err(broken) = self.round(&mut random, &mut done.wakes) {
+                done.wakes.truncate(kept);
+                done.broken = Some(broken);
+                break;
+            }
+            match number < WARM_UP {
+                true => done.wakes.clear(),
+                false => done.rounds += 1,
+            }
+        }
+        self.is_over.store(true, Ordering::Release);
+        // Whoever is stuck in the queue is let out, as far as that can be done.
+        for number in 0..=WAITERS {
+            self.exits[number].open();
+            if done.broken.is_some() && !self.queue.is_lock() {
+                let _ = self.queue.wake();
+            }
+            self.doors[number].open();
+        }
+        done
+    }
+
+    fn round(&self, random: &mut Random, wakes: &mut Vec<WakeSeen>) -> Result<(), Absence> {
+        let mut order: [usize; WAITERS] = std::array::from_fn(|number| number);
+        for place in (1..WAITERS).rev() {
+            let with = random.number_below(place + 1);
+            order.swap(place, with);
+        }
+        let mut waits = [false; WAITERS];
+        let come = |some: &[usize], waits: &mut [bool; WAITERS]| {
+            for &number in some {
+                self.doors[number].open();
+                waits[number] = true;
+            }
+        };
+        if self.queue.is_lock() {
+            let before = self.woken.load(Ordering::Acquire);
+            self.doors[WAITERS].open();
+            self.came(before + 1)?;
+        }
+        let mut holder = WAITERS;
+        let (early, late) = order.split_at(WAITERS / 2);
+        come(early, &mut waits);
+        for number in 0..WAITERS {
+            if number == 1 {
+                come(late, &mut waits);
+            }
+            let before = self.woken.load(Ordering::Acquire);
+            if self.queue.is_lock() {
+                self.exits[holder].open();
+            } else {
+                self.queue.wake().map_err(|err| refused("waking", &err))?;
+            }
+            self.came(before + 1)?;
+            let highest = waits.iter().rposition(|&waits| waits).unwrap_or(WAITERS);
+            holder = self.last.load(Ordering::Relaxed);
+            if !waits.get(holder).is_some_and(|&waits| waits) {
+                return Err(broken("woke a thread that did not wait"));
+            }
+            waits[holder] = false;
+            wakes.push(WakeSeen {
+                woken: priority(holder),
+                highest: priority(highest),
+            });
+        }
+        if self.queue.is_lock() {
+            self.exits[holder].open();
+        }
+        Ok(())
+    }
+
+    /// Waits, if need be, until so many were woken in all.
+    fn came(&self, expected: usize) -> Result<(), Absence> {
+        for _ in 0..LOOKS {
+            let woken = self.woken.load(Ordering::Acquire);
+            if self.failed.load(Ordering::Relaxed) > 0 {
+                return Err(broken("a call that waits failed"));
+            }
+            if woken == expected {
+                return Ok(());
+            }
+            clock::sleep_until(clock::now() + LOOK);
+        }
+        Err(broken("did not wake one thread, and one alone"))
+    }
+}
+
+fn broken(what: &str) -> Absence {
+    Absence {
+        reason: what.into(),
+        remedy: "try it again; if it stays so, the system's library is at fault".into(),
+        lacks: Lacks::Machine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use nix::unistd::{pipe, read, write};
+
+    use super::*;
+    use crate::linux::{allowed_cpus, may_run_as};
+
+    /// A pipe: the kernel wakes who reads it in the order in which they came.
+    struct FirstCome(OwnedFd, OwnedFd);
+
+    impl Queue for FirstCome {
+        fn wait(&self) -> io::Result<()> {
+            read(&self.0, &mut [0]).map(drop).map_err(io::Error::from)
+        }
+
+        fn wake(&self) -> io::Result<()> {
+            write(&self.1, &[1]).map(drop).map_err(io::Error::from)
+        }
+    }
+
+    #[test]
+    fn a_queue_that_wakes_who_came_first_is_found_out() {
+        if !may_run_as(laggard_model::Service::Fifo(priority(WAITERS - 1))) {
+            return println!("skipped: no right for real-time threads");
+        }
+        let (from, to) = pipe().unwrap();
+        let cpu = *allowed_cpus().as_slice().last().unwrap();
+        let stop = AtomicBool::new(false);
+        let length = Nanos::from_secs(20);
+
+        let seen = played(cpu, Box::new(FirstCome(from, to)), 50, length, &stop).unwrap();
+
+        assert_eq!(seen.broken, None);
+        if seen.rounds < 50 {
+            return println!("skipped: {} of 50 rounds in {length}", seen.rounds);
+        }
+        let wrong = seen.wakes.iter().filter(|it| it.woken < it.highest).count();
+        // Of eight that come in a random order, five in a round are expected.
+        assert!(wrong > 50, "{wrong} of {} wakes", seen.wakes.len());
+        assert!(seen.wakes.iter().all(|wake| wake.woken <= wake.highest));
+    }
+
+    #[test]
+    fn who_conducts_is_the_least_urgent_and_all_others_differ() {
+        let all: Vec<u8> = (0..=WAITERS).map(priority).collect();
+
+        assert!(all.iter().all(|&one| one > CONDUCTOR), "{all:?}");
+        let mut once = all.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), all.len());
+        assert_eq!(all[WAITERS], OWNER);
+    }
+}
