@@ -34,6 +34,10 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&["flight_kind", "flight_vector", "flight_before"])?
         .write("flight.rs")?;
     Types::of(objects)?
+        .shared(&["handover_watch"])?
+        .constants(&["handover_kind"])?
+        .write("handover.rs")?;
+    Types::of(objects)?
         .values(&[
             "identity",
             "enlist_args",

@@ -1,9 +1,11 @@
 //! How long hand-overs of a CPU take, and whether that grows with the number of
 //! threads (Timmerman 1998, thread switch latency).
 
+use laggard_model::Interruption;
+
 use crate::InputError;
 use crate::compare::{MeanRatio, mean_ratio};
-use crate::input::at_least;
+use crate::input::{at_least, paired};
 use crate::sample::index;
 
 /// With fewer, what one in 1,000 exceeds is one of the largest by itself.
@@ -61,9 +63,91 @@ pub fn growth(few: &[f64], many: &[f64], confidence: f64) -> Result<Option<MeanR
     mean_ratio(few, many, confidence).map(Some)
 }
 
+/// How long hand-overs took without what came between, ns, in the same order.
+///
+/// What the hypervisor stole is known at the next switch only: it counts to this
+/// hand-over or the one before, to whichever has more time left that it could have
+/// been stolen from. Where less would be left than the shortest of all took, it was
+/// stolen from neither. So no time is taken off that a hand-over did not have.
+///
+/// # Errors
+/// When there are not as many of both.
+pub fn net(took_ns: &[u32], between: &[Interruption]) -> Result<Vec<u32>, InputError> {
+    paired("hand-overs", took_ns, "what came between", between)?;
+    let least = took_ns.iter().min().copied().unwrap_or(0);
+    let mut net: Vec<u32> = took_ns
+        .iter()
+        .zip(between)
+        .map(|(took, between)| took.saturating_sub(between.taken_ns))
+        .collect();
+    for (at, between) in between.iter().enumerate() {
+        let stolen = between.stolen_ns;
+        let before = at.checked_sub(1).filter(|_| between.follows);
+        let candidates = [before, Some(at)].into_iter().flatten();
+        let whose = candidates.max_by_key(|&one| net[one]);
+        if let Some(left) = whose.map(|one| &mut net[one])
+            && *left >= stolen.saturating_add(least)
+        {
+            *left -= stolen;
+        }
+    }
+    Ok(net)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn taken(taken_ns: u32, stolen_ns: u32) -> Interruption {
+        Interruption {
+            taken_ns,
+            stolen_ns,
+            follows: true,
+        }
+    }
+
+    #[test]
+    fn what_came_between_is_taken_off_and_never_more_than_there_was() {
+        let found = net(
+            &[600, 5_600, 700],
+            &[taken(0, 0), taken(5_000, 0), taken(900, 0)],
+        );
+
+        assert_eq!(found.unwrap(), [600, 600, 0]);
+        assert!(net(&[600, 700], &[taken(0, 0)]).is_err());
+    }
+
+    #[test]
+    fn what_was_stolen_counts_to_the_hand_over_that_it_was_stolen_from() {
+        // Known at the switch after the one that it was stolen in,
+        let late = net(
+            &[600, 90_600, 610],
+            &[taken(0, 0), taken(0, 0), taken(0, 90_000)],
+        );
+        assert_eq!(late.unwrap(), [600, 600, 610]);
+        // at once,
+        let soon = net(
+            &[600, 90_600, 610],
+            &[taken(0, 0), taken(0, 90_000), taken(0, 0)],
+        );
+        assert_eq!(soon.unwrap(), [600, 600, 610]);
+        // or stolen between two hand-overs.
+        let neither = net(&[600, 620], &[taken(0, 0), taken(0, 90_000)]);
+        assert_eq!(neither.unwrap(), [600, 620]);
+    }
+
+    #[test]
+    fn after_a_pause_nothing_counts_to_the_hand_over_before_it() {
+        let first = Interruption {
+            follows: false,
+            ..taken(0, 90_000)
+        };
+
+        assert_eq!(
+            net(&[90_600, 610], &[taken(0, 0), first]).unwrap(),
+            [90_600, 610]
+        );
+    }
 
     #[test]
     fn figures_are_those_of_the_sorted_sample() {

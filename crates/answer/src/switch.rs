@@ -1,8 +1,8 @@
 //! `laggard switch`: how long a machine takes from thread to thread.
 
 use laggard_analyze::InputError;
-use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times};
-use laggard_model::{Absence, Cpu, HandOver, Host, Service, SwitchRun};
+use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
+use laggard_model::{Absence, Cpu, HandOver, Host, Service, SwitchRun, SwitchStretch, SwitchSums};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,6 +26,8 @@ pub struct SwitchesMeasured {
     pub runs: Vec<SwitchRun>,
     /// How many stretches each was to have.
     pub stretches: usize,
+    /// Why nothing tells what came between hand-overs; `None`: it is told.
+    pub unwatched_because: Option<Absence>,
 }
 
 /// How long a machine takes from thread to thread.
@@ -43,6 +45,8 @@ pub struct SwitchReport {
     pub growth: Vec<SwitchGrowth>,
     /// Whether all stretches that were planned were measured.
     pub is_whole: bool,
+    /// Why nothing tells what came between hand-overs, so that no row has `net`.
+    pub net_absence: Option<Absence>,
 }
 
 /// Hand-overs by one way among so many threads.
@@ -64,6 +68,14 @@ pub struct SwitchRow {
     pub unkept: u64,
     /// From the instant before a hand-over to the next thread's first.
     pub took: Option<SwitchTimes>,
+    /// The same without what came between: interrupts, softirqs, threads that take
+    /// no part, and what the hypervisor took as far as it tells.
+    pub net: Option<SwitchTimes>,
+    /// What the programs that tell it apart saw.
+    pub seen: Option<SwitchSums>,
+    /// The median of a stretch that they did not watch, ns: they make each hand-over
+    /// longer by what `took` has more.
+    pub unwatched_median_ns: Option<f64>,
     /// Why it could not be had here, or not to the end.
     pub absence: Option<Absence>,
 }
@@ -157,11 +169,22 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         rows,
         growth,
         is_whole: measured.runs.iter().all(is_done),
+        net_absence: measured.unwatched_because.clone(),
     })
 }
 
 fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
     let stretches = &run.stretches;
+    let gross: Vec<&[u32]> = stretches.iter().map(|one| one.took_ns.as_slice()).collect();
+    let net: Vec<Vec<u32>> = stretches
+        .iter()
+        .filter_map(net_of)
+        .collect::<Result<_, _>>()?;
+    let net: Vec<&[u32]> = net.iter().map(Vec::as_slice).collect();
+    let watched = stretches.iter().filter_map(|one| one.watched.as_ref());
+    let unwatched = run.unwatched.as_ref().map(|one| one.took_ns.as_slice());
+    let unwatched = unwatched.filter(|took| !took.is_empty() && !net.is_empty());
+    let unwatched = unwatched.map(hand_over_times).transpose()?;
     Ok(SwitchRow {
         threads: run.threads,
         via: run.via,
@@ -170,27 +193,32 @@ fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
         counted_by_kernel: stretches.iter().map(|one| one.counted_by_kernel).sum(),
         left_out: stretches.iter().map(|one| one.left_out).sum(),
         unkept: stretches.iter().map(|one| one.unkept).sum(),
-        took: took(run)?,
+        took: took(&gross)?,
+        net: took(&net)?,
+        seen: watched.map(|one| one.sums).reduce(SwitchSums::and),
+        unwatched_median_ns: unwatched.map(|one| one.median),
         absence: run.absence.clone(),
     })
 }
 
-/// Of each stretch in which there was a hand-over.
-fn times(run: &SwitchRun) -> Result<Vec<HandOverTimes>, InputError> {
-    let stretches = run.stretches.iter().filter(|one| !one.took_ns.is_empty());
-    stretches.map(|one| hand_over_times(&one.took_ns)).collect()
+/// A stretch's hand-overs without what came between; `None`: nothing watched.
+fn net_of(stretch: &SwitchStretch) -> Option<Result<Vec<u32>, InputError>> {
+    let watched = stretch.watched.as_ref()?;
+    Some(net(&stretch.took_ns, &watched.between))
 }
 
-fn took(run: &SwitchRun) -> Result<Option<SwitchTimes>, InputError> {
-    let all: Vec<u32> = run
-        .stretches
-        .iter()
-        .flat_map(|one| one.took_ns.clone())
-        .collect();
+/// Of each stretch in which there was a hand-over.
+fn times(stretches: &[&[u32]]) -> Result<Vec<HandOverTimes>, InputError> {
+    let stretches = stretches.iter().filter(|one| !one.is_empty());
+    stretches.map(|one| hand_over_times(one)).collect()
+}
+
+fn took(stretches: &[&[u32]]) -> Result<Option<SwitchTimes>, InputError> {
+    let all = stretches.concat();
     if all.is_empty() {
         return Ok(None);
     }
-    let (whole, times) = (hand_over_times(&all)?, times(run)?);
+    let (whole, times) = (hand_over_times(&all)?, times(stretches)?);
     let mean = |sum: f64| sum / times.len() as f64;
     let tails: Option<Vec<f64>> = times.iter().map(|one| one.one_in_1000).collect();
     Ok(Some(SwitchTimes {
@@ -203,7 +231,12 @@ fn took(run: &SwitchRun) -> Result<Option<SwitchTimes>, InputError> {
 }
 
 fn grown(few: &SwitchRun, many: &SwitchRun) -> Result<SwitchGrowth, InputError> {
-    let sides = [times(few)?, times(many)?];
+    let gross = |run: &SwitchRun| {
+        let stretches = run.stretches.iter();
+        let all: Vec<&[u32]> = stretches.map(|one| one.took_ns.as_slice()).collect();
+        times(&all)
+    };
+    let sides = [gross(few)?, gross(many)?];
     let means = sides
         .each_ref()
         .map(|side| side.iter().map(|one| one.mean).collect());
@@ -280,7 +313,7 @@ impl SwitchRow {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::SwitchStretch;
+    use laggard_model::{Interruption, SwitchWatched};
 
     use super::*;
 
@@ -288,6 +321,7 @@ mod tests {
         let stretch = |&ns: &u32| SwitchStretch {
             took_ns: vec![ns; 10_000],
             counted_by_kernel: 10_050,
+            watched: None,
             left_out: 0,
             unkept: 0,
         };
@@ -297,6 +331,7 @@ mod tests {
             service: Service::Other,
             absence: None,
             stretches: stretches.iter().map(stretch).collect(),
+            unwatched: None,
         }
     }
 
@@ -334,5 +369,33 @@ mod tests {
         assert_eq!(found.between(), Some(0.5));
         found.unkept = 9_900;
         assert_eq!(found.between(), None);
+    }
+
+    #[test]
+    fn net_figures_are_without_what_came_between_and_gross_ones_with_it() {
+        let mut measured = run(2, &[1_000, 1_000]);
+        for stretch in &mut measured.stretches {
+            let mut between = vec![Interruption::default(); stretch.took_ns.len()];
+            stretch.took_ns[7] = 3_001_000;
+            between[7].taken_ns = 3_000_000;
+            let sums = SwitchSums {
+                others: 1,
+                ..SwitchSums::default()
+            };
+            stretch.watched = Some(SwitchWatched { between, sums });
+        }
+        measured.unwatched = Some(SwitchStretch {
+            took_ns: vec![900; 100],
+            ..SwitchStretch::default()
+        });
+
+        let found = row(&measured).unwrap();
+
+        assert_eq!(found.took.unwrap().largest_ns, 3_001_000.0);
+        assert_eq!(found.net.unwrap().largest_ns, 1_000.0);
+        assert_eq!(found.seen.unwrap().others, 2);
+        assert_eq!(found.unwatched_median_ns, Some(900.0));
+        let unwatched = row(&run(2, &[1_000])).unwrap();
+        assert!(unwatched.net.is_none() && unwatched.seen.is_none());
     }
 }

@@ -8,7 +8,7 @@ use laggard_answer::switch::{self, SwitchReport, SwitchesMeasured};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, SwitchBench, SwitchPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, Service, SwitchRun};
+use laggard_model::{Absence, Nanos, Service, SwitchRun};
 use laggard_view::text;
 
 use crate::args::SwitchArgs;
@@ -17,6 +17,8 @@ use crate::{measuring, pipe, terminal};
 
 /// Of each number of threads: enough that what differs between them is known.
 const STRETCHES: usize = 10;
+/// One more that no program watches, so that it is known what watching costs.
+const ALL_STRETCHES: usize = STRETCHES + 1;
 const LEAST_DURATION: Nanos = Nanos::from_secs(1);
 const MOST_DURATION: Nanos = Nanos::from_secs(600);
 /// As in the paper: above all that is ordinary, below what guards the machine.
@@ -33,12 +35,13 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         plans[0].service,
         Unit::Auto.write_nanos(args.duration * rows as u64)
     ));
-    let runs = measured(&plans, rows, &stop);
+    let (runs, unwatched_because) = measured(&plans, rows, &stop);
     let report = switch::switches(&SwitchesMeasured {
         host: host::identify(&Files::default()),
         cpu,
         runs,
         stretches: STRETCHES,
+        unwatched_because,
     })?;
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
@@ -55,9 +58,14 @@ fn is_had(report: &SwitchReport) -> bool {
     report.is_whole && report.rows.iter().all(is_whole)
 }
 
-fn measured(plans: &[SwitchPlan], rows: usize, stop: &AtomicBool) -> Vec<SwitchRun> {
+/// What was measured, and why nothing tells what came between.
+fn measured(
+    plans: &[SwitchPlan],
+    rows: usize,
+    stop: &AtomicBool,
+) -> (Vec<SwitchRun>, Option<Absence>) {
     let mut bench = SwitchBench::new();
-    let bar = ProgressBar::new((rows * STRETCHES) as u64);
+    let bar = ProgressBar::new((rows * ALL_STRETCHES) as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len} stretches {wide_msg}")
     {
         bar.set_style(style);
@@ -68,7 +76,7 @@ fn measured(plans: &[SwitchPlan], rows: usize, stop: &AtomicBool) -> Vec<SwitchR
         runs.extend(bench.measure(plan, stop, || bar.inc(1)));
     }
     bar.finish_and_clear();
-    runs
+    (runs, bench.unwatched_because().cloned())
 }
 
 /// A plan for each way of handing over.
@@ -97,7 +105,7 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         via,
         service,
         cpu,
-        length: Nanos::from_ns(duration.ns() / STRETCHES as u64),
+        length: Nanos::from_ns(duration.ns() / ALL_STRETCHES as u64),
         stretches: STRETCHES,
     };
     Ok(ways.into_iter().map(plan).collect())

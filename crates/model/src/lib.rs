@@ -73,7 +73,9 @@ pub use rtos::{
 };
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
-pub use switch::{HandOver, SwitchRun, SwitchStretch, UnknownHandOver};
+pub use switch::{
+    HandOver, Interruption, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched, UnknownHandOver,
+};
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;

@@ -104,14 +104,19 @@ pub struct SwitchRun {
     pub absence: Option<Absence>,
     /// Stretches of the measurement, in order; those of others lay between.
     pub stretches: Vec<SwitchStretch>,
+    /// A stretch that no program inside the kernel watched, where those of
+    /// `stretches` were watched: what watching costs is told from it.
+    pub unwatched: Option<SwitchStretch>,
 }
 
 /// One stretch of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchStretch {
     /// From the instant before a hand-over to the first of the next thread, ns,
-    /// at most 4.29 s; in no order.
+    /// at most 4.29 s; in order.
     pub took_ns: Vec<u32>,
+    /// What was seen between the two instants of each; `None`: nothing watched.
+    pub watched: Option<SwitchWatched>,
     /// How often the kernel counted that one of the threads left its CPU.
     pub counted_by_kernel: u64,
     /// Hand-overs for which there was no room.
@@ -119,6 +124,84 @@ pub struct SwitchStretch {
     /// How often a thread left the CPU at the start, for a pause or around one:
     /// no hand-over that is to be measured.
     pub unkept: u64,
+}
+
+/// What programs inside the kernel saw of a stretch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SwitchWatched {
+    /// One for each hand-over, in order.
+    pub between: Vec<Interruption>,
+    /// Of the whole stretch, its pauses included.
+    pub sums: SwitchSums,
+}
+
+/// What came between a thread's last instant and the next one's first.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Interruption {
+    /// Time of interrupts, softirqs and threads that take no part, ns.
+    pub taken_ns: u32,
+    /// What the hypervisor's clock of stolen time went on by between the switch
+    /// before and the one of this hand-over, ns, beside what was taken. So it was
+    /// stolen from this hand-over, from the one before, or between the two.
+    pub stolen_ns: u32,
+    /// Whether it came right after the hand-over before it.
+    pub follows: bool,
+}
+
+/// What a CPU did beside handing over.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct SwitchSums {
+    /// How often one of the threads was switched to from another of them.
+    pub handed_over: u64,
+    /// How often somebody else was switched to from one of them: the idle thread
+    /// in pauses, too.
+    pub others: u64,
+    /// Interrupts that came while one of them ran,
+    pub interrupts: u64,
+    /// and their time, ns.
+    pub interrupts_ns: u64,
+    /// Softirqs in the same way,
+    pub softirqs: u64,
+    /// and their time, ns.
+    pub softirqs_ns: u64,
+    /// Handlers of interrupts that cannot be disabled,
+    pub nmis: u64,
+    /// and their time, ns.
+    pub nmis_ns: u64,
+    /// What the hypervisor took while one of them ran, ns; absent where that is
+    /// not known here.
+    pub stolen_ns: Option<u64>,
+}
+
+impl SwitchSums {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.with(other, |one, other| one + other)
+    }
+
+    /// What there is more than there was `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, joined: fn(u64, u64) -> u64) -> Self {
+        Self {
+            handed_over: joined(self.handed_over, other.handed_over),
+            others: joined(self.others, other.others),
+            interrupts: joined(self.interrupts, other.interrupts),
+            interrupts_ns: joined(self.interrupts_ns, other.interrupts_ns),
+            softirqs: joined(self.softirqs, other.softirqs),
+            softirqs_ns: joined(self.softirqs_ns, other.softirqs_ns),
+            nmis: joined(self.nmis, other.nmis),
+            nmis_ns: joined(self.nmis_ns, other.nmis_ns),
+            stolen_ns: match (self.stolen_ns, other.stolen_ns) {
+                (None, None) => None,
+                (one, other) => Some(joined(one.unwrap_or(0), other.unwrap_or(0))),
+            },
+        }
+    }
 }
 
 #[cfg(test)]

@@ -151,6 +151,12 @@ fn evidence() -> Vec<Ability> {
             Help::StealClock,
         ),
         optional(
+            "BPF object handover",
+            "`laggard switch` without what interrupts the hand-overs",
+            super::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
+            Help::TypesOfKernel,
+        ),
+        optional(
             "SMI count",
             "stalls by the firmware, counted",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),

@@ -1,4 +1,4 @@
-//! Memory that BPF programs write too: arrays of theirs, mapped.
+//! Memory that others write too: arrays of BPF programs, and what processes share.
 
 use std::io;
 use std::marker::PhantomData;
@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::board::{Memory, Shared};
 
-/// A BPF array of `T`.
+/// Many `T`, mapped.
 #[derive(Debug)]
 pub(crate) struct Mapped<T> {
     start: NonNull<libc::c_void>,
@@ -24,17 +24,37 @@ unsafe impl<T: Shared> Send for Mapped<T> {}
 // SAFETY: as above; every access goes through atomics.
 unsafe impl<T: Shared> Sync for Mapped<T> {}
 
+const ACCESS: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
+const FLAGS: MapFlags = MapFlags::MAP_SHARED.union(MapFlags::MAP_POPULATE);
+
 impl<T: Shared> Mapped<T> {
     /// Maps the first `count` values of a BPF array.
     pub(crate) fn new(array: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
-        let bytes = (count * size_of::<T>()).next_multiple_of(4096);
-        let bytes =
-            NonZeroUsize::new(bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps
         //         nothing.
-        let start = unsafe { mmap(None, bytes, access, flags, array, 0) }?;
+        Self::of(count, |bytes| unsafe {
+            mmap(None, bytes, ACCESS, FLAGS, array, 0)
+        })
+    }
+
+    /// Memory for `count` values, all zeros, that this process shares with those
+    /// that it starts by `fork`. Its pages are there.
+    pub(crate) fn anonymous(count: usize) -> io::Result<Self> {
+        // SAFETY: as above.
+        Self::of(count, |bytes| unsafe {
+            mmap_anonymous(None, bytes, ACCESS, FLAGS)
+        })
+    }
+
+    fn of(
+        count: usize,
+        map: impl FnOnce(NonZeroUsize) -> nix::Result<NonNull<libc::c_void>>,
+    ) -> io::Result<Self> {
+        let bytes = count
+            .checked_mul(size_of::<T>())
+            .and_then(|bytes| NonZeroUsize::new(bytes.checked_next_multiple_of(4096)?));
+        let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let start = map(bytes)?;
         Ok(Self {
             start,
             bytes,

@@ -1,5 +1,11 @@
 //! The BPF objects of the probes.
 
+use std::collections::BTreeSet;
+
+use libbpf_rs::OpenObject;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+
 laggard_bpf::sources! {
     IDENTITY = "identity";
     CHAIN = "chain";
@@ -14,6 +20,33 @@ laggard_bpf::sources! {
     FLIGHT = "flight";
     STACKS = "stacks";
     STEAL = "steal";
+    HANDOVER = "handover";
+    HANDOVER_STOLEN = "handover_stolen";
+}
+
+/// Keeps programs from loading whose tracepoint this kernel does not have;
+/// the names of those.
+pub(super) fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
+    const OF_TRACEPOINT: &str = "btf_trace_";
+    let kernel = Btf::from_vmlinux()?;
+    // Once through all types: to look a name up goes through them each time.
+    let types = kernel.type_by_kind::<Typedef<'_>>();
+    let names = types.filter_map(|one| Some(one.name()?.to_str()?.to_owned()));
+    let known: BTreeSet<String> = names
+        .filter(|name| name.starts_with(OF_TRACEPOINT))
+        .collect();
+    let mut absent = Vec::new();
+    for mut program in open.progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let Some(tracepoint) = section.strip_prefix("tp_btf/") else {
+            continue;
+        };
+        if !known.contains(&format!("{OF_TRACEPOINT}{tracepoint}")) {
+            program.set_autoload(false);
+            absent.push(tracepoint.to_owned());
+        }
+    }
+    Ok(absent)
 }
 
 #[cfg(test)]
@@ -25,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 13] = [
+    const ALL: [ObjectFile; 15] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -39,6 +72,8 @@ mod tests {
         FLIGHT,
         STACKS,
         STEAL,
+        HANDOVER,
+        HANDOVER_STOLEN,
     ];
 
     /// Whether an instruction of `source` calls the kernel's helper of this

@@ -1,6 +1,6 @@
 //! `laggard switch` for the terminal.
 
-use laggard_answer::switch::{SwitchReport, SwitchRow};
+use laggard_answer::switch::{SwitchReport, SwitchRow, SwitchTimes};
 use laggard_model::text::Unit;
 use laggard_model::{Absence, HandOver, Service, printable};
 
@@ -23,6 +23,7 @@ pub fn switches(report: &SwitchReport, look: Look) -> String {
         text.push('\n');
         text += &table(report, way, look);
     }
+    text += &about_net(report, look);
     if !report.is_whole {
         text += &filled(look, "It was ended early: not all stretches were measured.");
     }
@@ -34,22 +35,7 @@ fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String 
     let title = format!("{service} on CPU {}, by {via}: {}", report.cpu, via.about());
     let mut text = filled(look, &title);
     let of = |row: &&SwitchRow| (row.service, row.via) == way;
-    let mut grid = Grid::new([
-        "threads",
-        "hand-overs",
-        "least",
-        "mean",
-        "median",
-        "1 in 1,000",
-        "largest",
-    ]);
-    let had = |row: &&SwitchRow| row.took.is_some();
-    for row in report.rows.iter().filter(of).filter(had) {
-        grid.add_row(cells(row));
-    }
-    if report.rows.iter().filter(of).any(|row| had(&row)) {
-        text += &grid.written(look);
-    }
+    text += &figures(report.rows.iter().filter(of), look);
     let absent = report.rows.iter().filter(of);
     let absent: Vec<(usize, &Absence)> = absent
         .filter_map(|row| Some((row.threads, row.absence.as_ref()?)))
@@ -65,8 +51,12 @@ fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String 
     }
     for row in report.rows.iter().filter(of) {
         if let Some(share) = row.between() {
+            let whose = match row.net {
+                Some(_) => "the gross figures",
+                None => "the figures",
+            };
             let line = format!(
-                "With {} threads, {:.0} % of the times that one left the CPU somebody else took it: that is in the figures.",
+                "With {} threads, {:.0} % of the times that one left the CPU somebody else took it: that is in {whose}.",
                 row.threads,
                 100.0 * share
             );
@@ -87,24 +77,92 @@ fn filled(look: Look, text: &str) -> String {
     look.filled("", &printable(text).to_string())
 }
 
-fn cells(row: &SwitchRow) -> [String; 7] {
+/// The rows that could be had, each in two lines where it has net figures; nothing
+/// where there are none.
+fn figures<'a>(rows: impl Iterator<Item = &'a SwitchRow>, look: Look) -> String {
+    let rows: Vec<(&SwitchRow, SwitchTimes)> =
+        rows.filter_map(|row| Some((row, row.took?))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let times = ["least", "mean", "median", "1 in 1,000", "largest"].map(String::from);
+    let has_net = rows.iter().any(|(row, _)| row.net.is_some());
+    if !has_net {
+        let mut grid = Grid::new(headed(["threads", "hand-overs"], times));
+        for (row, took) in rows {
+            grid.add_row(headed([row.threads, row.count].map(counted), cells(took)));
+        }
+        return grid.written(look);
+    }
+    let mut grid = Grid::new(headed(["threads", "hand-overs", ""], times));
+    for (row, took) in rows {
+        let [threads, count] = [row.threads, row.count].map(counted);
+        grid.add_row(headed([threads, count, "gross".to_owned()], cells(took)));
+        if let Some(net) = row.net {
+            grid.add_row(headed(["", "", "net"], cells(net)));
+        }
+    }
+    grid.written(look)
+}
+
+fn counted(count: usize) -> String {
+    laggard_model::text::count(count as u64)
+}
+
+/// A line of a table: what heads it, then times.
+fn headed<const HEADS: usize>(
+    heads: [impl Into<String>; HEADS],
+    times: [String; 5],
+) -> Vec<String> {
+    heads.into_iter().map(Into::into).chain(times).collect()
+}
+
+fn cells(took: SwitchTimes) -> [String; 5] {
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| Unit::Auto.write(ns));
-    let took = row.took;
     [
-        row.threads.to_string(),
-        laggard_model::text::count(row.count as u64),
-        time(took.map(|it| it.least_ns)),
-        time(took.map(|it| it.mean_ns)),
-        time(took.map(|it| it.median_ns)),
-        time(took.and_then(|it| it.one_in_1000_ns)),
-        time(took.map(|it| it.largest_ns)),
+        time(Some(took.least_ns)),
+        time(Some(took.mean_ns)),
+        time(Some(took.median_ns)),
+        time(took.one_in_1000_ns),
+        time(Some(took.largest_ns)),
     ]
+}
+
+/// What net figures are, and what it costs to have them; or why there are none.
+fn about_net(report: &SwitchReport, look: Look) -> String {
+    if let Some(absence) = &report.net_absence {
+        let line = format!(
+            "What interrupted hand-overs is in the figures; to tell it apart: {}; {}",
+            absence.reason, absence.remedy
+        );
+        return filled(look, &line);
+    }
+    let longer = report.rows.iter().filter_map(|row| {
+        let unwatched = row.unwatched_median_ns?;
+        Some(row.took?.median_ns - unwatched)
+    });
+    let Some(longer) = longer.reduce(f64::max) else {
+        return String::new();
+    };
+    let mut line =
+        "Net is without interrupts, softirqs, threads that take no part, and what the hypervisor took as far as it tells."
+            .to_owned();
+    if longer > 0.0 {
+        let longer = Unit::Auto.write(longer);
+        line += &format!(
+            " The programs that tell make a hand-over up to {longer} longer, in the median."
+        );
+    }
+    filled(look, &line)
 }
 
 #[cfg(test)]
 mod tests {
     use laggard_answer::switch::{SwitchesMeasured, switches as answered};
-    use laggard_model::{Absence, Cpu, Host, Lacks, SwitchRun, SwitchStretch};
+    use laggard_model::{
+        Absence, Cpu, Host, Interruption, Lacks, SwitchRun, SwitchStretch, SwitchSums,
+        SwitchWatched,
+    };
 
     use super::*;
 
@@ -117,12 +175,14 @@ mod tests {
             stretches: vec![
                 SwitchStretch {
                     took_ns: vec![ns; 20_000],
+                    watched: None,
                     counted_by_kernel: 40_000,
                     left_out: 7,
                     unkept: 0,
                 };
                 3
             ],
+            unwatched: None,
         };
         let absent = SwitchRun {
             absence: Some(Absence {
@@ -138,6 +198,7 @@ mod tests {
             cpu: Cpu(3),
             runs: vec![run(2, 1_500), run(64, 3_000), absent],
             stretches: 3,
+            unwatched_because: None,
         })
         .unwrap()
     }
@@ -163,6 +224,56 @@ With 2 threads, 21 hand-overs had no room and are in no figure.
 With 64 threads, 50 % of the times that one left the CPU somebody else took it:
 that is in the figures.
 With 64 threads, 21 hand-overs had no room and are in no figure.
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_came_between_is_in_the_gross_line_and_not_in_the_net_one() {
+        let stretch = SwitchStretch {
+            took_ns: [vec![600; 19_999], vec![2_000_600]].concat(),
+            watched: Some(SwitchWatched {
+                between: [
+                    vec![Interruption::default(); 19_999],
+                    vec![Interruption {
+                        taken_ns: 2_000_000,
+                        ..Interruption::default()
+                    }],
+                ]
+                .concat(),
+                sums: SwitchSums::default(),
+            }),
+            counted_by_kernel: 20_000,
+            ..SwitchStretch::default()
+        };
+        let measured = SwitchesMeasured {
+            host: Host::default(),
+            cpu: Cpu(1),
+            runs: vec![SwitchRun {
+                threads: 2,
+                via: HandOver::Yield,
+                service: Service::Fifo(80),
+                absence: None,
+                stretches: vec![stretch],
+                unwatched: Some(SwitchStretch {
+                    took_ns: vec![540; 100],
+                    ..SwitchStretch::default()
+                }),
+            }],
+            stretches: 1,
+            unwatched_because: None,
+        };
+
+        let text = switches(&answered(&measured).unwrap(), Look::default());
+
+        let expected = "\
+fifo:80 on CPU 1, by yield: sched_yield, all threads ready to run
+threads  hand-overs          least    mean  median  1 in 1,000  largest
+2            20,000  gross  600 ns  700 ns  600 ns      600 ns  2.00 ms
+                       net  600 ns  600 ns  600 ns      600 ns   600 ns
+Net is without interrupts, softirqs, threads that take no part, and what the
+hypervisor took as far as it tells. The programs that tell make a hand-over up
+to 60 ns longer, in the median.
 ";
         assert_eq!(text, expected);
     }

@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include "board.h"
 #include "flight.h"
+#include "handover.h"
 
 const volatile enum board_limit board_limit;
 const volatile enum board_mark board_mark;
@@ -14,3 +15,4 @@ const volatile enum board_sharing board_sharing;
 const volatile enum flight_kind flight_kind;
 const volatile enum flight_vector flight_vector;
 const volatile enum flight_before flight_before;
+const volatile enum handover_kind handover_kind;

@@ -11,16 +11,12 @@ mod stacks;
 mod steal;
 mod still;
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
-use libbpf_rs::OpenObject;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
 
 use super::objects;
 use super::possible_cpus;
@@ -108,7 +104,7 @@ impl FlightRecorder {
         let mut absent = Vec::new();
         let mut loaded = objects::FLIGHT
             .load(&[], &sizes, |open| {
-                absent = leave_out_absent(open)?;
+                absent = objects::leave_out_absent(open)?;
                 objects::FLIGHT.set_input(open, "ring_bits", &bits.to_ne_bytes())
             })
             .map_err(refused)?;
@@ -274,29 +270,4 @@ fn start_stacks(
             None
         }
     }
-}
-
-/// Keeps programs from loading whose tracepoint this kernel does not have;
-/// the names of those.
-fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
-    const OF_TRACEPOINT: &str = "btf_trace_";
-    let kernel = Btf::from_vmlinux()?;
-    // Once through all types: to look a name up goes through them each time.
-    let types = kernel.type_by_kind::<Typedef<'_>>();
-    let names = types.filter_map(|one| Some(one.name()?.to_str()?.to_owned()));
-    let known: BTreeSet<String> = names
-        .filter(|name| name.starts_with(OF_TRACEPOINT))
-        .collect();
-    let mut absent = Vec::new();
-    for mut program in open.progs_mut() {
-        let section = program.section().to_string_lossy().into_owned();
-        let Some(tracepoint) = section.strip_prefix("tp_btf/") else {
-            continue;
-        };
-        if !known.contains(&format!("{OF_TRACEPOINT}{tracepoint}")) {
-            program.set_autoload(false);
-            absent.push(tracepoint.to_owned());
-        }
-    }
-    Ok(absent)
 }

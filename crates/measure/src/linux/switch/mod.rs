@@ -5,18 +5,22 @@
 //! so that what the machine does meanwhile hits them alike.
 
 mod ring;
+mod shared;
 mod token;
+mod watch;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use laggard_model::{Absence, Cpu, HandOver, Lacks, Nanos, Service, SwitchRun, SwitchStretch};
 
-use self::ring::{Ring, RingMessage};
+use self::ring::Ring;
+use self::shared::MemberStep;
+pub(super) use self::watch::try_watch;
+use self::watch::{Watch, WatchMemory};
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
 
@@ -26,13 +30,17 @@ const RUN: Nanos = Nanos::from_ms(20);
 /// real-time threads have, so that it never stops them either.
 const PAUSE: Nanos = Nanos::from_ms(20);
 /// How often what happens to laggard itself is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 /// A stretch may take longer than planned by so many looks. Looks, not time:
 /// laggard may be stopped.
-const PATIENCE_LOOKS: u64 = 200;
+const PATIENCE_LOOKS: u64 = 1_000;
 /// Who is asked to end has so many looks to do so: a thread that somebody above it
 /// keeps from its CPU cannot, and what it saw is not wanted any more.
-const ENDING_LOOKS: u64 = 20;
+const ENDING_LOOKS: u64 = 100;
+/// How often threads that are readied are looked at,
+const READY_LOOK: Duration = Duration::from_millis(1);
+/// and how many looks that may take.
+const READY_LOOKS: u64 = 20_000;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -55,6 +63,9 @@ pub struct SwitchPlan {
 #[derive(Debug)]
 pub struct SwitchBench {
     witness: Option<Witness>,
+    /// The threads' name, which nobody else's threads have.
+    name: String,
+    unwatched_because: Option<Absence>,
 }
 
 impl SwitchBench {
@@ -64,13 +75,22 @@ impl SwitchBench {
     pub fn new() -> Self {
         // A limit is no reason not to measure: what is used was touched before.
         let _ = policy::lock_memory();
+        let number = (u64::from(std::process::id()) ^ clock::now().ns()) & 0xffff;
         Self {
             witness: Witness::settled().ok(),
+            name: format!("lag/switch-{number:04x}"),
+            unwatched_because: None,
         }
     }
 
+    /// Why nothing tells what came between hand-overs; `None`: it is told.
+    pub fn unwatched_because(&self) -> Option<&Absence> {
+        self.unwatched_because.as_ref()
+    }
+
     /// Measures all numbers of threads, until each has its stretches or `stop` is
-    /// set; `done` is called after each stretch.
+    /// set; `done` is called after each stretch. Where programs inside the kernel
+    /// can watch, each number first has a stretch without them.
     pub fn measure(
         &mut self,
         plan: &SwitchPlan,
@@ -83,18 +103,29 @@ impl SwitchBench {
             service: plan.service,
             absence: None,
             stretches: Vec::with_capacity(plan.stretches),
+            unwatched: None,
         };
         let mut runs: Vec<SwitchRun> = plan.threads.iter().map(empty).collect();
-        for _ in 0..plan.stretches {
+        let mut watch = self.watch(plan.cpu);
+        for round in 0..=plan.stretches {
+            let is_alone = round == 0;
+            if is_alone && watch.is_none() {
+                continue;
+            }
+            if round == 1 {
+                watch = watch.and_then(|watch| self.attached(watch));
+            }
+            let seen = watch.as_ref().filter(|_| !is_alone).map(|it| &it.seen);
             for run in runs.iter_mut().filter(|run| run.absence.is_none()) {
                 if stop.load(Ordering::Relaxed) {
                     return runs;
                 }
                 // What was ended early is no stretch of the same kind.
-                let Some(result) = self.undisturbed(plan, run.threads, stop) else {
+                let Some(result) = self.undisturbed(plan, run.threads, seen, stop) else {
                     return runs;
                 };
                 match result {
+                    Ok(stretch) if is_alone => run.unwatched = Some(stretch),
                     Ok(stretch) => run.stretches.push(stretch),
                     Err(absence) => run.absence = Some(absence),
                 }
@@ -104,15 +135,33 @@ impl SwitchBench {
         runs
     }
 
+    fn watch(&mut self, cpu: Cpu) -> Option<Watch> {
+        let watch = Watch::load(cpu, &self.name);
+        watch
+            .map_err(|absence| self.unwatched_because = Some(absence))
+            .ok()
+    }
+
+    fn attached(&mut self, mut watch: Watch) -> Option<Watch> {
+        match watch.attach() {
+            Ok(()) => Some(watch),
+            Err(absence) => {
+                self.unwatched_because = Some(absence);
+                None
+            }
+        }
+    }
+
     /// A stretch in which laggard was not stopped; `None` once `stop` is set.
     fn undisturbed(
         &mut self,
         plan: &SwitchPlan,
         threads: usize,
+        watch: Option<&Arc<WatchMemory>>,
         stop: &AtomicBool,
     ) -> Option<Result<SwitchStretch, Absence>> {
         loop {
-            let result = self.stretch(plan, threads, stop);
+            let result = self.stretch(plan, threads, watch, stop);
             let was_stopped = self.witness.as_mut().is_some_and(Witness::was_stopped);
             if stop.load(Ordering::Relaxed) {
                 return None;
@@ -124,23 +173,23 @@ impl SwitchBench {
     }
 
     fn stretch(
-        &mut self,
+        &self,
         plan: &SwitchPlan,
         threads: usize,
+        watch: Option<&Arc<WatchMemory>>,
         stop: &AtomicBool,
     ) -> Result<SwitchStretch, Absence> {
-        let token = token::token(plan.via, threads)
+        let ring = Ring::new(plan, threads, watch.cloned())
             .map_err(|err| refused(&format!("{} for each", plan.via), &err))?;
-        let ring = Arc::new(Ring::new(threads, token, plan.length));
-        let (tell, told) = channel();
+        let ring = Arc::new(ring);
         let mut started = Vec::with_capacity(threads);
         let mut refusal = None;
         for own in 0..threads {
-            let (ring, tell, plan) = (Arc::clone(&ring), tell.clone(), plan.clone());
+            let ring = Arc::clone(&ring);
             let thread = std::thread::Builder::new()
-                .name("lag/switch".into())
+                .name(self.name.clone())
                 .stack_size(policy::STACK_BYTES)
-                .spawn(move || ring.take_part(own, &plan, &tell));
+                .spawn(move || ring.take_part(own));
             match thread {
                 Ok(thread) => started.push(thread),
                 Err(err) => {
@@ -149,22 +198,19 @@ impl SwitchBench {
                 }
             }
         }
-        drop(tell);
-        let readied = readied(&told, started.len(), stop);
+        let readied = readied(&ring, started.len(), stop);
         if let Some(absence) = refusal.or(readied.absence) {
-            ring.begin(None);
+            ring.shared.begin(None);
             // Who has not come by now is not waited for.
             if readied.missing == 0 {
                 join(started);
             }
             return Err(absence);
         }
-        ring.begin(Some(clock::now() + Nanos::from_ms(2)));
-        let found = gathered(&told, threads, &ring, plan.length, stop);
-        if found.is_ok() {
-            join(started);
-        }
-        found
+        ring.shared.begin(Some(clock::now() + Nanos::from_ms(2)));
+        ended(&ring, stop)?;
+        join(started);
+        Ok(ring.seen())
     }
 }
 
@@ -196,78 +242,76 @@ struct Readied {
     missing: usize,
 }
 
-/// Waits until every thread is what it is to be, but not for ever: somebody above
-/// them may have their CPU.
-fn readied(told: &Receiver<RingMessage>, threads: usize, stop: &AtomicBool) -> Readied {
-    let mut readied = Readied {
-        absence: None,
-        missing: threads,
-    };
-    let mut looks = PATIENCE_LOOKS;
-    while readied.missing > 0 && looks > 0 && !stop.load(Ordering::Relaxed) {
-        match told.recv_timeout(LOOK) {
-            Ok(message) => {
-                readied.missing -= 1;
-                if let RingMessage::Refused(absence) = message {
+/// Waits until the first so many threads are what they are to be, but not for ever:
+/// somebody above them may have their CPU.
+fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> Readied {
+    let mut looks = READY_LOOKS;
+    loop {
+        let mut readied = Readied {
+            absence: None,
+            missing: 0,
+        };
+        for step in ring.shared.steps().take(threads) {
+            match step {
+                MemberStep::Begun => readied.missing += 1,
+                MemberStep::Ready => {}
+                MemberStep::Refused(absence) | MemberStep::Broken(absence) => {
                     readied.absence.get_or_insert(absence);
                 }
+                MemberStep::Done => {
+                    readied.absence.get_or_insert_with(unfinished);
+                }
             }
-            Err(RecvTimeoutError::Timeout) => looks -= 1,
-            Err(RecvTimeoutError::Disconnected) => break,
         }
+        if readied.missing == 0 {
+            return readied;
+        }
+        looks -= 1;
+        if looks == 0 || stop.load(Ordering::Relaxed) {
+            readied.absence.get_or_insert_with(|| Absence {
+                reason: format!(
+                    "{} of {threads} threads did not get to their CPU",
+                    readied.missing
+                ),
+                ..unfinished()
+            });
+            return readied;
+        }
+        std::thread::sleep(READY_LOOK);
     }
-    if readied.missing > 0 {
-        readied.absence.get_or_insert_with(|| Absence {
-            reason: format!(
-                "{} of {threads} threads did not get to their CPU",
-                readied.missing
-            ),
-            ..unfinished()
-        });
-    }
-    readied
 }
 
-/// What all threads saw. Who does not return is left behind: nothing can end it.
-fn gathered(
-    told: &Receiver<RingMessage>,
-    threads: usize,
-    ring: &Ring,
-    length: Nanos,
-    stop: &AtomicBool,
-) -> Result<SwitchStretch, Absence> {
-    let mut whole = SwitchStretch::default();
-    let mut looks = length.ns() / 50_000_000 + PATIENCE_LOOKS;
-    let mut missing = threads;
-    while missing > 0 {
-        match told.recv_timeout(LOOK) {
-            Ok(RingMessage::Done(part)) => {
-                whole.took_ns.extend(part.took_ns);
-                whole.counted_by_kernel += part.counted_by_kernel;
-                whole.left_out += part.left_out;
-                whole.unkept += part.unkept;
-                missing -= 1;
-            }
-            Ok(RingMessage::Broken(absence) | RingMessage::Refused(absence)) => {
-                ring.end();
-                return Err(absence);
-            }
-            Ok(RingMessage::Ready) => {}
-            Err(RecvTimeoutError::Timeout) => {
-                looks = looks.saturating_sub(1);
-                if looks == 0 {
+/// Waits until all have come to their end. Who does not is left behind: nothing
+/// can end it.
+fn ended(ring: &Ring, stop: &AtomicBool) -> Result<(), Absence> {
+    let look_ns = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX);
+    let mut looks = ring.plan.length.ns() / look_ns + PATIENCE_LOOKS;
+    loop {
+        let mut are_done = true;
+        for step in ring.shared.steps() {
+            match step {
+                MemberStep::Broken(absence) | MemberStep::Refused(absence) => {
                     ring.end();
-                    return Err(unfinished());
+                    return Err(absence);
                 }
-                if stop.load(Ordering::Relaxed) {
-                    ring.end();
-                    looks = looks.min(ENDING_LOOKS);
-                }
+                MemberStep::Done => {}
+                MemberStep::Begun | MemberStep::Ready => are_done = false,
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
         }
+        if are_done {
+            return Ok(());
+        }
+        looks = looks.saturating_sub(1);
+        if looks == 0 {
+            ring.end();
+            return Err(unfinished());
+        }
+        if stop.load(Ordering::Relaxed) {
+            ring.end();
+            looks = looks.min(ENDING_LOOKS);
+        }
+        std::thread::sleep(LOOK);
     }
-    Ok(whole)
 }
 
 fn unfinished() -> Absence {
@@ -301,39 +345,53 @@ fn refused(what: &str, err: &io::Error) -> Absence {
 mod tests {
     use super::*;
 
+    /// With nobody in it.
+    fn ring(length: Nanos) -> Ring {
+        let plan = SwitchPlan {
+            threads: vec![3],
+            via: HandOver::Yield,
+            service: Service::Other,
+            cpu: Cpu(0),
+            length,
+            stretches: 1,
+        };
+        let ring = Ring::new(&plan, 3, None);
+        ring.unwrap()
+    }
+
     /// Somebody above them has their CPU: they never say that they are there.
     #[test]
     fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_come() {
-        let (tell, told) = channel();
-        tell.send(RingMessage::Ready).unwrap();
-
-        let readied = readied(&told, 3, &AtomicBool::new(true));
+        let readied = readied(&ring(Nanos::ZERO), 3, &AtomicBool::new(true));
 
         assert_eq!(readied.missing, 3);
         let reason = readied.absence.unwrap().reason;
         assert_eq!(reason, "3 of 3 threads did not get to their CPU");
     }
 
-    /// Looks until all is given up otherwise: an hour of them and more.
+    /// Looks until all is given up otherwise: a minute of them.
     #[test]
     fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_end() {
-        let (_tell, told) = channel();
-        let ring = Ring::new(2, None, Nanos::ZERO);
+        let ring = ring(Nanos::from_secs(60));
 
-        let hour = Nanos::from_secs(3_600);
-        let found = gathered(&told, 2, &ring, hour, &AtomicBool::new(true));
+        let found = ended(&ring, &AtomicBool::new(true));
 
         assert_eq!(found, Err(unfinished()));
     }
 
     #[test]
     fn all_that_come_are_heard_before_any_refusal_is_told() {
-        let (tell, told) = channel();
-        tell.send(RingMessage::Ready).unwrap();
-        tell.send(RingMessage::Refused(unfinished())).unwrap();
-        tell.send(RingMessage::Ready).unwrap();
+        let ring = ring(Nanos::ZERO);
+        let steps = [
+            MemberStep::Ready,
+            MemberStep::Refused(unfinished()),
+            MemberStep::Ready,
+        ];
+        for (own, step) in steps.iter().enumerate() {
+            ring.shared.member(own).tell(step);
+        }
 
-        let readied = readied(&told, 3, &AtomicBool::new(false));
+        let readied = readied(&ring, 3, &AtomicBool::new(false));
 
         assert_eq!((readied.missing, readied.absence), (0, Some(unfinished())));
     }

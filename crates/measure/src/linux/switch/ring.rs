@@ -1,81 +1,54 @@
 //! What one thread of the ring does.
 
 use std::io;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use laggard_model::{Absence, Nanos, SwitchStretch};
+use laggard_model::{Absence, Nanos, SwitchStretch, SwitchSums};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::footing::Footing;
-use super::token::Token;
+use super::shared::{Member, MemberStep, SharedRing};
+use super::token::{self, Token};
+use super::watch::{WatchMemory, WatchReading};
 use super::{PAUSE, RUN, SwitchPlan, clock, policy, refused};
 
 /// No hand-over takes less: room for more of them is not needed.
 const SHORTEST_NS: u64 = 200;
-/// Threads that yield do not all run equally often.
-const UNEQUAL: u64 = 4;
-/// Nobody has handed over yet.
-const NOBODY: usize = usize::MAX;
 
-/// What a thread says to who started it.
-#[derive(Debug)]
-pub(super) enum RingMessage {
-    /// It is what it is to be.
-    Ready,
-    /// It cannot be.
-    Refused(Absence),
-    /// A call failed on the way.
-    Broken(Absence),
-    /// What it saw.
-    Done(SwitchStretch),
-}
-
-/// What the threads share. One runs at a time, so nothing here is contended.
+/// Threads that hand over, and what they know of each other. One runs at a time, so
+/// nothing that they share is contended.
 #[derive(Debug)]
 pub(super) struct Ring {
+    pub(super) plan: SwitchPlan,
     threads: usize,
     token: Option<Box<dyn Token>>,
-    /// Planned, ns, pauses included.
-    length: Nanos,
-    /// When it begins; `None`: not at all.
-    start: OnceLock<Option<Nanos>>,
-    is_over: AtomicBool,
-    /// The instant before the last hand-over, ns; 0 after a pause.
-    stamp: AtomicU64,
-    /// Who handed over.
-    last: AtomicUsize,
-    /// How many came back from pauses so far, all threads and pauses together.
-    came: AtomicU64,
-    /// The latest run that somebody left for its pause: when it began, ns.
-    left: AtomicU64,
+    pub(super) shared: SharedRing,
+    watch: Option<Arc<WatchMemory>>,
+    /// What it had seen before.
+    sums: Option<SwitchSums>,
 }
 
 impl Ring {
-    pub(super) fn new(threads: usize, token: Option<Box<dyn Token>>, length: Nanos) -> Self {
-        Self {
+    pub(super) fn new(
+        plan: &SwitchPlan,
+        threads: usize,
+        watch: Option<Arc<WatchMemory>>,
+    ) -> io::Result<Self> {
+        let room = plan.length.ns() / 2 / SHORTEST_NS + 1_024;
+        Ok(Self {
+            plan: plan.clone(),
             threads,
-            token,
-            length,
-            start: OnceLock::new(),
-            is_over: AtomicBool::new(false),
-            stamp: AtomicU64::new(0),
-            last: AtomicUsize::new(NOBODY),
-            came: AtomicU64::new(0),
-            left: AtomicU64::new(0),
-        }
-    }
-
-    /// Lets all that are ready begin at an instant; `None` sends them home.
-    pub(super) fn begin(&self, at: Option<Nanos>) {
-        // Said once.
-        let _ = self.start.set(at);
+            token: token::token(plan.via, threads)?,
+            shared: SharedRing::new(threads, room)?,
+            sums: watch.as_ref().map(|watch| watch.sums()),
+            watch,
+        })
     }
 
     /// Ends it: whoever waits is woken.
     pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+        self.shared.state().is_over.store(1, Ordering::Release);
         if let Some(token) = &self.token {
             for thread in 0..self.threads {
                 // Who is gone needs no waking.
@@ -84,79 +57,125 @@ impl Ring {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.shared.state().is_over.load(Ordering::Acquire) != 0
+    }
+
+    /// What all saw, once they are done.
+    pub(super) fn seen(&self) -> SwitchStretch {
+        let sums = self.watch.as_ref().zip(self.sums);
+        self.shared
+            .seen(sums.map(|(watch, before)| watch.sums().since(before)))
+    }
+
     /// What thread `own` does from its start to its end.
-    pub(super) fn take_part(&self, own: usize, plan: &SwitchPlan, tell: &Sender<RingMessage>) {
-        let room = self.length.ns() / 2 / SHORTEST_NS / self.threads as u64 * UNEQUAL;
-        let mut seen = HandOversSeen::new(room + 1_024);
-        let (footing, told) = match ready(plan) {
-            Ok(footing) => (Some(footing), RingMessage::Ready),
-            Err(absence) => (None, RingMessage::Refused(absence)),
+    pub(super) fn take_part(&self, own: usize) {
+        let member = self.shared.member(own);
+        let footing = match ready(&self.plan) {
+            Ok(footing) => footing,
+            Err(absence) => return member.tell(&MemberStep::Refused(absence)),
         };
-        // Whoever is gone has given up waiting.
-        let _ = tell.send(told);
-        let (Some(begin), Some(footing)) = (*self.start.wait(), footing) else {
+        member.tell(&MemberStep::Ready);
+        let Some(begin) = self.shared.await_begin() else {
             return;
         };
         let before = left_cpu();
         let result = match &self.token {
             None => {
-                self.yield_on(own, begin, &mut seen);
+                self.yield_on(own, begin, member);
                 Ok(())
             }
-            Some(token) => self.pass_on(own, begin, &**token, &mut seen),
+            Some(token) => self.pass_on(own, begin, &**token, member),
         };
-        let after = left_cpu();
+        let left = left_cpu().saturating_sub(before);
+        member.left_cpu.store(left, Ordering::Relaxed);
         if result.is_err() {
             self.end();
         }
-        let changed = footing.changed();
-        let _ = tell.send(match (result, changed) {
-            (Err(err), _) => RingMessage::Broken(refused(plan.via.name(), &err)),
-            (Ok(()), Some(absence)) => RingMessage::Broken(absence),
-            (Ok(()), None) => RingMessage::Done(SwitchStretch {
-                took_ns: seen.took_ns,
-                counted_by_kernel: after.saturating_sub(before),
-                left_out: seen.left_out,
-                unkept: seen.unkept,
-            }),
+        member.tell(&match (result, footing.changed()) {
+            (Err(err), _) => MemberStep::Broken(refused(self.plan.via.name(), &err)),
+            (Ok(()), Some(absence)) => MemberStep::Broken(absence),
+            (Ok(()), None) => MemberStep::Done,
         });
+    }
+
+    /// The time now, as the first thing done, and with what had come between.
+    fn read(&self) -> (Nanos, WatchReading) {
+        match &self.watch {
+            Some(watch) => watch.read(),
+            None => {
+                let at = clock::now();
+                let reading = WatchReading {
+                    at,
+                    ..WatchReading::default()
+                };
+                (at, reading)
+            }
+        }
+    }
+
+    /// Keeps the instant before a hand-over; `is_kept`: it is one to be measured.
+    fn stamp(&self, is_kept: bool) {
+        let state = self.shared.state();
+        let (_, reading) = self.read();
+        state.taken.store(reading.taken_ns, Ordering::Relaxed);
+        state.stolen.store(reading.stolen_ns, Ordering::Relaxed);
+        let at = if is_kept { reading.at.ns() } else { 0 };
+        state.stamp.store(at, Ordering::Release);
+    }
+
+    /// Keeps a hand-over from `stamp` to an arrival.
+    fn keep(&self, stamp: u64, (first, reading): (Nanos, WatchReading)) {
+        let state = self.shared.state();
+        let taken = reading
+            .taken_ns
+            .saturating_sub(state.taken.load(Ordering::Relaxed));
+        let again = reading.at.saturating_sub(first).ns();
+        let stolen = reading
+            .stolen_ns
+            .saturating_sub(state.stolen.load(Ordering::Relaxed));
+        let took = first.ns().saturating_sub(stamp);
+        self.shared.push(took, taken.saturating_sub(again), stolen);
     }
 
     /// All run, one after the other. Nothing is kept while some come back from a
     /// pause, and once one has left for the next: what a thread does to sleep and to
     /// wake is no hand-over.
-    fn yield_on(&self, own: usize, begin: Nanos, seen: &mut HandOversSeen) {
-        let over = begin + self.length;
+    fn yield_on(&self, own: usize, begin: Nanos, member: &Member) {
+        let state = self.shared.state();
+        let own = own as u64 + 1;
+        let over = begin + self.plan.length;
         let mut from = begin;
         let mut all_came = 0;
-        while from < over && !self.is_over.load(Ordering::Relaxed) {
+        while from < over && !self.is_over() {
             clock::sleep_until(from);
             all_came += self.threads as u64;
-            self.came.fetch_add(1, Ordering::Relaxed);
+            state.came.fetch_add(1, Ordering::Relaxed);
             let until = from + RUN;
             let mut now = clock::now();
-            while now < until && !self.is_over.load(Ordering::Relaxed) {
-                let are_here = self.came.load(Ordering::Relaxed) >= all_came;
-                let stamped = if are_here { clock::now().ns() } else { 0 };
-                self.last.store(own, Ordering::Relaxed);
-                self.stamp.store(stamped, Ordering::Relaxed);
+            while now < until && !self.is_over() {
+                let are_here = state.came.load(Ordering::Relaxed) >= all_came;
+                state.last.store(own, Ordering::Relaxed);
+                self.stamp(are_here);
                 // SAFETY: takes nothing; cannot fail on Linux.
                 unsafe { libc::sched_yield() };
-                let stamp = self.stamp.load(Ordering::Relaxed);
-                now = clock::now();
-                let is_other = self.last.load(Ordering::Relaxed) != own;
+                let stamp = state.stamp.load(Ordering::Relaxed);
+                let arrived = self.read();
+                now = arrived.0;
+                let is_other = state.last.load(Ordering::Relaxed) != own;
                 // Whose last run was an earlier one may find a stamp of that; who is
                 // interrupted before it has read the clock, that of a later hand-over.
-                let is_of_run = stamp >= from.ns() && self.left.load(Ordering::Relaxed) < from.ns();
-                let is_last = self.stamp.load(Ordering::Relaxed) == stamp;
+                let is_of_run =
+                    stamp >= from.ns() && state.left.load(Ordering::Relaxed) < from.ns();
+                let is_last = state.stamp.load(Ordering::Relaxed) == stamp;
                 if is_other && is_of_run && is_last {
-                    seen.push(now.ns().saturating_sub(stamp));
+                    self.keep(stamp, arrived);
                 } else if is_other {
-                    seen.unkept += 1;
+                    self.leave_out(member);
                 }
             }
-            self.left.fetch_max(from.ns(), Ordering::Relaxed);
-            seen.unkept += 1;
+            state.left.fetch_max(from.ns(), Ordering::Relaxed);
+            self.leave_out(member);
             from = from + RUN + PAUSE;
         }
     }
@@ -167,23 +186,25 @@ impl Ring {
         own: usize,
         begin: Nanos,
         token: &dyn Token,
-        seen: &mut HandOversSeen,
+        member: &Member,
     ) -> io::Result<()> {
-        let over = begin + self.length;
+        let state = self.shared.state();
+        let over = begin + self.plan.length;
         if own == 0 {
             clock::sleep_until(begin);
         } else {
             token.wait(own)?;
         }
-        seen.unkept += 1;
+        self.leave_out(member);
         loop {
-            let now = clock::now();
-            let stamp = self.stamp.load(Ordering::Relaxed);
-            if self.is_over.load(Ordering::Acquire) {
+            let arrived = self.read();
+            let now = arrived.0;
+            let stamp = state.stamp.load(Ordering::Acquire);
+            if self.is_over() {
                 return Ok(());
             }
             if stamp > 0 {
-                seen.push(now.ns().saturating_sub(stamp));
+                self.keep(stamp, arrived);
             }
             if now >= over {
                 self.end();
@@ -191,46 +212,24 @@ impl Ring {
             }
             let into = now.saturating_sub(begin).ns() % (RUN + PAUSE).ns();
             if into >= RUN.ns() {
-                seen.unkept += 1;
+                self.leave_out(member);
                 clock::sleep_until(now + Nanos::from_ns((RUN + PAUSE).ns() - into));
             }
             let next = (own + 1) % self.threads;
-            self.stamp.store(clock::now().ns(), Ordering::Relaxed);
+            self.stamp(true);
             token.pass(next)?;
             token.wait(own)?;
         }
     }
-}
 
-/// What one thread saw.
-struct HandOversSeen {
-    took_ns: Vec<u32>,
-    left_out: u64,
-    /// How often it left the CPU for a pause, or around one.
-    unkept: u64,
-}
-
-impl HandOversSeen {
-    /// With room for so many, whose pages are there.
-    fn new(room: u64) -> Self {
-        let mut took_ns = vec![u32::MAX; usize::try_from(room).unwrap_or(0)];
-        took_ns.clear();
-        Self {
-            took_ns,
-            left_out: 0,
-            unkept: 0,
-        }
-    }
-
-    fn push(&mut self, ns: u64) {
-        if self.took_ns.len() == self.took_ns.capacity() {
-            self.left_out += 1;
-            return;
-        }
-        self.took_ns.push(u32::try_from(ns).unwrap_or(u32::MAX));
+    /// A thread has left the CPU, and that was no hand-over to be measured.
+    fn leave_out(&self, member: &Member) {
+        member.unkept.fetch_add(1, Ordering::Relaxed);
+        self.shared.state().is_apart.store(1, Ordering::Relaxed);
     }
 }
 
+/// Makes the calling thread what it is to be.
 fn ready(plan: &SwitchPlan) -> Result<Footing, Absence> {
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;

@@ -9,6 +9,9 @@ use nix::fcntl::OFlag;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::unistd::{pipe2, read, write};
 
+use super::super::mapping::Mapped;
+use crate::board::{Memory as _, Shared};
+
 /// A way to pass it on. No call allocates.
 pub(super) trait Token: Send + Sync {
     /// Gives it to thread `to`.
@@ -22,9 +25,7 @@ pub(super) trait Token: Send + Sync {
 pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn Token>>> {
     Ok(match via {
         HandOver::Yield => None,
-        HandOver::Futex => Some(Box::new(Futexes(
-            (0..threads).map(|_| Word::default()).collect(),
-        ))),
+        HandOver::Futex => Some(Box::new(Futexes(Mapped::anonymous(threads)?))),
         HandOver::Pipe => {
             let pipes: Result<_, _> = (0..threads).map(|_| pipe2(OFlag::O_CLOEXEC)).collect();
             Some(Box::new(Pipes(pipes?)))
@@ -38,51 +39,32 @@ pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn 
 }
 
 /// On a cache line of its own: neighbours are not what is measured.
-#[derive(Default)]
-#[repr(align(64))]
-struct Word(AtomicU32);
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Word([AtomicU32; 16]);
 
-struct Futexes(Vec<Word>);
+// SAFETY: atomics; zeros are a value.
+unsafe impl Shared for Word {}
+
+struct Futexes(Mapped<Word>);
+
+impl Futexes {
+    fn word(&self, of: usize) -> &AtomicU32 {
+        &self.0.all()[of].0[0]
+    }
+}
 
 impl Token for Futexes {
     fn pass(&self, to: usize) -> io::Result<()> {
-        let word = &self.0[to].0;
+        let word = self.word(to);
         word.store(1, Ordering::Release);
-        // SAFETY: the word outlives the call; nothing else is read or written.
-        let woken = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            )
-        };
-        match woken {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        wake(word, 1)
     }
 
     fn wait(&self, own: usize) -> io::Result<()> {
-        let word = &self.0[own].0;
+        let word = self.word(own);
         while word.swap(0, Ordering::Acquire) == 0 {
-            // SAFETY: as above; no time is given, so none is read.
-            let woken = unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    word.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    0,
-                    std::ptr::null::<libc::timespec>(),
-                )
-            };
-            if woken < 0 {
-                let err = io::Error::last_os_error();
-                // Passed on meanwhile, or woken for no reason.
-                if !matches!(err.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
-                    return Err(err);
-                }
-            }
+            wait_for(word, 0)?;
         }
         Ok(())
     }
@@ -123,5 +105,39 @@ impl Token for Events {
 impl std::fmt::Debug for dyn Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token")
+    }
+}
+
+/// Wakes so many of those that wait for `word`. Not of this process alone: the
+/// word may be shared with others.
+pub(super) fn wake(word: &AtomicU32, most: i32) -> io::Result<()> {
+    // SAFETY: the word outlives the call; nothing else is read or written.
+    match unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits as long as `word` is `value`; may return for no reason.
+pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
+    let forever = std::ptr::null::<libc::timespec>();
+    // SAFETY: as above; no time is given, so none is read.
+    let woken = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            forever,
+        )
+    };
+    if woken >= 0 {
+        return Ok(());
+    }
+    let err = io::Error::last_os_error();
+    // It has another value by now, or a signal came.
+    match err.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR) => Ok(()),
+        _ => Err(err),
     }
 }
