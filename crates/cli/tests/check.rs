@@ -316,3 +316,15 @@ fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
     let badge = fs::read_to_string(dir.path().join("b.svg")).unwrap();
     assert!(badge.contains(">met</text>"), "{badge}");
 }
+
+/// An activation in 10 is late, a hundred in a second.
+#[test]
+fn what_is_late_all_the_time_is_late_more_often_than_every_two_seconds() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "a", &every(10), &["--duration=100s"]);
+    let rate = "[[require]]\nservice = \"fifo:90\"\nlevel = \"1ms\"\nper = \"2s\"\n";
+
+    let output = ask(&dir, &["a"], rate, &["--json"]);
+
+    assert_eq!(told(&output), (1, vec!["broken".into()]));
+}

@@ -177,3 +177,46 @@ fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
     assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
     assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
 }
+
+/// One activation in 10 is 4 ms late, at 1 ms: as a single run of late ones, that
+/// would be late less often than once in 2 s.
+#[test]
+fn what_is_late_all_the_time_is_not_better_than_what_is_late_now_and_then() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &[]);
+    recorded(&dir, &B, 10, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+    let back = json(&ask(&dir, &B, &A, &["--at=1ms", "--json"]));
+
+    let (there, back) = (level(&found), level(&back));
+    assert_eq!(there["change"]["verdict"], "worse", "{there}");
+    assert_eq!(there["is_ten_times"], true, "{there}");
+    assert_eq!(back["change"]["verdict"], "better", "{back}");
+}
+
+/// Stalls of 20 ms every 100 ms, and of 60 ms: as often, and three times as long.
+#[test]
+fn what_is_late_for_much_longer_as_often_is_not_called_equal() {
+    let dir = TempDir::new().unwrap();
+    for (names, late_ms) in [(A, 20_u64), (B, 60)] {
+        for name in names {
+            let stalls: String = (0..90)
+                .map(|number| {
+                    scripted::stall(1_000_500_000 + number * 100_000_000, late_ms * 1_000_000)
+                })
+                .collect();
+            let script = scripted::script(1_000_000, &stalls);
+            record(&dir.path().join(name), &script, &["--duration=10s"])
+                .assert()
+                .success();
+        }
+    }
+
+    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+
+    let level = level(&found);
+    let ratio = level["ratio"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&ratio), "{level}");
+    assert_eq!(level["change"]["why"], "too_often", "{level}");
+}

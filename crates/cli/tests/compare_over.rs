@@ -106,3 +106,19 @@ fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
     let twice = String::from_utf8(twice.stderr).unwrap();
     assert!(twice.contains("are the same recording"), "{twice}");
 }
+
+/// Late all the time is one run of late activations, if nothing ends a run.
+#[test]
+fn what_is_late_all_the_time_from_some_recording_on_is_worse_from_there_on() {
+    let dir = TempDir::new().unwrap();
+    let before = [900, 1_000, 1_100, 1_000, 900, 1_100];
+    recorded(&dir, before.into_iter().chain([10; 6]));
+
+    let found = changes(&ask(&dir, &names(12), &["--json"]));
+
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (&found[0]["at"], &found[0]["is_worse"]),
+        (&6.into(), &true.into())
+    );
+}

@@ -95,6 +95,7 @@ fn verdict(level: &LevelComparison, ratio: f64) -> (CheckVerdict, Option<Undecid
         Change::Unclear(Unclear::FewRecordings) => undecided(Undecided::FewRecordings),
         Change::Unclear(Unclear::Lost | Unclear::NotKept) => undecided(Undecided::NotKept),
         Change::Unclear(Unclear::PairsDisagree) => undecided(Undecided::Varies),
+        Change::Unclear(Unclear::TooOften) => undecided(Undecided::TooOften),
         Change::Worse if level.ratio_low > ratio => (CheckVerdict::Broken, None),
         Change::Better
         | Change::Equivalent

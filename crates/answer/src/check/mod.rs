@@ -160,6 +160,9 @@ pub enum Undecided {
     TooCoarse,
     /// Nothing looked for handlers.
     NotWatched,
+    /// It was late for so much of the time that how often does not tell, and how
+    /// many activations were late says something else.
+    TooOften,
 }
 
 impl CheckedRow {

@@ -278,6 +278,17 @@ impl Comparing<'_> {
         };
         let is_lost =
             turned(&first.at_most(), &set(second))? || turned(&set(first), &second.at_most())?;
+        let [first, second] = [
+            first.view(found.dispersions[0]),
+            second.view(found.dispersions[1]),
+        ];
+        let change = if is_lost {
+            Change::Unclear(Unclear::Lost)
+        } else if is_contradicted(change, [&first, &second], margin) {
+            Change::Unclear(Unclear::TooOften)
+        } else {
+            change
+        };
         Ok(LevelComparison {
             level_ns: level,
             share,
@@ -288,18 +299,14 @@ impl Comparing<'_> {
             p_adjusted: ratio.p,
             between: found.between,
             contradicting: found.contradicting,
-            change: if is_lost {
-                Change::Unclear(Unclear::Lost)
-            } else {
-                change
-            },
+            change,
             is_ten_times: matches!(
                 found.comparison.magnitude,
                 Magnitude::TenTimesWorse | Magnitude::TenTimesBetter
             ),
             needed_ns: None,
-            first: first.view(found.dispersions[0]),
-            second: second.view(found.dispersions[1]),
+            first,
+            second,
         })
     }
 
@@ -335,6 +342,19 @@ impl Comparing<'_> {
         let time = self.loads[0].runs.iter().map(|run| run.duration.as_f64());
         (level.first.exposure_ns / time.sum::<f64>()).max(1.0)
     }
+}
+
+/// Whether the share of activations that were late speaks against what was told by how
+/// often there were runs of them, where one side has hardly anything else.
+pub(super) fn is_contradicted(told: Change, sides: [&LateCount; 2], margin: f64) -> bool {
+    let ratio = sides[1].share() / sides[0].share();
+    sides.iter().any(|side| side.is_crowded())
+        && match told {
+            Change::Worse => ratio < 1.0,
+            Change::Better => ratio > 1.0,
+            Change::Equivalent => !(1.0 / margin..margin).contains(&ratio),
+            Change::Unclear(_) => false,
+        }
 }
 
 impl Unclear {

@@ -32,6 +32,9 @@ pub const COMPARE_SCHEMA: u32 = 1;
 /// So many recordings of each it takes to tell what was changed from what
 /// changes by itself, from one recording to the next.
 pub const LEAST_RECORDINGS: usize = 4;
+/// Of this share of the time, or of the activations, runs do not count for what is in
+/// them any more.
+const CROWDED: f64 = 0.1;
 
 /// What `laggard compare` says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -188,6 +191,18 @@ impl LateCount {
     pub fn every_ns(&self) -> Option<f64> {
         (self.clusters > 0.0).then(|| self.exposure_ns / self.clusters)
     }
+
+    /// The share of activations that were later.
+    pub(crate) fn share(&self) -> f64 {
+        self.later as f64 / (self.samples as f64).max(1.0)
+    }
+
+    /// Whether it was late for so much of the time that how often does not tell how
+    /// late it was: runs are then as long as they may be, one after the other.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let in_runs = self.clusters * lateness::RUN.as_f64() / self.exposure_ns;
+        in_runs > CROWDED || self.share() > CROWDED
+    }
 }
 
 /// What the second is, compared with the first.
@@ -225,6 +240,9 @@ pub enum Unclear {
     FewRecordings,
     /// When latencies of this level came was not kept.
     NotKept,
+    /// One was late for so much of the time that how often does not tell, and how
+    /// many activations were late says something else.
+    TooOften,
 }
 
 /// A quantile on both sides.

@@ -12,10 +12,10 @@ use laggard_record::Recording;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::build::{chosen_level, load};
+use super::build::{chosen_level, is_contradicted, load};
 use super::lateness::{Lateness, RUN};
 use super::sentences::factor;
-use super::{CompareError, LateCount, refusal};
+use super::{Change, CompareError, LateCount, refusal};
 use crate::began::began;
 use crate::load::{Load, open};
 use crate::note::Note;
@@ -216,13 +216,22 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
         if turned.ratio.is_some_and(|ratio| (ratio > 1.0) != is_worse) {
             continue;
         }
+        let before = late.part(from..one.at, dispersions[0]);
+        let behind = late.part(one.at..to, dispersions[1]);
+        let change = match is_worse {
+            true => Change::Worse,
+            false => Change::Better,
+        };
+        if is_contradicted(change, [&before, &behind], MARGIN) {
+            continue;
+        }
         changes.push(SeriesChange {
             at: one.at,
             earliest: one.between.0,
             latest: one.between.1,
             p: (one.p * services).min(1.0),
-            before: late.part(from..one.at, dispersions[0]),
-            behind: late.part(one.at..to, dispersions[1]),
+            before,
+            behind,
             ratio: told.ratio,
             ratio_low: told.interval.low,
             ratio_high: Some(told.interval.high).filter(|high| high.is_finite()),

@@ -167,6 +167,7 @@ const fn unclear(why: Unclear) -> &'static str {
         Unclear::Chance => " by chance",
         Unclear::Lost => " lost",
         Unclear::NotKept => " not kept",
+        Unclear::TooOften => " too often",
     }
 }
 
