@@ -16,6 +16,7 @@ mod sleeps;
 mod wait;
 
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -24,7 +25,7 @@ use std::time::Duration;
 use laggard_model::{
     Absence, Cpu, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi, TimerRun,
 };
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 pub use self::clocks::clocks;
 use self::wait::{For, Served, TimedWait};
@@ -73,22 +74,26 @@ pub struct TimerPlan {
 #[derive(Debug)]
 pub struct TimerBench {
     witness: Option<Witness>,
+    /// Whether the signal that is blocked now was not before.
+    is_blocked_here: bool,
+    /// What a thread blocks is its own: who made this drops it.
+    _of_this_thread: PhantomData<*const ()>,
 }
 
 impl TimerBench {
     /// Readies this process: its memory is locked as far as it may be, and the
     /// signal of the interval timer is blocked in this thread and those that it
-    /// starts. To be called before there are others.
+    /// starts, until this is dropped. To be called before there are others.
     #[must_use]
     pub fn new() -> Self {
         // A limit is no reason not to measure: what is used was touched before.
         let _ = policy::lock_memory();
-        let mut signals = SigSet::empty();
-        signals.add(Signal::SIGALRM);
         // Cannot fail for a known signal.
-        let _ = signals.thread_block();
+        let before = alarm().thread_swap_mask(SigmaskHow::SIG_BLOCK);
         Self {
             witness: Witness::settled().ok(),
+            is_blocked_here: before.is_ok_and(|before| !before.contains(Signal::SIGALRM)),
+            _of_this_thread: PhantomData,
         }
     }
 
@@ -150,6 +155,8 @@ impl TimerBench {
         }
         // The thread is left behind: nothing can end a wait that does not end.
         end.store(true, Ordering::Relaxed);
+        // It may yet have itself signalled, which ends who does not block that.
+        self.is_blocked_here = false;
         Err(Absence {
             reason: "it did not return".into(),
             remedy: "look for what keeps its thread from running".into(),
@@ -167,7 +174,19 @@ impl Default for TimerBench {
 impl Drop for TimerBench {
     fn drop(&mut self) {
         policy::unlock_memory();
+        if self.is_blocked_here {
+            // As above.
+            let _ = alarm().thread_unblock();
+        }
     }
+}
+
+/// The signal of the interval timer, which comes to any thread of the process
+/// that does not block it, and ends that.
+fn alarm() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGALRM);
+    signals
 }
 
 /// What a thread saw.
@@ -463,6 +482,22 @@ mod tests {
             self.1.store(self.0.is_empty(), Ordering::Relaxed);
             Ok(served)
         }
+    }
+
+    /// Who started laggard may end it by this signal.
+    #[test]
+    fn the_alarm_is_blocked_while_timers_are_tried_and_not_after() {
+        let is_blocked = || SigSet::thread_get_mask().unwrap().contains(Signal::SIGALRM);
+
+        let bench = TimerBench::new();
+        assert!(is_blocked());
+        drop(bench);
+
+        assert!(!is_blocked());
+        alarm().thread_block().unwrap();
+        drop(TimerBench::new());
+        assert!(is_blocked(), "it was before");
+        alarm().thread_unblock().unwrap();
     }
 
     fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
