@@ -32,6 +32,7 @@ mod rtos;
 mod sched;
 mod show;
 mod switch;
+mod temporary;
 mod terminal;
 mod timers;
 mod top;

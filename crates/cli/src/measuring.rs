@@ -88,11 +88,16 @@ fn caller() -> Option<LoadUser> {
 /// that was to be ignored (`nohup`) still is.
 pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+    for signal in endings() {
         signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
     }
     Ok(interrupted)
+}
+
+/// The signals by which a person or a system ends a program.
+pub(crate) fn endings() -> impl Iterator<Item = i32> {
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup)
 }
 
 /// Whether this process was started so that it ignores `signal`.

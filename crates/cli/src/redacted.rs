@@ -1,17 +1,17 @@
 //! Recordings without names, to be given away.
 
+use std::env;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-use std::{env, fs, process};
 
 use anyhow::Context as _;
 use laggard_answer::qos::{Application, by_name, catalogue};
 use laggard_model::{AskedApplication, printable};
-use laggard_record::{Access, Folder, NameSort, PublicNames, Recording, Redactor, redact};
+use laggard_record::{Destination, NameSort, PublicNames, Recording, Redactor, redact};
 use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
 use crate::pipe;
+use crate::temporary::Temporary;
 
 /// Writes `recording` without names to `folder`, and says what was replaced and
 /// what was not.
@@ -21,13 +21,13 @@ pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit
         "a recording is a folder; name one with `--output`"
     );
     let mut redactor = redactor()?;
-    copy(recording, folder, &mut redactor)?;
+    copy(recording, folder.into(), &mut redactor)?;
     pipe::print(&said(folder, &redactor))?;
     Ok(Exit::Ok)
 }
 
-fn copy(recording: &Recording, folder: &Path, redactor: &mut Redactor) -> anyhow::Result<()> {
-    let left_out = redact(recording, folder, redactor)
+fn copy(recording: &Recording, place: Destination, redactor: &mut Redactor) -> anyhow::Result<()> {
+    let left_out = redact(recording, place, redactor)
         .with_context(|| format!("write `{}` without names", recording.dir().display()))?;
     for one in left_out {
         pipe::say(&format!("left out: {}: {}", one.file, one.reason));
@@ -39,34 +39,31 @@ fn copy(recording: &Recording, folder: &Path, redactor: &mut Redactor) -> anyhow
 /// working folder, and is removed with this value.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    folder: PathBuf,
     before: PathBuf,
     /// What the copies are called, in the order of what they are copies of.
     pub(crate) names: Vec<PathBuf>,
     redactor: Redactor,
+    /// Removed last.
+    folder: Temporary,
 }
 
 impl Copies {
     pub(crate) fn make(recordings: &[PathBuf]) -> anyhow::Result<Self> {
         let opened = laggard_answer::open(recordings)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_nanos();
-        let folder = env::temp_dir().join(format!("laggard-{}-{now}", process::id()));
-        let before = env::current_dir().context("find the working folder")?;
-        let context = || format!("make the folder `{}` for copies", folder.display());
-        Folder::make(&folder, Access::Private).with_context(context)?;
         let mut copies = Self {
-            folder,
-            before,
+            before: env::current_dir().context("find the working folder")?,
             names: Vec::new(),
             redactor: redactor()?,
+            folder: Temporary::make()?,
         };
         for (number, recording) in (1..).zip(&opened) {
-            let name = PathBuf::from(format!("recording-{number}.laggard"));
-            copy(recording, &copies.folder.join(&name), &mut copies.redactor)?;
-            copies.names.push(name);
+            let name = format!("recording-{number}.laggard");
+            let place = Destination::within(copies.folder.folder(), &name);
+            copy(recording, place, &mut copies.redactor)?;
+            copies.names.push(name.into());
         }
-        env::set_current_dir(&copies.folder).context("go to the folder of the copies")?;
+        env::set_current_dir(copies.folder.folder().path())
+            .context("go to the folder of the copies")?;
         Ok(copies)
     }
 
@@ -79,9 +76,8 @@ impl Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        // Best effort: nobody else can read it, and it lies where others' do.
+        // Best effort: this program ends.
         let _ = env::set_current_dir(&self.before);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

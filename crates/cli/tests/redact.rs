@@ -1,12 +1,17 @@
 //! A recording that is given away has no name that somebody chose, and gives
 //! the same answers.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use laggard_model::{Episode, EpisodeNotes, Keep, Manifest, Nanos, State};
 use laggard_record::{EpisodeWriter, Recorder};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -324,6 +329,105 @@ fn a_report_for_others_has_no_secret_and_leaves_nothing_behind() {
         assert!(holds(&shown, "recording-1.laggard"));
         assert!(!holds(&shown, SECRET));
     }
+}
+
+/// A program that is ended with this value.
+struct Waiting(Child);
+
+impl Waiting {
+    fn end_by(&mut self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
+        let ended = self.0.wait().unwrap();
+        assert_eq!(ended.signal(), Some(signal as i32), "{ended}");
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A report that waits for a reader of its page, with its copies made or being
+/// made, and the folder that has them.
+fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
+    let pipe = temporary.with_extension("pipe");
+    if !pipe.exists() {
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+    }
+    let known: Vec<PathBuf> = folders(temporary);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["report", "--redact", "--output"])
+        .args([&pipe, &planted.from])
+        .env("TMPDIR", temporary)
+        .stderr(Stdio::null())
+        .spawn()
+        .map(Waiting)
+        .unwrap();
+    loop {
+        assert_eq!(report.0.try_wait().unwrap(), None, "it has ended");
+        let mut new = folders(temporary);
+        new.retain(|folder| !known.contains(folder));
+        match new.pop() {
+            Some(folder) if folder.join("recording-1.laggard").exists() => return (report, folder),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn copies_go_when_a_signal_ends_the_report() {
+    let planted = planted(Keep::All, false);
+    let temporary = planted.dir.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+
+    for ending in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let (mut report, _) = waiting(&planted, &temporary);
+        report.end_by(ending);
+
+        assert_eq!(folders(&temporary), [""; 0].map(PathBuf::from), "{ending}");
+    }
+}
+
+#[test]
+fn copies_of_a_killed_report_go_with_the_next_and_those_of_another_stay() {
+    let planted = planted(Keep::All, false);
+    let temporary = planted.dir.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let (mut killed, left) = waiting(&planted, &temporary);
+    killed.end_by(Signal::SIGKILL);
+    let (mut other, in_use) = waiting(&planted, &temporary);
+    let foreign = temporary.join("laggard-copies");
+    fs::create_dir(&foreign).unwrap();
+    let changed_at = |folder: &Path, then| File::open(folder).unwrap().set_modified(then).unwrap();
+    let hour = Duration::from_secs(3_600);
+    let next = || {
+        let mut report = laggard();
+        report.args(["report", "--redact", "--markdown"]);
+        report.arg(&planted.from).env("TMPDIR", &temporary);
+        assert_ne!(report.output().unwrap().status.code(), Some(2));
+    };
+
+    // It may still be on the way to saying that it is in use.
+    changed_at(&left, SystemTime::now() + hour);
+    next();
+    assert!(left.exists());
+    for folder in [&left, &in_use, &foreign] {
+        changed_at(folder, SystemTime::now() - hour);
+    }
+    next();
+
+    assert!(!left.exists() && in_use.exists() && foreign.exists());
+    other.end_by(Signal::SIGTERM);
+    assert_eq!(folders(&temporary), [foreign]);
 }
 
 #[test]

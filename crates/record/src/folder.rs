@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::WriteError;
 use crate::access::Access;
-use crate::dir::OpenDir;
+use crate::dir::{EntryKind, OpenDir};
 
 /// The folder of the closed segments and nothing else, so that other programs
 /// can read it as one table.
@@ -162,18 +162,17 @@ impl Folder {
         }
     }
 
-    /// Removes a folder that was made with all that was written to it, and
-    /// nothing else. Best effort: who does this has a better error to tell.
-    pub(crate) fn remove_with_all(&self) {
+    /// Removes a folder that was made, with all that is in it. Where a folder of
+    /// this name is another by now, that one is left alone.
+    ///
+    /// # Errors
+    /// When the system refuses, or something comes into it meanwhile.
+    pub fn remove_with_all(&self) -> io::Result<()> {
         if !self.is_new() {
-            return;
+            return Ok(());
         }
-        if let Some(samples) = self.0.samples.get() {
-            empty(samples);
-            let _ = self.remove_samples();
-        }
-        empty(self.dir());
-        let _ = self.remove();
+        empty(self.dir())?;
+        self.remove()
     }
 
     /// The error with the file that it is about.
@@ -193,8 +192,15 @@ impl Folder {
     }
 }
 
-fn empty(dir: &OpenDir) {
-    for name in dir.names().unwrap_or_default() {
-        let _ = dir.remove_file(&name);
+fn empty(dir: &OpenDir) -> io::Result<()> {
+    for name in dir.names()? {
+        match dir.kind(&name)? {
+            EntryKind::Folder => {
+                empty(&dir.enter(&name)?)?;
+                dir.remove_folder(&name)?;
+            }
+            EntryKind::File | EntryKind::Link | EntryKind::Other => dir.remove_file(&name)?,
+        }
     }
+    Ok(())
 }

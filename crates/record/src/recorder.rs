@@ -92,9 +92,11 @@ impl Recorder {
     ) -> Result<Self, CreateError> {
         let place = place.into();
         let folder = place.take(access)?;
-        // What was begun would be in the way of another try.
-        let recorder =
-            Self::begin(folder.clone(), manifest).inspect_err(|_| folder.remove_with_all())?;
+        let recorder = Self::begin(folder.clone(), manifest).inspect_err(|_| {
+            // What was begun would be in the way of another try. Best effort:
+            // the error that is returned says more than a second one.
+            let _ = folder.remove_with_all();
+        })?;
         place.begun(folder);
         Ok(recorder)
     }

@@ -75,8 +75,9 @@ pub fn redact(
     match copy.write() {
         Ok(()) => Ok(copy.left_out),
         Err(error) => {
-            // Half a copy would be in the way of another try.
-            to.remove_with_all();
+            // Half a copy would be in the way of another try. Best effort: the
+            // error that is returned says more than a second one.
+            let _ = to.remove_with_all();
             Err(error)
         }
     }
