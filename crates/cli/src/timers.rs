@@ -63,7 +63,8 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         }
     })?;
     let is_there = |class| class != TimerClass::Unavailable;
-    let is_had = report.rows.iter().all(|row| is_there(row.class));
+    let is_whole = report.unmeasured == 0;
+    let is_had = is_whole && report.rows.iter().all(|row| is_there(row.class));
     let keeps = args.max_lateness.is_none_or(|most| report.keeps(most));
     let is_told = !report.rows.is_empty();
     Ok(match (is_had || !is_named) && keeps && is_told {

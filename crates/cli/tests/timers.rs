@@ -209,3 +209,23 @@ fn the_intervals_of_the_papers_tables_are_those_that_were_counted() {
         assert!(text.contains(words), "{words} in\n{text}");
     }
 }
+
+/// A machine that takes the answer for whole would take what was not asked for good.
+#[test]
+fn timers_asked_for_by_name_and_not_measured_are_no_success() {
+    let mut child = laggard()
+        .args(["timers", "--api=clock_nanosleep,ppoll", "--duration=2s"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The second of them, or still the first where the machine is slow.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let sent = Command::new("kill")
+        .args(["-s", "INT", &child.id().to_string()])
+        .status();
+    let code = child.wait().unwrap().code();
+
+    assert!(sent.unwrap().success());
+    assert_eq!(code, Some(1));
+}

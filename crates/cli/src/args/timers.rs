@@ -31,8 +31,8 @@ Timers:
   cond_timedwait, mutex_timedlock, sigtimedwait, so_rcvtimeo, mq_timedreceive,
   semtimedop
 
-Exit code 1 when a timer asked for by name cannot be had here, or is later than
---max-lateness.")]
+Exit code 1 when a timer asked for by name cannot be had here, was not measured
+because it was ended early, or is later than --max-lateness.")]
 pub(crate) struct TimersArgs {
     /// Timers, or `all`
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = some_timers, add = completion::timers())]
