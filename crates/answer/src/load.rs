@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
@@ -12,6 +13,7 @@ use laggard_model::{
 };
 use laggard_record::{Columns, OpenError, Recording};
 
+use crate::began::began;
 use crate::causes::KnownCauses;
 use crate::floors::Floors;
 use crate::note::{Doubt, Note};
@@ -134,16 +136,14 @@ fn is_same(one: &Recording, other: &Recording) -> bool {
     is_one_folder || identity(one.manifest()) == identity(other.manifest())
 }
 
-/// What no two recordings share: when it began, by the monotonic clock and
-/// by the wall clock, the seed of its timeline, which is a clock reading too,
-/// and the machine.
-fn identity(manifest: &Manifest) -> (Nanos, &str, u64, &str) {
-    let clock = &manifest.clock;
+/// What no two recordings share: when it began, by the monotonic clock and by the
+/// wall clock, and the seed of its timeline, which is a clock reading too. A copy
+/// without names has all of that; its machine and time zone have no name.
+fn identity(manifest: &Manifest) -> (Nanos, Option<Timestamp>, u64) {
     (
-        clock.start_ns,
-        &clock.start_wall,
+        manifest.clock.start_ns,
+        began(manifest).0,
         manifest.plan.seed,
-        &manifest.host.node,
     )
 }
 

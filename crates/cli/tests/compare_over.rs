@@ -122,3 +122,33 @@ fn what_is_late_all_the_time_from_some_recording_on_is_worse_from_there_on() {
         (&6.into(), &true.into())
     );
 }
+
+/// To give --at, which was given, would not help.
+#[test]
+fn a_service_whose_activations_were_not_kept_down_to_the_level_is_said_to_be_left_out() {
+    let dir = TempDir::new().unwrap();
+    let script = format!("period_ns = 1000000\n{}", often(1_000));
+    record(
+        &dir.path().join("r00"),
+        &script,
+        &["--duration=10s", "--keep=tail"],
+    )
+    .assert()
+    .success();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--at=1us", "--over", "r00"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stdout).unwrap();
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "Left out, because not every activation that was so late was kept: irq, fifo:90."
+        ),
+        "{said}"
+    );
+    assert!(!said.contains("Too few activations"), "{said}");
+}

@@ -448,3 +448,26 @@ fn what_is_there_already_is_not_written_to() {
     assert!(said.contains("exists and is not empty"), "{said}");
     assert!(planted.from.join("manifest.json").exists());
 }
+
+/// It would look like twice the evidence.
+#[test]
+fn a_recording_and_its_copy_without_names_are_the_same_recording() {
+    let dir = scripted::stalled();
+    let (from, to) = (dir.path().join("r.laggard"), dir.path().join("p.laggard"));
+    let file = from.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    manifest["host"]["node"] = SECRET.into();
+    manifest["clock"]["start_wall"] = "2026-11-22T10:00:00+01:00[Europe/Berlin]".into();
+    fs::write(&file, manifest.to_string()).unwrap();
+    redact(&from, &to);
+
+    let output = laggard()
+        .args(["compare", "--over"])
+        .args([&from, &to])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("are the same recording"), "{said}");
+}

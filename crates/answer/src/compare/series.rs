@@ -146,11 +146,14 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
     let levels = lines.into_iter().filter_map(|line| {
         let chosen = chosen_level(&[&all], line).map(|(level, share)| (level, Some(share)));
         let level = question.level.map(|level| (level, None)).or(chosen)?;
-        let floor = Selection::new(&all, line, None).floor();
-        // When latencies of a lower level came was not kept.
-        (floor.unwrap_or_default() <= level.0).then_some((line, level))
+        Some((line, level))
     });
-    let levels: Vec<_> = levels.collect();
+    // When latencies of a lower level came was not kept.
+    let is_kept = |(line, (level, _)): &((Service, Route), (Nanos, Option<f64>))| {
+        let floor = Selection::new(&all, *line, None).floor();
+        floor.unwrap_or_default() <= *level
+    };
+    let (levels, left_out): (Vec<_>, Vec<_>) = levels.partition(is_kept);
     let mut services = Vec::new();
     for &(line, (level, share)) in &levels {
         let late = Lateness::of(&all, line, level, RUN)?;
@@ -173,6 +176,20 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
         notes: all.notes(),
     };
     report.sentences = sentences(&report);
+    if !left_out.is_empty() {
+        let names = left_out
+            .iter()
+            .map(|((service, route), _)| line_name(*service, *route));
+        report.sentences.push(format!(
+            "Left out, because not every activation that was so late was kept: {}.",
+            names.collect::<Vec<_>>().join(", ")
+        ));
+    } else if report.services.is_empty() {
+        report.sentences.push(
+            "Too few activations to choose how late is too late: give --at, or record for longer."
+                .into(),
+        );
+    }
     Ok(report)
 }
 

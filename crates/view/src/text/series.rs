@@ -80,9 +80,7 @@ fn services(report: &SeriesReport, look: Look) -> String {
         rows.add_row([name, brief(one.level_ns), every, drawn(one)]);
     }
     if report.services.is_empty() {
-        let too_few = "Too few activations to choose how late is too late: give --at, or record \
-                       for longer.";
-        return format!("\n{}", look.filled("", too_few));
+        return String::new();
     }
     let mut text = format!("\n{}", rows.written(look));
     let drawn = "A column for each recording, or for a few: the higher, the more often it was \
