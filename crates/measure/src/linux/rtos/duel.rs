@@ -130,7 +130,7 @@ fn compute(arena: &Arena, rounds: &[PlannedDuel], begin: Nanos, is_over: &Atomic
     let mut priority = 0;
     for (number, round) in (1..).zip(rounds) {
         if is_over.load(Ordering::Relaxed) {
-            return;
+            break;
         }
         // Who had one before may have this: it was tried. Otherwise the round is one
         // of the priority before, and judged as such by nobody: it cannot happen.
@@ -148,6 +148,7 @@ fn compute(arena: &Arena, rounds: &[PlannedDuel], begin: Nanos, is_over: &Atomic
         }
         arena.computing.store(0, Ordering::Release);
     }
+    be_first(rounds.first().map(|round| round.computing));
 }
 
 fn come(
@@ -160,7 +161,7 @@ fn come(
     let mut priority = 0;
     for (number, round) in (1..).zip(rounds) {
         if is_over.load(Ordering::Relaxed) {
-            return;
+            break;
         }
         if priority != round.woken && be(round.woken).is_ok() {
             priority = round.woken;
@@ -175,4 +176,11 @@ fn come(
         });
         arena.served.store(number, Ordering::Release);
     }
+    be_first(rounds.first().map(|round| round.woken));
+}
+
+/// What the thread was when it began: whoever else has changed that shows.
+fn be_first(priority: Option<u8>) {
+    // It had that one.
+    let _ = priority.map(be);
 }

@@ -22,7 +22,6 @@ use laggard_model::{
 };
 
 use self::duel::{DuelsDone, PlannedDuel, duels};
-use self::guard::RealTimeGuard;
 pub use self::lock::LockProtocol;
 use self::trial::{TrialEnding, TrialPart, be, play};
 use super::flight::{Outside, StealClock};
@@ -82,25 +81,21 @@ pub struct RtosBench {
     witness: Option<Witness>,
     steal: Option<StealClock>,
     outside: Outside,
-    _guard: Option<RealTimeGuard>,
 }
 
 impl RtosBench {
-    /// Readies this process: its memory is locked as far as it may be, and none of
-    /// its threads may compute on at a real-time priority. To be called before
-    /// there are other threads.
+    /// Readies this process: its memory is locked as far as it may be. To be called
+    /// before there are other threads.
     #[must_use]
     pub fn new(plan: RtosPlan) -> Self {
         // A limit is no reason not to try: what is used was touched before.
         let _ = policy::lock_memory();
         let cpus = CpuList::from_iter([plan.cpu]);
         Self {
-            witness: Witness::new().ok(),
+            witness: Witness::settled().ok(),
             // Without it, the coarse counter has to do.
             steal: StealClock::new(&cpus).ok(),
             outside: Outside::new(&cpus),
-            // Each of the threads has a bound of its own.
-            _guard: RealTimeGuard::new().ok(),
             plan,
         }
     }
@@ -172,7 +167,10 @@ impl RtosBench {
         };
         let trial = TrialPart::new(stated.0, move |_| {
             let may_be = |one: &u8| be(*one).is_ok();
-            (stated.0..=stated.1).filter(may_be).collect::<Vec<u8>>()
+            let usable: Vec<u8> = (stated.0..=stated.1).filter(may_be).collect();
+            // As it began.
+            let _ = be(stated.0);
+            usable
         });
         let mut usable = play(self.plan.cpu, vec![trial], &ending)?;
         Ok(usable.pop().unwrap_or_default())

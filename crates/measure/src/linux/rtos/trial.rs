@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use laggard_model::{Absence, Cpu, Lacks, Nanos, Service};
 
+use super::guard::RealTimeGuard;
 use crate::host::{Files, Rights};
+use crate::linux::footing::Footing;
 use crate::linux::{clock, policy, reason_of, threads};
 
 /// How often is looked whether a trial is over.
@@ -16,6 +18,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A trial may take longer than planned by so many looks. Looks, not time:
 /// laggard may be stopped.
 const PATIENCE_LOOKS: u64 = 200;
+/// Who is asked to end has so many looks to do so.
+const ENDING_LOOKS: u64 = 20;
 /// From when all are ready until they begin.
 const BEFORE_IT_BEGINS: Nanos = Nanos::from_ms(2);
 
@@ -62,6 +66,8 @@ pub(super) fn play<T: Send + 'static>(
     parts: Vec<TrialPart<T>>,
     ending: &TrialEnding<'_>,
 ) -> Result<Vec<T>, Absence> {
+    // Loads that run meanwhile were started before, and are none of its business.
+    let _guard = RealTimeGuard::new().ok();
     let begin = Arc::new(OnceLock::new());
     let (tell, told) = channel();
     let count = parts.len();
@@ -78,7 +84,7 @@ pub(super) fn play<T: Send + 'static>(
         }
     }
     drop(tell);
-    let readied = started.and_then(|()| all_ready(&told, count));
+    let readied = started.and_then(|()| all_ready(&told, count, ending.stop));
     let at = readied
         .as_ref()
         .ok()
@@ -96,24 +102,28 @@ fn take_part<T>(
     begin: &OnceLock<Option<Nanos>>,
     tell: &Sender<Told<T>>,
 ) {
-    let (is_ready, message) = match ready(cpu, part.priority) {
-        Ok(()) => (true, Told::Ready),
-        Err(absence) => (false, Told::Refused(absence)),
+    let (footing, message) = match ready(cpu, part.priority) {
+        Ok(footing) => (Some(footing), Told::Ready),
+        Err(absence) => (None, Told::Refused(absence)),
     };
     // Whoever is gone has given up waiting, here and below.
     let _ = tell.send(message);
-    if let Some(begin) = begin.wait().filter(|_| is_ready) {
-        let _ = tell.send(Told::Done(number, (part.act)(begin)));
+    if let (Some(begin), Some(footing)) = (*begin.wait(), footing) {
+        let done = (part.act)(begin);
+        let _ = tell.send(match footing.changed() {
+            Some(absence) => Told::Refused(absence),
+            None => Told::Done(number, done),
+        });
     }
 }
 
-fn ready(cpu: Cpu, priority: u8) -> Result<(), Absence> {
+fn ready(cpu: Cpu, priority: u8) -> Result<Footing, Absence> {
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(cpu).map_err(|err| refused(&format!("CPU {cpu}"), &err))?;
     be(priority).map_err(|err| no_priority(&err))?;
     policy::refuse_timer_slack();
     policy::touch_stack();
-    Ok(())
+    Ok(Footing::on(cpu))
 }
 
 /// Gives the calling thread this real-time priority.
@@ -127,12 +137,23 @@ fn no_priority(err: &io::Error) -> Absence {
     obstacle.absence(&help)
 }
 
-fn all_ready<T>(told: &Receiver<Told<T>>, count: usize) -> Result<(), Absence> {
-    for _ in 0..count {
-        match told.recv() {
-            Ok(Told::Ready) => {}
+/// Waits for all, but not for ever: somebody above them may have their CPU.
+fn all_ready<T>(told: &Receiver<Told<T>>, count: usize, stop: &AtomicBool) -> Result<(), Absence> {
+    let mut missing = count;
+    let mut looks = PATIENCE_LOOKS;
+    while missing > 0 {
+        match told.recv_timeout(LOOK) {
+            Ok(Told::Ready) => missing -= 1,
             Ok(Told::Refused(absence)) => return Err(absence),
-            Ok(Told::Done(..)) | Err(_) => return Err(unfinished()),
+            Err(RecvTimeoutError::Timeout) if looks > 0 && !stop.load(Ordering::Relaxed) => {
+                looks -= 1;
+            }
+            Ok(Told::Done(..)) | Err(_) => {
+                return Err(Absence {
+                    reason: format!("{missing} of {count} threads did not get to their CPU"),
+                    ..unfinished()
+                });
+            }
         }
     }
     Ok(())
@@ -149,7 +170,11 @@ fn gathered<T>(
     while all.iter().any(Option::is_none) {
         match told.recv_timeout(LOOK) {
             Ok(Told::Done(number, result)) => all[number] = Some(result),
-            Ok(Told::Ready | Told::Refused(_)) => {}
+            Ok(Told::Ready) => {}
+            Ok(Told::Refused(absence)) => {
+                ending.is_over.store(true, Ordering::Release);
+                return Err(absence);
+            }
             Err(RecvTimeoutError::Timeout) => {
                 looks = looks.saturating_sub(1);
                 if looks == 0 {
@@ -158,6 +183,7 @@ fn gathered<T>(
                 }
                 if ending.stop.load(Ordering::Relaxed) {
                     ending.is_over.store(true, Ordering::Release);
+                    looks = looks.min(ENDING_LOOKS);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
