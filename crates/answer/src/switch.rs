@@ -261,7 +261,7 @@ fn grown(few: &SwitchRun, many: &SwitchRun) -> Result<SwitchGrowth, InputError> 
     })
 }
 
-fn figure([few, many]: [Vec<f64>; 2]) -> Result<Option<Growth>, InputError> {
+pub(crate) fn figure([few, many]: [Vec<f64>; 2]) -> Result<Option<Growth>, InputError> {
     let found = growth(&few, &many, CONFIDENCE)?;
     Ok(found.and_then(|found| {
         let interval = found.interval?;
@@ -292,7 +292,7 @@ fn told(what: &str, grown: Option<Growth>, [few, many]: [usize; 2]) -> String {
 }
 
 /// A ratio in three digits.
-fn times_over(ratio: f64) -> String {
+pub(crate) fn times_over(ratio: f64) -> String {
     match ratio {
         small if small < 9.995 => format!("{small:.2}"),
         _ => format!("{ratio:.0}"),

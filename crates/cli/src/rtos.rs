@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::rtos::{self, RtosMeasured};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, RtosCriterion, WaitQueue};
+use laggard_model::{Absence, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue};
 use laggard_view::text;
+use laggard_workload::load::{Launch, NamedLoad, RecipeError};
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
@@ -22,19 +23,27 @@ const MOST_WITHIN: Nanos = Nanos::from_ms(20);
 
 pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let (plan, asked) = planned(args)?;
+    let loads = match asked.contains(&RtosCriterion::Largest) {
+        true => loads(&args.loads)?,
+        false => Vec::new(),
+    };
     let stop = measuring::interruption()?;
     pipe::say(&format!(
-        "{} on CPU {}, as real-time threads, at most {} each; Ctrl-C ends it",
+        "{} on CPU {}, as real-time threads, at most {} each{}; Ctrl-C ends it",
         match asked.len() {
             1 => "1 criterion".into(),
             many => format!("{many} criteria"),
         },
         plan.cpu,
-        Unit::Auto.write_nanos(args.duration)
+        Unit::Auto.write_nanos(args.duration),
+        match loads.len() {
+            0 => String::new(),
+            many => format!(", the last under {many} loads in turn"),
+        }
     ));
     let host = host::identify(&Files::default());
     let mut measured = RtosMeasured::new(host, plan.cpu, args.within, asked);
-    tried(&mut RtosBench::new(plan), &mut measured, &stop);
+    tried(&mut RtosBench::new(plan), &loads, &mut measured, &stop)?;
     let report = rtos::rtos(&measured);
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
@@ -48,7 +57,12 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
 
 /// One after the other, until all were tried or `stop` is set. What was ended early
 /// is not told.
-fn tried(bench: &mut RtosBench, measured: &mut RtosMeasured, stop: &AtomicBool) {
+fn tried(
+    bench: &mut RtosBench,
+    loads: &[RtosLoad],
+    measured: &mut RtosMeasured,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
     let bar = ProgressBar::new(measured.asked.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
         bar.set_style(style);
@@ -65,6 +79,10 @@ fn tried(bench: &mut RtosBench, measured: &mut RtosMeasured, stop: &AtomicBool) 
                 one.order = Some(queues.map(|queue| bench.wakes(queue, stop)).collect());
             }
             RtosCriterion::Inversion => one.inversion = Some(bench.inversions(stop)),
+            RtosCriterion::Largest => {
+                let under = |load| under_load(bench, load, stop);
+                one.largest = Some(loads.iter().map(under).collect::<Result<_, _>>()?);
+            }
         }
         if stop.load(Ordering::Relaxed) {
             break;
@@ -73,6 +91,66 @@ fn tried(bench: &mut RtosBench, measured: &mut RtosMeasured, stop: &AtomicBool) 
         bar.inc(1);
     }
     bar.finish_and_clear();
+    Ok(())
+}
+
+/// A load by its name, or what it lacks here.
+struct RtosLoad {
+    /// A name, or a TOML file.
+    asked: String,
+    name: String,
+    absence: Option<Absence>,
+}
+
+fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
+    let load = |asked: &String| match NamedLoad::find(asked) {
+        Ok(load) => Ok(RtosLoad {
+            asked: asked.clone(),
+            name: load.name().into(),
+            absence: None,
+        }),
+        Err(RecipeError::Missing {
+            load,
+            programs,
+            packages,
+        }) => Ok(RtosLoad {
+            asked: asked.clone(),
+            name: load,
+            absence: Some(Absence {
+                reason: format!("{} not there", programs.join(", ")),
+                remedy: format!("apt-get install {}", packages.join(" ")),
+                lacks: Lacks::Machine,
+            }),
+        }),
+        Err(err) => Err(err.into()),
+    };
+    names.iter().map(load).collect()
+}
+
+/// Take-overs while the load runs; it ends with this.
+fn under_load(
+    bench: &mut RtosBench,
+    load: &RtosLoad,
+    stop: &AtomicBool,
+) -> anyhow::Result<LoadedDuels> {
+    let name = load.name.clone();
+    if let Some(absence) = &load.absence {
+        return Ok(LoadedDuels {
+            load: name,
+            duels: Err(absence.clone()),
+        });
+    }
+    let helper = std::env::current_exe().context("find this program, which runs the loads")?;
+    let launch = Launch::named(helper, &load.asked).held();
+    let mut process = launch.user(measuring::caller()).start()?;
+    process.wait_until_ready(stop)?;
+    process.begin();
+    let duels = bench.take_overs(stop);
+    if let Some(ended) = process.poll()? {
+        bail!("the load `{name}` ended before the trial did: {ended}");
+    }
+    process.stop()?;
+    Ok(LoadedDuels { load: name, duels })
 }
 
 fn planned(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {

@@ -82,6 +82,43 @@ fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
     assert_eq!(seen["waiting"], seen["equals"], "{seen:#}");
 }
 
+#[test]
+fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
+    let args = [
+        "--only=largest",
+        "--duration=1s",
+        "--loads=idle,fp,fileio",
+        "--json",
+    ];
+    let report = report(&rtos(&args).output().unwrap());
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+
+    let loads = report["largest"].as_array().unwrap();
+    assert_eq!(loads.len(), 3);
+    for load in loads {
+        assert!(load["largest_ns"].as_u64().unwrap() > 0, "{load:#}");
+    }
+    assert!(loads[0]["growth"].is_null());
+    assert!(
+        loads[1]["growth"]["ratio"].as_f64().unwrap() > 0.0,
+        "{loads:#?}"
+    );
+}
+
+#[test]
+fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
+    let output = rtos(&["--loads=idle,nonsense"]).output().unwrap();
+
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`nonsense` is not a load"), "{stderr}");
+    assert!(!stderr.contains("Ctrl-C ends it"), "{stderr}");
+}
+
 /// Ends with the test.
 struct Fault(Child);
 
@@ -147,7 +184,12 @@ fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
     ];
     let output = Command::new("sh")
         .args(allowed)
-        .args([env!("CARGO_BIN_EXE_laggard"), "rtos", "--duration=1s"])
+        .args([
+            env!("CARGO_BIN_EXE_laggard"),
+            "rtos",
+            "--duration=1s",
+            "--loads=idle,fp",
+        ])
         .output()
         .unwrap();
     if output.stdout.is_empty() {
@@ -158,10 +200,10 @@ fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.starts_with("0 of 4 that were tried are met, 4 cannot be told."),
+        text.starts_with("0 of 5 that were tried are met, 5 cannot be told."),
         "{text}"
     );
-    assert_eq!(text.matches("\ncannot be told").count(), 4, "{text}");
+    assert_eq!(text.matches("\ncannot be told").count(), 5, "{text}");
     assert!(text.contains("To have all of it told: "), "{text}");
 }
 

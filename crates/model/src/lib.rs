@@ -68,8 +68,8 @@ pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
 pub use rtos::{
-    DuelRound, DuelsSeen, InversionRound, InversionsSeen, PrioritiesSeen, RtosCriterion,
-    StolenInAll, UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
+    DuelRound, DuelsSeen, InversionRound, InversionsSeen, LoadedDuels, PrioritiesSeen,
+    RtosCriterion, StolenInAll, UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
 };
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};

@@ -21,15 +21,18 @@ pub enum RtosCriterion {
     Order,
     /// There is a mechanism that avoids priority inversion.
     Inversion,
+    /// The largest time is known: it does not grow with the load.
+    Largest,
 }
 
 impl RtosCriterion {
     /// All, in the order of the paper.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Preemption,
         Self::Priorities,
         Self::Order,
         Self::Inversion,
+        Self::Largest,
     ];
 
     /// Its name, which `--only` takes.
@@ -39,6 +42,7 @@ impl RtosCriterion {
             Self::Priorities => "priorities",
             Self::Order => "order",
             Self::Inversion => "inversion",
+            Self::Largest => "largest",
         }
     }
 
@@ -49,6 +53,7 @@ impl RtosCriterion {
             Self::Priorities => "the notion of thread priority exists",
             Self::Order => "threads that wait are woken by priority",
             Self::Inversion => "priority inversion can be avoided",
+            Self::Largest => "the largest time is the same under all loads",
         }
     }
 }
@@ -137,6 +142,15 @@ pub struct StolenInAll {
     /// Whether it has counted anything since the machine started: else there is no
     /// hypervisor that tells.
     pub has_counted: bool,
+}
+
+/// Wakeups while the machine has a load besides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedDuels {
+    /// The load's name.
+    pub load: String,
+    /// What was seen, or why not.
+    pub duels: Result<DuelsSeen, Absence>,
 }
 
 /// Priorities that the system has, and those that preempt.
@@ -280,7 +294,7 @@ mod tests {
         let err = "speed".parse::<RtosCriterion>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "`speed` is no criterion; choose from preemption, priorities, order, inversion"
+            "`speed` is no criterion; choose from preemption, priorities, order, inversion, largest"
         );
     }
 }

@@ -2,17 +2,20 @@
 //! (Timmerman 1998).
 
 mod inversion;
+mod largest;
 mod order;
 mod preemption;
 mod priorities;
 
 use laggard_model::{
-    Absence, Cpu, DuelsSeen, Host, InversionsSeen, Nanos, PrioritiesSeen, RtosCriterion, WakesSeen,
+    Absence, Cpu, DuelsSeen, Host, InversionsSeen, LoadedDuels, Nanos, PrioritiesSeen,
+    RtosCriterion, WakesSeen,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use inversion::{InversionFigures, LockWaits};
+pub use largest::LoadedFigures;
 pub use order::QueueOrder;
 pub use preemption::TakeOverFigures;
 pub use priorities::PriorityFigures;
@@ -40,6 +43,8 @@ pub struct RtosMeasured {
     pub order: Option<Vec<WakesSeen>>,
     /// Inversions.
     pub inversion: Option<Result<InversionsSeen, Absence>>,
+    /// Take-overs under loads; the first is what the others are held against.
+    pub largest: Option<Vec<LoadedDuels>>,
 }
 
 impl RtosMeasured {
@@ -54,6 +59,7 @@ impl RtosMeasured {
             priorities: None,
             order: None,
             inversion: None,
+            largest: None,
         }
     }
 }
@@ -81,6 +87,8 @@ pub struct RtosReport {
     pub order: Option<Vec<QueueOrder>>,
     /// What was seen of inversions.
     pub inversion: Option<InversionFigures>,
+    /// What was seen of take-overs under each load.
+    pub largest: Option<Vec<LoadedFigures>>,
     /// Criteria that were asked for and not come to, because it was ended early.
     pub untried: Vec<RtosCriterion>,
 }
@@ -148,6 +156,11 @@ pub fn rtos(measured: &RtosMeasured) -> RtosReport {
         rows.push(inversion::row(&figures));
         figures
     });
+    let largest = measured.largest.as_ref().map(|seen| {
+        let loads = largest::loads(seen);
+        rows.push(largest::row(&loads));
+        loads
+    });
     let is_untried = |one: &RtosCriterion| rows.iter().all(|row| row.criterion != *one);
     let untried = measured.asked.iter().copied().filter(is_untried).collect();
     RtosReport {
@@ -161,6 +174,7 @@ pub fn rtos(measured: &RtosMeasured) -> RtosReport {
         priorities,
         order,
         inversion,
+        largest,
         untried,
     }
 }

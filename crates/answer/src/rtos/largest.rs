@@ -1,0 +1,274 @@
+//! A known largest time: what a take-over takes at most does not grow with the load.
+
+use laggard_model::text::Unit;
+use laggard_model::{Absence, DuelsSeen, LoadedDuels, Nanos, RtosCriterion};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{RtosRow, RtosVerdict};
+use crate::switch::{Growth, GrowthChange, figure, times_over};
+
+/// The take-overs of a load are parted into so many stretches, of which each has a
+/// largest.
+const STRETCHES: usize = 10;
+/// A stretch of fewer says little of its largest.
+const ENOUGH: usize = 20;
+/// Where the largest may be so much longer under a load, it is not known.
+const KNOWN_TO: f64 = 2.0;
+
+/// What was seen of take-overs under one load.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct LoadedFigures {
+    /// The load.
+    pub load: String,
+    /// Take-overs.
+    pub rounds: usize,
+    /// The longest.
+    pub largest_ns: Option<Nanos>,
+    /// The longest without what the hypervisor took meanwhile; absent where its
+    /// clock cannot be read.
+    pub largest_net_ns: Option<Nanos>,
+    /// Whether the hypervisor may have taken some, and how much cannot be told.
+    pub may_be_stolen: bool,
+    /// The largest of a stretch, without what the hypervisor is known to have taken,
+    /// over that under the first load.
+    pub growth: Option<Growth>,
+    /// Why it could not be tried under this load.
+    pub absence: Option<Absence>,
+}
+
+pub(super) fn loads(seen: &[LoadedDuels]) -> Vec<LoadedFigures> {
+    let of = |one: &LoadedDuels| one.duels.as_ref().map(stretches).unwrap_or_default();
+    let first = seen.first().map(of).unwrap_or_default();
+    let figures = seen.iter().enumerate().map(|(number, one)| {
+        let growth = match number {
+            0 => None,
+            // Figures are positive, so this is no error.
+            _ => figure([first.clone(), of(one)]).ok().flatten(),
+        };
+        let (duels, absence) = match &one.duels {
+            Ok(duels) => (Some(duels), None),
+            Err(absence) => (None, Some(absence.clone())),
+        };
+        let rounds = duels.map_or(&[][..], |duels| &duels.rounds);
+        let nets = rounds
+            .iter()
+            .map(|it| Some(it.took.saturating_sub(it.stolen?)));
+        LoadedFigures {
+            load: one.load.clone(),
+            rounds: rounds.len(),
+            largest_ns: rounds.iter().map(|round| round.took).max(),
+            largest_net_ns: nets.max().flatten(),
+            may_be_stolen: duels.is_some_and(may_be_stolen),
+            growth,
+            absence,
+        }
+    });
+    figures.collect()
+}
+
+fn may_be_stolen(duels: &DuelsSeen) -> bool {
+    let is_untold = duels.rounds.iter().any(|round| round.stolen.is_none());
+    is_untold && duels.stolen.is_some_and(|stolen| stolen.time > Nanos::ZERO)
+}
+
+/// The largest of each stretch, ns, above 0; none where there are too few.
+fn stretches(duels: &DuelsSeen) -> Vec<f64> {
+    let each = duels.rounds.len() / STRETCHES;
+    if each < ENOUGH {
+        return Vec::new();
+    }
+    let largest = duels.rounds.chunks_exact(each).map(|stretch| {
+        let nets = stretch
+            .iter()
+            .map(|it| it.took.saturating_sub(it.stolen.unwrap_or_default()));
+        nets.max().unwrap_or_default().as_f64().max(1.0)
+    });
+    largest.collect()
+}
+
+pub(super) fn row(loads: &[LoadedFigures]) -> RtosRow {
+    let (verdict, because) = judged(loads);
+    RtosRow {
+        criterion: RtosCriterion::Largest,
+        verdict,
+        because,
+        absence: together(loads),
+    }
+}
+
+/// All that is lacking, as one.
+fn together(loads: &[LoadedFigures]) -> Option<Absence> {
+    let mut absences = loads.iter().filter_map(|load| load.absence.as_ref());
+    let mut all = absences.next()?.clone();
+    for other in absences {
+        if other.remedy != all.remedy {
+            all.reason = format!("{}; {}", all.reason, other.reason);
+            all.remedy = format!("{}; {}", all.remedy, other.remedy);
+        }
+    }
+    Some(all)
+}
+
+fn judged(loads: &[LoadedFigures]) -> (RtosVerdict, String) {
+    let Some((first, others)) = loads.split_first() else {
+        return (RtosVerdict::CannotBeTold, "no load was tried".into());
+    };
+    let told = loads
+        .iter()
+        .map(|load| match (load.largest_ns, &load.absence) {
+            (Some(largest), None) => format!("{} {}", load.load, Unit::Auto.write_nanos(largest)),
+            _ => format!("{} not tried", load.load),
+        });
+    let all = format!("at most {}", told.collect::<Vec<_>>().join(", "));
+    let grows = |load: &&LoadedFigures| {
+        let grows = |growth: Growth| growth.change == GrowthChange::Grows;
+        load.growth.is_some_and(grows) && !load.may_be_stolen && !first.may_be_stolen
+    };
+    let ratio = |load: &LoadedFigures| load.growth.map_or(0.0, |growth| growth.ratio);
+    let most = |one: &&LoadedFigures, other: &&LoadedFigures| ratio(one).total_cmp(&ratio(other));
+    if let Some((load, growth)) = others
+        .iter()
+        .filter(grows)
+        .max_by(most)
+        .and_then(|load| Some((&load.load, load.growth?)))
+    {
+        let [ratio, low, high] =
+            [growth.ratio, growth.ratio_low, growth.ratio_high].map(times_over);
+        let because = format!(
+            "{all}; a stretch's largest is {ratio} times [{low}, {high}] as long under {load} as under {}",
+            first.load
+        );
+        return (RtosVerdict::Fail, because);
+    }
+    let is_known = |load: &LoadedFigures| {
+        load.growth
+            .is_some_and(|growth| growth.ratio_high < KNOWN_TO)
+            && !load.may_be_stolen
+    };
+    if !others.is_empty() && others.iter().all(is_known) && !first.may_be_stolen {
+        let because = format!("{all}; under no load is a stretch's largest twice as long");
+        return (RtosVerdict::Pass, because);
+    }
+    let because = match loads.iter().any(|load| load.may_be_stolen) {
+        true => format!("{all}; the hypervisor took the CPU meanwhile"),
+        false => format!("{all}; whether it grows takes a longer trial, or all loads"),
+    };
+    (RtosVerdict::CannotBeTold, because)
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{DuelRound, Lacks, StolenInAll};
+
+    use super::*;
+
+    /// Take-overs of 5 us, and ten of about so long.
+    fn loaded(load: &str, largest_us: u64) -> LoadedDuels {
+        let rounds = (0..1_000).map(|number| DuelRound {
+            computing: 50,
+            woken: 90,
+            took: Nanos::from_us(match number % 100 {
+                50 => largest_us + number / 100,
+                _ => 5,
+            }),
+            took_over: true,
+            stolen: None,
+        });
+        LoadedDuels {
+            load: load.into(),
+            duels: Ok(DuelsSeen {
+                rounds: rounds.collect(),
+                ..DuelsSeen::default()
+            }),
+        }
+    }
+
+    fn verdict(seen: &[LoadedDuels]) -> (RtosVerdict, String) {
+        judged(&loads(seen))
+    }
+
+    #[test]
+    fn a_largest_time_that_grows_under_one_load_fails() {
+        let (told, because) =
+            verdict(&[loaded("idle", 50), loaded("fp", 51), loaded("fileio", 150)]);
+
+        assert_eq!(told, RtosVerdict::Fail);
+        assert!(
+            because.starts_with(
+                "at most idle 59.0 us, fp 60.0 us, fileio 159 us; a stretch's largest is 2.8"
+            ),
+            "{because}"
+        );
+        assert!(
+            because.ends_with("as long under fileio as under idle"),
+            "{because}"
+        );
+    }
+
+    #[test]
+    fn one_that_stays_passes() {
+        let (told, because) = verdict(&[loaded("idle", 50), loaded("fp", 51)]);
+
+        assert_eq!(told, RtosVerdict::Pass, "{because}");
+    }
+
+    #[test]
+    fn loads_that_are_not_there_are_named_and_leave_it_open() {
+        let absent = LoadedDuels {
+            load: "net".into(),
+            duels: Err(Absence {
+                reason: "load `net` needs iperf3".into(),
+                remedy: "install it".into(),
+                lacks: Lacks::Machine,
+            }),
+        };
+
+        let (told, because) = verdict(&[loaded("idle", 50), loaded("fp", 51), absent]);
+
+        assert_eq!(told, RtosVerdict::CannotBeTold);
+        assert!(because.contains("net not tried"), "{because}");
+        assert_eq!(verdict(&[loaded("idle", 50)]).0, RtosVerdict::CannotBeTold);
+    }
+
+    #[test]
+    fn what_the_hypervisor_may_have_made_longer_is_not_said_to_grow() {
+        let mut busy = loaded("fp", 4_000);
+        if let Ok(duels) = &mut busy.duels {
+            duels.stolen = Some(StolenInAll {
+                time: Nanos::from_ms(20),
+                step: Nanos::from_ms(10),
+                has_counted: true,
+            });
+        }
+
+        let (told, because) = verdict(&[loaded("idle", 50), busy]);
+
+        assert_eq!(told, RtosVerdict::CannotBeTold, "{because}");
+    }
+
+    #[test]
+    fn what_the_hypervisor_is_known_to_have_taken_is_taken_off() {
+        let mut busy = loaded("fp", 50);
+        if let Ok(duels) = &mut busy.duels {
+            for round in &mut duels.rounds {
+                round.stolen = Some(Nanos::from_ms(4));
+                round.took += Nanos::from_ms(4);
+            }
+        }
+        let mut idle = loaded("idle", 50);
+        if let Ok(duels) = &mut idle.duels {
+            for round in &mut duels.rounds {
+                round.stolen = Some(Nanos::ZERO);
+            }
+        }
+
+        let (told, because) = verdict(&[idle, busy]);
+
+        assert_eq!(told, RtosVerdict::Pass, "{because}");
+        assert!(
+            because.starts_with("at most idle 59.0 us, fp 4.06 ms"),
+            "{because}"
+        );
+    }
+}
