@@ -8,11 +8,17 @@ LAGGARD := target/release/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+# What is built names no folder of who built it, and is the same wherever that was.
+# A compiler's flags are divided at spaces: where a path has one, it stays.
+UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
+	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
+	esac; export RUSTFLAGS;
+
 .PHONY: build page run test fuzz check bench prove install clean test-kernels compare-kernels static loads
 
 build: page
 	@scripts/packages build
-	$(CARGO) build --release -p laggard
+	$(UNROOTED) $(CARGO) build --release -p laggard
 
 # The page of `laggard report`; built again when its sources change.
 page: web/dist/index.html
@@ -43,7 +49,7 @@ STATIC := target/static/laggard
 
 static:
 	@scripts/packages build hosts
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release -p laggard --target $(TRIPLE)
+	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --release -p laggard --target $(TRIPLE)
 	mkdir -p target/static
 	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
 
@@ -66,6 +72,7 @@ check:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 	CARGO=$(CARGO) scripts/supply check
+	CARGO=$(CARGO) scripts/supply advisories
 
 # The programs that the loads of real applications run.
 loads:

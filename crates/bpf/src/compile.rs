@@ -10,6 +10,10 @@ use libbpf_cargo::SkeletonBuilder;
 /// The oldest clang that is known to build the programs.
 const CLANG_VERSION: &str = "19";
 
+/// Where all sources are: what is built tells nothing of who built it, and is the
+/// same wherever that was.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// Headers that the programs of all crates share.
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
@@ -25,6 +29,10 @@ pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = clang()?;
     let system = system_headers()?;
+    let unrooted = format!(
+        "-ffile-prefix-map={}/=",
+        Path::new(ROOT).canonicalize()?.display()
+    );
     let mut objects = Vec::new();
     for entry in Path::new(folder).read_dir()? {
         let source = entry?.path();
@@ -45,6 +53,7 @@ pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
                 "-Wextra",
                 "-Werror",
                 "-Wno-unused-parameter",
+                &unrooted,
                 "-I",
                 HEADERS,
                 "-idirafter",

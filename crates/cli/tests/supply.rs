@@ -62,6 +62,27 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
     }
 }
 
+/// Which of the two it is, this machine decides; that nothing was looked for is
+/// never silent.
+#[test]
+fn advisories_are_looked_up_or_it_is_said_why_not() {
+    let home = TempDir::new().unwrap();
+    let script = root().join("scripts/supply");
+    let ran = Command::new("python3")
+        .arg(script)
+        .arg("advisories")
+        // Without a database.
+        .env("CARGO_HOME", home.path())
+        .output();
+    let Ok(output) = ran else {
+        return println!("skipped: no python3, which scripts/supply needs");
+    };
+
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.starts_with("skipped: no "), "{said}");
+}
+
 #[test]
 fn every_part_is_in_the_notices_and_in_the_bill_of_materials() {
     let dir = TempDir::new().unwrap();
