@@ -21,6 +21,7 @@ use crate::qos::{Application, MissFigures};
 pub use build::{Question, compare};
 pub use looks::{TrialEnd, TrialLook, TrialLooks};
 pub use refusal::CompareError;
+pub(crate) use sentences::times;
 pub use series::{
     LEAST_SERIES, SERIES_SCHEMA, SeriesChange, SeriesQuestion, SeriesRecording, SeriesReport,
     ServiceSeries, compare_series,

@@ -88,7 +88,7 @@ fn of_level(one: &ServiceComparison, level: &LevelComparison) -> String {
         Unit::Auto.write_nanos(level.level_ns),
         often(&level.second),
         often(&level.first),
-        ratio(level)
+        times(level.ratio, level.ratio_low, level.ratio_high)
     )
 }
 
@@ -112,18 +112,21 @@ fn rough(number: u64) -> u64 {
     (number + digit / 2) / digit * digit
 }
 
-fn ratio(level: &LevelComparison) -> String {
-    let low = factor(level.ratio_low);
-    match (level.ratio, level.ratio_high) {
-        (Some(ratio), Some(high)) => {
-            format!("{} times as often [{low}, {}]", factor(ratio), factor(high))
+/// How many times as often, with an interval; with one limit where a side was
+/// never so late.
+pub(crate) fn times(ratio: Option<f64>, low: f64, high: Option<f64>) -> String {
+    match (ratio, high) {
+        (Some(ratio), Some(high)) if ratio > 0.0 => {
+            let [ratio, low, high] = [ratio, low, high].map(factor);
+            format!("{ratio} times as often [{low}, {high}]")
         }
-        _ => format!("more than {low} times as often"),
+        (Some(_), Some(high)) => format!("{} times as often at most", factor(high)),
+        _ => format!("more than {} times as often", factor(low)),
     }
 }
 
 /// A ratio with two digits.
-pub(super) fn factor(value: f64) -> String {
+fn factor(value: f64) -> String {
     match value {
         10.0.. => format!("{value:.0}"),
         1.0..10.0 => format!("{value:.1}"),
@@ -153,5 +156,18 @@ mod tests {
         assert_eq!([rough(7), rough(165_432), rough(995)], [7, 170_000, 1_000]);
         let factors = [0.123, 1.26, 11.4].map(factor);
         assert_eq!(factors, ["0.12", "1.3", "11"]);
+        let told = [
+            times(Some(4.0), 3.2, Some(5.8)),
+            times(Some(0.0), 0.0, Some(0.44)),
+            times(None, 3.0, None),
+        ];
+        assert_eq!(
+            told,
+            [
+                "4.0 times as often [3.2, 5.8]",
+                "0.44 times as often at most",
+                "more than 3.0 times as often",
+            ]
+        );
     }
 }

@@ -14,8 +14,7 @@ use serde::Serialize;
 
 use super::build::{chosen_level, is_contradicted, load};
 use super::lateness::{Lateness, RUN};
-use super::sentences::factor;
-use super::{Change, CompareError, LateCount, refusal};
+use super::{Change, CompareError, LateCount, refusal, times};
 use crate::began::began;
 use crate::load::{Load, open};
 use crate::note::Note;
@@ -299,13 +298,7 @@ fn told(report: &SeriesReport, one: &ServiceSeries, change: &SeriesChange) -> St
         Some(every) => format!("every {}", rough_time(every, DIGITS)),
         None => "never".into(),
     };
-    let low = factor(change.ratio_low);
-    let times = match (change.ratio, change.ratio_high) {
-        (Some(ratio), Some(high)) => {
-            format!("{} times as often [{low}, {}]", factor(ratio), factor(high))
-        }
-        _ => format!("more than {low} times as often"),
-    };
+    let times = times(change.ratio, change.ratio_low, change.ratio_high);
     format!(
         "{} is {} from {} on{place}: later than {} {}, against {} before; {times}.",
         line_name(one.service, one.route),
