@@ -6,6 +6,7 @@ use laggard_record::{OpenError, Recording};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::proven::ProvenEffect;
 use crate::why::{CauseRow, EpisodesError, Explained, RecordedEpisodes, WhyReport};
 
 /// The version of `doctor --json`.
@@ -24,6 +25,8 @@ pub struct Examined {
     pub caveats: Vec<Caveat>,
     /// What audio needs.
     pub audio: Vec<AudioFinding>,
+    /// What its remedies did here, where they were tried as it is now.
+    pub proven: Vec<ProvenEffect>,
 }
 
 /// What can be measured on a machine, and what spoils latency there.
@@ -45,6 +48,9 @@ pub struct DoctorReport {
     pub audio: Vec<AudioRow>,
     /// The recording that `effect` is of.
     pub recording: Option<String>,
+    /// What remedies did here when they were tried (`--prove`), of those that were
+    /// with this kernel and this value of the setting.
+    pub proven: Vec<ProvenEffect>,
 }
 
 /// A need of audio's, and whether a recording saw what it is about.
@@ -105,6 +111,7 @@ pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorRe
         caveats: found.caveats,
         audio: rows.collect(),
         recording: recording.map(|recording| recording.dir().display().to_string()),
+        proven: found.proven,
     })
 }
 

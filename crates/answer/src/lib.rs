@@ -32,6 +32,7 @@ pub mod live;
 mod load;
 mod note;
 pub mod overview;
+pub mod proven;
 pub mod qos;
 pub mod rehearsal;
 mod remedy;

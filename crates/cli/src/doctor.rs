@@ -10,7 +10,7 @@ use laggard_view::text;
 
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
-use crate::{pipe, prove, terminal};
+use crate::{pipe, prove, proven, terminal};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
@@ -23,15 +23,17 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     caveats.extend(linux::inherited());
     caveats.extend(tracers);
     if let Some(name) = &args.prove {
-        return prove::prove(name, &caveats, &args.options);
+        return prove::prove(name, &caveats, &host, &args.options);
     }
     let audio = host::audio(&files, &host);
+    let proven = proven::of(&proven::folder(), &host, prove::setting_now);
     let found = Examined {
         host,
         cpus,
         abilities,
         caveats,
         audio,
+        proven,
     };
     let report = doctor::doctor(found, recording.as_ref())?;
     pipe::print(&match args.json {

@@ -22,6 +22,7 @@ mod pipe;
 mod plot;
 mod progress;
 mod prove;
+mod proven;
 mod provoke;
 mod qos;
 mod record;

@@ -4,13 +4,17 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use jiff::Zoned;
+use laggard_answer::compare::CompareReport;
+use laggard_answer::proven::ProvenEffect;
+use laggard_answer::{Doubt, Note};
 use laggard_model::text::Unit;
-use laggard_model::{Caveat, CaveatKind};
+use laggard_model::{Caveat, CaveatKind, Host};
 use laggard_view::text;
 
 use crate::args::{Args, Command};
 use crate::exit::Exit;
-use crate::{compare, pipe, terminal};
+use crate::{compare, pipe, proven, terminal};
 
 /// A remedy that is a setting, which can be changed and put back.
 struct SettingRemedy {
@@ -56,8 +60,14 @@ const REMEDIES: [SettingRemedy; 5] = [
 ];
 
 /// Compares this machine as it is with the remedy of this name, as `compare
-/// --factor` does with these options, and puts all back.
-pub(crate) fn prove(name: &str, found: &[Caveat], options: &[OsString]) -> anyhow::Result<Exit> {
+/// --factor` does with these options, and puts all back. What came of it is kept
+/// for `laggard doctor`.
+pub(crate) fn prove(
+    name: &str,
+    found: &[Caveat],
+    host: &Host,
+    options: &[OsString],
+) -> anyhow::Result<Exit> {
     let names = || REMEDIES.map(|one| one.name).join(", ");
     let Some(remedy) = REMEDIES.iter().find(|one| one.name == name) else {
         anyhow::bail!(
@@ -68,15 +78,9 @@ pub(crate) fn prove(name: &str, found: &[Caveat], options: &[OsString]) -> anyho
     let Some(caveat) = found.iter().find(|one| one.kind == remedy.kind) else {
         anyhow::bail!("`{name}`: nothing of it spoils latency here, so there is nothing to prove");
     };
-    let file = format!("/proc/sys/{}", remedy.setting.replace('.', "/"));
-    let now = std::fs::read_to_string(&file);
+    let now = setting_now(remedy.setting);
     let now = now.with_context(|| format!("read the setting `{}`", remedy.setting))?;
-    let factor = format!(
-        "--factor=sysctl:{}={},{}",
-        remedy.setting,
-        now.trim(),
-        remedy.value
-    );
+    let factor = format!("--factor=sysctl:{}={now},{}", remedy.setting, remedy.value);
     let words = ["laggard", "compare", &factor].map(OsString::from);
     let asked = Args::try_parse_from(words.into_iter().chain(options.iter().cloned()));
     let Some(Command::Compare(args)) = asked.context("read what follows `--`")?.command else {
@@ -86,5 +90,31 @@ pub(crate) fn prove(name: &str, found: &[Caveat], options: &[OsString]) -> anyho
     pipe::print(&format!(
         "{advice}Its effect here, B with it against A as it is:\n\n"
     ))?;
-    compare::compare(&args)
+    compare::compare_and(&args, |report| keep(report, remedy.kind, host))
+}
+
+/// What a setting is, if it can be read.
+pub(crate) fn setting_now(name: &str) -> Option<String> {
+    let file = format!("/proc/sys/{}", name.replace('.', "/"));
+    let text = std::fs::read_to_string(file).ok()?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Keeps what a remedy did, and says so; or why not.
+fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
+    let is_script = |note: &Note| note.doubt == Doubt::Scripted;
+    if report.notes.iter().any(is_script) {
+        return pipe::say("the effect is not kept for `laggard doctor`: it is from a script");
+    }
+    let today = Zoned::now().date().to_string();
+    let Some(effect) = ProvenEffect::of(report, kind, host, today) else {
+        return;
+    };
+    pipe::say(&match proven::keep(&proven::folder(), effect) {
+        Ok(file) => format!(
+            "the effect is kept in `{}`: `laggard doctor` shows it while kernel and setting are those it was measured with; delete the file to forget it",
+            file.display()
+        ),
+        Err(err) => format!("the effect is not kept for `laggard doctor`: {err:#}"),
+    });
 }

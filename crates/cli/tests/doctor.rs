@@ -83,6 +83,7 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     let prove = |name: &str| {
         laggard()
             .current_dir(dir.path())
+            .env("STATE_DIRECTORY", dir.path().join("state"))
             .args(["doctor", "--prove", name, "--", "--each=5s", "--into=made"])
             .args(["--", &backend])
             .output()
@@ -126,5 +127,75 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
         "{}",
         said(&tried)
     );
+    assert!(
+        said(&tried).contains("not kept for `laggard doctor`: it is from a script"),
+        "{}",
+        said(&tried)
+    );
+    assert!(!dir.path().join("state").exists());
     assert_eq!(std::fs::read_to_string(SETTING).unwrap(), before);
+}
+
+/// Measured, but nothing is asserted of what came of it.
+#[test]
+fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so() {
+    const SETTING: &str = "/proc/sys/kernel/timer_migration";
+    let dir = TempDir::new().unwrap();
+    let asked = |words: &[&str]| {
+        laggard()
+            .current_dir(dir.path())
+            .env("STATE_DIRECTORY", dir.path().join("state"))
+            .arg("doctor")
+            .args(words)
+            .output()
+            .unwrap()
+    };
+    let before = std::fs::read_to_string(SETTING).unwrap_or_default();
+    let can_be_changed =
+        nix::unistd::geteuid().is_root() && std::fs::write(SETTING, &before).is_ok();
+    if before.trim() != "1" || !can_be_changed {
+        return println!("skipped: timer_migration is off here, or cannot be changed");
+    }
+
+    let tried = asked(&[
+        "--prove=timer_migration",
+        "--",
+        "--each=500ms",
+        "--into=made",
+        "--",
+        "--backend=user",
+        "--services=other",
+        "--cpus=0",
+    ]);
+
+    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    if tried.status.code() == Some(3) {
+        return println!("skipped: this machine cannot be trusted now: {said}");
+    }
+    assert_eq!(tried.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("the effect is kept in `") && said.contains("delete the file to forget it"),
+        "{said}"
+    );
+    let text = asked(&[]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [advice, effect] = [
+        "`sysctl -w kernel.timer_migration=0`",
+        "measured here on 20",
+    ]
+    .map(|part| {
+        words
+            .find(part)
+            .unwrap_or_else(|| panic!("{part} in {text}"))
+    });
+    assert!(advice < effect, "{text}");
+    assert!(
+        words.contains("(2 s without and 2 s with it, no load of ours): "),
+        "{text}"
+    );
+    let json = asked(&["--json"]);
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["proven"][0]["setting"], "kernel.timer_migration");
+    assert_eq!(report["proven"][0]["without"], "1");
 }

@@ -324,7 +324,8 @@ pub(crate) struct DoctorArgs {
     pub(crate) cpus: Option<CpuList>,
     /// Try one of its remedies that is a setting (`timer_migration`, `autogroup`,
     /// `numa_balancing`, watchdog, `rt_throttling`): record with and without it, in
-    /// turn, say what it does here, and put it back. Takes root
+    /// turn, say what it does here, and put it back. The effect is kept, and later
+    /// shown beside the advice, in `/var/lib/laggard`. Takes root
     #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "cpus", "json"])]
     pub(crate) prove: Option<String>,
     /// Write JSON; `laggard schema doctor` describes it

@@ -27,6 +27,15 @@ use trial::SidesMade;
 const RESULT: &str = "compare.json";
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
+    compare_and(args, |_| ())
+}
+
+/// The same; `then` gets the answer that was shown, where it is of recordings that
+/// were made for it.
+pub(crate) fn compare_and(
+    args: &CompareArgs,
+    then: impl FnOnce(&CompareReport),
+) -> anyhow::Result<Exit> {
     if !args.over.is_empty() {
         return series(args);
     }
@@ -55,14 +64,18 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
     if is_made {
-        return make(args, &question);
+        return make(args, &question, then);
     }
     show(args, &answer(&question)?)?;
     Ok(Exit::Ok)
 }
 
 /// Answers from recordings that are made for it, as far as it takes.
-fn make(args: &CompareArgs, question: &Question) -> anyhow::Result<Exit> {
+fn make(
+    args: &CompareArgs,
+    question: &Question,
+    then: impl FnOnce(&CompareReport),
+) -> anyhow::Result<Exit> {
     let looks = match args.all_rounds {
         true => RoundLooks::once(args.rounds),
         false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
@@ -89,7 +102,9 @@ fn make(args: &CompareArgs, question: &Question) -> anyhow::Result<Exit> {
     // Last: then the folder is theirs, and what root wrote there could be
     // led elsewhere.
     let given = measuring::hand_over(Some(&trial.folder));
-    show(args, &report?)?;
+    let report = report?;
+    show(args, &report)?;
+    then(&report);
     // The answer is good all the same: it is shown first.
     kept.and(given).map(|()| Exit::Ok)
 }

@@ -1,6 +1,7 @@
 //! `laggard doctor` for the terminal.
 
 use laggard_answer::doctor::{AudioRow, DoctorReport, EffectSeen};
+use laggard_answer::proven::ProvenEffect;
 use laggard_model::text::{Unit, count};
 use laggard_model::{Ability, Caveat, printable};
 
@@ -18,7 +19,7 @@ pub fn doctor(report: &DoctorReport, look: Look) -> String {
     );
     text += "\nWhat can be measured\n";
     text.extend(report.abilities.iter().map(|one| ability(one, look)));
-    text += &caveats(&report.caveats, look);
+    text += &caveats(report, look);
     if !report.audio.is_empty() {
         text.push('\n');
         text += &filled(look, "", "What audio programs need, as rtcqs checks it");
@@ -57,16 +58,30 @@ fn ability(ability: &Ability, look: Look) -> String {
     text
 }
 
-fn caveats(caveats: &[Caveat], look: Look) -> String {
-    if caveats.is_empty() {
+fn caveats(report: &DoctorReport, look: Look) -> String {
+    if report.caveats.is_empty() {
         let none = "No setting was found that spoils latency.";
         return format!("\n{}", filled(look, "", none));
     }
     let mut text = String::from("\nWhat spoils latency here\n");
-    for caveat in caveats {
+    for caveat in &report.caveats {
         text += &remedy(caveat, look);
+        let here = report.proven.iter().filter(|one| one.kind == caveat.kind);
+        text.extend(here.map(|one| proven(one, look)));
     }
     text
+}
+
+/// What a remedy did when it was tried here.
+fn proven(one: &ProvenEffect, look: Look) -> String {
+    let ProvenEffect {
+        measured_on,
+        effect,
+        measured_by,
+        ..
+    } = one;
+    let words = format!("measured here on {measured_on} ({measured_by}): {effect}");
+    filled(look, "    ", &words)
 }
 
 /// What spoils latency, and what to do about it.
@@ -171,6 +186,7 @@ mod tests {
                 found(AudioNeed::Governor, Some(true)),
                 found(AudioNeed::IdleStates, Some(false)),
             ],
+            proven: Vec::new(),
         };
         answer(examined, None).unwrap()
     }
@@ -188,6 +204,33 @@ mod tests {
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
         assert!(!text.contains("\nINJECTED"), "{text:?}");
         assert_eq!(text.matches("n\\x1b[2J\\nINJECTED\\u{202e}").count(), 8);
+    }
+
+    #[test]
+    fn what_a_remedy_did_here_is_beside_its_advice() {
+        let mut report = report();
+        let advice = |setting: &str| format!("set {setting}");
+        report.caveats = [CaveatKind::Autogroup, CaveatKind::TimerMigration]
+            .map(|kind| Caveat::new(kind, "it spoils latency", advice("it")))
+            .to_vec();
+        report.proven = vec![ProvenEffect {
+            kind: CaveatKind::Autogroup,
+            setting: "kernel.sched_autogroup_enabled".into(),
+            without: "1".into(),
+            with: "0".into(),
+            measured_on: "2026-11-20".into(),
+            node: "here".into(),
+            processor: String::new(),
+            kernel: String::new(),
+            build: String::new(),
+            effect: NAME.into(),
+            measured_by: "20 min without and 20 min with it, no load of ours".into(),
+        }];
+
+        let text = doctor(&report, Look::default());
+
+        let expected = "    remedy: set it\n    measured here on 2026-11-20 (20 min without and 20 min with it, no load of\n    ours): n\\x1b[2J\\nINJECTED\\u{202e}\n  - it spoils latency\n    remedy: set it\n\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

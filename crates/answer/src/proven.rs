@@ -1,0 +1,125 @@
+//! What one of doctor's remedies did on a machine, when it was tried there.
+
+use laggard_model::name::line_name;
+use laggard_model::text::{Unit, listed, span};
+use laggard_model::{CaveatKind, Host, LoadLabel};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Change, CompareReport, Difference, times};
+
+/// What became of late activations with a remedy, and on which machine.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ProvenEffect {
+    /// What the remedy is against.
+    pub kind: CaveatKind,
+    /// The setting that it changes, as sysctl(8) has it.
+    pub setting: String,
+    /// Its value without the remedy: what the effect is compared with.
+    pub without: String,
+    /// And with it.
+    pub with: String,
+    /// When that was measured, as in `2026-11-20`.
+    pub measured_on: String,
+    /// The machine's name.
+    pub node: String,
+    /// Its processor.
+    pub processor: String,
+    /// Its kernel's release.
+    pub kernel: String,
+    /// Its kernel's build.
+    pub build: String,
+    /// The effect, in words.
+    pub effect: String,
+    /// What it was measured by, in words.
+    pub measured_by: String,
+}
+
+impl ProvenEffect {
+    /// Of a comparison of the machine as it was with the remedy of this kind;
+    /// `None` where it compares no setting.
+    pub fn of(
+        report: &CompareReport,
+        kind: CaveatKind,
+        host: &Host,
+        measured_on: String,
+    ) -> Option<Self> {
+        let Difference {
+            what,
+            first,
+            second,
+        } = report.changed.clone()?;
+        Some(Self {
+            kind,
+            setting: what,
+            without: first,
+            with: second,
+            measured_on,
+            node: host.node.clone(),
+            processor: host.processor.model.clone(),
+            kernel: host.kernel.clone(),
+            build: host.build.clone(),
+            effect: effect(report),
+            measured_by: measured_by(report),
+        })
+    }
+
+    /// Whether it was measured on `host`, with the kernel that runs there.
+    pub fn is_of(&self, host: &Host) -> bool {
+        let here = [&host.node, &host.processor.model, &host.kernel, &host.build];
+        [&self.node, &self.processor, &self.kernel, &self.build] == here
+    }
+
+    /// Whether it is of the same trial as `other`, on the same machine.
+    pub fn replaces(&self, other: &Self) -> bool {
+        let of = |one: &Self| {
+            let words = [&one.setting, &one.without, &one.with];
+            let host = [&one.node, &one.processor, &one.kernel, &one.build];
+            (words.map(String::clone), host.map(String::clone))
+        };
+        of(self) == of(other)
+    }
+}
+
+/// What was told of the services.
+fn effect(report: &CompareReport) -> String {
+    let levels = || {
+        let services = report.services.iter();
+        services.flat_map(|one| one.levels.iter().map(move |level| (one, level)))
+    };
+    let changed: Vec<String> = levels()
+        .filter(|(_, level)| matches!(level.change, Change::Worse | Change::Better))
+        .map(|(one, level)| {
+            format!(
+                "with it {} is later than {} {}",
+                line_name(one.service, one.route),
+                Unit::Auto.write_nanos(level.level_ns),
+                times(level.ratio, level.ratio_low, level.ratio_high)
+            )
+        })
+        .collect();
+    let mut equal: Vec<String> = levels()
+        .filter(|(_, level)| level.change == Change::Equivalent)
+        .map(|(one, _)| line_name(one.service, one.route))
+        .collect();
+    equal.dedup();
+    let mut parts = changed;
+    if !equal.is_empty() {
+        let times = report.equal;
+        parts.push(format!("equal within {times} times: {}", listed(&equal)));
+    }
+    match parts.is_empty() {
+        true => "no difference was found, which is no proof that there is none".into(),
+        false => parts.join("; "),
+    }
+}
+
+fn measured_by(report: &CompareReport) -> String {
+    let load = if report.first.load == LoadLabel::none() {
+        "no load of ours".into()
+    } else {
+        format!("load {}", report.first.load.as_str())
+    };
+    let [without, with] = [&report.first, &report.second].map(|side| span(side.duration_ns));
+    format!("{without} without and {with} with it, {load}")
+}

@@ -1,0 +1,192 @@
+//! Where it is kept what doctor's remedies did on this machine.
+//!
+//! In the folder for the state of programs, because who tries a remedy is root and
+//! who asks doctor need not be.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use laggard_answer::proven::ProvenEffect;
+use laggard_model::Host;
+use serde::{Deserialize, Serialize};
+
+use crate::pipe;
+
+/// The version of the file's layout.
+const SCHEMA: u32 = 1;
+/// systemd's word for the folder of a program's state, and where it is without.
+const VARIABLE: &str = "STATE_DIRECTORY";
+const FOLDER: &str = "/var/lib/laggard";
+const NAME: &str = "proven.json";
+/// No file of ours is longer, bytes.
+const MOST: u64 = 1 << 20;
+/// Everybody may read it: it says nothing that doctor does not.
+const MODE: u32 = 0o644;
+
+/// The file's content.
+#[derive(Debug, Deserialize, Serialize)]
+struct ProvenFile {
+    schema: u32,
+    effects: Vec<ProvenEffect>,
+}
+
+/// Where effects are kept.
+pub(crate) fn folder() -> PathBuf {
+    let named = std::env::var_os(VARIABLE).filter(|one| !one.is_empty());
+    // There may be several, of which the first is ours.
+    let first = named
+        .as_ref()
+        .and_then(|all| std::env::split_paths(all).next());
+    first.unwrap_or_else(|| FOLDER.into())
+}
+
+/// Keeps `effect` in `folder`, in place of what the same trial found before.
+/// Returns the file.
+pub(crate) fn keep(folder: &Path, effect: ProvenEffect) -> anyhow::Result<PathBuf> {
+    let file = folder.join(NAME);
+    let mut effects = read(&file)?;
+    effects.retain(|one| !effect.replaces(one));
+    effects.push(effect);
+    fs::create_dir_all(folder)
+        .with_context(|| format!("make the folder `{}`", folder.display()))?;
+    let part = folder.join(format!("{NAME}.{}", std::process::id()));
+    let bytes = pipe::json(&ProvenFile {
+        schema: SCHEMA,
+        effects,
+    })?;
+    // Never through a link that somebody has put there.
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(MODE)
+        .open(&part)
+        .and_then(|mut made| made.write_all(bytes.as_bytes()))
+        .and_then(|()| fs::rename(&part, &file));
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(&part);
+    }
+    written.with_context(|| format!("write `{}`", file.display()))?;
+    Ok(file)
+}
+
+/// Those in `folder` that were measured on `host` as it is now, of settings that
+/// are what they were compared with.
+pub(crate) fn of(
+    folder: &Path,
+    host: &Host,
+    now: impl Fn(&str) -> Option<String>,
+) -> Vec<ProvenEffect> {
+    let mut effects = read(&folder.join(NAME)).unwrap_or_else(|err| {
+        pipe::say(&format!("{err:#}"));
+        Vec::new()
+    });
+    effects.retain(|one| one.is_of(host) && now(&one.setting).as_ref() == Some(&one.without));
+    effects
+}
+
+/// What is in `file`; nothing where there is none.
+fn read(file: &Path) -> anyhow::Result<Vec<ProvenEffect>> {
+    let context = || {
+        format!(
+            "read what remedies did here from `{}`; delete it if it is damaged",
+            file.display()
+        )
+    };
+    let opened = match File::open(file) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.with_context(context)?,
+    };
+    let mut text = String::new();
+    opened
+        .take(MOST)
+        .read_to_string(&mut text)
+        .with_context(context)?;
+    let found: ProvenFile = serde_json::from_str(&text).with_context(context)?;
+    anyhow::ensure!(
+        found.schema == SCHEMA,
+        "`{}` has layout {}, and this program knows {SCHEMA}; use the newer program, or delete it",
+        file.display(),
+        found.schema
+    );
+    Ok(found.effects)
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::CaveatKind;
+
+    use super::*;
+
+    fn effect(kernel: &str, effect: &str) -> ProvenEffect {
+        ProvenEffect {
+            kind: CaveatKind::TimerMigration,
+            setting: "kernel.timer_migration".into(),
+            without: "1".into(),
+            with: "0".into(),
+            measured_on: "2026-11-20".into(),
+            node: "here".into(),
+            processor: String::new(),
+            kernel: kernel.into(),
+            build: String::new(),
+            effect: effect.into(),
+            measured_by: "20 min without and 20 min with it".into(),
+        }
+    }
+
+    fn host(kernel: &str) -> Host {
+        Host {
+            node: "here".into(),
+            kernel: kernel.into(),
+            ..Host::default()
+        }
+    }
+
+    #[test]
+    fn an_effect_is_told_only_while_kernel_and_setting_are_those_it_was_measured_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("state");
+        let none = of(&folder, &host("6.12"), |_| Some("1".into()));
+
+        keep(&folder, effect("6.12", "first")).unwrap();
+        keep(&folder, effect("6.18", "other kernel")).unwrap();
+        let file = keep(&folder, effect("6.12", "again")).unwrap();
+
+        let told = |kernel: &str, now: &str| -> Vec<String> {
+            let found = of(&folder, &host(kernel), |_| Some(now.into()));
+            found.into_iter().map(|one| one.effect).collect()
+        };
+        assert_eq!(none, []);
+        assert_eq!(told("6.12", "1"), ["again"]);
+        assert_eq!(told("6.18", "1"), ["other kernel"]);
+        assert_eq!(told("6.12", "0"), Vec::<String>::new());
+        assert_eq!(told("7.2", "1"), Vec::<String>::new());
+        assert_eq!(of(&folder, &host("6.12"), |_| None), []);
+        assert_eq!(
+            fs::read_dir(&folder).unwrap().count(),
+            1,
+            "nothing else is left"
+        );
+        assert_eq!(file, folder.join(NAME));
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_of_and_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(NAME), "{\"schema\": 9, \"effects\": []}").unwrap();
+
+        let newer = keep(dir.path(), effect("6.12", "it")).unwrap_err();
+        fs::write(dir.path().join(NAME), "{").unwrap();
+        let damaged = keep(dir.path(), effect("6.12", "it")).unwrap_err();
+
+        assert!(newer.to_string().contains("has layout 9"), "{newer}");
+        assert!(
+            damaged.to_string().contains("delete it if it is damaged"),
+            "{damaged}"
+        );
+        assert_eq!(fs::read_to_string(dir.path().join(NAME)).unwrap(), "{");
+    }
+}
