@@ -14,6 +14,7 @@ pub mod export;
 mod flame;
 mod markdown;
 mod named;
+mod notes;
 pub mod page;
 mod perfetto;
 pub mod picture;

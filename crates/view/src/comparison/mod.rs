@@ -11,6 +11,7 @@ use laggard_model::printable_lines;
 use laggard_model::text::{Unit, rough_time, span};
 
 use crate::markdown::escaped;
+use crate::notes::shared;
 
 pub use page::comparison_page;
 
@@ -60,8 +61,9 @@ pub fn comparison(report: &CompareReport) -> String {
     }
     if !report.notes.is_empty() {
         text += "\nTo bear in mind:\n\n";
-        for note in &report.notes {
-            let _ = writeln!(text, "- {}", escaped(&note.to_string()));
+        let recordings = report.first.recordings.len() + report.second.recordings.len();
+        for note in shared(&report.notes, recordings) {
+            let _ = writeln!(text, "- {}", escaped(&note));
         }
     }
     printable_lines(&text).to_string()

@@ -8,6 +8,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, span};
 use laggard_model::{LoadLabel, printable};
 
+use crate::notes::shared;
 use crate::picture::{Picture, PictureError, Style, svg};
 use crate::text::compare::{cause, every, mttf, ratio, verdict};
 
@@ -259,8 +260,9 @@ fn conditions(report: &CompareReport) -> String {
 
 fn notes(report: &CompareReport) -> String {
     let mut text = String::new();
-    for note in &report.notes {
-        let _ = writeln!(text, "<li>{}</li>", escaped(&note.to_string()));
+    let recordings = report.first.recordings.len() + report.second.recordings.len();
+    for note in shared(&report.notes, recordings) {
+        let _ = writeln!(text, "<li>{}</li>", escaped(&note));
     }
     match text.is_empty() {
         true => text,

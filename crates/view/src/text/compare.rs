@@ -29,7 +29,7 @@ pub fn compare(report: &CompareReport, all: bool, look: Look) -> String {
     if let Some(difference) = &report.changed {
         text += &changed(difference, look);
     }
-    text += &look.warned(&report.notes);
+    text += &look.warned_of(&report.notes, recordings(report));
     text.push('\n');
     for sentence in &report.sentences {
         text += &look.hanging("", "  ", &printable(sentence).to_string());
@@ -365,5 +365,9 @@ fn remarks(report: &CompareReport, all: bool, look: Look) -> String {
         );
         return text;
     }
-    text + &look.to_bear_in_mind(&report.notes)
+    text + &look.to_bear_in_mind_of(&report.notes, recordings(report))
+}
+
+fn recordings(report: &CompareReport) -> usize {
+    report.first.recordings.len() + report.second.recordings.len()
 }

@@ -44,7 +44,7 @@ pub fn series(report: &SeriesReport, all: bool, look: Look) -> String {
             path(report.recordings.last())
         ),
     );
-    text += &look.warned(&report.notes);
+    text += &look.warned_of(&report.notes, report.recordings.len());
     text.push('\n');
     for sentence in &report.sentences {
         text += &look.hanging("", "  ", &printable(sentence).to_string());
@@ -52,7 +52,7 @@ pub fn series(report: &SeriesReport, all: bool, look: Look) -> String {
     text += &services(report, look);
     if all {
         text += &points(report, look);
-        text += &look.to_bear_in_mind(&report.notes);
+        text += &look.to_bear_in_mind_of(&report.notes, report.recordings.len());
     } else if !report.notes.is_empty() {
         let count = report.notes.len();
         let plural = if count == 1 { "" } else { "s" };

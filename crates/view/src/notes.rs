@@ -1,0 +1,163 @@
+//! Notes that several recordings share, told once.
+
+use std::collections::BTreeSet;
+
+use laggard_answer::Note;
+use laggard_model::printable;
+
+/// Those of `notes`, which are of so many recordings, that differ in more than
+/// their figures, in the order in which they come first.
+///
+/// A note of one recording is told as it is; one that several share, but for its
+/// figures, with how many they are and the figures of the first.
+pub(crate) fn shared<'a>(
+    notes: impl IntoIterator<Item = &'a Note>,
+    recordings: usize,
+) -> Vec<String> {
+    let mut all: Vec<SharedNote<'a>> = Vec::new();
+    for note in notes {
+        let words = note.doubt.to_string();
+        let form = without_figures(&words);
+        match all.iter_mut().find(|one| one.form == form) {
+            Some(one) => one.add(note, &words),
+            None => all.push(SharedNote {
+                first: note,
+                form,
+                is_same: true,
+                of: note.recording.as_deref().into_iter().collect(),
+                words,
+            }),
+        }
+    }
+    let told = all.iter().map(|one| one.told(recordings));
+    told.map(|note| printable(&note).to_string()).collect()
+}
+
+/// A note of one recording or of several.
+struct SharedNote<'a> {
+    first: &'a Note,
+    words: String,
+    /// The words without their figures.
+    form: String,
+    /// Whether the figures are the same in all.
+    is_same: bool,
+    of: BTreeSet<&'a str>,
+}
+
+impl<'a> SharedNote<'a> {
+    fn add(&mut self, note: &'a Note, words: &str) {
+        self.is_same &= self.words == words;
+        self.of.extend(note.recording.as_deref());
+    }
+
+    fn told(&self, recordings: usize) -> String {
+        let first = match &self.first.recording {
+            Some(first) if self.of.len() > 1 => first,
+            Some(_) | None => return self.first.to_string(),
+        };
+        let several = match self.of.len() {
+            all if all == recordings => format!("in all {all}"),
+            some => format!("in {some} of {recordings}"),
+        };
+        match self.is_same {
+            true => format!("{several}: {}", self.words),
+            false => format!("{several}, as in {first}: {}", self.words),
+        }
+    }
+}
+
+/// `words` with one mark for each number.
+fn without_figures(words: &str) -> String {
+    let mut form = String::with_capacity(words.len());
+    let mut letters = words.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if !letter.is_ascii_digit() {
+            form.push(letter);
+            continue;
+        }
+        form.push('#');
+        // `1,438` and `0.5` are one number; a full stop behind it is none of it.
+        let mut rest = letters.clone();
+        while let Some(next) = rest.next() {
+            let is_inside =
+                matches!(next, ',' | '.') && rest.peek().is_some_and(char::is_ascii_digit);
+            if !next.is_ascii_digit() && !is_inside {
+                break;
+            }
+            letters.next();
+        }
+    }
+    form
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_answer::Doubt;
+    use laggard_model::{Caveat, CaveatKind};
+
+    use super::*;
+
+    fn cost(recording: &str, share: &str) -> Note {
+        Note {
+            recording: Some(recording.into()),
+            doubt: Doubt::Caveat(Caveat::new(
+                CaveatKind::NotRoot,
+                format!("measuring took {share} % of a CPU"),
+                "record less",
+            )),
+        }
+    }
+
+    #[test]
+    fn what_several_recordings_share_is_told_once_with_how_many_they_are() {
+        let script = |name: &str| Note {
+            recording: Some(name.into()),
+            doubt: Doubt::Scripted,
+        };
+        let notes = [
+            cost("r1", "13"),
+            script("r1"),
+            cost("r2", "9.5"),
+            script("r2"),
+            script("r3"),
+        ];
+
+        let told = shared(&notes, 3);
+
+        assert_eq!(
+            told,
+            [
+                "in 2 of 3, as in r1: measuring took 13 % of a CPU; record less",
+                "in all 3: from a script: NOT a measurement",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_differs_in_words_or_is_of_one_recording_is_told_as_it_is() {
+        let notes = [
+            cost("r1", "13"),
+            cost("r2", "a lot"),
+            Note {
+                recording: None,
+                doubt: Doubt::Lost(7),
+            },
+        ];
+
+        let told = shared(&notes, 2);
+
+        assert_eq!(told[0], "r1: measuring took 13 % of a CPU; record less");
+        assert_eq!(told[1], "r2: measuring took a lot % of a CPU; record less");
+        assert_eq!(
+            told[2],
+            "7 activations were lost, which may have been late ones"
+        );
+    }
+
+    #[test]
+    fn a_number_is_one_mark_however_long() {
+        let forms = ["1,438 of 2.5 s.", "9 of 12 s."].map(without_figures);
+
+        assert_eq!(forms, ["# of # s.", "# of # s."]);
+    }
+}
