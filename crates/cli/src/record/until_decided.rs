@@ -11,7 +11,7 @@ use laggard_answer::check::{
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, span};
 use laggard_record::{Destination, Folder, Recording};
-use laggard_session::{Plan, Session};
+use laggard_session::{LoadChoice, Plan, Session};
 use laggard_view::text;
 
 use crate::args::RecordArgs;
@@ -89,12 +89,17 @@ impl Pieces<'_> {
         let lengths = self.looks.lengths();
         let most = lengths.last().copied().unwrap_or_default();
         format!(
-            "records into `{}` until `{}` is decided, {} at most, with {} look{} at most; Ctrl-C ends it",
+            "records into `{}` until `{}` is decided, {} at most, with {} look{} at most{}; Ctrl-C ends it",
             self.folder.path().display(),
             self.requirements.file.display(),
             span(most),
             lengths.len(),
-            if lengths.len() == 1 { "" } else { "s" }
+            if lengths.len() == 1 { "" } else { "s" },
+            match self.plan.load {
+                LoadChoice::Named(_) | LoadChoice::Command(_) if lengths.len() > 1 =>
+                    ", after each of which the load starts anew",
+                LoadChoice::None | LoadChoice::Named(_) | LoadChoice::Command(_) => "",
+            }
         )
     }
 
