@@ -67,7 +67,7 @@ def main():
             told.update(found)
             wrong += any(one in ("better", "worse") for one in found)
         changed = told["better"] + told["worse"]
-        print(f"{kind:12} {wrong:6} {changed}, {told['equivalent']}, {told['unclear']}")
+        print(f"{kind:12} {wrong:6} {changed}, {told['equivalent']}, {told['unclear']}", flush=True)
         all_wrong, all_asked = all_wrong + wrong, all_asked + asked.splits
     chance = chance_of_more(all_wrong, all_asked)
     print(f"\n{all_wrong} of {all_asked} are wrong: {100 * all_wrong / all_asked:.1f} %, p {chance:.2g}")

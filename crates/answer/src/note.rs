@@ -42,6 +42,7 @@ impl Display for Doubt {
         match self {
             Self::Untrustworthy(reasons) => write!(f, "NOT TRUSTWORTHY: {}", joined(reasons)),
             Self::Scripted => f.write_str("from a script: NOT a measurement"),
+            Self::Lost(1) => f.write_str("1 activation was lost, which may have been a late one"),
             Self::Lost(lost) => {
                 write!(
                     f,

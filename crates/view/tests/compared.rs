@@ -3,7 +3,8 @@
 
 use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
-    LevelComparison, QuantileComparison, ServiceComparison, SideView, Unclear, WorkComparison,
+    LevelComparison, QuantileComparison, ServiceComparison, SideView, TailComparison, TailView,
+    Unclear, WorkComparison,
 };
 use laggard_model::text::Unit;
 use laggard_model::{LoadLabel, Nanos, Route, Service, whole};
@@ -77,9 +78,27 @@ fn service(service: Service, level: LevelComparison) -> ServiceComparison {
             ratio_low: 1.3,
             ratio_high: 1.7,
         }],
+        tail: (service == Service::Fifo(90)).then(|| TailComparison {
+            threshold_ns: Nanos::from_us(1_250),
+            first: tail_of(212, 0.12, 340_000.0),
+            second: tail_of(87, -0.05, 610_000.0),
+            statistic: 9.2,
+            p: 0.010,
+            p_adjusted: 0.010,
+        }),
+        tail_unknown: (service != Service::Fifo(90))
+            .then(|| "of A, only 12 independent peaks of the 50 that it takes".into()),
         misses: None,
         first: counts(0),
         second: counts(60),
+    }
+}
+
+fn tail_of(peaks: usize, shape: f64, scale_ns: f64) -> TailView {
+    TailView {
+        peaks,
+        shape,
+        scale_ns,
     }
 }
 

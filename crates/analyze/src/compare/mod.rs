@@ -11,6 +11,7 @@ mod multiple;
 mod quantile;
 mod recordings;
 mod series;
+mod tails;
 mod verdict;
 
 pub use looks::RoundLooks;
@@ -19,4 +20,5 @@ pub use multiple::holm;
 pub use quantile::{BlockBootstrap, QuantileRatio, counted_quantile_ratio, quantile_ratio};
 pub use recordings::{RecordingCount, SetsCompared, compare_recordings};
 pub use series::{ChangePoint, change_points};
+pub use tails::{TailsCompared, TailsRefused, compare_tails};
 pub use verdict::{Comparison, ComparisonVerdict, Magnitude};

@@ -275,6 +275,24 @@ pub(super) fn tail_of(peaks: &Peaks, settings: &LevelSettings) -> Result<(Tail, 
     Ok((tail, count))
 }
 
+/// The lowest threshold above which peaks have a Pareto tail that a forecast would
+/// be made of.
+///
+/// # Errors
+/// Every reason that refuses one, whatever the horizon.
+pub(crate) fn tail_threshold(peaks: &Peaks) -> Result<f64, Vec<Reason>> {
+    let settings = LevelSettings::default();
+    let mut reasons = limits(peaks, peaks.exposure(), &settings);
+    reasons.extend(doubts(peaks));
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    match tail_of(peaks, &settings) {
+        Ok((tail, _)) => Ok(tail.threshold),
+        Err(reason) => Err(vec![reason]),
+    }
+}
+
 /// Refuses an interval whose upper limit is more than `most` times the
 /// estimate.
 pub(super) fn useful(value: f64, interval: Interval, most: f64) -> Result<Interval, Reason> {

@@ -30,6 +30,7 @@ pub use clusters::{Cluster, decluster};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
 pub use fit::{FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile};
 pub use labels::{ExplainedLatency, Labels};
+pub(crate) use level::tail_threshold;
 pub use level::{Estimate, LevelSettings, Method, return_level};
 pub use mixture::{Component, Mixture};
 pub use observed::{Observation, ObservedPeaks, PeakSpan, observe, peaks_of, periodic_share};

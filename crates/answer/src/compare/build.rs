@@ -19,7 +19,7 @@ use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
     LatencyCounts, LevelComparison, MissesComparison, ServiceComparison, SideView, TrialLook,
-    Unclear, WorkComparison, refusal,
+    Unclear, WorkComparison, refusal, tails,
 };
 use crate::began::began;
 use crate::load::{Load, LoadError, Run, open};
@@ -108,6 +108,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         services.push(asked.service(line, &blocks)?);
     }
     asked.adjust(&mut services)?;
+    tails::adjust(&mut services)?;
     if let Some(application) = &question.application {
         for (side, load) in loads.into_iter().enumerate() {
             let outlook = assess(load, application, question.service)?;
@@ -206,11 +207,17 @@ impl Comparing<'_> {
         for (level, share) in self.levels(line) {
             levels.push(self.level(line, level, share)?);
         }
+        let (tail, tail_unknown) = match tails::tail(line, self.loads)? {
+            Ok(tail) => (Some(tail), None),
+            Err(why) => (None, Some(why)),
+        };
         Ok(ServiceComparison {
             service: line.0,
             route: line.1,
             levels,
             quantiles: quantiles(line, blocks)?,
+            tail,
+            tail_unknown,
             misses: None,
             first: counts(self.loads[0], line),
             second: counts(self.loads[1], line),

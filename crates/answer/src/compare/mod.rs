@@ -10,6 +10,7 @@ mod quantiles;
 mod refusal;
 mod sentences;
 mod series;
+mod tails;
 
 use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
@@ -111,6 +112,10 @@ pub struct ServiceComparison {
     /// Quantiles of its latency; absent where a recording did not keep every
     /// sample.
     pub quantiles: Vec<QuantileComparison>,
+    /// How its tails compare; absent where one of them carries no model.
+    pub tail: Option<TailComparison>,
+    /// Why they do not.
+    pub tail_unknown: Option<String>,
     /// How often the application misses on each side, if one was asked about.
     pub misses: Option<MissesComparison>,
     /// How often each latency was seen in the first.
@@ -262,6 +267,36 @@ pub struct QuantileComparison {
     pub ratio_low: f64,
     /// The upper end.
     pub ratio_high: f64,
+}
+
+/// The tails of both sides above one threshold: how late what is late is, however
+/// often that happens.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct TailComparison {
+    /// The threshold.
+    pub threshold_ns: Nanos,
+    /// Of the first.
+    pub first: TailView,
+    /// Of the second.
+    pub second: TailView,
+    /// The likelihood ratio's statistic, corrected for few peaks: chi-squared of two
+    /// degrees of freedom where the tails are of one form.
+    pub statistic: f64,
+    /// How often tails of one form look as different.
+    pub p: f64,
+    /// The same, adjusted for all tails that are compared (Holm).
+    pub p_adjusted: f64,
+}
+
+/// A generalised Pareto tail: P(excess > y) = (1 + shape y / scale)^(-1 / shape).
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct TailView {
+    /// Independent peaks above the threshold.
+    pub peaks: usize,
+    /// The shape: negative for a bounded tail, positive for a heavy one.
+    pub shape: f64,
+    /// The scale, ns.
+    pub scale_ns: f64,
 }
 
 /// How often an application misses on both sides.

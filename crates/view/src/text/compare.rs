@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LevelComparison,
-    SideView, Unclear,
+    SideView, TailView, Unclear,
 };
 use laggard_answer::qos::MissFigures;
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, brief, mean_time, percent, rough_time, span};
+use laggard_model::text::{Unit, brief, listed, mean_time, percent, rough_time, span};
 use laggard_model::{LoadLabel, printable, printable_lines};
 
 use super::Look;
@@ -38,6 +38,7 @@ pub fn compare(report: &CompareReport, all: bool, look: Look) -> String {
     text += &misses(report, look);
     if all {
         text += &quantiles(report, look);
+        text += &tails(report, look);
     }
     text += &causes(report, all, look);
     text += &conditions(report, all, look);
@@ -277,6 +278,66 @@ fn quantiles(report: &CompareReport, look: Look) -> String {
         true => String::new(),
         false => format!("\n{}", rows.written(look)),
     }
+}
+
+/// How late what is late is, and of what that cannot be told.
+fn tails(report: &CompareReport, look: Look) -> String {
+    let mut rows = Grid::new([
+        "service",
+        "later than",
+        "A: peaks",
+        "shape",
+        "scale",
+        "B: peaks",
+        "shape",
+        "scale",
+        "p",
+        "for all",
+    ])
+    .keys(2);
+    let mut unknown: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in &report.services {
+        let name = line_name(one.service, one.route);
+        if let Some(tail) = &one.tail {
+            let scale = |side: &TailView| Unit::Auto.write(side.scale_ns);
+            let shape = |side: &TailView| format!("{:.2}", side.shape);
+            rows.add_row([
+                name,
+                brief(tail.threshold_ns),
+                tail.first.peaks.to_string(),
+                shape(&tail.first),
+                scale(&tail.first),
+                tail.second.peaks.to_string(),
+                shape(&tail.second),
+                scale(&tail.second),
+                probability(tail.p),
+                probability(tail.p_adjusted),
+            ]);
+        } else if let Some(why) = &one.tail_unknown {
+            match unknown.iter_mut().find(|(it, _)| it == why) {
+                Some((_, names)) => names.push(name),
+                None => unknown.push((why, vec![name])),
+            }
+        }
+    }
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text += &format!(
+            "\nHow late what is late is, however often:\n{}",
+            rows.written(look)
+        );
+        let what = "peaks: the largest of each run of late activations; p: how often tails of one \
+                    shape and scale look as different; for all: were they tested together";
+        text += &look.hanging("", "  ", what);
+    }
+    if !unknown.is_empty() {
+        text.push('\n');
+    }
+    for (why, names) in unknown {
+        let words = format!("Tails of {} are not compared: {why}.", listed(&names));
+        text += &look.hanging("", "  ", &printable(&words).to_string());
+    }
+    text
 }
 
 fn causes(report: &CompareReport, all: bool, look: Look) -> String {
