@@ -70,7 +70,8 @@ impl TrialLook {
 
 impl CompareReport {
     /// Services of which more rounds may tell whether they changed. Where some service
-    /// has a verdict, which was never so late on either side is none of them.
+    /// has a verdict, none of them is one that was never so late on either side, or is
+    /// always.
     pub fn undecided(&self) -> Vec<String> {
         let is_one_told = self.is_one_told();
         let is_open = |level: &LevelComparison| !is_one_told || is_open(level.change);
@@ -103,7 +104,7 @@ const fn is_open(change: Change) -> bool {
         Change::Worse
         | Change::Better
         | Change::Equivalent
-        | Change::Unclear(Unclear::Never | Unclear::NotKept) => false,
+        | Change::Unclear(Unclear::Never | Unclear::NotKept | Unclear::TooOften) => false,
         Change::Unclear(_) => true,
     }
 }
