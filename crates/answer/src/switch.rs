@@ -2,7 +2,7 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
-use laggard_model::{Absence, Cpu, HandOver, Host, Service, SwitchRun, SwitchStretch, SwitchSums};
+use laggard_model::{Absence, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +22,10 @@ pub struct SwitchesMeasured {
     pub host: Host,
     /// The CPU that was handed over.
     pub cpu: Cpu,
+    /// The other one, where every second thread was on it.
+    pub other_cpu: Option<Cpu>,
+    /// What else the machine did meanwhile: a load's name.
+    pub load: Option<String>,
     /// Each way with each number of threads, from few to many.
     pub runs: Vec<SwitchRun>,
     /// How many stretches each was to have.
@@ -39,6 +43,10 @@ pub struct SwitchReport {
     pub host: Host,
     /// The CPU that was handed over.
     pub cpu: Cpu,
+    /// The other one, where every second thread was on it.
+    pub other_cpu: Option<Cpu>,
+    /// What else the machine did meanwhile: a load's name.
+    pub load: Option<String>,
     /// Each way with each number of threads.
     pub rows: Vec<SwitchRow>,
     /// For each way, whether it grows with the number of threads.
@@ -54,10 +62,9 @@ pub struct SwitchReport {
 pub struct SwitchRow {
     /// How many threads.
     pub threads: usize,
-    /// How they hand over.
-    pub via: HandOver,
-    /// What they are.
-    pub service: Service,
+    /// How, and as what.
+    #[serde(flatten)]
+    pub way: SwitchWay,
     /// Hand-overs.
     pub count: usize,
     /// How often the kernel counted that one of the threads left its CPU.
@@ -66,7 +73,11 @@ pub struct SwitchRow {
     pub left_out: u64,
     /// How often one left the CPU at the start, for a pause or around one.
     pub unkept: u64,
-    /// From the instant before a hand-over to the next thread's first.
+    /// What going through the working set takes alone, ns: it is taken off each
+    /// hand-over. Absent where there is none.
+    pub alone_ns: Option<u64>,
+    /// From the instant before a hand-over to the next thread's first, or to when
+    /// that has gone through its working set.
     pub took: Option<SwitchTimes>,
     /// The same without what came between: interrupts, softirqs, threads that take
     /// no part, and what the hypervisor took as far as it tells.
@@ -100,10 +111,9 @@ pub struct SwitchTimes {
 /// Whether hand-overs take longer among many threads than among few.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SwitchGrowth {
-    /// How they hand over.
-    pub via: HandOver,
-    /// What they are.
-    pub service: Service,
+    /// How, and as what.
+    #[serde(flatten)]
+    pub way: SwitchWay,
     /// The fewest and the most threads.
     pub threads: [usize; 2],
     /// Of the mean.
@@ -145,14 +155,14 @@ pub enum GrowthChange {
 /// When a stretch has figures that no clock gives.
 pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError> {
     let rows = measured.runs.iter().map(row).collect::<Result<_, _>>()?;
-    let mut ways: Vec<(Service, HandOver)> = Vec::new();
+    let mut ways: Vec<SwitchWay> = Vec::new();
     for run in &measured.runs {
-        if !ways.contains(&(run.service, run.via)) {
-            ways.push((run.service, run.via));
+        if !ways.contains(&run.way) {
+            ways.push(run.way);
         }
     }
-    let of = |&(service, via): &(Service, HandOver)| {
-        let is_of = |run: &&SwitchRun| (run.service, run.via) == (service, via);
+    let of = |way: &SwitchWay| {
+        let is_of = |run: &&SwitchRun| run.way == *way;
         let runs = measured.runs.iter().filter(is_of);
         let had: Vec<&SwitchRun> = runs.filter(|run| run.stretches.len() > 1).collect();
         let few = had.iter().min_by_key(|run| run.threads)?;
@@ -166,6 +176,8 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         schema: SWITCH_SCHEMA,
         host: measured.host.clone(),
         cpu: measured.cpu,
+        other_cpu: measured.other_cpu,
+        load: measured.load.clone(),
         rows,
         growth,
         is_whole: measured.runs.iter().all(is_done),
@@ -187,12 +199,16 @@ fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
     let unwatched = unwatched.map(hand_over_times).transpose()?;
     Ok(SwitchRow {
         threads: run.threads,
-        via: run.via,
-        service: run.service,
+        way: run.way,
         count: stretches.iter().map(|one| one.took_ns.len()).sum(),
         counted_by_kernel: stretches.iter().map(|one| one.counted_by_kernel).sum(),
         left_out: stretches.iter().map(|one| one.left_out).sum(),
         unkept: stretches.iter().map(|one| one.unkept).sum(),
+        alone_ns: stretches
+            .iter()
+            .map(|one| one.alone_ns)
+            .max()
+            .filter(|_| run.way.working_set_bytes > 0),
         took: took(&gross)?,
         net: took(&net)?,
         seen: watched.map(|one| one.sums).reduce(SwitchSums::and),
@@ -247,18 +263,29 @@ fn grown(few: &SwitchRun, many: &SwitchRun) -> Result<SwitchGrowth, InputError> 
     let (mean, one_in_1000) = (figure(means)?, figure(tails)?);
     let threads = [few.threads, many.threads];
     Ok(SwitchGrowth {
-        via: few.via,
-        service: few.service,
+        way: few.way,
         threads,
         mean,
         one_in_1000,
         sentence: format!(
-            "By {}, {}; {}.",
-            few.via,
+            "{}, {}; {}.",
+            by(few.way),
             told("the mean", mean, threads),
             told("what one in 1,000 exceeds", one_in_1000, threads)
         ),
     })
+}
+
+/// How it is handed over, as a sentence begins.
+fn by(way: SwitchWay) -> String {
+    match way.working_set_bytes {
+        0 => format!("By {}", way.via),
+        bytes => format!(
+            "By {} with {} each",
+            way.via,
+            laggard_model::text::bytes(bytes)
+        ),
+    }
 }
 
 pub(crate) fn figure([few, many]: [Vec<f64>; 2]) -> Result<Option<Growth>, InputError> {
@@ -313,7 +340,7 @@ impl SwitchRow {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Interruption, SwitchWatched};
+    use laggard_model::{HandOver, Interruption, SwitchPolicy, SwitchWatched};
 
     use super::*;
 
@@ -324,11 +351,17 @@ mod tests {
             watched: None,
             left_out: 0,
             unkept: 0,
+            alone_ns: 0,
         };
         SwitchRun {
             threads,
-            via: HandOver::Futex,
-            service: Service::Other,
+            way: SwitchWay {
+                via: HandOver::Futex,
+                service: SwitchPolicy::Other,
+                are_processes: false,
+                working_set_bytes: 0,
+                is_cross: false,
+            },
             absence: None,
             stretches: stretches.iter().map(stretch).collect(),
             unwatched: None,

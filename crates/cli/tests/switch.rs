@@ -134,9 +134,10 @@ fn who_went_to_whom_is_confirmed_by_the_kernel() {
         // other, but one from and one to somebody else.
         assert!(kept <= handed_over + others, "{row:#}");
         // A normal thread that is woken may take over from who wakes it, which then
-        // needs a switch more.
+        // needs a switch more; and threads come and go at the ends of a stretch.
         if row["service"] != "other" {
-            assert!(handed_over <= kept + unkept + others, "{row:#}");
+            let most = (kept + unkept + others) as f64 * 1.01;
+            assert!(handed_over as f64 <= most, "{row:#}");
         }
         let (net, gross) = (&row["net"], &row["took"]);
         for figure in ["least_ns", "mean_ns", "median_ns", "largest_ns"] {
@@ -163,8 +164,19 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (["--duration=10ms", "--json"], "use 1s to 10min"),
         (
             ["--policy=irq", "--json"],
-            "use other, or fifo:1 to fifo:99",
+            "use other, deadline, or fifo:1 to fifo:99",
         ),
+        (["--policy=deadline", "--json"], "waits for its next period"),
+        (
+            ["--cross", "--json"],
+            "who yields wakes nobody on another CPU",
+        ),
+        (["--working-set=17M", "--json"], "8 bytes to 16M"),
+        (
+            ["--working-set=8M,16M", "--threads=2,128"],
+            "more than 1 GiB",
+        ),
+        (["--load=no such load", "--json"], "no such load"),
         (["--cpu=4095", "--json"], "is not online; choose from"),
     ] {
         let output = switch(&args).output().unwrap();
@@ -174,6 +186,98 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         assert!(stderr.contains(said), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
     }
+}
+
+/// Threads that hand over whatever else is asked of them besides.
+#[test]
+fn processes_with_memory_of_their_own_hand_over_and_wait_for_it() {
+    let args = ["--policy=other", "--threads=2,5", "--duration=1s", "--json"];
+    let more = ["--processes", "--working-set=0,256K", "--via=futex,eventfd"];
+    let output = switch(&args).args(more).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 8);
+    for row in &rows {
+        let count = row["count"].as_u64().unwrap();
+        assert_eq!(row["are_processes"], true);
+        assert!(count > 0, "{row:#}");
+        assert!(
+            row["counted_by_kernel"].as_u64().unwrap() >= count,
+            "{row:#}"
+        );
+        // 4,096 lines of a cache, none faster than a clock of 10 GHz.
+        let alone = row["alone_ns"].as_u64();
+        match row["working_set_bytes"].as_u64().unwrap() {
+            0 => assert_eq!(alone, None),
+            _ => assert!(alone.unwrap() >= 409, "{row:#}"),
+        }
+    }
+}
+
+#[test]
+fn under_a_load_and_between_cpus_hand_overs_are_told_as_such() {
+    let args = ["--policy=other", "--threads=2", "--duration=1s", "--json"];
+    let more = ["--via=futex", "--cross", "--load=idle"];
+    let output = switch(&args).args(more).output().unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("this process may use CPU") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["load"], "idle");
+    assert_ne!(report["cpu"], report["other_cpu"]);
+    let row = &report["rows"][0];
+    assert!(row["count"].as_u64().unwrap() > 0, "{row:#}");
+    assert!(row["net"].is_null(), "{row:#}");
+}
+
+/// No process is left behind, however it ends.
+#[test]
+fn processes_end_with_the_program_that_started_them() {
+    let mut child = switch(&["--policy=other", "--threads=7", "--processes"])
+        .args(["--via=pipe", "--duration=60s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let started = loop {
+        let started = children(child.id());
+        if started.len() == 7 {
+            break started;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{started:?}");
+        sleep(Duration::from_millis(10));
+    };
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let is_left = |id: &u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        status.is_ok_and(|text| text.contains("lag/switch"))
+    };
+    while started.iter().any(is_left) {
+        assert!(begun.elapsed() < DEADLINE, "{started:?}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes that one of this number's threads started.
+fn children(of: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{of}/task")) else {
+        return Vec::new();
+    };
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let all = lists.collect::<Vec<_>>().join(" ");
+    all.split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .collect()
 }
 
 #[test]

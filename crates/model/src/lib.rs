@@ -11,6 +11,7 @@ mod activation;
 mod application;
 mod audio;
 mod because;
+mod by_name;
 mod cause;
 mod caveat;
 mod cost;
@@ -74,7 +75,8 @@ pub use rtos::{
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use switch::{
-    HandOver, Interruption, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched, UnknownHandOver,
+    HandOver, Interruption, SwitchPolicy, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
+    SwitchWay, UnknownHandOver, UnknownSwitchPolicy,
 };
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::by_name::by_name;
 use crate::{Absence, Service};
 
 /// How a thread hands its CPU over to the next.
@@ -46,11 +47,11 @@ impl HandOver {
     }
 }
 
-impl fmt::Display for HandOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+by_name!(
+    HandOver,
+    "How a thread hands its CPU over to the next.",
+    unknown: UnknownHandOver
+);
 
 /// No way of handing over has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -60,35 +61,86 @@ pub struct UnknownHandOver {
     pub name: String,
 }
 
-impl FromStr for HandOver {
-    type Err = UnknownHandOver;
+/// What the threads are that hand over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SwitchPolicy {
+    /// `SCHED_FIFO` of this priority, 1 to 99.
+    Fifo(u8),
+    /// Normal threads.
+    Other,
+    /// `SCHED_DEADLINE`, with more time than handing over takes.
+    Deadline,
+}
 
-    fn from_str(text: &str) -> Result<Self, UnknownHandOver> {
-        let text = text.trim();
-        let is_it = |one: &Self| one.name().eq_ignore_ascii_case(text);
-        let found = Self::ALL.into_iter().find(is_it);
-        found.ok_or_else(|| UnknownHandOver { name: text.into() })
+impl fmt::Display for SwitchPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Other => f.write_str("other"),
+            Self::Deadline => f.write_str("deadline"),
+        }
     }
 }
 
-impl Serialize for HandOver {
+/// Threads of no such policy can hand over.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{policy}` is no thread that can hand over; use other, deadline, or fifo:1 to fifo:99")]
+pub struct UnknownSwitchPolicy {
+    /// What was asked for.
+    pub policy: String,
+}
+
+impl FromStr for SwitchPolicy {
+    type Err = UnknownSwitchPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSwitchPolicy> {
+        match text.trim() {
+            "deadline" => Ok(Self::Deadline),
+            other => match other.parse() {
+                Ok(Service::Fifo(priority)) => Ok(Self::Fifo(priority)),
+                Ok(Service::Other) => Ok(Self::Other),
+                Ok(Service::Irq | Service::Softirq | Service::Worker | Service::Kthread)
+                | Err(_) => Err(UnknownSwitchPolicy {
+                    policy: other.into(),
+                }),
+            },
+        }
+    }
+}
+
+impl Serialize for SwitchPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.collect_str(self)
     }
 }
 
-impl JsonSchema for HandOver {
+impl JsonSchema for SwitchPolicy {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "HandOver".into()
+        "SwitchPolicy".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "How a thread hands its CPU over to the next.",
-            "enum": Self::ALL.map(Self::name)
+            "description": "What the threads are that hand over: `fifo:N`, `other` or `deadline`.",
+            "pattern": "^(fifo:[0-9]+|other|deadline)$"
         })
     }
+}
+
+/// A way of handing over that is measured by itself.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct SwitchWay {
+    /// How they hand over.
+    pub via: HandOver,
+    /// What they are.
+    pub service: SwitchPolicy,
+    /// Whether they are processes: each has memory of its own.
+    pub are_processes: bool,
+    /// How much memory each goes through as soon as it has the CPU, bytes.
+    pub working_set_bytes: u64,
+    /// Whether every second one is on another CPU: what is measured is a wake-up.
+    pub is_cross: bool,
 }
 
 /// What was seen of so many threads that hand a CPU over in turn.
@@ -96,10 +148,8 @@ impl JsonSchema for HandOver {
 pub struct SwitchRun {
     /// How many threads.
     pub threads: usize,
-    /// How they hand over.
-    pub via: HandOver,
-    /// What they are: `fifo:N` or `other`.
-    pub service: Service,
+    /// How, and as what.
+    pub way: SwitchWay,
     /// Why it could not be had here, or not to the end.
     pub absence: Option<Absence>,
     /// Stretches of the measurement, in order; those of others lay between.
@@ -121,6 +171,9 @@ pub struct SwitchStretch {
     pub counted_by_kernel: u64,
     /// Hand-overs for which there was no room.
     pub left_out: u64,
+    /// What going through the working set takes alone, which is taken off each
+    /// hand-over, ns: the median of the threads.
+    pub alone_ns: u64,
     /// How often a thread left the CPU at the start, for a pause or around one:
     /// no hand-over that is to be measured.
     pub unkept: u64,
@@ -207,6 +260,21 @@ impl SwitchSums {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_cannot_hand_over_is_refused_with_who_can() {
+        for policy in ["fifo:80", "other", "deadline"] {
+            let parsed: SwitchPolicy = policy.parse().unwrap();
+            assert_eq!(parsed.to_string(), policy);
+        }
+        for policy in ["irq", "fifo", "fifo:100", "round-robin"] {
+            let err = policy.parse::<SwitchPolicy>().unwrap_err().to_string();
+            assert!(
+                err.ends_with("use other, deadline, or fifo:1 to fifo:99"),
+                "{err}"
+            );
+        }
+    }
 
     #[test]
     fn every_way_is_found_by_its_name_and_others_are_refused() {

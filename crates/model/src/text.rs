@@ -124,6 +124,18 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// An amount of memory: `64 KiB`, `1 MiB`; in bytes where it is no whole number of
+/// either.
+pub fn bytes(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        whole if whole >= MIB && whole % MIB == 0 => format!("{} MiB", whole / MIB),
+        whole if whole >= KIB && whole % KIB == 0 => format!("{} KiB", whole / KIB),
+        bytes => format!("{} bytes", count(bytes)),
+    }
+}
+
 /// So much work in a second: `2.50 GB/s`, `1,234 frames a second`.
 pub fn rate(per_second: f64, unit: &str) -> String {
     if unit != "bytes" {

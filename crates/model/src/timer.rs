@@ -1,12 +1,10 @@
 //! Timers: the calls by which a program has the system wake it later, and what
 //! was seen of one.
 
-use std::fmt;
-use std::str::FromStr;
-
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service};
 
 /// A call by which a program waits until a time, or for a time.
@@ -30,6 +28,8 @@ pub enum TimerApi {
     Timerfd,
     /// A POSIX timer that signals the thread again and again.
     TimerCreate,
+    /// A POSIX timer that has a function called in a thread of its own.
+    TimerCreateThread,
     /// `setitimer(ITIMER_REAL)`.
     Setitimer,
     /// `poll`.
@@ -60,11 +60,13 @@ pub enum TimerApi {
     MqTimedreceive,
     /// `semtimedop`.
     Semtimedop,
+    /// `io_uring` with a timeout.
+    IoUring,
 }
 
 impl TimerApi {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::ClockNanosleepAbs,
         Self::ClockNanosleepRealtime,
         Self::ClockNanosleepBoottime,
@@ -74,6 +76,7 @@ impl TimerApi {
         Self::TimerfdAbs,
         Self::Timerfd,
         Self::TimerCreate,
+        Self::TimerCreateThread,
         Self::Setitimer,
         Self::Poll,
         Self::Ppoll,
@@ -89,6 +92,7 @@ impl TimerApi {
         Self::SoRcvtimeo,
         Self::MqTimedreceive,
         Self::Semtimedop,
+        Self::IoUring,
     ];
 
     /// Its name, which `--api` takes.
@@ -103,6 +107,7 @@ impl TimerApi {
             Self::TimerfdAbs => "timerfd-abs",
             Self::Timerfd => "timerfd",
             Self::TimerCreate => "timer_create",
+            Self::TimerCreateThread => "timer_create-thread",
             Self::Setitimer => "setitimer",
             Self::Poll => "poll",
             Self::Ppoll => "ppoll",
@@ -118,6 +123,7 @@ impl TimerApi {
             Self::SoRcvtimeo => "so_rcvtimeo",
             Self::MqTimedreceive => "mq_timedreceive",
             Self::Semtimedop => "semtimedop",
+            Self::IoUring => "io_uring",
         }
     }
 
@@ -133,6 +139,9 @@ impl TimerApi {
             Self::TimerfdAbs => "timerfd set to an instant of CLOCK_MONOTONIC each time",
             Self::Timerfd => "timerfd with an interval, by CLOCK_MONOTONIC",
             Self::TimerCreate => "timer_create with an interval; its signal awaited",
+            Self::TimerCreateThread => {
+                "timer_create with an interval; its function called in a thread (SIGEV_THREAD)"
+            }
             Self::Setitimer => "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited",
             Self::Poll => "poll of nothing, in whole milliseconds",
             Self::Ppoll => "ppoll of nothing",
@@ -148,6 +157,7 @@ impl TimerApi {
             Self::SoRcvtimeo => "recv on a socket with SO_RCVTIMEO",
             Self::MqTimedreceive => "mq_timedreceive from an empty queue, by CLOCK_REALTIME",
             Self::Semtimedop => "semtimedop on a System V semaphore",
+            Self::IoUring => "io_uring with a timeout (Linux 5.4)",
         }
     }
 
@@ -165,6 +175,7 @@ impl TimerApi {
             | Self::TimerfdAbs
             | Self::Timerfd
             | Self::TimerCreate
+            | Self::TimerCreateThread
             | Self::Ppoll
             | Self::Pselect
             | Self::EpollPwait2
@@ -174,7 +185,8 @@ impl TimerApi {
             | Self::MutexTimedlock
             | Self::Sigtimedwait
             | Self::MqTimedreceive
-            | Self::Semtimedop => Nanos::from_ns(1),
+            | Self::Semtimedop
+            | Self::IoUring => Nanos::from_ns(1),
         }
     }
 
@@ -189,6 +201,7 @@ impl TimerApi {
             | Self::TimerfdAbs
             | Self::Timerfd
             | Self::TimerCreate
+            | Self::TimerCreateThread
             | Self::Setitimer => true,
             Self::ClockNanosleep
             | Self::Usleep
@@ -205,16 +218,17 @@ impl TimerApi {
             | Self::Sigtimedwait
             | Self::SoRcvtimeo
             | Self::MqTimedreceive
-            | Self::Semtimedop => false,
+            | Self::Semtimedop
+            | Self::IoUring => false,
         }
     }
 }
 
-impl fmt::Display for TimerApi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+by_name!(
+    TimerApi,
+    "A call by which a program waits until a time, or for a time.",
+    unknown: UnknownTimer
+);
 
 /// No timer has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -226,38 +240,6 @@ pub struct UnknownTimer {
 
 fn known() -> String {
     TimerApi::ALL.map(TimerApi::name).join(", ")
-}
-
-impl FromStr for TimerApi {
-    type Err = UnknownTimer;
-
-    fn from_str(text: &str) -> Result<Self, UnknownTimer> {
-        let text = text.trim();
-        let found = Self::ALL
-            .into_iter()
-            .find(|one| one.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| UnknownTimer { name: text.into() })
-    }
-}
-
-impl Serialize for TimerApi {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl JsonSchema for TimerApi {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TimerApi".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "description": "A call by which a program waits until a time, or for a time.",
-            "enum": Self::ALL.map(Self::name)
-        })
-    }
 }
 
 /// What was seen of one timer, asked for one period by a thread of one service.
@@ -341,6 +323,6 @@ mod tests {
         let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
 
         assert!(err.starts_with("`nanonap` is no timer that is known; choose from clock_nano"));
-        assert!(err.ends_with("semtimedop"), "{err}");
+        assert!(err.ends_with("semtimedop, io_uring"), "{err}");
     }
 }

@@ -243,6 +243,7 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         | TimerApi::TimerfdAbs
         | TimerApi::Timerfd
         | TimerApi::TimerCreate
+        | TimerApi::TimerCreateThread
         | TimerApi::Ppoll
         | TimerApi::Pselect
         | TimerApi::EpollPwait2
@@ -252,7 +253,8 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         | TimerApi::MutexTimedlock
         | TimerApi::Sigtimedwait
         | TimerApi::MqTimedreceive
-        | TimerApi::Semtimedop => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
+        | TimerApi::Semtimedop
+        | TimerApi::IoUring => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
     }
 }
 

@@ -134,31 +134,53 @@ pub(crate) struct CpuShare {
 impl CpuShare {
     /// Gives the calling thread this share.
     pub(crate) fn take(self) -> io::Result<()> {
-        /// `struct sched_attr` as first published, which every kernel takes.
-        #[repr(C)]
-        struct Attributes {
-            size_bytes: u32,
-            policy: u32,
-            flags: u64,
-            nice: i32,
-            priority: u32,
-            runtime_ns: u64,
-            deadline_ns: u64,
-            period_ns: u64,
-        }
         let attributes = Attributes {
-            size_bytes: 48,
             policy: libc::SCHED_OTHER.cast_unsigned(),
-            flags: 0,
             nice: self.nice,
-            priority: 0,
             runtime_ns: self.turn.map_or(0, Nanos::ns),
-            deadline_ns: 0,
-            period_ns: 0,
+            ..Attributes::default()
         };
-        // SAFETY: `attributes` is valid for reads of the size that it states;
-        //         0 is the calling thread.
-        match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+        attributes.set()
+    }
+}
+
+/// Gives the calling thread `SCHED_DEADLINE`: it may run for `runtime` in each
+/// `period`, and has it before the period ends.
+pub(crate) fn schedule_by_deadline(runtime: Nanos, period: Nanos) -> io::Result<()> {
+    let attributes = Attributes {
+        policy: libc::SCHED_DEADLINE.cast_unsigned(),
+        runtime_ns: runtime.ns(),
+        deadline_ns: period.ns(),
+        period_ns: period.ns(),
+        ..Attributes::default()
+    };
+    attributes.set()
+}
+
+/// `struct sched_attr` as first published, which every kernel takes.
+#[derive(Default)]
+#[repr(C)]
+struct Attributes {
+    size_bytes: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+impl Attributes {
+    /// Gives them to the calling thread.
+    fn set(self) -> io::Result<()> {
+        let sized = Self {
+            size_bytes: 48,
+            ..self
+        };
+        // SAFETY: `sized` is valid for reads of the size that it states; 0 is the
+        //         calling thread.
+        match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const sized, 0) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

@@ -2,7 +2,7 @@
 
 use laggard_answer::switch::{SwitchReport, SwitchRow, SwitchTimes};
 use laggard_model::text::Unit;
-use laggard_model::{Absence, HandOver, Service, printable};
+use laggard_model::{Absence, SwitchWay, printable};
 
 use super::Look;
 use super::grid::Grid;
@@ -13,15 +13,14 @@ pub fn switches(report: &SwitchReport, look: Look) -> String {
     for growth in &report.growth {
         text += &filled(look, &growth.sentence);
     }
-    let mut ways: Vec<(Service, HandOver)> = Vec::new();
+    let mut ways: Vec<SwitchWay> = Vec::new();
     for row in &report.rows {
-        let way = (row.service, row.via);
-        if ways.contains(&way) {
+        if ways.contains(&row.way) {
             continue;
         }
-        ways.push(way);
+        ways.push(row.way);
         text.push('\n');
-        text += &table(report, way, look);
+        text += &table(report, row.way, look);
     }
     text += &about_net(report, look);
     if !report.is_whole {
@@ -30,11 +29,19 @@ pub fn switches(report: &SwitchReport, look: Look) -> String {
     text.trim_start().into()
 }
 
-fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String {
-    let (service, via) = way;
-    let title = format!("{service} on CPU {}, by {via}: {}", report.cpu, via.about());
-    let mut text = filled(look, &title);
-    let of = |row: &&SwitchRow| (row.service, row.via) == way;
+fn table(report: &SwitchReport, way: SwitchWay, look: Look) -> String {
+    let of = |row: &&SwitchRow| row.way == way;
+    let mut text = filled(look, &title(report, way));
+    if way.working_set_bytes > 0 {
+        let alone = report.rows.iter().filter(of).filter_map(|row| row.alone_ns);
+        let size = laggard_model::text::bytes(way.working_set_bytes);
+        let mut line = format!("Who has the CPU goes through {size} first");
+        if let Some(alone) = alone.max() {
+            let alone = Unit::Auto.write(alone as f64);
+            line += &format!("; what that takes alone, {alone}, is taken off");
+        }
+        text += &filled(look, &(line + "."));
+    }
     text += &figures(report.rows.iter().filter(of), look);
     let absent = report.rows.iter().filter(of);
     let absent: Vec<(usize, &Absence)> = absent
@@ -75,6 +82,23 @@ fn table(report: &SwitchReport, way: (Service, HandOver), look: Look) -> String 
 
 fn filled(look: Look, text: &str) -> String {
     look.filled("", &printable(text).to_string())
+}
+
+fn title(report: &SwitchReport, way: SwitchWay) -> String {
+    let (service, via) = (way.service, way.via);
+    let who = if way.are_processes { ", processes" } else { "" };
+    let load = match &report.load {
+        Some(load) => format!(", under load {load}"),
+        None => String::new(),
+    };
+    let whereabouts = match report.other_cpu {
+        Some(other) => format!("from CPU {} to CPU {other} and back", report.cpu),
+        None => format!("on CPU {}", report.cpu),
+    };
+    format!(
+        "{service}{who} {whereabouts}, by {via}{load}: {}",
+        via.about()
+    )
 }
 
 /// The rows that could be had, each in two lines where it has net figures; nothing
@@ -137,17 +161,20 @@ fn about_net(report: &SwitchReport, look: Look) -> String {
         );
         return filled(look, &line);
     }
-    let longer = report.rows.iter().filter_map(|row| {
+    // Where caches are filled anew each time, that differs by more from time to time.
+    let plain = |row: &&SwitchRow| row.way.working_set_bytes == 0;
+    let longer = report.rows.iter().filter(plain).filter_map(|row| {
         let unwatched = row.unwatched_median_ns?;
         Some(row.took?.median_ns - unwatched)
     });
-    let Some(longer) = longer.reduce(f64::max) else {
+    let longer = longer.reduce(f64::max);
+    if report.rows.iter().all(|row| row.net.is_none()) {
         return String::new();
-    };
+    }
     let mut line =
         "Net is without interrupts, softirqs, threads that take no part, and what the hypervisor took as far as it tells."
             .to_owned();
-    if longer > 0.0 {
+    if let Some(longer) = longer.filter(|&longer| longer > 0.0) {
         let longer = Unit::Auto.write(longer);
         line += &format!(
             " The programs that tell make a hand-over up to {longer} longer, in the median."
@@ -160,17 +187,65 @@ fn about_net(report: &SwitchReport, look: Look) -> String {
 mod tests {
     use laggard_answer::switch::{SwitchesMeasured, switches as answered};
     use laggard_model::{
-        Absence, Cpu, Host, Interruption, Lacks, SwitchRun, SwitchStretch, SwitchSums,
-        SwitchWatched,
+        Absence, Cpu, HandOver, Host, Interruption, Lacks, SwitchPolicy, SwitchRun, SwitchStretch,
+        SwitchSums, SwitchWatched,
     };
 
     use super::*;
 
+    fn way(via: HandOver) -> SwitchWay {
+        SwitchWay {
+            via,
+            service: SwitchPolicy::Fifo(80),
+            are_processes: false,
+            working_set_bytes: 0,
+            is_cross: false,
+        }
+    }
+
+    #[test]
+    fn the_title_says_who_hands_what_over_and_under_which_load() {
+        let of_all = SwitchWay {
+            are_processes: true,
+            working_set_bytes: 65_536,
+            is_cross: true,
+            ..way(HandOver::Futex)
+        };
+        let measured = SwitchesMeasured {
+            host: Host::default(),
+            cpu: Cpu(3),
+            other_cpu: Some(Cpu(0)),
+            load: Some("fileio".into()),
+            runs: vec![SwitchRun {
+                threads: 2,
+                way: of_all,
+                absence: None,
+                stretches: vec![SwitchStretch {
+                    took_ns: vec![9_000; 10],
+                    alone_ns: 3_200,
+                    ..SwitchStretch::default()
+                }],
+                unwatched: None,
+            }],
+            stretches: 1,
+            unwatched_because: None,
+        };
+
+        let text = switches(&answered(&measured).unwrap(), Look::default());
+
+        let expected = "\
+fifo:80, processes from CPU 3 to CPU 0 and back, by futex, under load fileio:
+wake the next by its futex, wait for one's own
+Who has the CPU goes through 64 KiB first; what that takes alone, 3.20 us, is
+taken off.
+threads";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
     fn report() -> SwitchReport {
         let run = |threads: usize, ns: u32| SwitchRun {
             threads,
-            via: HandOver::Pipe,
-            service: Service::Fifo(80),
+            way: way(HandOver::Pipe),
             absence: None,
             stretches: vec![
                 SwitchStretch {
@@ -179,6 +254,7 @@ mod tests {
                     counted_by_kernel: 40_000,
                     left_out: 7,
                     unkept: 0,
+                    alone_ns: 0,
                 };
                 3
             ],
@@ -196,6 +272,8 @@ mod tests {
         answered(&SwitchesMeasured {
             host: Host::default(),
             cpu: Cpu(3),
+            other_cpu: None,
+            load: None,
             runs: vec![run(2, 1_500), run(64, 3_000), absent],
             stretches: 3,
             unwatched_because: None,
@@ -249,10 +327,11 @@ With 64 threads, 21 hand-overs had no room and are in no figure.
         let measured = SwitchesMeasured {
             host: Host::default(),
             cpu: Cpu(1),
+            other_cpu: None,
+            load: None,
             runs: vec![SwitchRun {
                 threads: 2,
-                via: HandOver::Yield,
-                service: Service::Fifo(80),
+                way: way(HandOver::Yield),
                 absence: None,
                 stretches: vec![stretch],
                 unwatched: Some(SwitchStretch {

@@ -1,4 +1,5 @@
-//! Threads of one priority that hand one CPU over in turn (Timmerman 1998).
+//! Threads of one priority, or processes, that hand one CPU over in turn (Timmerman
+//! 1998).
 //!
 //! The instant before a hand-over is kept where all threads see it; the next one
 //! reads the clock first of all. Stretches of all numbers of threads take turns,
@@ -6,19 +7,21 @@
 
 mod ring;
 mod shared;
+mod team;
 mod token;
 mod watch;
+mod working_set;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use laggard_model::{Absence, Cpu, HandOver, Lacks, Nanos, Service, SwitchRun, SwitchStretch};
+use laggard_model::{Absence, Cpu, Lacks, Nanos, SwitchRun, SwitchStretch, SwitchWay};
 
 use self::ring::Ring;
 use self::shared::MemberStep;
+use self::team::Team;
 pub(super) use self::watch::try_watch;
 use self::watch::{Watch, WatchMemory};
 use super::witness::Witness;
@@ -47,12 +50,10 @@ const READY_LOOKS: u64 = 20_000;
 pub struct SwitchPlan {
     /// How many threads hand over, each number by itself; 2 at least.
     pub threads: Vec<usize>,
-    /// How.
-    pub via: HandOver,
-    /// What they are: `fifo:N` or `other`.
-    pub service: Service,
-    /// Where.
-    pub cpu: Cpu,
+    /// How, and as what.
+    pub way: SwitchWay,
+    /// Where: one CPU, or two that take turns.
+    pub cpus: Vec<Cpu>,
     /// How long each stretch takes, pauses included.
     pub length: Nanos,
     /// How many stretches of each number.
@@ -99,14 +100,13 @@ impl SwitchBench {
     ) -> Vec<SwitchRun> {
         let empty = |&threads: &usize| SwitchRun {
             threads,
-            via: plan.via,
-            service: plan.service,
+            way: plan.way,
             absence: None,
             stretches: Vec::with_capacity(plan.stretches),
             unwatched: None,
         };
         let mut runs: Vec<SwitchRun> = plan.threads.iter().map(empty).collect();
-        let mut watch = self.watch(plan.cpu);
+        let mut watch = self.watch(&plan.cpus);
         for round in 0..=plan.stretches {
             let is_alone = round == 0;
             if is_alone && watch.is_none() {
@@ -135,8 +135,15 @@ impl SwitchBench {
         runs
     }
 
-    fn watch(&mut self, cpu: Cpu) -> Option<Watch> {
-        let watch = Watch::load(cpu, &self.name);
+    fn watch(&mut self, cpus: &[Cpu]) -> Option<Watch> {
+        let watch = match cpus {
+            [cpu] => Watch::load(*cpu, &self.name),
+            _ => Err(Absence {
+                reason: "what comes between is seen on one CPU only".into(),
+                remedy: "leave `--cross` out".into(),
+                lacks: Lacks::Kernel,
+            }),
+        };
         watch
             .map_err(|absence| self.unwatched_because = Some(absence))
             .ok()
@@ -180,37 +187,44 @@ impl SwitchBench {
         stop: &AtomicBool,
     ) -> Result<SwitchStretch, Absence> {
         let ring = Ring::new(plan, threads, watch.cloned())
-            .map_err(|err| refused(&format!("{} for each", plan.via), &err))?;
+            .map_err(|err| refused(&format!("{} for each", plan.way.via), &err))?;
         let ring = Arc::new(ring);
-        let mut started = Vec::with_capacity(threads);
+        let mut team = Team::default();
         let mut refusal = None;
         for own in 0..threads {
-            let ring = Arc::clone(&ring);
-            let thread = std::thread::Builder::new()
-                .name(self.name.clone())
-                .stack_size(policy::STACK_BYTES)
-                .spawn(move || ring.take_part(own));
-            match thread {
-                Ok(thread) => started.push(thread),
-                Err(err) => {
-                    refusal = Some(refused("so many threads", &err));
-                    break;
-                }
+            if let Err(err) = team.start(&ring, own, &self.name) {
+                refusal = Some(refused(&format!("so many {}", plan.who()), &err));
+                break;
             }
         }
-        let readied = readied(&ring, started.len(), stop);
+        let readied = readied(&ring, team.len(), stop);
         if let Some(absence) = refusal.or(readied.absence) {
             ring.shared.begin(None);
             // Who has not come by now is not waited for.
-            if readied.missing == 0 {
-                join(started);
+            match readied.missing {
+                0 => team.join(),
+                _ => team.give_up(),
             }
             return Err(absence);
         }
         ring.shared.begin(Some(clock::now() + Nanos::from_ms(2)));
-        ended(&ring, stop)?;
-        join(started);
+        match ended(&ring, stop) {
+            Ok(()) => team.join(),
+            Err(absence) => {
+                team.give_up();
+                return Err(absence);
+            }
+        }
         Ok(ring.seen())
+    }
+}
+
+impl SwitchPlan {
+    fn who(&self) -> &'static str {
+        match self.way.are_processes {
+            true => "processes",
+            false => "threads",
+        }
     }
 }
 
@@ -223,13 +237,6 @@ impl Default for SwitchBench {
 impl Drop for SwitchBench {
     fn drop(&mut self) {
         policy::unlock_memory();
-    }
-}
-
-fn join(threads: Vec<JoinHandle<()>>) {
-    for thread in threads {
-        // It has said what there is to say, or was called off.
-        let _ = thread.join();
     }
 }
 
@@ -270,8 +277,9 @@ fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> Readied {
         if looks == 0 || stop.load(Ordering::Relaxed) {
             readied.absence.get_or_insert_with(|| Absence {
                 reason: format!(
-                    "{} of {threads} threads did not get to their CPU",
-                    readied.missing
+                    "{} of {threads} {} did not get to their CPU",
+                    readied.missing,
+                    ring.plan.who()
                 ),
                 ..unfinished()
             });
@@ -322,6 +330,15 @@ fn unfinished() -> Absence {
     }
 }
 
+/// Why a thread on this CPU cannot have a deadline.
+fn no_deadline(cpu: Cpu, err: &io::Error) -> Absence {
+    Absence {
+        reason: format!("SCHED_DEADLINE on CPU {cpu} alone: refused, {}", reason_of(err)),
+        remedy: "the kernel binds no such thread to a CPU that is not a cpuset of its own (`cpuset.cpus.partition`), unless kernel.sched_rt_runtime_us is -1".into(),
+        lacks: Lacks::Rights,
+    }
+}
+
 fn refused(what: &str, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
     let (lacks, remedy) = match lacks_rights {
@@ -343,15 +360,22 @@ fn refused(what: &str, err: &io::Error) -> Absence {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::{HandOver, SwitchPolicy};
+
     use super::*;
 
     /// With nobody in it.
     fn ring(length: Nanos) -> Ring {
         let plan = SwitchPlan {
             threads: vec![3],
-            via: HandOver::Yield,
-            service: Service::Other,
-            cpu: Cpu(0),
+            way: SwitchWay {
+                via: HandOver::Yield,
+                service: SwitchPolicy::Other,
+                are_processes: false,
+                working_set_bytes: 0,
+                is_cross: false,
+            },
+            cpus: vec![Cpu(0)],
             length,
             stretches: 1,
         };

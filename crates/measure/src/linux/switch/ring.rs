@@ -4,14 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laggard_model::{Absence, Nanos, SwitchStretch, SwitchSums};
+use laggard_model::{Absence, Cpu, Nanos, Service, SwitchPolicy, SwitchStretch, SwitchSums};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::footing::Footing;
 use super::shared::{Member, MemberStep, SharedRing};
 use super::token::{self, Token};
 use super::watch::{WatchMemory, WatchReading};
-use super::{PAUSE, RUN, SwitchPlan, clock, policy, refused};
+use super::working_set::WorkingSets;
+use super::{PAUSE, RUN, SwitchPlan, clock, no_deadline, policy, refused};
 
 /// No hand-over takes less: room for more of them is not needed.
 const SHORTEST_NS: u64 = 200;
@@ -22,6 +23,7 @@ const SHORTEST_NS: u64 = 200;
 pub(super) struct Ring {
     pub(super) plan: SwitchPlan,
     threads: usize,
+    sets: Option<WorkingSets>,
     token: Option<Box<dyn Token>>,
     pub(super) shared: SharedRing,
     watch: Option<Arc<WatchMemory>>,
@@ -39,11 +41,45 @@ impl Ring {
         Ok(Self {
             plan: plan.clone(),
             threads,
-            token: token::token(plan.via, threads)?,
+            sets: WorkingSets::new(threads, plan.way.working_set_bytes)?,
+            token: token::token(plan.way.via, threads)?,
             shared: SharedRing::new(threads, room)?,
             sums: watch.as_ref().map(|watch| watch.sums()),
             watch,
         })
+    }
+
+    /// Makes the calling thread what number `own` is to be.
+    fn ready(&self, own: usize) -> Result<Footing, Absence> {
+        policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
+        let cpu = self.plan.cpus[own % self.plan.cpus.len()];
+        policy::pin(cpu).map_err(|err| refused(&format!("CPU {cpu}"), &err))?;
+        self.schedule(cpu)?;
+        policy::refuse_timer_slack();
+        policy::touch_stack();
+        if let Some(sets) = &self.sets {
+            let alone = sets.alone(own).ns();
+            self.shared
+                .member(own)
+                .alone_ns
+                .store(alone, Ordering::Relaxed);
+        }
+        Ok(Footing::on(cpu))
+    }
+
+    fn schedule(&self, cpu: Cpu) -> Result<(), Absence> {
+        let service = match self.plan.way.service {
+            SwitchPolicy::Fifo(priority) => Service::Fifo(priority),
+            SwitchPolicy::Other => Service::Other,
+            SwitchPolicy::Deadline => {
+                let period = RUN + PAUSE;
+                let share = Nanos::from_ns(period.ns() / 5 * 4 / self.threads as u64);
+                let given = policy::schedule_by_deadline(share, period);
+                return given.map_err(|err| no_deadline(cpu, &err));
+            }
+        };
+        policy::schedule_as(service)
+            .map_err(|err| refused(&format!("real-time policy {service}"), &err))
     }
 
     /// Ends it: whoever waits is woken.
@@ -68,10 +104,22 @@ impl Ring {
             .seen(sums.map(|(watch, before)| watch.sums().since(before)))
     }
 
+    /// The same of a process of its own; `is_ours`: whether it ends with this one.
+    pub(super) fn take_part_as_process(&self, own: usize, is_ours: io::Result<()>) {
+        self.shared.touch();
+        match is_ours {
+            Ok(()) => self.take_part(own),
+            Err(err) => {
+                let absence = refused("a process that ends with this one", &err);
+                self.shared.member(own).tell(&MemberStep::Refused(absence));
+            }
+        }
+    }
+
     /// What thread `own` does from its start to its end.
     pub(super) fn take_part(&self, own: usize) {
         let member = self.shared.member(own);
-        let footing = match ready(&self.plan) {
+        let footing = match self.ready(own) {
             Ok(footing) => footing,
             Err(absence) => return member.tell(&MemberStep::Refused(absence)),
         };
@@ -93,10 +141,20 @@ impl Ring {
             self.end();
         }
         member.tell(&match (result, footing.changed()) {
-            (Err(err), _) => MemberStep::Broken(refused(self.plan.via.name(), &err)),
+            (Err(err), _) => MemberStep::Broken(refused(self.plan.way.via.name(), &err)),
             (Ok(()), Some(absence)) => MemberStep::Broken(absence),
             (Ok(()), None) => MemberStep::Done,
         });
+    }
+
+    /// What thread `own` does first of all when it has the CPU: it goes through its
+    /// memory, if it has any. Returns the time after that, and with what had come
+    /// between by then.
+    fn arrive(&self, own: usize) -> (Nanos, WatchReading) {
+        if let Some(sets) = &self.sets {
+            sets.go_through(own);
+        }
+        self.read()
     }
 
     /// The time now, as the first thing done, and with what had come between.
@@ -124,9 +182,11 @@ impl Ring {
         state.stamp.store(at, Ordering::Release);
     }
 
-    /// Keeps a hand-over from `stamp` to an arrival.
-    fn keep(&self, stamp: u64, (first, reading): (Nanos, WatchReading)) {
+    /// Keeps a hand-over from `stamp` to an arrival, less what the thread's memory
+    /// takes it alone.
+    fn keep(&self, stamp: u64, (first, reading): (Nanos, WatchReading), member: &Member) {
         let state = self.shared.state();
+        let alone = member.alone_ns.load(Ordering::Relaxed);
         let taken = reading
             .taken_ns
             .saturating_sub(state.taken.load(Ordering::Relaxed));
@@ -134,7 +194,7 @@ impl Ring {
         let stolen = reading
             .stolen_ns
             .saturating_sub(state.stolen.load(Ordering::Relaxed));
-        let took = first.ns().saturating_sub(stamp);
+        let took = first.ns().saturating_sub(stamp).saturating_sub(alone);
         self.shared.push(took, taken.saturating_sub(again), stolen);
     }
 
@@ -143,7 +203,8 @@ impl Ring {
     /// wake is no hand-over.
     fn yield_on(&self, own: usize, begin: Nanos, member: &Member) {
         let state = self.shared.state();
-        let own = own as u64 + 1;
+        let number = own as u64 + 1;
+        let mut is_first = self.plan.way.are_processes;
         let over = begin + self.plan.length;
         let mut from = begin;
         let mut all_came = 0;
@@ -155,21 +216,21 @@ impl Ring {
             let mut now = clock::now();
             while now < until && !self.is_over() {
                 let are_here = state.came.load(Ordering::Relaxed) >= all_came;
-                state.last.store(own, Ordering::Relaxed);
+                state.last.store(number, Ordering::Relaxed);
                 self.stamp(are_here);
                 // SAFETY: takes nothing; cannot fail on Linux.
                 unsafe { libc::sched_yield() };
                 let stamp = state.stamp.load(Ordering::Relaxed);
-                let arrived = self.read();
+                let arrived = self.arrive(own);
                 now = arrived.0;
-                let is_other = state.last.load(Ordering::Relaxed) != own;
+                let is_other = state.last.load(Ordering::Relaxed) != number;
                 // Whose last run was an earlier one may find a stamp of that; who is
                 // interrupted before it has read the clock, that of a later hand-over.
                 let is_of_run =
                     stamp >= from.ns() && state.left.load(Ordering::Relaxed) < from.ns();
                 let is_last = state.stamp.load(Ordering::Relaxed) == stamp;
-                if is_other && is_of_run && is_last {
-                    self.keep(stamp, arrived);
+                if is_other && is_of_run && is_last && !std::mem::take(&mut is_first) {
+                    self.keep(stamp, arrived, member);
                 } else if is_other {
                     self.leave_out(member);
                 }
@@ -189,6 +250,8 @@ impl Ring {
         member: &Member,
     ) -> io::Result<()> {
         let state = self.shared.state();
+        // What a process runs for the first time is not mapped yet.
+        let mut is_first = self.plan.way.are_processes;
         let over = begin + self.plan.length;
         if own == 0 {
             clock::sleep_until(begin);
@@ -197,14 +260,16 @@ impl Ring {
         }
         self.leave_out(member);
         loop {
-            let arrived = self.read();
+            let arrived = self.arrive(own);
             let now = arrived.0;
             let stamp = state.stamp.load(Ordering::Acquire);
             if self.is_over() {
                 return Ok(());
             }
-            if stamp > 0 {
-                self.keep(stamp, arrived);
+            if stamp > 0 && !std::mem::take(&mut is_first) {
+                self.keep(stamp, arrived, member);
+            } else if stamp > 0 {
+                self.leave_out(member);
             }
             if now >= over {
                 self.end();
@@ -227,17 +292,6 @@ impl Ring {
         member.unkept.fetch_add(1, Ordering::Relaxed);
         self.shared.state().is_apart.store(1, Ordering::Relaxed);
     }
-}
-
-/// Makes the calling thread what it is to be.
-fn ready(plan: &SwitchPlan) -> Result<Footing, Absence> {
-    policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
-    policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;
-    policy::schedule_as(plan.service)
-        .map_err(|err| refused(&format!("real-time policy {}", plan.service), &err))?;
-    policy::refuse_timer_slack();
-    policy::touch_stack();
-    Ok(Footing::on(plan.cpu))
 }
 
 /// How often the calling thread has left its CPU.

@@ -51,6 +51,8 @@ pub(super) struct Member {
     pub(super) left_cpu: AtomicU64,
     /// How often that was no hand-over to be measured.
     pub(super) unkept: AtomicU64,
+    /// What going through its memory takes it alone, ns.
+    pub(super) alone_ns: AtomicU64,
     /// What it lacks: how long its reason is, its remedy, and whose it is,
     lacks: [AtomicU64; 3],
     /// and both texts.
@@ -58,7 +60,7 @@ pub(super) struct Member {
 }
 
 /// Room for a reason and a remedy.
-const TEXT_WORDS: usize = 122;
+const TEXT_WORDS: usize = 121;
 const TEXT_BYTES: usize = TEXT_WORDS * size_of::<u64>();
 
 // SAFETY: as above.
@@ -215,6 +217,17 @@ impl SharedRing {
         }
     }
 
+    /// Touches all of it, in a process that did not map it itself.
+    pub(super) fn touch(&self) {
+        for page in self.kept.all().chunks(4096 / size_of::<Kept>()) {
+            page[0].took_ns.load(Ordering::Relaxed);
+        }
+        for member in self.members.all() {
+            member.unkept.load(Ordering::Relaxed);
+        }
+        self.state().count.load(Ordering::Relaxed);
+    }
+
     /// Keeps a hand-over, ns each.
     pub(super) fn push(&self, took: u64, taken: u64, stolen: u64) {
         let state = self.state();
@@ -255,6 +268,14 @@ impl SharedRing {
             counted_by_kernel: all(|one| &one.left_cpu),
             left_out: count - kept.len() as u64,
             unkept: all(|one| &one.unkept),
+            alone_ns: {
+                let members = self.members.all().iter();
+                let mut alone: Vec<u64> = members
+                    .map(|one| one.alone_ns.load(Ordering::Relaxed))
+                    .collect();
+                alone.sort_unstable();
+                alone[alone.len() / 2]
+            },
         }
     }
 }

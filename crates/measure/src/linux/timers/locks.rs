@@ -118,6 +118,7 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::TimerfdAbs
         | TimerApi::Timerfd
         | TimerApi::TimerCreate
+        | TimerApi::TimerCreateThread
         | TimerApi::Setitimer
         | TimerApi::Poll
         | TimerApi::Ppoll
@@ -127,6 +128,7 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::EpollPwait2
         | TimerApi::SoRcvtimeo
         | TimerApi::MqTimedreceive
-        | TimerApi::Semtimedop => return None,
+        | TimerApi::Semtimedop
+        | TimerApi::IoUring => return None,
     })
 }

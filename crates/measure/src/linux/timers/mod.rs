@@ -8,12 +8,15 @@
 //! the machine itself cannot do better at that moment; and every second one, at
 //! random, is not allowed any slack, which tells what slack does.
 
+mod calling;
 mod clocks;
 mod kept;
 mod locks;
 mod messages;
 mod sleeps;
+mod uring;
 mod wait;
+mod waits;
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,30 +25,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use laggard_model::{
-    Absence, Cpu, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi, TimerRun,
-};
+use laggard_model::{Absence, Cpu, Lacks, Nanos, Service, TimerApi, TimerRun};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 pub use self::clocks::clocks;
-use self::wait::{For, Served, TimedWait};
+use self::wait::{For, TimedWait};
+pub(super) use self::waits::Random;
+use self::waits::{WaitsSeen, periodic, single};
 use super::footing::Footing;
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
 
-/// Single waits are for such times.
-const SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
-/// Between two single waits there is at least this much,
-const GAP: Nanos = Nanos::from_us(200);
-/// and up to so much more. With times of 1 to 3 ms besides, two waits tell next
-/// to nothing of each other's phase in a tick of up to 10 ms.
-const GAP_MORE: Nanos = Nanos::from_ms(8);
-/// A cycle of single waits takes at least this long.
-const LEAST_CYCLE: Nanos = Nanos::from_us(1_200);
-/// No timer is asked for more waits in a phase.
-const MOST_WAITS: u64 = 200_000;
-/// Who is behind by so many periods goes on with the next that is not past.
-const MOST_BEHIND: u64 = 100;
 /// How often what happens to laggard itself is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// A wait may take longer than asked by so many looks before it is given up.
@@ -189,37 +179,6 @@ fn alarm() -> SigSet {
     signals
 }
 
-/// What a thread saw.
-#[derive(Debug)]
-struct WaitsSeen {
-    allowed_slack: Nanos,
-    periodic: Vec<PeriodicWait>,
-    single: Vec<SingleWait>,
-    left_out: u64,
-}
-
-impl WaitsSeen {
-    /// Without what falls into these spans, in which laggard was stopped.
-    fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
-        let is_apart = |from: Nanos, to: Nanos| {
-            let apart = |stop: &(Nanos, Nanos)| to < stop.0 || stop.1 < from;
-            stops.iter().all(apart)
-        };
-        let before = self.periodic.len() + self.single.len();
-        let mut is_whole = true;
-        self.periodic.retain_mut(|one| {
-            let is_kept = is_apart(one.due.min(one.woke), one.due.max(one.woke));
-            one.follows &= is_whole;
-            is_whole = is_kept;
-            is_kept
-        });
-        self.single.retain(|one| is_apart(one.called, one.woke));
-        let lost = before - self.periodic.len() - self.single.len();
-        self.left_out += lost as u64;
-        self
-    }
-}
-
 /// What the measuring thread does, from its start to its end.
 fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<WaitsSeen, Absence>>) {
     // Whoever is gone has given up waiting.
@@ -242,49 +201,20 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;
     policy::schedule_as(plan.service)
         .map_err(|err| refused(&format!("real-time policy {}", plan.service), &err))?;
-    let mut wait = open(plan.api).map_err(|err| lacking(reason_of(&err), &err))?;
+    let mut wait = open(plan.api, plan.service).map_err(|err| lacking(reason_of(&err), &err))?;
     let allowed_slack = match plan.service {
         Service::Fifo(_) => Nanos::ZERO,
         Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
             policy::timer_slack()
         }
     };
-    let half = plan.duration.ns() / 2;
-    let most = |cycle: Nanos| (half / cycle.ns().max(1)).saturating_mul(2).min(MOST_WAITS) + 16;
-    let mut seen = WaitsSeen {
-        allowed_slack,
-        periodic: touched(
-            most(plan.period),
-            PeriodicWait {
-                due: Nanos::MAX,
-                woke: Nanos::MAX,
-                follows: false,
-            },
-        ),
-        single: touched(most(LEAST_CYCLE), NO_WAIT),
-        left_out: 0,
-    };
+    let mut seen = WaitsSeen::for_plan(plan, allowed_slack);
     policy::touch_stack();
     let footing = Footing::on(plan.cpu);
     periodic(plan, &mut *wait, end, &mut seen)
         .and_then(|()| single(plan, &mut *wait, end, &mut seen))
         .map_err(|err| lacking(reason_of(&err), &err))?;
     footing.changed().map_or(Ok(seen), Err)
-}
-
-const NO_WAIT: SingleWait = SingleWait {
-    asked: Nanos::MAX,
-    called: Nanos::MAX,
-    woke: Nanos::MAX,
-    is_tight: false,
-    reference_late: Nanos::MAX,
-};
-
-/// Room for `count`, whose pages are there.
-fn touched<T: Copy>(count: u64, filling: T) -> Vec<T> {
-    let mut room = vec![filling; usize::try_from(count).unwrap_or(0)];
-    room.clear();
-    room
 }
 
 fn refused(what: &str, err: &io::Error) -> Absence {
@@ -309,7 +239,7 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
 }
 
 /// The timer, for the calling thread.
-fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
+fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
     if let Some(found) = sleeps::open(api).or_else(|| locks::open(api)) {
         return found;
     }
@@ -317,6 +247,7 @@ fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
         TimerApi::TimerfdAbs => Box::new(kept::Descriptor::open(false)?),
         TimerApi::Timerfd => Box::new(kept::Descriptor::open(true)?),
         TimerApi::TimerCreate => Box::new(kept::Signalling::open()?),
+        TimerApi::TimerCreateThread => Box::new(calling::Calling::open(service)?),
         TimerApi::Setitimer => Box::new(kept::IntervalTimer),
         TimerApi::SoRcvtimeo => Box::new(messages::Socket::open()?),
         TimerApi::MqTimedreceive => {
@@ -327,6 +258,7 @@ fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
             let semaphore = messages::SystemVSemaphore::open()?;
             Box::new(For(move |length| semaphore.wait(length)))
         }
+        TimerApi::IoUring => Box::new(uring::Uring::open()?),
         TimerApi::ClockNanosleepAbs
         | TimerApi::ClockNanosleepRealtime
         | TimerApi::ClockNanosleepBoottime
@@ -347,142 +279,9 @@ fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
     })
 }
 
-/// The same period again and again, for half of the time.
-fn periodic(
-    plan: &TimerPlan,
-    wait: &mut dyn TimedWait,
-    end: &AtomicBool,
-    seen: &mut WaitsSeen,
-) -> io::Result<()> {
-    let period = plan.period;
-    let over = clock::now() + Nanos::from_ns(plan.duration.ns() / 2);
-    let mut due = wait.begin(clock::now() + period, period)?;
-    let mut follows = false;
-    while seen.periodic.len() < seen.periodic.capacity() && !end.load(Ordering::Relaxed) {
-        let called = clock::now();
-        if called >= over {
-            break;
-        }
-        if !plan.api.keeps_time() {
-            due = called + period;
-        }
-        let result = wait.next(due, period);
-        let woke = clock::now();
-        let served = match result {
-            Ok(served) => served,
-            Err(err) if err.kind() == io::ErrorKind::Interrupted => {
-                seen.left_out += 1;
-                follows = false;
-                continue;
-            }
-            Err(err) => return Err(err),
-        };
-        if served == Served::Untold && woke < due {
-            // What was taken for served came only now.
-            due = due.saturating_sub(period * (due.saturating_sub(woke).ns() / period.ns() + 1));
-        }
-        seen.periodic.push(PeriodicWait { due, woke, follows });
-        follows = true;
-        due += match served {
-            Served::One => period,
-            Served::Together(count) => period * count,
-            Served::Untold => period * (1 + woke.saturating_sub(due).ns() / period.ns()),
-        };
-        let behind = woke.saturating_sub(due).ns() / period.ns();
-        if served == Served::One && behind >= MOST_BEHIND {
-            due += period * (behind + 1);
-        }
-    }
-    wait.end()
-}
-
-/// Times and instants that differ, for the other half.
-fn single(
-    plan: &TimerPlan,
-    wait: &mut dyn TimedWait,
-    end: &AtomicBool,
-    seen: &mut WaitsSeen,
-) -> io::Result<()> {
-    let allowed = policy::timer_slack();
-    let begin = clock::now();
-    let over = begin + Nanos::from_ns(plan.duration.ns() / 2);
-    let mut random = Random(begin.ns());
-    while seen.single.len() < seen.single.capacity() && !end.load(Ordering::Relaxed) {
-        let from = clock::now();
-        if from >= over {
-            break;
-        }
-        policy::refuse_timer_slack();
-        let at = from + GAP + random.below(GAP_MORE);
-        clock::sleep_until(at);
-        let reference_late = clock::now().saturating_sub(at);
-        let is_tight = random.next() & 1 == 1;
-        if !is_tight {
-            policy::allow_timer_slack(allowed);
-        }
-        let asked = SINGLE.0 + random.below(SINGLE.1.saturating_sub(SINGLE.0));
-        let called = clock::now();
-        let result = wait.once(asked);
-        let woke = clock::now();
-        match result {
-            Ok(()) => seen.single.push(SingleWait {
-                asked,
-                called,
-                woke,
-                is_tight,
-                reference_late,
-            }),
-            Err(err) if err.kind() == io::ErrorKind::Interrupted => seen.left_out += 1,
-            Err(err) => return Err(err),
-        }
-    }
-    Ok(())
-}
-
-/// Numbers without a pattern (Steele, Lea & Flood 2014, "Fast Splittable
-/// Pseudorandom Number Generators", figure 15).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(super) fn number_below(&mut self, end: usize) -> usize {
-        let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
-        usize::try_from(number).unwrap_or(0)
-    }
-
-    /// A time below `end`.
-    pub(super) fn below(&mut self, end: Nanos) -> Nanos {
-        Nanos::from_ns(self.next() % end.ns().max(1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PERIOD: Nanos = Nanos::from_secs(1_000);
-
-    /// Comes at once, as often as it has something to tell of what it served.
-    struct AtOnce<'a>(Vec<Served>, &'a AtomicBool);
-
-    impl TimedWait for AtOnce<'_> {
-        fn once(&mut self, _: Nanos) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-            let served = self.0.remove(0);
-            self.1.store(self.0.is_empty(), Ordering::Relaxed);
-            Ok(served)
-        }
-    }
 
     /// Who started laggard may end it by this signal.
     #[test]
@@ -498,74 +297,5 @@ mod tests {
         drop(TimerBench::new());
         assert!(is_blocked(), "it was before");
         alarm().thread_unblock().unwrap();
-    }
-
-    fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
-        let plan = TimerPlan {
-            api: TimerApi::Timerfd,
-            service: Service::Other,
-            period: PERIOD,
-            duration: Nanos::from_secs(3_600),
-            cpu: Cpu(0),
-        };
-        let mut seen = WaitsSeen {
-            allowed_slack: Nanos::ZERO,
-            periodic: Vec::with_capacity(16),
-            single: Vec::new(),
-            left_out: 0,
-        };
-        let end = AtomicBool::new(false);
-        periodic(&plan, &mut AtOnce(served.to_vec(), &end), &end, &mut seen).unwrap();
-        seen.periodic
-    }
-
-    /// By the clock alone, what expired between the wait's end and the clock's
-    /// reading would be taken for served, and every expiry after it be early.
-    #[test]
-    fn what_is_due_next_is_told_by_how_many_expiries_were_served() {
-        let served = [
-            Served::Together(1),
-            Served::Together(3),
-            Served::Together(1),
-            Served::One,
-            Served::One,
-        ];
-
-        let seen = periodic_of(&served);
-
-        let after = |one: &PeriodicWait| one.due.saturating_sub(seen[0].due).ns() / PERIOD.ns();
-        let dues: Vec<u64> = seen.iter().map(after).collect();
-        assert_eq!(dues, [0, 1, 4, 5, 6]);
-        assert!(!seen[0].follows && seen[1..].iter().all(|one| one.follows));
-    }
-
-    #[test]
-    fn where_it_is_not_told_nothing_is_served_before_it_is_due() {
-        for one in periodic_of(&[Served::Untold; 5]) {
-            let late = Nanos::between(one.due, one.woke);
-
-            assert!(late.is_some_and(|late| late < PERIOD), "{one:?}");
-        }
-    }
-
-    #[test]
-    fn what_falls_into_a_stop_is_left_out_and_the_next_does_not_follow_it() {
-        let at = |ms: u64| PeriodicWait {
-            due: Nanos::from_ms(ms),
-            woke: Nanos::from_ms(ms),
-            follows: true,
-        };
-        let seen = WaitsSeen {
-            allowed_slack: Nanos::ZERO,
-            periodic: [1, 2, 3, 4, 5].map(at).to_vec(),
-            single: vec![NO_WAIT],
-            left_out: 1,
-        };
-
-        let left = seen.without(&[(Nanos::from_us(2_500), Nanos::from_us(3_500))]);
-
-        let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
-        assert_eq!(follows, [true, true, false, true]);
-        assert_eq!((left.left_out, left.single.len()), (2, 1));
     }
 }

@@ -133,6 +133,7 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         TimerApi::TimerfdAbs
         | TimerApi::Timerfd
         | TimerApi::TimerCreate
+        | TimerApi::TimerCreateThread
         | TimerApi::Setitimer
         | TimerApi::Futex
         | TimerApi::SemTimedwait
@@ -141,7 +142,8 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::Sigtimedwait
         | TimerApi::SoRcvtimeo
         | TimerApi::MqTimedreceive
-        | TimerApi::Semtimedop => return None,
+        | TimerApi::Semtimedop
+        | TimerApi::IoUring => return None,
     };
     Some(Ok(Box::new(For(plain))))
 }

@@ -23,6 +23,12 @@ pub(super) trait TimedWait {
     /// called, for `period`. Returns which expiries it served.
     fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served>;
 
+    /// When the last wait was over, where it is another thread that the timer gets
+    /// to run; `now`: the calling one runs again.
+    fn over_at(&self, now: Nanos) -> Nanos {
+        now
+    }
+
     /// Lets nothing come of what was begun.
     fn end(&mut self) -> io::Result<()> {
         Ok(())

@@ -1,0 +1,295 @@
+//! The two phases in which a timer is tried, and what is seen of it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use laggard_model::{Nanos, PeriodicWait, SingleWait};
+
+use super::super::{clock, policy};
+use super::TimerPlan;
+use super::wait::{Served, TimedWait};
+
+/// Single waits are for such times.
+const SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
+/// Between two single waits there is at least this much,
+const GAP: Nanos = Nanos::from_us(200);
+/// and up to so much more. With times of 1 to 3 ms besides, two waits tell next
+/// to nothing of each other's phase in a tick of up to 10 ms.
+const GAP_MORE: Nanos = Nanos::from_ms(8);
+/// A cycle of single waits takes at least this long.
+const LEAST_CYCLE: Nanos = Nanos::from_us(1_200);
+/// No timer is asked for more waits in a phase.
+const MOST_WAITS: u64 = 200_000;
+/// Who is behind by so many periods goes on with the next that is not past.
+const MOST_BEHIND: u64 = 100;
+/// What a thread saw.
+#[derive(Debug)]
+pub(super) struct WaitsSeen {
+    pub(super) allowed_slack: Nanos,
+    pub(super) periodic: Vec<PeriodicWait>,
+    pub(super) single: Vec<SingleWait>,
+    pub(super) left_out: u64,
+}
+
+impl WaitsSeen {
+    /// With room for as many as there is time for, whose pages are there.
+    pub(super) fn for_plan(plan: &TimerPlan, allowed_slack: Nanos) -> Self {
+        let half = plan.duration.ns() / 2;
+        let most = |cycle: Nanos| (half / cycle.ns().max(1)).saturating_mul(2).min(MOST_WAITS) + 16;
+        let no_wait = PeriodicWait {
+            due: Nanos::MAX,
+            woke: Nanos::MAX,
+            follows: false,
+        };
+        Self {
+            allowed_slack,
+            periodic: touched(most(plan.period), no_wait),
+            single: touched(most(LEAST_CYCLE), NO_WAIT),
+            left_out: 0,
+        }
+    }
+
+    /// Without what falls into these spans, in which laggard was stopped.
+    pub(super) fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
+        let is_apart = |from: Nanos, to: Nanos| {
+            let apart = |stop: &(Nanos, Nanos)| to < stop.0 || stop.1 < from;
+            stops.iter().all(apart)
+        };
+        let before = self.periodic.len() + self.single.len();
+        let mut is_whole = true;
+        self.periodic.retain_mut(|one| {
+            let is_kept = is_apart(one.due.min(one.woke), one.due.max(one.woke));
+            one.follows &= is_whole;
+            is_whole = is_kept;
+            is_kept
+        });
+        self.single.retain(|one| is_apart(one.called, one.woke));
+        let lost = before - self.periodic.len() - self.single.len();
+        self.left_out += lost as u64;
+        self
+    }
+}
+
+const NO_WAIT: SingleWait = SingleWait {
+    asked: Nanos::MAX,
+    called: Nanos::MAX,
+    woke: Nanos::MAX,
+    is_tight: false,
+    reference_late: Nanos::MAX,
+};
+
+/// Room for `count`, whose pages are there.
+fn touched<T: Copy>(count: u64, filling: T) -> Vec<T> {
+    let mut room = vec![filling; usize::try_from(count).unwrap_or(0)];
+    room.clear();
+    room
+}
+
+/// The same period again and again, for half of the time.
+pub(super) fn periodic(
+    plan: &TimerPlan,
+    wait: &mut dyn TimedWait,
+    end: &AtomicBool,
+    seen: &mut WaitsSeen,
+) -> io::Result<()> {
+    let period = plan.period;
+    let over = clock::now() + Nanos::from_ns(plan.duration.ns() / 2);
+    let mut due = wait.begin(clock::now() + period, period)?;
+    let mut follows = false;
+    while seen.periodic.len() < seen.periodic.capacity() && !end.load(Ordering::Relaxed) {
+        let called = clock::now();
+        if called >= over {
+            break;
+        }
+        if !plan.api.keeps_time() {
+            due = called + period;
+        }
+        let result = wait.next(due, period);
+        let woke = wait.over_at(clock::now());
+        let served = match result {
+            Ok(served) => served,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {
+                seen.left_out += 1;
+                follows = false;
+                continue;
+            }
+            Err(err) => return Err(err),
+        };
+        if served == Served::Untold && woke < due {
+            // What was taken for served came only now.
+            due = due.saturating_sub(period * (due.saturating_sub(woke).ns() / period.ns() + 1));
+        }
+        seen.periodic.push(PeriodicWait { due, woke, follows });
+        follows = true;
+        due += match served {
+            Served::One => period,
+            Served::Together(count) => period * count,
+            Served::Untold => period * (1 + woke.saturating_sub(due).ns() / period.ns()),
+        };
+        let behind = woke.saturating_sub(due).ns() / period.ns();
+        if served == Served::One && behind >= MOST_BEHIND {
+            due += period * (behind + 1);
+        }
+    }
+    wait.end()
+}
+
+/// Times and instants that differ, for the other half.
+pub(super) fn single(
+    plan: &TimerPlan,
+    wait: &mut dyn TimedWait,
+    end: &AtomicBool,
+    seen: &mut WaitsSeen,
+) -> io::Result<()> {
+    let allowed = policy::timer_slack();
+    let begin = clock::now();
+    let over = begin + Nanos::from_ns(plan.duration.ns() / 2);
+    let mut random = Random(begin.ns());
+    while seen.single.len() < seen.single.capacity() && !end.load(Ordering::Relaxed) {
+        let from = clock::now();
+        if from >= over {
+            break;
+        }
+        policy::refuse_timer_slack();
+        let at = from + GAP + random.below(GAP_MORE);
+        clock::sleep_until(at);
+        let reference_late = clock::now().saturating_sub(at);
+        let is_tight = random.next() & 1 == 1;
+        if !is_tight {
+            policy::allow_timer_slack(allowed);
+        }
+        let asked = SINGLE.0 + random.below(SINGLE.1.saturating_sub(SINGLE.0));
+        let called = clock::now();
+        let result = wait.once(asked);
+        let woke = wait.over_at(clock::now());
+        match result {
+            Ok(()) => seen.single.push(SingleWait {
+                asked,
+                called,
+                woke,
+                is_tight,
+                reference_late,
+            }),
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => seen.left_out += 1,
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(())
+}
+
+/// Numbers without a pattern (Steele, Lea & Flood 2014, "Fast Splittable
+/// Pseudorandom Number Generators", figure 15).
+pub(in crate::linux) struct Random(pub(in crate::linux) u64);
+
+impl Random {
+    pub(in crate::linux) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(in crate::linux) fn number_below(&mut self, end: usize) -> usize {
+        let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
+        usize::try_from(number).unwrap_or(0)
+    }
+
+    /// A time below `end`.
+    pub(in crate::linux) fn below(&mut self, end: Nanos) -> Nanos {
+        Nanos::from_ns(self.next() % end.ns().max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, Service, TimerApi};
+
+    use super::*;
+
+    const PERIOD: Nanos = Nanos::from_secs(1_000);
+
+    /// Comes at once, as often as it has something to tell of what it served.
+    struct AtOnce<'a>(Vec<Served>, &'a AtomicBool);
+
+    impl TimedWait for AtOnce<'_> {
+        fn once(&mut self, _: Nanos) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+            let served = self.0.remove(0);
+            self.1.store(self.0.is_empty(), Ordering::Relaxed);
+            Ok(served)
+        }
+    }
+
+    fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
+        let plan = TimerPlan {
+            api: TimerApi::Timerfd,
+            service: Service::Other,
+            period: PERIOD,
+            duration: Nanos::from_secs(3_600),
+            cpu: Cpu(0),
+        };
+        let mut seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: Vec::with_capacity(16),
+            single: Vec::new(),
+            left_out: 0,
+        };
+        let end = AtomicBool::new(false);
+        periodic(&plan, &mut AtOnce(served.to_vec(), &end), &end, &mut seen).unwrap();
+        seen.periodic
+    }
+
+    /// By the clock alone, what expired between the wait's end and the clock's
+    /// reading would be taken for served, and every expiry after it be early.
+    #[test]
+    fn what_is_due_next_is_told_by_how_many_expiries_were_served() {
+        let served = [
+            Served::Together(1),
+            Served::Together(3),
+            Served::Together(1),
+            Served::One,
+            Served::One,
+        ];
+
+        let seen = periodic_of(&served);
+
+        let after = |one: &PeriodicWait| one.due.saturating_sub(seen[0].due).ns() / PERIOD.ns();
+        let dues: Vec<u64> = seen.iter().map(after).collect();
+        assert_eq!(dues, [0, 1, 4, 5, 6]);
+        assert!(!seen[0].follows && seen[1..].iter().all(|one| one.follows));
+    }
+
+    #[test]
+    fn where_it_is_not_told_nothing_is_served_before_it_is_due() {
+        for one in periodic_of(&[Served::Untold; 5]) {
+            let late = Nanos::between(one.due, one.woke);
+
+            assert!(late.is_some_and(|late| late < PERIOD), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn what_falls_into_a_stop_is_left_out_and_the_next_does_not_follow_it() {
+        let at = |ms: u64| PeriodicWait {
+            due: Nanos::from_ms(ms),
+            woke: Nanos::from_ms(ms),
+            follows: true,
+        };
+        let seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: [1, 2, 3, 4, 5].map(at).to_vec(),
+            single: vec![NO_WAIT],
+            left_out: 1,
+        };
+
+        let left = seen.without(&[(Nanos::from_us(2_500), Nanos::from_us(3_500))]);
+
+        let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
+        assert_eq!(follows, [true, true, false, true]);
+        assert_eq!((left.left_out, left.single.len()), (2, 1));
+    }
+}

@@ -1,0 +1,48 @@
+//! What users ask for by a name out of a list: one way to write it, to find it, and
+//! to describe it.
+
+/// Gives an enumeration with `ALL` and `name()` its `Display`, its `FromStr` (in
+/// capitals or not), its `Serialize` and its `JsonSchema`; `unknown` is the error,
+/// which has the `name` that was asked for.
+macro_rules! by_name {
+    ($type:ident, $about:literal, unknown: $unknown:ident) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $unknown;
+
+            fn from_str(text: &str) -> Result<Self, $unknown> {
+                let text = text.trim();
+                let is_it = |one: &Self| one.name().eq_ignore_ascii_case(text);
+                let found = Self::ALL.into_iter().find(is_it);
+                found.ok_or_else(|| $unknown { name: text.into() })
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "description": $about,
+                    "enum": Self::ALL.map(Self::name)
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use by_name;
