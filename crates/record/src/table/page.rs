@@ -244,6 +244,44 @@ mod tests {
         page
     }
 
+    /// Readers pass over what they do not know, and could then differ over what
+    /// the page is.
+    #[test]
+    fn a_header_has_the_fields_of_its_kind_and_no_others() {
+        const DATA: i64 = 5;
+        const DICTIONARY: i64 = 7;
+        const NUMBER: &[u8] = &[1 << 4 | I32, 0];
+        const YES: &[u8] = &[1 << 4 | TRUE];
+        const NO: &[u8] = &[1 << 4 | FALSE];
+        for (kind, more, is_read) in [
+            (DATA, &[NUMBER, NUMBER][..], true),
+            (DATA, &[YES], false),
+            (DATA, &[NO], false),
+            (DATA, &[NUMBER, YES], false),
+            (DICTIONARY, &[], true),
+            (DICTIONARY, &[YES], true),
+            (DICTIONARY, &[NO], true),
+            (DICTIONARY, &[NUMBER], false),
+            (DICTIONARY, &[YES, NUMBER], false),
+        ] {
+            let mut header = Vec::new();
+            for value in [0, 8, 8] {
+                number(&mut header, 1, value);
+            }
+            let ahead = u8::try_from(kind - 3).unwrap();
+            header.push(ahead << 4 | STRUCT);
+            for value in [1, 0] {
+                number(&mut header, 1, value);
+            }
+            more.iter().for_each(|field| header.extend(*field));
+            header.extend([STOP, STOP]);
+
+            let read = Header::read(&mut &header[..]);
+
+            assert_eq!(read.is_some(), is_read, "{kind} {more:?}");
+        }
+    }
+
     /// Zeros in a frame of zstd (RFC 8878, section 3.1.1): blocks of 128 KiB,
     /// each one byte that is repeated.
     fn zeros(blocks: usize) -> Vec<u8> {
