@@ -211,6 +211,7 @@ fn summary(rows: &[RtosRow]) -> String {
     let all = rows.len();
     let told = match (passed, failed, untold) {
         (0, 0, 0) => return "Nothing was tried.".into(),
+        (1, 0, 0) => "The one that was tried is met".into(),
         (_, 0, 0) => format!("All {all} that were tried are met"),
         (_, _, 0) => format!("{passed} of {all} that were tried are met, {failed} not"),
         (_, 0, _) => format!("{passed} of {all} that were tried are met, {untold} cannot be told"),
@@ -255,6 +256,9 @@ mod tests {
         assert_eq!(report.rows[0].absence, Some(absence));
         assert_eq!(report.untried, [RtosCriterion::Inversion]);
         assert!(!report.is_met());
+        let mut met = report.rows.clone();
+        met[0].verdict = RtosVerdict::Pass;
+        assert!(summary(&met).starts_with("The one that was tried is met. "));
         assert!(
             report
                 .summary

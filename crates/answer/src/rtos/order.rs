@@ -76,6 +76,10 @@ fn judged(queues: &[QueueOrder]) -> (RtosVerdict, String) {
         let because = format!("woken by priority: {right}; not: {}", wrong.join(", "));
         return (RtosVerdict::Fail, because);
     }
+    // What all lack is said once.
+    if let Some(reason) = common_reason(queues) {
+        return (RtosVerdict::CannotBeTold, reason.to_owned());
+    }
     if !untold.is_empty() || queues.is_empty() {
         let right = match right.is_empty() {
             true => String::new(),
@@ -101,6 +105,15 @@ fn out_of_order(queue: &QueueOrder) -> String {
         count(queue.out_of_order as u64),
         count(queue.wakes as u64)
     )
+}
+
+/// Why none of them could be tried, where that is the same for all.
+fn common_reason(queues: &[QueueOrder]) -> Option<&str> {
+    let mut reasons = queues
+        .iter()
+        .map(|queue| Some(&queue.absence.as_ref()?.reason));
+    let first = reasons.next()??;
+    reasons.all(|other| other == Some(first)).then_some(first)
 }
 
 fn why_untold(queue: &QueueOrder) -> String {
@@ -160,6 +173,23 @@ mod tests {
             because,
             "woken by priority: futex; not: condition (1 of 8,000 wakes, as of a fifo:43 before a fifo:49)"
         );
+    }
+
+    #[test]
+    fn what_all_of_them_lack_is_said_once() {
+        let refused = WaitQueue::ALL.map(|queue| WakesSeen {
+            absence: Some(Absence {
+                reason: "this user may not".into(),
+                remedy: "run as root".into(),
+                lacks: Lacks::Rights,
+            }),
+            ..seen(queue, 0, 0)
+        });
+
+        let (told, because) = verdict(&refused);
+
+        assert_eq!(told, RtosVerdict::CannotBeTold);
+        assert_eq!(because, "this user may not");
     }
 
     #[test]
