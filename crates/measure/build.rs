@@ -38,6 +38,10 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&["handover_kind"])?
         .write("handover.rs")?;
     Types::of(objects)?
+        .values(&["handler_key", "handler_count", "handler_cpu"])?
+        .constants(&["handler_buckets", "handler_places"])?
+        .write("handlers.rs")?;
+    Types::of(objects)?
         .values(&[
             "identity",
             "enlist_args",

@@ -15,6 +15,8 @@ use crate::{ask, file, pipe, terminal};
 /// lines, and in full.
 const FEW: usize = 5;
 const MANY: usize = 20;
+/// Sorts of handlers that are listed of each table, so that one screen has both.
+const MOST_HANDLERS: usize = 8;
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     let mut late = RecordedEpisodes::read(&Recording::open(&args.recording)?)?;
@@ -31,6 +33,22 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
 /// What is printed.
 fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
     let look = terminal::look(Unit::Auto);
+    if args.handlers {
+        let report = why::handlers(&late).ok_or_else(|| {
+            anyhow::anyhow!(
+                "`{}` did not count what the kernel ran; record with `--handlers`",
+                late.path
+            )
+        })?;
+        let top = match args.all {
+            true => usize::MAX,
+            false => args.top.unwrap_or(MOST_HANDLERS),
+        };
+        return match args.json {
+            true => pipe::json(&report),
+            false => Ok(text::handlers(&report, top, look)),
+        };
+    }
     let symbols = &late.notes.symbols;
     if args.table4 {
         return Ok(text::table4(&late.episodes, symbols, look));

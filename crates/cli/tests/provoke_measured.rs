@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use laggard_analyze::period::{TickSearch, find_tick};
-use laggard_measure::linux::{BackendChoice, LinuxProbe, online_cpus};
+use laggard_measure::linux::{BackendChoice, HandlerCounter, LinuxProbe, online_cpus};
 use laggard_measure::{Probe, Request};
-use laggard_model::{Activation, Batch, Cpu, Every, Nanos, Service, Stage};
+use laggard_model::{Activation, Activity, Batch, Cpu, Every, Nanos, Service, Stage};
 use laggard_workload::disturb::{DisturbError, Disturbance, FaultKind, Hit, run};
 
 /// Two faults at once would make each other's truth false.
@@ -22,6 +22,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const CPU: Cpu = Cpu(1);
 const LENGTH: Nanos = Nanos::from_ms(7);
 const LATE: Nanos = Nanos::from_ms(5);
+const HALF: Nanos = Nanos::from_us(3_500);
 const PERIOD: Nanos = Nanos::from_ms(1);
 
 struct Measured {
@@ -185,4 +186,57 @@ fn a_search_for_ticks_finds_the_hidden_one() {
     assert!(tick.p < 0.01, "{tick:?}");
     assert!((tick.period - 976.5625).abs() < 1.0, "{tick:?}");
     println!("tick: {:.3} us, p {:.1e}", tick.period, tick.p);
+}
+
+/// Counts handlers while `kind` is provoked: nearly each hit is in the counts of a
+/// sort of `of`, but for what interrupts took of it.
+fn hits_are_counted(kind: FaultKind, of: fn(Activity) -> bool) {
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|turn| turn.into_inner());
+    let mut counter = match HandlerCounter::new(&online_cpus()) {
+        Ok(counter) if online_cpus().contains(CPU) => counter,
+        Ok(_) => return println!("skipped: there is no CPU 1"),
+        Err(refused) => return println!("skipped: {refused}"),
+    };
+    counter.begin().unwrap();
+    let hits = match run(&plan(kind), &AtomicBool::new(false)) {
+        Ok(hits) => hits,
+        Err(err @ (DisturbError::Placement { .. } | DisturbError::Needs { .. })) => {
+            return println!("skipped: {err}");
+        }
+        Err(err) => panic!("{err}"),
+    };
+    let counts = counter.read().unwrap();
+
+    assert!(hits.len() >= 10, "{kind}: {hits:?}");
+    let longest = counts.handlers.iter().filter(|one| of(one.activity));
+    let longest = longest.max_by_key(|one| one.longest_ns).unwrap();
+    assert!(longest.longest_ns >= HALF, "{kind}: {longest:?}");
+    assert_eq!(longest.longest_cpu, CPU, "{kind}: {longest:?}");
+    let as_long = longest.times.iter().filter(|one| one.below_ns > HALF);
+    let as_long: u64 = as_long.map(|one| one.count).sum();
+    println!(
+        "{kind}: {as_long} of {} hits counted as {:?}, the longest {}, its own at least {}; {:?}",
+        hits.len(),
+        longest.activity,
+        longest.longest_ns,
+        longest.longest_own_ns,
+        counts.missing
+    );
+    assert!(as_long * 10 >= hits.len() as u64 * 8, "{kind}: {longest:?}");
+}
+
+#[test]
+fn a_long_softirq_is_in_the_counts_of_its_sort() {
+    hits_are_counted(FaultKind::Softirq, |activity| {
+        matches!(activity, Activity::Softirq(_))
+    });
+}
+
+#[test]
+fn a_long_interrupt_is_in_the_counts_of_its_sort() {
+    hits_are_counted(FaultKind::Irq, |activity| {
+        matches!(activity, Activity::Vector(_) | Activity::Irq(_))
+    });
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use laggard_model::{
     Activity, Address, Backend, Clock, Cpu, Episode, EpisodeNotes, Evidence, FlightEvent,
-    Happening, Line, LineId, Manifest, Nanos, ProbePlan, Route, Sampler, Service, StackSample,
-    Stage, State, Symbol, Symbols, Tid, Vector,
+    HandlerCount, HandlerCounts, HandlerTimes, Happening, Line, LineId, Manifest, MissingRuns,
+    Nanos, ProbePlan, Route, Sampler, Service, StackSample, Stage, State, Symbol, Symbols, Tid,
+    Vector,
 };
 
 const START: Nanos = Nanos::from_secs(100);
@@ -90,6 +91,40 @@ pub fn episode(number: u64) -> Episode {
     }
 }
 
+/// What the kernel ran meanwhile: a softirq, an interrupt, the function of a timer
+/// at address 8, and one of a work item there.
+pub fn handlers() -> HandlerCounts {
+    let of = |activity, longest| HandlerCount {
+        activity,
+        count: 12_345,
+        total_ns: Nanos::from_ms(50),
+        longest_ns: Nanos::from_us(longest),
+        longest_at_ns: START + Nanos::from_secs(1),
+        longest_cpu: Cpu(1),
+        longest_own_ns: Nanos::from_us(longest / 2),
+        times: vec![HandlerTimes {
+            below_ns: Nanos::from_us(longest),
+            count: 12_345,
+        }],
+    };
+    HandlerCounts {
+        from_ns: START,
+        to_ns: START + Nanos::from_secs(60),
+        cpus: 1,
+        stolen_is_seen: true,
+        handlers: vec![
+            of(Activity::Irq(21), 40),
+            of(Activity::Softirq(3), 900),
+            of(Activity::Hrtimer(Address(8)), 13_000),
+            of(Activity::Work(Address(8)), 20_000),
+        ],
+        missing: MissingRuns {
+            runs: 2,
+            none_longer_ns: None,
+        },
+    }
+}
+
 /// How they were chosen, and the names in them.
 pub fn notes() -> EpisodeNotes {
     let spin = Symbol {
@@ -103,6 +138,7 @@ pub fn notes() -> EpisodeNotes {
         surplus: 3,
         overwritten: 0,
         lines: Vec::new(),
+        handlers: None,
         symbols: Symbols {
             user: [(95, BTreeMap::from([(Address(16), spin)]))].into(),
             ..Symbols::default()

@@ -15,7 +15,7 @@ use blazesym::helper::is_procmap_query_supported;
 use blazesym::normalize::{Normalizer, UserMeta};
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use laggard_model::{Activity, Address, Evidence, Happening, Symbol, Symbols};
+use laggard_model::{Activity, Address, Evidence, HandlerCounts, Happening, Symbol, Symbols};
 
 use crate::linux::Identity;
 use crate::own::OwnThreads;
@@ -108,25 +108,11 @@ impl SymbolBook {
         let mut switched_to = BTreeSet::new();
         for event in &evidence.events {
             match event.what {
-                Happening::Begin(
-                    Activity::Hrtimer(function)
-                    | Activity::Timer(function)
-                    | Activity::Work(function),
-                ) => self.note_kernel(function),
-                Happening::Begin(Activity::Irq(number)) => {
-                    self.interrupts.insert(number);
-                }
+                Happening::Begin(activity) => self.note_activity(activity),
                 Happening::Switch { tid, .. } => {
                     switched_to.insert(tid);
                 }
-                // These have no function of their own, or a name that is known.
-                Happening::Begin(
-                    Activity::Vector(_)
-                    | Activity::Softirq(_)
-                    | Activity::Idle(_)
-                    | Activity::PageFault,
-                )
-                | Happening::End(_) => {}
+                Happening::End(_) => {}
             }
         }
         for tid in switched_to {
@@ -144,6 +130,29 @@ impl SymbolBook {
         }
         for (process, addresses) in unknown {
             self.note_user(process, &addresses);
+        }
+    }
+
+    /// Notes the address or the number of every sort of handler.
+    pub fn note_handlers(&mut self, counts: &HandlerCounts) {
+        for one in &counts.handlers {
+            self.note_activity(one.activity);
+        }
+    }
+
+    fn note_activity(&mut self, activity: Activity) {
+        match activity {
+            Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) => {
+                self.note_kernel(function);
+            }
+            Activity::Irq(number) => {
+                self.interrupts.insert(number);
+            }
+            // These have no function of their own, or a name that is known.
+            Activity::Vector(_)
+            | Activity::Softirq(_)
+            | Activity::Idle(_)
+            | Activity::PageFault => {}
         }
     }
 

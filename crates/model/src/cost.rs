@@ -20,11 +20,20 @@ impl ProgramCost {
     /// What the names of the flight recorder's programs begin with in a
     /// recording.
     const FLIGHT: &str = "flight ";
+    /// The same of those that count handlers.
+    const HANDLERS: &str = "handlers ";
 
     /// This cost as one of the flight recorder's.
     #[must_use]
     pub fn of_flight_recorder(mut self) -> Self {
         self.name.insert_str(0, Self::FLIGHT);
+        self
+    }
+
+    /// This cost as one of what counts handlers.
+    #[must_use]
+    pub fn of_handler_counter(mut self) -> Self {
+        self.name.insert_str(0, Self::HANDLERS);
         self
     }
 

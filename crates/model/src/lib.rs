@@ -19,6 +19,7 @@ mod cpu;
 mod episode;
 mod every;
 mod gather;
+mod handlers;
 mod histogram;
 mod host;
 mod label;
@@ -56,6 +57,7 @@ pub use episode::{
 };
 pub use every::Every;
 pub use gather::Gather;
+pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use label::LoadLabel;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, Nanos, Tid};
+use crate::{Address, HandlerCounts, Nanos, Tid};
 
 /// The code at an address, as far as it could be told after the run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -82,6 +82,10 @@ pub struct EpisodeNotes {
     /// By line: since when it was watched, and what was not kept; empty in
     /// recordings of earlier versions.
     pub lines: Vec<LineWatch>,
+    /// What the kernel ran beside threads, late or not; absent: that was not
+    /// counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handlers: Option<HandlerCounts>,
     /// Names, looked up when the recording ended.
     pub symbols: Symbols,
 }

@@ -15,6 +15,7 @@ use laggard_model::{
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
 
+use crate::handlers::HandlerWatch;
 use crate::{EpisodesChoice, Plan, SessionError};
 
 /// How much of the time before a late activation's expiry is kept: what was
@@ -32,6 +33,8 @@ pub(crate) struct EpisodeWatch {
     /// The thread that is each line's service, where it has one of its own.
     threads: Vec<Option<Tid>>,
     kept: Option<Kept>,
+    /// Counts what the kernel runs beside threads, where asked.
+    handlers: Option<HandlerWatch>,
 }
 
 /// Episodes that may wait to be written; more are not kept. One takes some
@@ -52,7 +55,7 @@ struct Kept {
 #[derive(Debug)]
 enum Job {
     Keep(Box<Episode>),
-    Flush(Nanos, EpisodeNotes),
+    Flush(Nanos, Box<EpisodeNotes>),
 }
 
 /// What that thread leaves.
@@ -67,9 +70,10 @@ impl EpisodeWatch {
     ) -> Result<(Option<Self>, Vec<Caveat>), SessionError> {
         let possible = probe.backend() == Backend::Bpf;
         match plan.episodes {
+            EpisodesChoice::Off if plan.handlers => return Err(SessionError::HandlersAlone),
             EpisodesChoice::Off => return Ok((None, Vec::new())),
-            EpisodesChoice::Auto if !possible => return Ok((None, Vec::new())),
-            EpisodesChoice::On if !possible => {
+            EpisodesChoice::Auto if !possible && !plan.handlers => return Ok((None, Vec::new())),
+            EpisodesChoice::Auto | EpisodesChoice::On if !possible => {
                 return Err(SessionError::NoEpisodes);
             }
             EpisodesChoice::Auto | EpisodesChoice::On => {}
@@ -81,7 +85,7 @@ impl EpisodeWatch {
         let list = cpus.iter().copied().collect();
         let (flight, caveats) = match FlightRecorder::new(&list, options, probe.board().as_ref()) {
             Ok(started) => started,
-            Err(err) if plan.episodes == EpisodesChoice::On => {
+            Err(err) if plan.episodes == EpisodesChoice::On || plan.handlers => {
                 return Err(SessionError::Flight(err));
             }
             Err(err) => {
@@ -92,6 +96,10 @@ impl EpisodeWatch {
                 );
                 return Ok((None, vec![caveat]));
             }
+        };
+        let handlers = match plan.handlers {
+            true => Some(HandlerWatch::new(&list)?),
+            false => None,
         };
         let threshold = plan
             .threshold
@@ -104,6 +112,7 @@ impl EpisodeWatch {
                 .collect(),
             cpus,
             kept: None,
+            handlers,
         };
         Ok((Some(watch), caveats))
     }
@@ -111,6 +120,9 @@ impl EpisodeWatch {
     /// Keeps late activations in the recording in `folder` from now on.
     pub(crate) fn record_into(&mut self, folder: &Folder) -> Result<(), SessionError> {
         self.selector.begin();
+        if let Some(handlers) = &mut self.handlers {
+            handlers.begin()?;
+        }
         let (jobs, taken) = sync_channel(MOST_WAITING);
         let writer = EpisodeWriter::new(folder);
         let writer = std::thread::Builder::new()
@@ -135,7 +147,7 @@ impl EpisodeWatch {
         &mut self,
         batch: &Batch,
         now: Nanos,
-    ) -> Result<Vec<Episode>, WriteError> {
+    ) -> Result<Vec<Episode>, SessionError> {
         self.flight.poll();
         // The last one's: what was chosen and had room.
         let mut number = self.kept.as_ref().map_or(0, |kept| {
@@ -154,10 +166,13 @@ impl EpisodeWatch {
             }
             late.push(episode);
         }
-        let notes = self.selector.notes();
+        let mut notes = self.selector.notes();
+        if let Some(handlers) = &mut self.handlers {
+            notes.handlers = handlers.recent(now)?;
+        }
         match self.kept.take_if(|kept| kept.writer.is_finished()) {
             // It ends early for one reason only.
-            Some(kept) => kept.join().map(|_| late),
+            Some(kept) => Ok(kept.join().map(|_| late)?),
             None => {
                 if let Some(kept) = &self.kept {
                     kept.flush(now, notes);
@@ -169,22 +184,29 @@ impl EpisodeWatch {
 
     /// What the flight recorder cost so far.
     pub(crate) fn cost(&self) -> Vec<ProgramCost> {
-        self.flight.cost()
+        let handlers = self.handlers.iter().flat_map(HandlerWatch::cost);
+        self.flight.cost().into_iter().chain(handlers).collect()
     }
 
     /// Looks up all names and writes what waits.
-    pub(crate) fn finish(self) -> Result<(), WriteError> {
-        let notes = self.selector.notes();
-        drop(self.flight);
+    pub(crate) fn finish(self) -> Result<(), SessionError> {
+        let mut notes = self.selector.notes();
+        if let Some(handlers) = &self.handlers {
+            notes.handlers = handlers.last()?;
+        }
+        drop((self.flight, self.handlers));
         let Some(kept) = self.kept else {
             return Ok(());
         };
         let notes = kept.notes(notes);
-        let (writer, book) = kept.join()?;
-        writer.finish(&EpisodeNotes {
+        let (writer, mut book) = kept.join()?;
+        if let Some(counts) = &notes.handlers {
+            book.note_handlers(counts);
+        }
+        Ok(writer.finish(&EpisodeNotes {
             symbols: book.resolve(),
             ..notes
-        })
+        })?)
     }
 }
 
@@ -208,7 +230,9 @@ impl Kept {
 
     /// Has written what is due. Where there is no room, the next one does it.
     fn flush(&self, now: Nanos, all: EpisodeNotes) {
-        let _ = self.jobs.try_send(Job::Flush(now, self.notes(all)));
+        let _ = self
+            .jobs
+            .try_send(Job::Flush(now, Box::new(self.notes(all))));
     }
 
     /// What the choice was, less what found no room.

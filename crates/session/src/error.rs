@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use laggard_measure::ProbeError;
-use laggard_measure::linux::FlightError;
+use laggard_measure::linux::{FlightError, HandlersRefused};
 use laggard_record::{CreateError, WriteError};
 use laggard_workload::load::{LaunchError, RecipeError};
 
@@ -31,11 +31,19 @@ pub enum SessionError {
     #[error("keep CPUs awake (needs root and /dev/cpu_dma_latency)")]
     Awake(#[source] io::Error),
     /// Evidence was asked for where there is no eBPF.
-    #[error("episodes need eBPF; record as root, or use `--episodes off`")]
+    #[error("episodes need eBPF; record as root, or use `--episodes off` without `--handlers`")]
     NoEpisodes,
     /// Evidence was asked for and cannot be had.
     #[error("watch for late activations")]
     Flight(#[source] FlightError),
+    /// Handlers were to be counted and cannot be.
+    #[error(transparent)]
+    Handlers(#[from] HandlersRefused),
+    /// Handlers were to be counted, but nothing to be kept with them.
+    #[error(
+        "`--handlers` counts beside the late activations that are kept; leave `--episodes off` out"
+    )]
+    HandlersAlone,
     /// There is no such load here.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
@@ -95,6 +103,8 @@ impl SessionError {
             | Self::Awake(_)
             | Self::NoEpisodes
             | Self::Flight(_)
+            | Self::Handlers(_)
+            | Self::HandlersAlone
             | Self::Load(_)
             | Self::SetUp { .. }
             | Self::Create(_)

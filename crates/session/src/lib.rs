@@ -38,6 +38,7 @@
 mod beginning;
 mod episodes;
 mod error;
+mod handlers;
 mod keeper;
 mod load;
 mod plan;

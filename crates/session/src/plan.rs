@@ -81,6 +81,9 @@ pub struct Plan {
     pub max_episodes_per_minute: u64,
     /// Stack samples a second on each CPU, as evidence; 0 takes none.
     pub stack_rate: u32,
+    /// Whether all that the kernel runs beside threads is counted, late or not:
+    /// surely, or nothing is measured. Takes late activations to be kept.
+    pub handlers: bool,
     /// The application that is to be answered for: the recording keeps it. What
     /// to measure for it is up to who plans.
     pub application: Option<AskedApplication>,
@@ -127,6 +130,7 @@ impl Default for Plan {
             episodes: EpisodesChoice::Auto,
             max_episodes_per_minute: 600,
             stack_rate: 1_000,
+            handlers: false,
             application: None,
             command: Vec::new(),
         }

@@ -244,7 +244,7 @@ impl RunParts<'_, '_, '_> {
         };
         let cost = watch.cost();
         let finished = watch.finish();
-        (last.and(finished.map_err(Into::into)), cost)
+        (last.and(finished), cost)
     }
 
     fn note_load(

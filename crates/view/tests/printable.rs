@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use laggard_answer::overview::{Grounds, Overview, overview};
 use laggard_answer::show::RecordingReport;
-use laggard_answer::why::{Explained, RecordedEpisodes};
+use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
 use laggard_made::{Made, late, line};
 use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Happening, LoadRun, Service, Stage, State,
@@ -63,8 +63,10 @@ fn notes(symbol: &str) -> EpisodeNotes {
         symbols: Symbols {
             kernel: BTreeMap::from([(Address(8), named.clone())]),
             user: [(95, BTreeMap::from([(Address(16), named)]))].into(),
+            interrupts: [(21, symbol.into())].into(),
             ..Symbols::default()
         },
+        handlers: Some(late::handlers()),
         ..late::notes()
     }
 }
@@ -169,6 +171,7 @@ proptest! {
             text::why(&explained.report(3), false, Look::default()),
             text::why(&explained.report(3), true, Look::default()),
             text::episode(&explained.episodes[0], explained.symbols(), Look::default()),
+            text::handlers(&handlers(&late).unwrap(), 8, Look::default()),
             text::table4(&late.episodes, explained.symbols(), Look::default()),
         ] {
             prop_assert!(is_clean(&view), "{view:?}");

@@ -1,7 +1,7 @@
 //! No line of a view is wider than the terminal, but for a name that cannot be
 //! broken: that has a line of its own, so that nothing of it is lost.
 
-use laggard_answer::why::{Explained, RecordedEpisodes};
+use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
 use laggard_made::{Made, late, line};
 use laggard_model::text::Unit;
 use laggard_model::{
@@ -181,6 +181,8 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
     for symbols in notes.symbols.user.values_mut() {
         symbols.insert(Address(16), named.clone());
     }
+    notes.symbols.kernel.insert(Address(8), named);
+    notes.handlers = Some(late::handlers());
     let all = RecordedEpisodes {
         path: NAME.into(),
         manifest: late::manifest(),
@@ -197,6 +199,8 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
         }
         let episode = text::episode(&explained.episodes[0], explained.symbols(), look);
         assert_fits("--episode", &episode, look);
+        let counted = handlers(&all).unwrap();
+        assert_fits("--handlers", &text::handlers(&counted, 8, look), look);
         let table = text::table4(&all.episodes, explained.symbols(), look);
         assert_fits("--table4", &table, look);
     }

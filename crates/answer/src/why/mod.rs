@@ -2,6 +2,7 @@
 
 mod context;
 mod explained;
+mod handlers;
 mod rhythms;
 mod stacks;
 mod watched;
@@ -22,6 +23,7 @@ use serde::Serialize;
 pub use context::{frames, layers};
 use explained::explanations;
 pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};
+pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, handlers};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
 pub use stacks::{Frame, FrameKind, stacks};

@@ -229,7 +229,7 @@ fn read(kind: &FieldKind, at: &str) -> String {
             int(*bytes, *is_signed)
         ),
         FieldKind::Struct(_, bytes) => format!(
-            "::laggard_bpf::value::Value::from_bytes(&bytes[{at}..{at} + {bytes}]).expect(\"a part of the whole, of its size\")"
+            "::laggard_bpf::value::Value::from_bytes(&bytes[{at}..][..{bytes}]).expect(\"a part of the whole, of its size\")"
         ),
         FieldKind::Array(of, _) => {
             let within = match of.bytes() {

@@ -136,6 +136,8 @@ pub(crate) enum SchemaOf {
     Show,
     /// `why --json`
     Why,
+    /// `why --handlers --json`
+    Handlers,
     /// `qos --json`
     Qos,
     /// `forecast --json`
@@ -223,6 +225,7 @@ Examples:
   laggard why busy.laggard --service fifo:90
   laggard why busy.laggard --episode 17      who ran when, with call chains
   laggard why busy.laggard --table4          samples by module and function
+  laggard why busy.laggard --handlers        what the kernel ran, late or not
   laggard why busy.laggard --flame late.svg  as a flame graph, for a browser
   laggard why busy.laggard --perfetto late.pftrace
                                         as a trace, for https://ui.perfetto.dev")]
@@ -250,6 +253,10 @@ pub(crate) struct WhyArgs {
     /// Write JSON; `laggard schema why` describes it
     #[arg(long, conflicts_with_all = ["episode", "table4"])]
     pub(crate) json: bool,
+    /// What the kernel ran beside threads, late or not, of a recording made with
+    /// `--handlers`: who it was, and who it was not
+    #[arg(long, conflicts_with_all = ["episode", "service", "usage", "table4", "flame", "perfetto"])]
+    pub(crate) handlers: bool,
     /// Count stack samples by module and function, as OSDI'99 Table 4 does
     #[arg(long)]
     pub(crate) table4: bool,

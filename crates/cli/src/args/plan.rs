@@ -44,6 +44,7 @@ impl From<&RecordArgs> for Plan {
             },
             max_episodes_per_minute: args.max_episodes_per_minute,
             stack_rate: args.stack_rate,
+            handlers: args.handlers,
             ..default
         }
     }

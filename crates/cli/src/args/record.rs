@@ -89,6 +89,11 @@ pub(crate) struct RecordArgs {
     /// Stack samples a second on each CPU, as evidence; 0 takes none
     #[arg(long, value_name = "HZ", default_value_t = 1000)]
     pub(crate) stack_rate: u32,
+    /// Count all that the kernel runs beside threads, late or not: interrupt
+    /// handlers, softirqs, timers' functions and work items, for `laggard why
+    /// --handlers`
+    #[arg(long)]
+    pub(crate) handlers: bool,
     /// Keep every sample, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,

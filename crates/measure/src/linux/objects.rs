@@ -22,6 +22,7 @@ laggard_bpf::sources! {
     STEAL = "steal";
     HANDOVER = "handover";
     HANDOVER_STOLEN = "handover_stolen";
+    HANDLERS = "handlers";
 }
 
 /// Keeps programs from loading whose tracepoint this kernel does not have;
@@ -58,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 15] = [
+    const ALL: [ObjectFile; 16] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -74,6 +75,7 @@ mod tests {
         STEAL,
         HANDOVER,
         HANDOVER_STOLEN,
+        HANDLERS,
     ];
 
     /// Whether an instruction of `source` calls the kernel's helper of this

@@ -4,8 +4,8 @@
 //! later has to be judged here before this builds.
 
 use laggard_model::{
-    Activity, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, StackSample, Symbol,
-    Symbols, Tid,
+    Activity, Episode, EpisodeNotes, Evidence, FlightEvent, HandlerCount, HandlerCounts, Happening,
+    StackSample, Symbol, Symbols, Tid,
 };
 
 use super::known;
@@ -154,6 +154,7 @@ impl Redactor {
             surplus,
             overwritten,
             lines,
+            handlers,
             symbols,
         } = notes;
         EpisodeNotes {
@@ -162,7 +163,49 @@ impl Redactor {
             surplus,
             overwritten,
             lines,
+            handlers: handlers.map(|counts| self.handlers(counts)),
             symbols: self.symbols(symbols),
+        }
+    }
+
+    fn handlers(&mut self, counts: HandlerCounts) -> HandlerCounts {
+        let HandlerCounts {
+            from_ns,
+            to_ns,
+            cpus,
+            stolen_is_seen,
+            handlers,
+            missing,
+        } = counts;
+        let handlers = handlers.into_iter().map(|one| {
+            let HandlerCount {
+                activity,
+                count,
+                total_ns,
+                longest_ns,
+                longest_at_ns,
+                longest_cpu,
+                longest_own_ns,
+                times,
+            } = one;
+            HandlerCount {
+                activity: self.activity(activity),
+                count,
+                total_ns,
+                longest_ns,
+                longest_at_ns,
+                longest_cpu,
+                longest_own_ns,
+                times,
+            }
+        });
+        HandlerCounts {
+            from_ns,
+            to_ns,
+            cpus,
+            stolen_is_seen,
+            handlers: handlers.collect(),
+            missing,
         }
     }
 

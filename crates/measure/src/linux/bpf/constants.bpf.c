@@ -8,6 +8,7 @@
 #include "board.h"
 #include "flight.h"
 #include "handover.h"
+#include "handlers.h"
 
 const volatile enum board_limit board_limit;
 const volatile enum board_mark board_mark;
@@ -16,3 +17,5 @@ const volatile enum flight_kind flight_kind;
 const volatile enum flight_vector flight_vector;
 const volatile enum flight_before flight_before;
 const volatile enum handover_kind handover_kind;
+const volatile enum handler_buckets handler_buckets;
+const volatile enum handler_places handler_places;

@@ -5,7 +5,7 @@
 
 mod outside;
 mod perf;
-mod record;
+pub(super) mod record;
 mod ring;
 mod stacks;
 mod steal;

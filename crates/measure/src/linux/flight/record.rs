@@ -74,16 +74,7 @@ impl FlightRecord {
         } else {
             let ends = self.kind % 2 == 1;
             let function = Address(if ends { 0 } else { self.what[0] });
-            let activity = match u32::from(self.kind & !1) {
-                FLIGHT_IRQ => Activity::Irq(self.id),
-                FLIGHT_VECTOR => Activity::Vector(vector(self.id)?),
-                FLIGHT_SOFTIRQ => Activity::Softirq(self.id),
-                FLIGHT_HRTIMER => Activity::Hrtimer(function),
-                FLIGHT_TIMER => Activity::Timer(function),
-                FLIGHT_WORK => Activity::Work(function),
-                FLIGHT_IDLE => Activity::Idle(self.id),
-                _ => return None,
-            };
+            let activity = activity(u32::from(self.kind & !1), self.id, function)?;
             match ends {
                 true => Happening::End(activity),
                 false => Happening::Begin(activity),
@@ -94,6 +85,24 @@ impl FlightRecord {
             what,
         })
     }
+}
+
+/// What begins with a record of this kind, or `None` for one that this program
+/// does not know.
+pub(in crate::linux) const fn activity(kind: u32, id: u32, function: Address) -> Option<Activity> {
+    Some(match kind {
+        FLIGHT_IRQ => Activity::Irq(id),
+        FLIGHT_VECTOR => match vector(id) {
+            Some(vector) => Activity::Vector(vector),
+            None => return None,
+        },
+        FLIGHT_SOFTIRQ => Activity::Softirq(id),
+        FLIGHT_HRTIMER => Activity::Hrtimer(function),
+        FLIGHT_TIMER => Activity::Timer(function),
+        FLIGHT_WORK => Activity::Work(function),
+        FLIGHT_IDLE => Activity::Idle(id),
+        _ => return None,
+    })
 }
 
 /// A priority as the kernel counts, of one in a record.

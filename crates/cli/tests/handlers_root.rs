@@ -1,0 +1,83 @@
+//! `record --handlers` and `why --handlers`, from the counts to the page of text.
+//!
+//! Needs root and a kernel with BTF; without them it says that it is skipped,
+//! and why.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn laggard() -> Command {
+    Command::cargo_bin("laggard").unwrap()
+}
+
+#[test]
+fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let recorded = laggard()
+        .args(["record", "--quiet", "--handlers", "--services=fifo:90"])
+        .args(["--duration=2s", "-o"])
+        .arg(&recording)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    if recorded.status.code() == Some(2) {
+        return println!("skipped: {said}");
+    }
+    // 3: too much was lost for a good distribution, which is not asked here.
+    assert!(matches!(recorded.status.code(), Some(0 | 3)), "{said}");
+    let ask = |more: &[&str]| {
+        let mut why = laggard();
+        let why = why.arg("why").arg("--handlers").args(more).arg(&recording);
+        let output = why.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+
+    let report: Value = serde_json::from_str(&ask(&["--json"])).unwrap();
+    let text = ask(&["--all"]);
+
+    let handlers = report["handlers"].as_array().unwrap();
+    assert!(report["duration_ns"].as_u64().unwrap() >= 2_000_000_000);
+    assert!(!report["sentences"].as_array().unwrap().is_empty());
+    for one in handlers.iter().chain(report["works"].as_array().unwrap()) {
+        let who = one["who"].as_str().unwrap();
+        assert!(text.contains(who), "{who}: {text}");
+        let figure = |name: &str| one[name].as_u64().unwrap();
+        assert!(figure("median_ns") <= figure("p999_ns"), "{one}");
+        assert!(figure("p999_ns") <= figure("longest_ns"), "{one}");
+    }
+    // The timer of our own service, which has waited 2,000 times or so.
+    let own = handlers.iter().find(|one| one["who"] == "hrtimer_wakeup");
+    match own {
+        Some(own) => assert!(own["count"].as_u64().unwrap() >= 1_000, "{own}"),
+        None => println!("skipped: functions have no names here"),
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_asks_a_recording_that_did_not_count_is_told_how_to() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r.laggard");
+    let recorded = laggard()
+        .args(["record", "--quiet", "--episodes=on", "--services=fifo:90"])
+        .args(["--duration=1s", "-o"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    if recorded.status.code() == Some(2) {
+        return println!("skipped: {}", String::from_utf8_lossy(&recorded.stderr));
+    }
+
+    let output = laggard().args(["why", "--handlers"]).arg(&path).output();
+
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("record with `--handlers`"), "{said}");
+}
