@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
-    Backend, Caveat, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route, Service,
-    Severity, UsagePattern,
+    Backend, Caveat, CaveatKind, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route,
+    Service, Severity, UsagePattern,
 };
 use laggard_record::{Columns, OpenError, Recording};
 
@@ -210,6 +210,15 @@ impl Load {
     /// Whether no recording lost too much to be trusted.
     pub fn is_trusted(&self) -> bool {
         self.runs.iter().all(|run| run.trust == Trust::Good)
+    }
+
+    /// Whether the load failed, or ended before a recording did: that is then partly of
+    /// a machine without it.
+    pub(crate) fn has_ended_early(&self) -> bool {
+        let doubts = self.runs.iter().flat_map(|run| &run.doubts);
+        doubts.into_iter().any(
+            |doubt| matches!(doubt, Doubt::Caveat(caveat) if caveat.kind == CaveatKind::LoadEnded),
+        )
     }
 
     /// The causes of its late activations, as far as they were kept.

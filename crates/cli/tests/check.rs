@@ -279,6 +279,29 @@ fn what_is_not_trustworthy_never_passes() {
     );
 }
 
+/// What was measured then is partly of a machine without it.
+#[test]
+fn a_recording_whose_load_failed_never_passes() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "a", &every(1_000), &["--duration=100s"]);
+    let file = dir.path().join("a/manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let caveat = serde_json::json!({
+        "kind": "load_ended",
+        "what": "the load `x` ended before the recording: exit status 3",
+        "advice": "run it by itself",
+    });
+    manifest["caveats"].as_array_mut().unwrap().push(caveat);
+    fs::write(&file, manifest.to_string()).unwrap();
+    let text = format!("when_unclear = \"warn\"\n{}", share("3500us", "1e-2"));
+
+    let easy = ask(&dir, &["a"], &text, &["--json"]);
+    let broken = ask(&dir, &["a"], &share("3500us", "1e-4"), &["--json"]);
+
+    assert_eq!(told(&easy), (3, vec!["not_decided load_ended".into()]));
+    assert_eq!(told(&broken), (1, vec!["broken".into()]));
+}
+
 #[test]
 fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
     let dir = TempDir::new().unwrap();

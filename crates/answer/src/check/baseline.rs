@@ -68,7 +68,12 @@ fn of_level(
     (one, level): (&ServiceComparison, &LevelComparison),
     ratio: f64,
 ) -> CheckedRow {
-    let (verdict, why) = verdict(level, ratio);
+    let (verdict, why) = match verdict(level, ratio) {
+        (CheckVerdict::Met, _) if load.has_ended_early() => {
+            (CheckVerdict::NotDecided, Some(Undecided::LoadEnded))
+        }
+        other => other,
+    };
     let mut checked = checking.row(row, load, Some((one.service, one.route)));
     checked.verdict = verdict;
     checked.why = why;

@@ -191,6 +191,7 @@ impl<'a> Checking<'a> {
             (_, LimitVerdict::Beyond) => None,
             (Some(false), _) => Some(Undecided::StillWaiting),
             _ if !count.is_kept => Some(Undecided::NotKept),
+            _ if load.has_ended_early() => Some(Undecided::LoadEnded),
             (None, LimitVerdict::Within) => {
                 checked.verdict = CheckVerdict::Met;
                 return Ok(());

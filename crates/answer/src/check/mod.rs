@@ -160,6 +160,8 @@ pub enum Undecided {
     TooCoarse,
     /// Nothing looked for handlers.
     NotWatched,
+    /// The load failed, or ended before a recording did.
+    LoadEnded,
     /// It was late for so much of the time that how often does not tell, and how
     /// many activations were late says something else.
     TooOften,
