@@ -384,7 +384,10 @@ pub(crate) fn cause(one: &CauseComparison) -> String {
 
 fn conditions(report: &CompareReport, all: bool, look: Look) -> String {
     if report.differing.is_empty() {
-        let nothing = "Nothing that is recorded of machine and set-up differs.";
+        let nothing = match report.changed {
+            Some(_) => "Nothing else that is recorded of machine and set-up differs.",
+            None => "Nothing that is recorded of machine and set-up differs.",
+        };
         return format!("\n{}", look.hanging("", "  ", nothing));
     }
     let most = if all { usize::MAX } else { FIRST_CONDITIONS };
