@@ -3,10 +3,10 @@
 //! handlers of less than 600 us.
 
 use laggard_model::name::activity_name;
-use laggard_model::text::{Unit, count};
+use laggard_model::text::{Unit, count, span};
 use laggard_model::{
-    Activity, Backend, Cpu, HandlerCount, HandlerCounts, Manifest, MissingRuns, Nanos, Symbols,
-    Vector, printable,
+    Activity, Backend, Cpu, Episode, HandlerCount, HandlerCounts, Manifest, MissingRuns, Nanos,
+    Symbols, Vector, printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,8 +33,13 @@ pub struct HandlersReport {
     /// On how many CPUs.
     pub cpus: u64,
     /// From which latency on an activation counted as late, of the service for
-    /// which that is least; absent: that was not decided.
+    /// which that is least; absent: that was not decided, and nothing was late.
     pub late_ns: Option<Nanos>,
+    /// The least latency that was late before that was decided, where it is less.
+    pub early_ns: Option<Nanos>,
+    /// How long was recorded after the last reading of what is counted, which a
+    /// recording that was killed has.
+    pub uncounted_ns: Nanos,
     /// Interrupt handlers, softirqs and timers' functions, the longest first.
     pub handlers: Vec<HandlerRow>,
     /// Work items, the longest first: with what they slept and waited.
@@ -111,12 +116,17 @@ pub fn handlers(late: &RecordedEpisodes) -> Option<HandlersReport> {
         .iter()
         .partition(|one| matches!(one.activity, Activity::Work(_)));
     let row = |one: &&HandlerCount| HandlerRow::of(one, counts, start, &late.notes.symbols);
+    let decided = late.notes.thresholds_ns.iter().flatten().min().copied();
+    let kept = late.episodes.iter().map(Episode::latency).min();
+    let late_ns = decided.or(kept);
     let mut report = HandlersReport {
         schema: HANDLERS_SCHEMA,
         path: late.path.clone(),
         duration_ns: counts.to_ns.saturating_sub(counts.from_ns),
         cpus: counts.cpus,
-        late_ns: late.notes.thresholds_ns.iter().flatten().min().copied(),
+        late_ns,
+        early_ns: kept.filter(|early| late_ns.is_some_and(|late| *early < late)),
+        uncounted_ns: (start + late.duration()).saturating_sub(counts.to_ns),
         handlers: handlers.iter().map(row).collect(),
         works: works.iter().map(row).collect(),
         softirqs_are_threads: has_softirq_threads(&late.manifest),
@@ -166,7 +176,7 @@ fn sentences(report: &HandlersReport, counts: &HandlerCounts, manifest: &Manifes
     let has_hypervisor = manifest.host.hypervisor.is_some();
     if has_hypervisor && !counts.stolen_is_seen {
         all.push(
-            "What the hypervisor took is in these times: this kernel does not tell it.".into(),
+            "What the hypervisor took, if anything, is in these times: it does not tell it.".into(),
         );
     }
     if report.softirqs_are_threads {
@@ -175,6 +185,13 @@ fn sentences(report: &HandlersReport, counts: &HandlerCounts, manifest: &Manifes
              have what ran in between."
                 .into(),
         );
+    }
+    if report.uncounted_ns > Nanos::ZERO {
+        all.push(format!(
+            "What ran in the last {} is not counted: the counts are read every few seconds, and the \
+             recording was cut short or still runs.",
+            span(report.uncounted_ns)
+        ));
     }
     if report.missing.runs > 0 {
         let (s, are) = match report.missing.runs {
@@ -194,23 +211,29 @@ fn sentences(report: &HandlersReport, counts: &HandlerCounts, manifest: &Manifes
     all
 }
 
-/// Whether any of them can have made an activation late alone.
+/// Whether any of them explains a late activation alone.
 fn verdict(report: &HandlersReport) -> Option<String> {
     let first = report.handlers.first()?;
-    let Some(late) = report.late_ns else {
-        return Some(format!(
-            "No interrupt handler, softirq or timer's function ran for longer than {}.",
-            write(first.longest_ns)
-        ));
+    // A run that is missing can have been the longest; `None`: nobody knows.
+    let longest = match (report.missing.runs, report.missing.none_longer_ns) {
+        (0, _) => Some(first.longest_ns),
+        (_, missing) => missing.map(|missing| missing.max(first.longest_ns)),
     };
-    let is_shorter = |time: Nanos| time < late;
-    // A run that is missing can have been the longest.
-    let is_sure = report.missing.runs == 0 || report.missing.none_longer_ns.is_some_and(is_shorter);
-    if first.longest_ns < late && is_sure {
+    let Some(late) = report.late_ns else {
+        return longest.map(|longest| none_longer(report, longest));
+    };
+    if let Some(longest) = longest.filter(|longest| *longest < late) {
+        let told = none_longer(report, longest);
+        let early = report.early_ns.filter(|early| *early <= longest);
+        let early = early.map_or(String::new(), |early| {
+            format!(
+                " Before that was decided, {} was late too, which one may explain.",
+                write(early)
+            )
+        });
         return Some(format!(
-            "No interrupt handler, softirq or timer's function ran for longer than {}: none made \
-             an activation late alone, which begins at {}.",
-            write(first.longest_ns),
+            "{}: none alone explains a latency of {} or more, which is late.{early}",
+            told.trim_end_matches('.'),
             write(late)
         ));
     }
@@ -235,16 +258,37 @@ fn verdict(report: &HandlersReport) -> Option<String> {
         named.push(format!("{} more", guilty.len() - NAMED));
     }
     let rest = report.handlers.iter().filter(|one| one.longest_ns < late);
+    let is_sure = report.missing.runs == 0
+        || report
+            .missing
+            .none_longer_ns
+            .is_some_and(|missing| missing < late);
+    let did = match is_sure && report.uncounted_ns == Nanos::ZERO {
+        true => "never did",
+        false => "did not, as far as they were counted",
+    };
     let acquitted = match rest.count() {
         0 => String::new(),
-        1 => " The other sort never did.".into(),
-        more => format!(" {more} other sorts never did."),
+        1 => format!(" The other sort {did}."),
+        more => format!(" {more} other sorts {did}."),
     };
     Some(format!(
         "For {} or longer, from which on an activation is late, ran: {}.{acquitted}",
         write(late),
         named.join("; ")
     ))
+}
+
+/// How long the longest was, of what was counted.
+fn none_longer(report: &HandlersReport, longest: Nanos) -> String {
+    let no = match report.uncounted_ns {
+        Nanos::ZERO => "No",
+        _ => "In what was counted no",
+    };
+    format!(
+        "{no} interrupt handler, softirq or timer's function ran for longer than {}.",
+        write(longest)
+    )
 }
 
 /// What the hypervisor may have stretched.
@@ -261,7 +305,7 @@ fn stretched(report: &HandlersReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{EpisodeNotes, HandlerTimes, Host};
+    use laggard_model::{Clock, EpisodeNotes, HandlerTimes, Host, Stage};
 
     use super::*;
 
@@ -287,7 +331,11 @@ mod tests {
         }
     }
 
-    fn report(handlers: Vec<HandlerCount>, late_us: u64, missing: MissingRuns) -> HandlersReport {
+    fn recorded(
+        handlers: Vec<HandlerCount>,
+        late_us: Option<u64>,
+        missing: MissingRuns,
+    ) -> RecordedEpisodes {
         let manifest = laggard_made::late::manifest();
         let counts = HandlerCounts {
             from_ns: Nanos::from_secs(100),
@@ -297,10 +345,14 @@ mod tests {
             handlers,
             missing,
         };
-        let late = RecordedEpisodes {
+        RecordedEpisodes {
             path: "r".into(),
             manifest: Manifest {
                 backend: Backend::User,
+                clock: Clock {
+                    end_ns: Some(counts.to_ns),
+                    ..manifest.clock
+                },
                 host: Host {
                     hypervisor: Some("kvm".into()),
                     ..manifest.host
@@ -309,14 +361,26 @@ mod tests {
             },
             episodes: Vec::new(),
             notes: EpisodeNotes {
-                thresholds_ns: vec![None, Some(Nanos::from_us(late_us))],
+                thresholds_ns: vec![None, late_us.map(Nanos::from_us)],
                 handlers: Some(counts),
                 ..EpisodeNotes::default()
             },
             latest: Vec::new(),
             shortfalls: Vec::new(),
-        };
-        super::handlers(&late).unwrap()
+        }
+    }
+
+    fn report(handlers: Vec<HandlerCount>, late_us: u64, missing: MissingRuns) -> HandlersReport {
+        super::handlers(&recorded(handlers, Some(late_us), missing)).unwrap()
+    }
+
+    /// One that was so late.
+    fn late(expiry_ns: Nanos, latency: Nanos) -> Episode {
+        Episode {
+            expiry_ns,
+            stages: [(Stage::User, latency)].into(),
+            ..laggard_made::late::episode(1)
+        }
     }
 
     const NONE: MissingRuns = MissingRuns {
@@ -334,7 +398,7 @@ mod tests {
             report.sentences,
             [
                 "No interrupt handler, softirq or timer's function ran for longer than 90.0 us: none \
-                 made an activation late alone, which begins at 100 us."
+                 alone explains a latency of 100 us or more, which is late."
             ]
         );
         let first = &report.handlers[0];
@@ -360,7 +424,9 @@ mod tests {
         let report = report(vec![one(NET, 90, 90)], 100, missing(None));
 
         assert!(
-            sure.sentences[0].starts_with("No interrupt"),
+            sure.sentences[0].starts_with(
+                "No interrupt handler, softirq or timer's function ran for longer than 95.0 us: "
+            ),
             "{:?}",
             sure.sentences
         );
@@ -391,6 +457,73 @@ mod tests {
                 "The hypervisor may have taken part of the longest: of the 13.0 ms of NET_RX all \
                  but 60.0 us."
             ]
+        );
+    }
+
+    /// Also where nothing says what is late.
+    #[test]
+    fn what_is_missing_can_have_been_the_longest_where_no_threshold_was_decided() {
+        let missing = |none_longer_ns| MissingRuns {
+            runs: 1,
+            none_longer_ns,
+        };
+        let first = |missing| {
+            let late = recorded(vec![one(NET, 90, 90)], None, missing);
+            super::handlers(&late).unwrap().sentences.swap_remove(0)
+        };
+
+        assert!(first(NONE).ends_with("ran for longer than 90.0 us."));
+        let most = Some(Nanos::from_ms(3));
+        assert!(first(missing(most)).ends_with("ran for longer than 3.00 ms."));
+        assert!(first(missing(None)).starts_with("1 run is not counted"));
+    }
+
+    /// Each new largest of the first seconds is late, by a lower threshold.
+    #[test]
+    fn what_was_late_before_its_threshold_was_decided_is_not_explained_away() {
+        let first = |longest, decided| {
+            let mut recorded = recorded(vec![one(NET, longest, longest)], decided, NONE);
+            recorded.episodes = vec![late(Nanos::from_secs(101), Nanos::from_us(60))];
+            super::handlers(&recorded).unwrap().sentences.swap_remove(0)
+        };
+
+        assert_eq!(
+            first(90, Some(100)),
+            "No interrupt handler, softirq or timer's function ran for longer than 90.0 us: none \
+             alone explains a latency of 100 us or more, which is late. Before that was decided, \
+             60.0 us was late too, which one may explain."
+        );
+        assert!(first(40, Some(100)).ends_with("which is late."));
+        assert!(first(90, None).starts_with("For 60.0 us or longer"));
+    }
+
+    /// A kill costs the counts since they were last read, and not the late
+    /// activations since then.
+    #[test]
+    fn what_was_recorded_after_the_last_reading_is_said_not_to_be_counted() {
+        let mut recorded = recorded(vec![one(NET, 40, 40)], Some(50), NONE);
+        recorded.manifest.clock.start_ns = Nanos::from_secs(100);
+        recorded.manifest.clock.end_ns = None;
+        recorded.episodes = vec![late(Nanos::from_secs(114), Nanos::from_ms(2))];
+        let acquitted = super::handlers(&recorded).unwrap();
+        let counts = recorded.notes.handlers.as_mut().unwrap();
+        counts.handlers.push(one(DISK, 70, 70));
+        let accused = super::handlers(&recorded).unwrap();
+
+        assert_eq!(
+            acquitted.sentences,
+            [
+                "In what was counted no interrupt handler, softirq or timer's function ran for \
+                 longer than 40.0 us: none alone explains a latency of 50.0 us or more, which is \
+                 late.",
+                "What ran in the last 4 s is not counted: the counts are read every few seconds, \
+                 and the recording was cut short or still runs.",
+            ]
+        );
+        assert!(
+            accused.sentences[0].ends_with("The other sort did not, as far as they were counted."),
+            "{:?}",
+            accused.sentences
         );
     }
 
