@@ -12,6 +12,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::{MapCore as _, MapFlags};
 
+use super::flight::Outside;
 use super::flight::record::activity;
 use super::objects::leave_out_absent;
 use super::statistics::{cost_of, scaled};
@@ -43,7 +44,10 @@ pub struct HandlerCounter {
     loaded: LoadedObject,
     cpus: CpuList,
     from: Nanos,
-    stolen_is_seen: bool,
+    /// Whether the kernel keeps a reading of the hypervisor's clock,
+    has_steal_clock: bool,
+    /// and whether that has ever moved.
+    has_stolen: bool,
     /// Tracepoints that this kernel does not have.
     absent: Vec<String>,
 }
@@ -59,8 +63,10 @@ impl HandlerCounter {
             absent = leave_out_absent(open)?;
             Ok(())
         })?;
+        let outside = Outside::new(cpus);
         Ok(Self {
-            stolen_is_seen: !absent.iter().any(|one| one == "pelt_irq_tp") && has_steal_clock(),
+            has_steal_clock: !absent.iter().any(|one| one == "pelt_irq_tp") && has_steal_clock(),
+            has_stolen: cpus.as_slice().iter().any(|cpu| outside.has_stolen(*cpu)),
             loaded,
             cpus: cpus.clone(),
             from: Nanos::ZERO,
@@ -102,13 +108,8 @@ impl HandlerCounter {
     pub fn read(&self) -> Result<HandlerCounts, HandlersRefused> {
         let refused =
             |err: libbpf_rs::Error| HandlersRefused(format!("the counts cannot be read: {err}"));
-        let (counts, cpus) = (self.loaded.map("counts")?, self.loaded.map("cpus")?);
-        let mut states = Vec::new();
-        for cpu in self.cpus.as_slice() {
-            let read = cpus.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY);
-            let state = read.map_err(refused)?;
-            states.extend(state.and_then(|bytes| HandlerCpu::from_bytes(&bytes)));
-        }
+        let counts = self.loaded.map("counts")?;
+        let states = self.states()?;
         let mut handlers = Vec::new();
         for bytes in counts.keys() {
             let values = counts.lookup_percpu(&bytes, MapFlags::ANY);
@@ -122,14 +123,34 @@ impl HandlerCounter {
             handlers.extend(summed(&key, &values, &states));
         }
         handlers.sort_by_key(|one| one.activity);
+        let to = clock::now();
         Ok(HandlerCounts {
             from_ns: self.from,
-            to_ns: clock::now(),
+            to_ns: to,
             cpus: self.cpus.len() as u64,
-            stolen_is_seen: self.stolen_is_seen,
+            stolen_is_seen: self.has_steal_clock && self.is_told(&states),
             handlers,
-            missing: missing(&states),
+            missing: missing(&states, &self.states()?, to),
         })
+    }
+
+    /// Whether the hypervisor tells what it takes: some kernels of guests have the
+    /// clock, and nobody moves it.
+    fn is_told(&self, states: &[HandlerCpu]) -> bool {
+        self.has_stolen || states.iter().any(|one| one.stolen_ns > 0)
+    }
+
+    /// What each CPU is at.
+    fn states(&self) -> Result<Vec<HandlerCpu>, HandlersRefused> {
+        let map = self.loaded.map("cpus")?;
+        let mut states = Vec::new();
+        for cpu in self.cpus.as_slice() {
+            let read = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY);
+            let state =
+                read.map_err(|err| HandlersRefused(format!("the CPUs cannot be read: {err}")))?;
+            states.extend(state.and_then(|bytes| HandlerCpu::from_bytes(&bytes)));
+        }
+        Ok(states)
     }
 
     /// What each program has cost, `counts` being all that was counted: by what a
@@ -171,15 +192,33 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
     (runs > 0).then_some(runs)
 }
 
-/// What is not counted on these CPUs.
-fn missing(states: &[HandlerCpu]) -> MissingRuns {
-    let unknown = states.iter().map(|one| one.missing_unknown).sum::<u64>();
-    let bounded = states.iter().map(|one| one.missing).sum::<u64>();
-    let most = states.iter().map(|one| one.missing_most_ns).max();
+/// What is not counted on these CPUs, whose states were read at the beginning and
+/// at the end of reading all, at `to`.
+fn missing(first: &[HandlerCpu], last: &[HandlerCpu], to: Nanos) -> MissingRuns {
+    let running: Vec<u64> = first
+        .iter()
+        .zip(last)
+        .flat_map(|(first, last)| running(first, last))
+        .map(|since_ns| to.ns().saturating_sub(since_ns))
+        .collect();
+    let unknown = last.iter().map(|one| one.missing_unknown).sum::<u64>();
+    let bounded = last.iter().map(|one| one.missing).sum::<u64>() + running.len() as u64;
+    let most = last.iter().map(|one| one.missing_most_ns);
+    let most = most.chain(running).max().unwrap_or(0);
     MissingRuns {
         runs: unknown + bounded,
-        none_longer_ns: (unknown == 0).then(|| Nanos::from_ns(most.unwrap_or(0))),
+        none_longer_ns: (unknown == 0).then(|| Nanos::from_ns(most)),
     }
+}
+
+/// Since when those run that ran at both readings of a CPU, ns. What began or ended
+/// in between was short, and may be half written.
+fn running(first: &HandlerCpu, last: &HandlerCpu) -> Vec<u64> {
+    let depth = (first.depth.min(last.depth) as usize).min(first.frames.len());
+    let both = first.frames.iter().zip(&last.frames).take(depth);
+    both.filter(|(first, last)| first.since_ns == last.since_ns)
+        .map(|(first, _)| first.since_ns)
+        .collect()
 }
 
 /// Whether run queues have a reading of the hypervisor's clock: see steal.bpf.c.
@@ -262,4 +301,38 @@ fn end_of(bucket: u32) -> Nanos {
     }
     let (octave, quarter) = (bucket / HANDLER_QUARTERS, bucket % HANDLER_QUARTERS);
     Nanos::from_ns(u64::from(HANDLER_QUARTERS + quarter) << (HANDLER_FIRST + octave) >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that had begun, at `since` each.
+    fn at_work(since: &[u64]) -> HandlerCpu {
+        let mut cpu = HandlerCpu {
+            depth: u32::try_from(since.len()).unwrap(),
+            ..HandlerCpu::default()
+        };
+        for (frame, &since_ns) in cpu.frames.iter_mut().zip(since) {
+            frame.since_ns = since_ns;
+        }
+        cpu
+    }
+
+    /// A softirq that runs for the last second of a recording has no end in it.
+    #[test]
+    fn what_still_runs_at_the_end_is_missing_and_no_longer_than_until_then() {
+        let to = Nanos::from_us(9);
+        let long = at_work(&[2_000, 7_000]);
+        let other = at_work(&[2_000, 8_000]);
+
+        let found = missing(&[long, at_work(&[])], &[other, at_work(&[8_500])], to);
+        let none = missing(&[at_work(&[5_000])], &[at_work(&[])], to);
+
+        assert_eq!(
+            (found.runs, found.none_longer_ns),
+            (1, Some(Nanos::from_us(7)))
+        );
+        assert_eq!((none.runs, none.none_longer_ns), (0, Some(Nanos::ZERO)));
+    }
 }

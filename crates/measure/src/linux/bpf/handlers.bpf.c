@@ -230,10 +230,12 @@ static __always_inline int end(struct handler_cpu *cpu, u32 kind, u32 id)
 			return 0;
 		}
 	}
-	/* The same, or it began before anything was counted. */
+	/* The same, or it began before anything was counted: it runs since then. */
 	if (!frame) {
 		if (now - cpu->from_ns > LONG_BEGUN_NS)
 			cpu->missing_unknown++;
+		else
+			miss(cpu, now - cpu->from_ns);
 		return 0;
 	}
 	cut(cpu, at + 1, now);
