@@ -71,7 +71,7 @@ pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
 pub use rtos::{
-    DuelRound, DuelsSeen, InversionRound, InversionsSeen, LoadedDuels, PrioritiesSeen,
+    DuelRound, DuelsSeen, InversionRound, InversionsSeen, LoadedDuels, PrioritiesSeen, RivalThread,
     RtosCriterion, StolenInAll, UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
 };
 pub use service::{Line, LineId, ParseServiceError, Route, Service};

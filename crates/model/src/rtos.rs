@@ -130,6 +130,21 @@ pub struct DuelsSeen {
     /// What the hypervisor took of the CPU in all this time, as far as the system
     /// counts that.
     pub stolen: Option<StolenInAll>,
+    /// Threads of other programs that the woken one has to wait for and that ran
+    /// meanwhile, the longest first.
+    pub rivals: Vec<RivalThread>,
+}
+
+/// A thread of another program that is more urgent than those of a trial.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct RivalThread {
+    /// Its name.
+    pub name: String,
+    /// Its real-time priority; absent: its policy is above all of them
+    /// (`SCHED_DEADLINE`).
+    pub priority: Option<u8>,
+    /// For how long it ran meanwhile, on whichever CPU.
+    pub ran_ns: Nanos,
 }
 
 /// What a hypervisor took of a CPU, by a coarse counter.

@@ -2,7 +2,7 @@
 //! less priority that computes.
 
 use laggard_model::text::{Unit, count};
-use laggard_model::{DuelRound, DuelsSeen, Nanos, RtosCriterion};
+use laggard_model::{DuelRound, DuelsSeen, Nanos, RivalThread, RtosCriterion, printable};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,6 +32,11 @@ pub struct TakeOverFigures {
     pub late_stolen: usize,
     /// Of how many of these that cannot be told.
     pub late_untold: usize,
+    /// How many of these threads of other programs may have made late, which the
+    /// woken one has to wait for.
+    pub late_by_rivals: usize,
+    /// Those threads, as far as they ran meanwhile, the longest first.
+    pub rivals: Vec<RivalThread>,
     /// What the hypervisor took of the CPU in all this time, in the system's steps.
     pub stolen_ns: Option<Nanos>,
 }
@@ -47,6 +52,13 @@ pub(super) fn figures(seen: &DuelsSeen, within: Nanos) -> TakeOverFigures {
         .iter()
         .filter(|it| net(it).is_some_and(|net| net <= within));
     let unknown = late.len() - known;
+    let is_untold = may_be_stolen(seen, &late);
+    let rivals = ran(&seen.rivals);
+    let by_rivals = late.iter().filter(|round| {
+        let own = net(round).unwrap_or(round.took);
+        let is_told = round.stolen.is_some() || !is_untold;
+        is_told && own > within && own.saturating_sub(rivals) <= within
+    });
     TakeOverFigures {
         rounds: took.len(),
         unkept: seen.unkept,
@@ -55,13 +67,36 @@ pub(super) fn figures(seen: &DuelsSeen, within: Nanos) -> TakeOverFigures {
         largest_net_ns: seen.rounds.iter().map(net).max().flatten(),
         late: late.len(),
         late_stolen: by_clock.count(),
-        late_untold: if may_be_stolen(seen, &late) {
-            unknown
-        } else {
-            0
-        },
+        late_untold: if is_untold { unknown } else { 0 },
+        late_by_rivals: by_rivals.count(),
+        rivals: seen.rivals.clone(),
         stolen_ns: seen.stolen.map(|stolen| stolen.time),
     }
+}
+
+/// For how long all of them ran.
+pub(super) fn ran(rivals: &[RivalThread]) -> Nanos {
+    rivals.iter().fold(Nanos::ZERO, |sum, one| sum + one.ran_ns)
+}
+
+/// The one that ran longest, in words.
+pub(super) fn rival_words(rivals: &[RivalThread]) -> String {
+    let Some(first) = rivals.first() else {
+        return String::new();
+    };
+    let policy = match first.priority {
+        Some(priority) => format!("fifo:{priority}"),
+        None => "deadline".into(),
+    };
+    let others = match rivals.len() {
+        1 => String::new(),
+        more => format!(" and {} more", more - 1),
+    };
+    format!(
+        "`{}` ({policy}){others}, which ran for {}",
+        printable(&first.name),
+        Unit::Auto.write_nanos(ran(rivals))
+    )
 }
 
 /// Whether the coarse counter allows that the hypervisor made one of these late.
@@ -89,17 +124,26 @@ fn judged(figures: &TakeOverFigures, within: Nanos) -> (RtosVerdict, String) {
         let because = format!("only {rounds} wakeups met the computing thread at work");
         return (RtosVerdict::CannotBeTold, because);
     }
-    let owned = figures.late - figures.late_stolen - figures.late_untold;
+    let open = figures.late_untold + figures.late_by_rivals;
+    let owned = figures.late - figures.late_stolen - open;
     let within = Unit::Auto.write_nanos(within);
     let all = format!(
         "a woken fifo:90 takes over from a computing fifo:50 in {}, at most {} ({rounds} times)",
         time(figures.median_ns),
         time(figures.largest_ns),
     );
-    match (owned, figures.late_untold, figures.late_stolen) {
+    match (owned, open, figures.late_stolen) {
         (1.., ..) => (
             RtosVerdict::Fail,
             format!("{all}; {owned} took more than {within}"),
+        ),
+        (0, 1.., _) if figures.late_by_rivals > 0 => (
+            RtosVerdict::CannotBeTold,
+            format!(
+                "{all}; of {} above {within} another program may have had the CPU: {}",
+                figures.late,
+                rival_words(&figures.rivals)
+            ),
         ),
         (0, 1.., _) => (
             RtosVerdict::CannotBeTold,
@@ -146,6 +190,7 @@ mod tests {
                 step: Nanos::from_ms(10),
                 has_counted,
             }),
+            ..DuelsSeen::default()
         }
     }
 
@@ -209,6 +254,34 @@ mod tests {
 
         let (told, _) = verdict(&seen(&[(50_000, None)], coarse));
         assert_eq!(told, RtosVerdict::Fail);
+    }
+
+    /// Of a higher priority: the system gives it the CPU as it must.
+    #[test]
+    fn what_another_program_s_thread_may_have_taken_is_not_the_system_s_failing() {
+        let beside = |late: &[(u64, Option<u64>)], ran_us| DuelsSeen {
+            rivals: vec![RivalThread {
+                name: "audio".into(),
+                priority: Some(97),
+                ran_ns: Nanos::from_us(ran_us),
+            }],
+            ..seen(late, None)
+        };
+
+        let (told, because) = verdict(&beside(&[(3_000, Some(0))], 2_500));
+        assert_eq!(told, RtosVerdict::CannotBeTold);
+        assert!(
+            because.ends_with(
+                "; of 1 above 1.00 ms another program may have had the CPU: `audio` (fifo:97), \
+                 which ran for 2.50 ms"
+            ),
+            "{because}"
+        );
+        // It ran for less than that.
+        let (told, because) = verdict(&beside(&[(3_000, None), (1_300, None)], 1_500));
+        assert_eq!(told, RtosVerdict::Fail);
+        assert!(because.ends_with("; 1 took more than 1.00 ms"), "{because}");
+        assert_eq!(verdict(&beside(&[(900, None)], 9_000)).0, RtosVerdict::Pass);
     }
 
     #[test]

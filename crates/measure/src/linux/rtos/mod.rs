@@ -12,6 +12,7 @@ mod inversion;
 mod lock;
 mod order;
 mod queue;
+mod rivals;
 mod trial;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,7 @@ use laggard_model::{
 
 use self::duel::{DuelsDone, PlannedDuel, duels};
 pub use self::lock::LockProtocol;
+use self::rivals::Rivals;
 use self::trial::{TrialEnding, TrialPart, be, play};
 use super::flight::{Outside, StealClock};
 use super::timers::Random;
@@ -81,6 +83,7 @@ pub struct RtosBench {
     witness: Option<Witness>,
     steal: Option<StealClock>,
     outside: Outside,
+    rivals: Rivals,
 }
 
 impl RtosBench {
@@ -96,6 +99,7 @@ impl RtosBench {
             // Without it, the coarse counter has to do.
             steal: StealClock::new(&cpus).ok(),
             outside: Outside::new(&cpus),
+            rivals: Rivals::of(plan.cpu),
             plan,
         }
     }
@@ -259,6 +263,7 @@ impl RtosBench {
 
     fn begun(&mut self) -> DuelsSeen {
         self.outside.read();
+        self.rivals = Rivals::of(self.plan.cpu);
         DuelsSeen::default()
     }
 
@@ -272,6 +277,7 @@ impl RtosBench {
             step: stolen.step_ns,
             has_counted: self.outside.has_stolen(cpu),
         });
+        seen.rivals = self.rivals.that_ran();
         seen
     }
 }
