@@ -13,6 +13,8 @@ use laggard_workload::load::{LoadRunError, RecipeError};
 use laggard_workload::task::TaskError;
 use signal_hook::consts::SIGXFSZ;
 
+use crate::pipe;
+
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
@@ -108,7 +110,10 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
         Err(err) => {
             let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
             // A new line in a name begins none of ours.
-            eprintln!("laggard: {}", told.trim_end().replace('\n', "\n  "));
+            pipe::say_as_it_is(&format!(
+                "laggard: {}\n",
+                told.trim_end().replace('\n', "\n  ")
+            ));
             let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
             let checked = err.downcast_ref().map(CheckError::is_untrustworthy);
             ExitCode::from(match (is_unmet(&err), compared.or(checked)) {

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     laggard_record::hush_damage();
     let args = Args::parse();
     let Some(command) = args.command else {
-        eprint!("{BEGIN}");
+        pipe::say_as_it_is(BEGIN);
         return exit::nothing_asked();
     };
     let result = match command {

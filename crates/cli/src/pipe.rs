@@ -55,7 +55,13 @@ pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
 
 /// Tells the person something that is no result.
 pub(crate) fn say(text: &str) {
-    eprintln!("laggard: {}", printable(text));
+    say_as_it_is(&format!("laggard: {}\n", printable(text)));
+}
+
+/// Writes a text of ours beside the results. That nobody hears it, because the
+/// terminal is gone or `2>&1 | head` has read enough, ends nothing.
+pub(crate) fn say_as_it_is(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn write(text: &str) -> anyhow::Result<bool> {

@@ -2,9 +2,10 @@
 //! refused before anything is measured.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -101,6 +102,60 @@ fn what_runs_before_a_recording_is_told_and_that_of_a_runs_at_the_end_too() {
     assert!(
         said.contains("fewer than 4 rounds give a ratio and no verdict"),
         "{said}"
+    );
+}
+
+/// As when it is asked in a pipe to `head`, or the terminal is closed.
+#[test]
+fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
+    let dir = TempDir::new().unwrap();
+    let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .current_dir(dir.path())
+        .args(["compare", "--into=made", "--each=5s", "--rounds=1"])
+        .arg("--before=A=echo as it was && echo a >>log")
+        .args(["--before=B=echo b >>log", "--", &script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let second = said.find(|line| line.as_ref().unwrap().contains("2 of 2: B"));
+    drop(said);
+    let status = child.wait().unwrap();
+
+    assert!(second.is_some());
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\nb\na\n"
+    );
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn all_that_is_changed_is_told_not_the_first_alone() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(
+        &dir,
+        &[
+            "--before=A=true,B=:",
+            "--run=",
+            "--run=sleep 60",
+            "--rounds=1",
+        ],
+        500,
+    );
+
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "Changed: run before and run meanwhile: true and nothing in A, : and sleep 60 in B in all 2"
+        ),
+        "{told}{}",
+        said(&output)
     );
 }
 

@@ -19,9 +19,11 @@ pub(super) struct PutBack {
 }
 
 /// Signals that would end the shell at once, with the change still made: those
-/// of a terminal reach all that was started from it.
+/// of a terminal reach all that was started from it, and whoever reads what is said
+/// (`2>&1 | head`) may be gone by then. So what it would print goes nowhere: a
+/// command that cannot print has failed, and ends `a && b`.
 /// What is held meanwhile (3) stays open to the end.
-const DEAF: &str = "trap '' HUP INT QUIT TERM; exec 3>&1 1>&2; read -r _;";
+const DEAF: &str = "trap '' HUP INT QUIT TERM PIPE; exec 3>&1 1>/dev/null; read -r _;";
 
 impl PutBack {
     /// Runs `script` at the end, with these arguments as `$1`, `$2`; `else_say`

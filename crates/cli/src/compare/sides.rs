@@ -93,17 +93,24 @@ impl Sides {
     /// What is changed on purpose.
     pub(super) fn changed(&self) -> Difference {
         let word = |command: &Option<String>| command.clone().unwrap_or_else(|| "nothing".into());
-        let (what, [first, second]) = match &self.setting {
-            Some((setting, values)) => (setting.name().to_owned(), values.clone()),
-            None if self.meanwhile == [None, None] && self.before != [None, None] => {
-                ("run before".into(), self.before.each_ref().map(word))
-            }
-            None => ("run meanwhile".into(), self.meanwhile.each_ref().map(word)),
+        let setting = self.setting.iter();
+        let mut all: Vec<(String, [String; 2])> = setting
+            .map(|(setting, values)| (setting.name().to_owned(), values.clone()))
+            .collect();
+        if self.before != [None, None] {
+            all.push(("run before".into(), self.before.each_ref().map(word)));
+        }
+        if self.meanwhile != [None, None] || all.is_empty() {
+            all.push(("run meanwhile".into(), self.meanwhile.each_ref().map(word)));
+        }
+        let joined = |word: fn(&(String, [String; 2])) -> &str| {
+            let words: Vec<&str> = all.iter().map(word).collect();
+            words.join(" and ")
         };
         Difference {
-            what,
-            first,
-            second,
+            what: joined(|(what, _)| what),
+            first: joined(|(_, [first, _])| first),
+            second: joined(|(_, [_, second])| second),
         }
     }
 

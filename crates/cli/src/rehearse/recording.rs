@@ -14,7 +14,7 @@ use laggard_workload::load::{Launch, LoadProcess};
 use super::tasks::RehearsedTasks;
 use super::unless_interrupted;
 use crate::args::RehearseArgs;
-use crate::measuring;
+use crate::{measuring, pipe};
 
 /// The probe's period of the first recording: fine enough for the slack, and
 /// coarse enough that measuring is no load of its own.
@@ -37,10 +37,10 @@ pub(super) fn before(
     let [least, most] = PERIODS;
     let fine = Nanos::from_us(wanted.slack().ns() / FINE_PART / 1_000);
     let plan = plan(args, &place, args.record_first, fine.clamp(least, most));
-    eprintln!(
-        "Recording {} without the tasks first, to predict from",
+    pipe::say_as_it_is(&format!(
+        "Recording {} without the tasks first, to predict from\n",
         args.record_first
-    );
+    ));
     Session::ready(&plan, interrupted)?.run(&mut [&mut Conductor { tasks: None }])?;
     unless_interrupted(interrupted)?;
     Ok(place)
@@ -61,12 +61,12 @@ pub(super) fn meanwhile(
         .wait_until_ready(interrupted)
         .context("get the tasks ready")?;
     unless_interrupted(interrupted)?;
-    eprintln!(
-        "Running {} task{} for {}",
+    pipe::say_as_it_is(&format!(
+        "Running {} task{} for {}\n",
         wanted.set.tasks.len(),
         if wanted.set.tasks.len() == 1 { "" } else { "s" },
         args.duration
-    );
+    ));
     let mut conductor = Conductor {
         tasks: Some(&mut tasks),
     };
