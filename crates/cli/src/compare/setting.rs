@@ -18,6 +18,8 @@ pub(super) struct Setting {
     name: String,
     file: PathBuf,
     before: String,
+    /// The same to the letter.
+    exactly: String,
     back: PutBack,
 }
 
@@ -47,10 +49,13 @@ impl Setting {
                 "another `laggard compare` changes the setting `{name}`; wait until it has put it back"
             );
         }
-        let before = words(&read()?);
+        // To the letter: spaces in it may have a meaning, as in `kernel.core_pattern`.
+        let text = read()?;
+        let exactly = text.strip_suffix('\n').unwrap_or(&text);
+        let before = words(&text);
         let back = PutBack::at_end(
             r#"printf '%s\n' "$1" >"$2""#,
-            &[&before, &file.to_string_lossy()],
+            &[exactly, &file.to_string_lossy()],
             Some(held),
             format!(
                 "`{name}` could not be put back; it was `{before}`: sysctl -w {name}='{before}'"
@@ -60,6 +65,7 @@ impl Setting {
             back: back.context("start a shell that puts the setting back")?,
             name: name.into(),
             before,
+            exactly: exactly.to_owned(),
             file,
         })
     }
@@ -71,6 +77,15 @@ impl Setting {
     /// What it is without this.
     pub(super) fn before(&self) -> &str {
         &self.before
+    }
+
+    /// An error where it does not take what it is: some settings can be changed and
+    /// not be changed back. Nothing is changed by that.
+    pub(super) fn can_be_put_back(&self) -> anyhow::Result<()> {
+        let Self { name, before, .. } = self;
+        fs::write(&self.file, format!("{}\n", self.exactly)).with_context(|| {
+            format!("`{name}` does not take `{before}`, which it is, so that it could not be put back; choose another setting")
+        })
     }
 
     /// Changes it, and makes sure that it is so.
@@ -107,10 +122,13 @@ impl Setting {
             file,
             before,
             back,
+            ..
         } = self;
         drop(back);
         match fs::read_to_string(&file).map(|text| words(&text)) {
-            Ok(now) if now == before => format!("`{name}` is `{now}` again, as it was before"),
+            Ok(now) if now == before => {
+                format!("`{name}` is `{now}` again, as it was before")
+            }
             Ok(now) => format!("`{name}` was `{before}` before, and is `{now}` now; see to it"),
             Err(err) => format!("`{name}` was `{before}` before, and cannot be read now: {err}"),
         }
@@ -188,11 +206,36 @@ mod tests {
         assert!(said.contains("something else made it `9 4 1`"), "{said}");
         // Whoever else has changed it meanwhile.
         let told = setting.put_back();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "4 4 1\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "4\t4\t1\n");
         assert_eq!(
             told,
             "`kernel.some_setting` is `4 4 1` again, as it was before"
         );
+    }
+
+    /// As in `kernel.core_pattern`.
+    #[test]
+    fn spaces_are_put_back_as_they_were() {
+        let (dir, file) = folder("|/bin/keep  %p \n");
+        let setting = Setting::hold_in(dir.path(), "kernel.some_setting").unwrap();
+        setting.can_be_put_back().unwrap();
+        setting.set("core").unwrap();
+
+        let told = setting.put_back();
+
+        assert_eq!(fs::read_to_string(&file).unwrap(), "|/bin/keep  %p \n");
+        assert!(told.ends_with("again, as it was before"), "{told}");
+    }
+
+    /// As `vm.drop_caches`, which is 0 and takes 1 to 3. Here: the user numbers of
+    /// a process, which are set once.
+    #[test]
+    fn a_setting_that_does_not_take_what_it_is_is_left_alone() {
+        let setting = Setting::hold_in(Path::new("/proc/self"), "uid_map").unwrap();
+
+        let said = setting.can_be_put_back().unwrap_err().to_string();
+
+        assert!(said.contains("could not be put back; choose"), "{said}");
     }
 
     /// The second would take for the state before what the first has made of it,

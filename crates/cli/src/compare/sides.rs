@@ -141,12 +141,13 @@ impl Sides {
     }
 
     /// Finds out, before hours of recording, whether the machine takes both values
-    /// of a setting.
+    /// of a setting, and the one that it has.
     pub(super) fn try_out(&self) -> anyhow::Result<()> {
-        match &self.setting {
-            Some((setting, values)) => values.iter().try_for_each(|value| setting.set(value)),
-            None => Ok(()),
-        }
+        let Some((setting, values)) = &self.setting else {
+            return Ok(());
+        };
+        setting.can_be_put_back()?;
+        values.iter().try_for_each(|value| setting.set(value))
     }
 
     /// Makes the machine as this side has it.
