@@ -29,6 +29,9 @@ pub struct ProvenEffect {
     pub kernel: String,
     /// Its kernel's build.
     pub build: String,
+    /// The load under which; empty where an earlier version did not keep that.
+    #[serde(default)]
+    pub load: String,
     /// The effect, in words.
     pub effect: String,
     /// What it was measured by, in words.
@@ -59,6 +62,7 @@ impl ProvenEffect {
             processor: host.processor.model.clone(),
             kernel: host.kernel.clone(),
             build: host.build.clone(),
+            load: report.first.load.as_str().into(),
             effect: effect(report),
             measured_by: measured_by(report),
         })
@@ -70,10 +74,11 @@ impl ProvenEffect {
         [&self.node, &self.processor, &self.kernel, &self.build] == here
     }
 
-    /// Whether it is of the same trial as `other`, on the same machine.
+    /// Whether it is of the same trial as `other`, on the same machine under the
+    /// same load.
     pub fn replaces(&self, other: &Self) -> bool {
         let of = |one: &Self| {
-            let words = [&one.setting, &one.without, &one.with];
+            let words = [&one.setting, &one.without, &one.with, &one.load];
             let host = [&one.node, &one.processor, &one.kernel, &one.build];
             (words.map(String::clone), host.map(String::clone))
         };

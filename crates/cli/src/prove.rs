@@ -86,6 +86,10 @@ pub(crate) fn prove(
     let Some(Command::Compare(args)) = asked.context("read what follows `--`")?.command else {
         unreachable!("the words begin with the command");
     };
+    anyhow::ensure!(
+        args.before.is_empty(),
+        "--before would change more than the remedy; leave it out, or use `laggard compare --factor`"
+    );
     let advice = text::remedy(caveat, terminal::look(Unit::Auto));
     pipe::print(&format!(
         "{advice}Its effect here, B with it against A as it is:\n\n"
@@ -105,6 +109,11 @@ fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
     let is_script = |note: &Note| note.doubt == Doubt::Scripted;
     if report.notes.iter().any(is_script) {
         return pipe::say("the effect is not kept for `laggard doctor`: it is from a script");
+    }
+    if !report.is_enough {
+        return pipe::say(
+            "the effect is not kept for `laggard doctor`: fewer than 4 rounds give no verdict",
+        );
     }
     let today = Zoned::now().date().to_string();
     let Some(effect) = ProvenEffect::of(report, kind, host, today) else {

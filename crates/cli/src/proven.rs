@@ -132,6 +132,7 @@ mod tests {
             processor: String::new(),
             kernel: kernel.into(),
             build: String::new(),
+            load: "fileio".into(),
             effect: effect.into(),
             measured_by: "20 min without and 20 min with it".into(),
         }
@@ -171,6 +172,27 @@ mod tests {
             "nothing else is left"
         );
         assert_eq!(file, folder.join(NAME));
+    }
+
+    #[test]
+    fn what_a_remedy_did_under_one_load_does_not_replace_what_it_did_under_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let under = |load: &str, told| ProvenEffect {
+            load: load.into(),
+            ..effect("6.12", told)
+        };
+
+        for one in [
+            under("fileio", "half as often"),
+            under("none", "no difference"),
+            under("none", "again"),
+        ] {
+            keep(dir.path(), one).unwrap();
+        }
+
+        let found = of(dir.path(), &host("6.12"), |_| Some("1".into()));
+        let told: Vec<String> = found.into_iter().map(|one| one.effect).collect();
+        assert_eq!(told, ["half as often", "again"]);
     }
 
     #[test]

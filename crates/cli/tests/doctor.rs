@@ -136,6 +136,30 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     assert_eq!(std::fs::read_to_string(SETTING).unwrap(), before);
 }
 
+/// What they did would pass for the remedy's effect.
+#[test]
+fn a_remedy_is_tried_without_other_changes() {
+    let dir = TempDir::new().unwrap();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .env("STATE_DIRECTORY", dir.path().join("state"))
+        .args(["doctor", "--prove=timer_migration", "--"])
+        .args(["--before=A=true,B=false", "--each=5s"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    if said.contains("nothing of it spoils latency here") {
+        return println!("skipped: timer_migration is off here");
+    }
+    assert!(
+        said.contains("--before would change more than the remedy"),
+        "{said}"
+    );
+}
+
 /// Measured, but nothing is asserted of what came of it.
 #[test]
 fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so() {

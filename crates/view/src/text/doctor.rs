@@ -223,6 +223,7 @@ mod tests {
             processor: String::new(),
             kernel: String::new(),
             build: String::new(),
+            load: "none".into(),
             effect: NAME.into(),
             measured_by: "20 min without and 20 min with it, no load of ours".into(),
         }];
