@@ -59,7 +59,13 @@ impl Copies {
         for (number, recording) in (1..).zip(&opened) {
             let name = format!("recording-{number}.laggard");
             let place = Destination::within(copies.folder.folder(), &name);
-            copy(recording, place, &mut copies.redactor)?;
+            copy(recording, place, &mut copies.redactor).with_context(|| {
+                let around = env::temp_dir();
+                format!(
+                    "copy to `{}` (TMPDIR names another folder)",
+                    around.display()
+                )
+            })?;
             copies.names.push(name.into());
         }
         env::set_current_dir(copies.folder.folder().path())

@@ -116,19 +116,26 @@ fn a_file_that_is_larger_than_the_limit_is_named() {
         "ulimit -f 8; exec {} record --backend=user --duration=1s --output=r.laggard",
         assert_cmd::cargo::cargo_bin("laggard").display()
     );
+    let folder = dir.path().join("r.laggard");
+    for was_there in [false, true] {
+        if was_there {
+            std::fs::create_dir(&folder).unwrap();
+        }
 
-    let output = Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
 
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    for part in ["r.laggard/reserve", "ulimit -f"] {
-        assert!(said(&output).contains(part), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        for part in ["r.laggard/reserve", "ulimit -f"] {
+            assert!(said(&output).contains(part), "{}", said(&output));
+        }
+        // Nothing is in the way of another try.
+        assert_eq!(folder.exists(), was_there);
+        assert!(!was_there || folder.read_dir().unwrap().next().is_none());
     }
-    // Nothing is in the way of another try.
-    assert!(!dir.path().join("r.laggard").exists());
 }
 
 #[test]

@@ -449,6 +449,48 @@ fn what_is_there_already_is_not_written_to() {
     assert!(planted.from.join("manifest.json").exists());
 }
 
+/// `export --redact` to a folder, of which no file may be larger than so many blocks.
+fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, String) {
+    let script = format!("ulimit -f {blocks}; exec \"$0\" export \"$1\" --redact --output \"$2\"");
+    let output = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_laggard")])
+        .args([&planted.from, to])
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+/// A limit on files stands for a full disk: it takes no root.
+#[test]
+fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
+    let planted = planted(Keep::All, false);
+    let (new, there) = (
+        planted.dir.path().join("new"),
+        planted.dir.path().join("there"),
+    );
+    fs::create_dir(&there).unwrap();
+
+    for to in [&new, &there] {
+        let (code, said) = export_within("1", &planted, to);
+
+        assert_eq!(code, Some(2), "{said}");
+        for part in [
+            "larger than a file may be here; raise the limit",
+            "what was written of the copy is removed",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("is kept"), "{said}");
+    }
+
+    assert!(!new.exists());
+    assert_eq!(folders(&there), [""; 0].map(PathBuf::from));
+    assert_eq!(export_within("unlimited", &planted, &there).0, Some(0));
+}
+
 /// It would look like twice the evidence.
 #[test]
 fn a_recording_and_its_copy_without_names_are_the_same_recording() {

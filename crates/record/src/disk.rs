@@ -48,6 +48,26 @@ pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     }
 }
 
+/// Whether a reader of a recording looks at a file, or folder, of this name.
+pub(crate) fn is_of_a_recording(name: &str) -> bool {
+    let whole = [MANIFEST, MANIFEST_START, RESERVE, SAMPLES, EPISODE_NOTES];
+    let numbered = [
+        ("samples-", ".parquet"),
+        ("open-", ".journal"),
+        ("histograms-", ".parquet"),
+        ("largest-", ".parquet"),
+        ("episodes-", ".jsonl.zst"),
+    ];
+    let is_numbered = |(prefix, suffix)| number_in(name, prefix, suffix).is_some();
+    whole.contains(&name) || numbered.into_iter().any(is_numbered)
+}
+
+/// Whether who writes a recording gives such a name: that of a part of it, or of one
+/// that is not whole yet ([`place`]).
+pub(crate) fn is_written(name: &str) -> bool {
+    is_of_a_recording(name) || name.starts_with('.') && name.ends_with(".part")
+}
+
 /// Whether a recording, or a folder of recordings with an answer, has such a
 /// name in it.
 #[cfg(unix)]

@@ -175,6 +175,25 @@ impl Folder {
         self.remove()
     }
 
+    /// Removes what was written to it, and the folder itself where it was made. In
+    /// one that was there before, only what `is_ours` by its name goes: somebody else
+    /// may have put something there meanwhile.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn undo(&self, is_ours: impl Fn(&str) -> bool) -> io::Result<()> {
+        if self.is_new() {
+            return self.remove_with_all();
+        }
+        let dir = self.dir();
+        for name in dir.names()? {
+            if is_ours(&name.to_string_lossy()) {
+                remove(dir, &name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The error with the file that it is about.
     pub(crate) fn error(&self, name: &str, source: io::Error) -> WriteError {
         WriteError::io(&self.path().join(name), source)
@@ -193,14 +212,64 @@ impl Folder {
 }
 
 fn empty(dir: &OpenDir) -> io::Result<()> {
-    for name in dir.names()? {
-        match dir.kind(&name)? {
-            EntryKind::Folder => {
-                empty(&dir.enter(&name)?)?;
-                dir.remove_folder(&name)?;
-            }
-            EntryKind::File | EntryKind::Link | EntryKind::Other => dir.remove_file(&name)?,
+    let names = dir.names()?;
+    names.iter().try_for_each(|name| remove(dir, name))
+}
+
+/// Removes a file, or a folder with all that is in it.
+fn remove(dir: &OpenDir, name: &OsStr) -> io::Result<()> {
+    match dir.kind(name)? {
+        EntryKind::Folder => {
+            empty(&dir.enter(name)?)?;
+            dir.remove_folder(name)
         }
+        EntryKind::File | EntryKind::Link | EntryKind::Other => dir.remove_file(name),
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{Destination, disk};
+
+    #[test]
+    fn of_a_folder_that_was_there_all_goes_that_was_written_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("given");
+        fs::create_dir(&path).unwrap();
+        let folder = Destination::from(&path).take(Access::Private).unwrap();
+        folder.make_samples().unwrap();
+        for name in [
+            "samples/000001.parquet",
+            "open-000001.journal",
+            "histograms-000000.parquet",
+            "largest-000000.parquet",
+            "episodes-000001.jsonl.zst",
+            "episodes.json",
+            "manifest.json",
+        ] {
+            disk::place_soon(&folder, name, b"written").unwrap();
+        }
+        folder.new_file(".manifest.json.part").unwrap();
+        fs::write(path.join("notes"), "of somebody else").unwrap();
+
+        folder.undo(disk::is_written).unwrap();
+
+        let left = fs::read_dir(&path).unwrap().map(|one| one.unwrap().path());
+        assert_eq!(left.collect::<Vec<_>>(), [path.join("notes")]);
+    }
+
+    #[test]
+    fn a_folder_that_was_made_goes_with_all_that_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("made");
+        let folder = Folder::make(&path, Access::Private).unwrap();
+        disk::place_soon(&folder, "manifest.json", b"written").unwrap();
+
+        folder.undo(disk::is_written).unwrap();
+
+        assert!(!path.exists());
+    }
 }

@@ -95,7 +95,7 @@ impl Recorder {
         let recorder = Self::begin(folder.clone(), manifest).inspect_err(|_| {
             // What was begun would be in the way of another try. Best effort:
             // the error that is returned says more than a second one.
-            let _ = folder.remove_with_all();
+            let _ = folder.undo(disk::is_written);
         })?;
         place.begun(folder);
         Ok(recorder)

@@ -10,7 +10,8 @@ mod manifest;
 mod names;
 mod seen;
 
-use std::fs;
+use std::path::PathBuf;
+use std::{fs, io};
 
 use laggard_model::{Batch, Manifest, SegmentEntry, State};
 
@@ -33,13 +34,74 @@ const FRAME_ROWS: usize = 8_192;
 pub enum RedactError {
     /// It could not be begun.
     #[error(transparent)]
-    Create(#[from] CreateError),
+    Create(CreateError),
     /// The recording could not be read.
     #[error(transparent)]
     Read(#[from] OpenError),
+    /// There is no room for the copy.
+    #[error(
+        "the disk is full: `{}` could not be written; free some space or choose another disk (what was written of the copy is removed)",
+        .file.display()
+    )]
+    DiskFull {
+        /// The file that did not fit.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the copy would be larger than this process may write.
+    #[error(
+        "`{}` would be larger than a file may be here; raise the limit (`ulimit -f unlimited`) or use another file system (what was written of the copy is removed)",
+        .file.display()
+    )]
+    FileLimit {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The copy could not be written.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(WriteError),
+    /// Nor could what was written of it be removed.
+    #[error("{why}; what was written of the copy could not be removed: remove `{}`", .folder.display())]
+    Left {
+        /// The copy's folder.
+        folder: PathBuf,
+        /// Why there is no copy.
+        why: Box<Self>,
+        /// What the system said to its removal.
+        source: io::Error,
+    },
+}
+
+impl From<CreateError> for RedactError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Write(error) => error.into(),
+            other @ (CreateError::NotEmpty(_)
+            | CreateError::NotAFolder(_)
+            | CreateError::Link(_)
+            | CreateError::ParentMissing(_)
+            | CreateError::NotWritable { .. }) => Self::Create(other),
+        }
+    }
+}
+
+/// What a recording that is cut short keeps, half a copy is not worth keeping.
+impl From<WriteError> for RedactError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::DiskFull { file, source } => Self::DiskFull { file, source },
+            WriteError::FileLimit { file, source } => Self::FileLimit { file, source },
+            other @ (WriteError::Io { .. }
+            | WriteError::UnknownLine { .. }
+            | WriteError::Ragged(_)
+            | WriteError::TooLarge { .. }
+            | WriteError::Encode { .. }
+            | WriteError::Manifest { .. }) => Self::Write(other),
+        }
+    }
 }
 
 /// Something that is not in the copy.
@@ -59,7 +121,7 @@ pub struct LeftOut {
 ///
 /// # Errors
 /// When the recording cannot be listed, or the copy not be written; then
-/// nothing is left of it.
+/// nothing is left of it, but for an empty folder that was there before.
 pub fn redact(
     from: &Recording,
     to: impl Into<Destination>,
@@ -74,12 +136,15 @@ pub fn redact(
     };
     match copy.write() {
         Ok(()) => Ok(copy.left_out),
-        Err(error) => {
-            // Half a copy would be in the way of another try. Best effort: the
-            // error that is returned says more than a second one.
-            let _ = to.remove_with_all();
-            Err(error)
-        }
+        // Half a copy would be in the way of another try.
+        Err(why) => Err(match to.undo(disk::is_written) {
+            Ok(()) => why,
+            Err(source) => RedactError::Left {
+                folder: to.path().into(),
+                why: Box::new(why),
+                source,
+            },
+        }),
     }
 }
 
@@ -121,7 +186,7 @@ impl Copy<'_> {
         for entry in fs::read_dir(&self.from.dir).map_err(refused)? {
             let name = entry.map_err(refused)?.file_name();
             let name = name.to_string_lossy().into_owned();
-            if !is_of_a_recording(&name) {
+            if !disk::is_of_a_recording(&name) {
                 strangers.push(name);
             }
         }
@@ -282,24 +347,4 @@ impl Copy<'_> {
 fn number_of(file: &str) -> Option<u32> {
     let in_folder = disk::number_in(file, &format!("{SAMPLES}/"), ".parquet");
     in_folder.or_else(|| disk::number_in(file, "samples-", ".parquet"))
-}
-
-/// Whether a reader of a recording looks at a file of this name.
-fn is_of_a_recording(name: &str) -> bool {
-    let whole = [
-        disk::MANIFEST,
-        disk::MANIFEST_START,
-        disk::RESERVE,
-        SAMPLES,
-        disk::EPISODE_NOTES,
-    ];
-    let numbered = [
-        ("samples-", ".parquet"),
-        ("open-", ".journal"),
-        ("histograms-", ".parquet"),
-        ("largest-", ".parquet"),
-        ("episodes-", ".jsonl.zst"),
-    ];
-    let is_numbered = |(prefix, suffix)| disk::number_in(name, prefix, suffix).is_some();
-    whole.contains(&name) || numbered.into_iter().any(is_numbered)
 }
