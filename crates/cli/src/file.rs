@@ -1,10 +1,19 @@
 //! Writing files that a user named.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use nix::fcntl::OFlag;
+
+use crate::unfinished::{Removal, Unfinished};
+
+/// Who may read and write a file, as far as the user's umask allows.
+const ALL: u32 = 0o666;
+/// How often a file is begun anew because others begin, and leave, the same.
+const TRIES: u32 = 10;
 
 /// Writes `what` to `file`, under another name first, so that a reader never
 /// sees half of it. What the file held before is replaced; a link stays, and so
@@ -21,51 +30,36 @@ pub(crate) fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()>
             .and_then(|mut opened| opened.write_all(bytes))
             .with_context(context);
     }
-    let mut name = file
-        .file_name()
-        .ok_or_else(|| anyhow::anyhow!("give the name of a file, not of a folder"))
-        .with_context(context)?
-        .to_owned();
-    name.push(".part");
-    let part = file.with_file_name(name);
-    let written = fs::File::create(&part)
-        .and_then(|mut part| part.write_all(bytes))
-        .and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&part);
-    }
-    written.with_context(context)
+    put(file, bytes, ALL).with_context(context)
+}
+
+/// Writes a file whole, in place of the one that has its name; `mode`: who may read
+/// and write it, as far as the user's umask allows.
+pub(crate) fn put(file: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    let mut part = Part::begin(file, mode)?;
+    part.file.write_all(bytes)?;
+    part.keep(file)
 }
 
 /// A file that appears under its name only when it is whole.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    part: PathBuf,
-    file: File,
+    part: Part,
     may_replace: bool,
-    is_kept: bool,
 }
 
 impl NewFile {
     /// Begins `path`, which must not exist unless it `may_replace` it.
     pub(crate) fn create(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
         let context = || format!("write `{}`", path.display());
-        let mut name = path
-            .file_name()
-            .ok_or_else(|| anyhow::anyhow!("give the name of a file, not of a folder"))
-            .with_context(context)?
-            .to_owned();
-        name.push(".part");
-        let part = path.with_file_name(name);
-        Self::refuse(path, may_replace)?;
+        if path.file_name().is_some() {
+            Self::refuse(path, may_replace)?;
+        }
         Ok(Self {
-            file: File::create(&part).with_context(context)?,
             path: path.to_owned(),
-            part,
+            part: Part::begin(path, ALL).with_context(context)?,
             may_replace,
-            is_kept: false,
         })
     }
 
@@ -90,39 +84,140 @@ impl NewFile {
     }
 
     /// Gives it its name.
-    pub(crate) fn keep(mut self) -> anyhow::Result<()> {
+    pub(crate) fn keep(self) -> anyhow::Result<()> {
         // It may have been made meanwhile.
         Self::refuse(&self.path, self.may_replace)?;
-        fs::rename(&self.part, &self.path)
-            .with_context(|| format!("write `{}`", self.path.display()))?;
-        self.is_kept = true;
-        Ok(())
+        let kept = self.part.keep(&self.path);
+        kept.with_context(|| format!("write `{}`", self.path.display()))
     }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.part.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.part.file.flush()
     }
 }
 
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            // Best effort: what went wrong before is what matters.
-            let _ = fs::remove_file(&self.part);
+/// A file beside the one that it will be, `NAME.part`, which is locked as long as
+/// somebody writes to it. It goes with this value, and with the program where a
+/// signal ends that; one of a killed program is in nobody's way.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    /// Removes it, while it is locked.
+    unfinished: Unfinished,
+    file: File,
+}
+
+impl Part {
+    /// Begins what is to be `whole`.
+    fn begin(whole: &Path, mode: u32) -> anyhow::Result<Self> {
+        let Some(name) = whole.file_name() else {
+            bail!("give the name of a file, not of a folder");
+        };
+        let mut name = name.to_owned();
+        name.push(".part");
+        let path = whole.with_file_name(name);
+        let ((path, file), unfinished) = Unfinished::begin(|| {
+            let file = new_file(&path, mode)?;
+            let theirs = path.clone();
+            // One that is gone need not be removed.
+            let removal: Removal = Box::new(move || drop(fs::remove_file(&theirs)));
+            Ok(((path, file), removal))
+        })?;
+        Ok(Self {
+            path,
+            unfinished,
+            file,
+        })
+    }
+
+    /// Gives it its name.
+    fn keep(self, whole: &Path) -> anyhow::Result<()> {
+        let Self {
+            path,
+            unfinished,
+            file: _locked,
+        } = self;
+        Ok(unfinished.finish(|| fs::rename(path, whole))?)
+    }
+}
+
+/// Makes the file `path`, and locks it. What a killed program left there is
+/// replaced; whatever else is there, a link too, is neither followed nor written to.
+fn new_file(path: &Path, mode: u32) -> anyhow::Result<File> {
+    for _ in 0..TRIES {
+        let made = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(path);
+        match made {
+            // Who found it in this instant takes it for one that was left.
+            Ok(file) if is_held(&file) => {}
+            Ok(file) => return Ok(file),
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => remove_left(path)?,
+            Err(err) => return Err(err.into()),
         }
     }
+    bail!("others write it again and again; give another name")
+}
+
+/// Locks `file`; `true`: somebody else has. Where a file system knows no locks, nobody
+/// is seen.
+fn is_held(file: &File) -> bool {
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Removes a half-made file to which nobody writes any more.
+fn remove_left(path: &Path) -> anyhow::Result<()> {
+    let opened = File::options()
+        .write(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path);
+    let (left, data) = match opened.and_then(|file| Ok((file.metadata()?, file))) {
+        Ok((data, left)) => (left, data),
+        // It has its name, or is removed, by now.
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => return Err(in_the_way(path)),
+    };
+    let is_ours = data.uid() == nix::unistd::geteuid().as_raw();
+    // Of a file with two names, the other may be anywhere; with none, it is gone.
+    if !data.is_file() || !is_ours || data.nlink() > 1 {
+        return Err(in_the_way(path));
+    }
+    if is_held(&left) {
+        bail!("another laggard is writing it; wait for that one to end, or give another name");
+    }
+    // Only who has locked what is there may replace it.
+    let now = fs::symlink_metadata(path);
+    let is_it = now.is_ok_and(|now| (now.dev(), now.ino()) == (data.dev(), data.ino()));
+    if is_it {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+fn in_the_way(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "`{}` is in the way; remove it, or give another name",
+        path.display()
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{FileTypeExt, symlink};
-    use std::process::Command;
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
 
     use super::*;
 
@@ -161,5 +256,112 @@ mod tests {
 
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+    }
+
+    fn part_of(dir: &tempfile::TempDir) -> (PathBuf, PathBuf) {
+        (
+            dir.path().join("page.html"),
+            dir.path().join("page.html.part"),
+        )
+    }
+
+    #[test]
+    fn what_a_killed_program_left_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (page, part) = part_of(&dir);
+        fs::write(&part, "half of another, longer than this one").unwrap();
+
+        write(&page, "report", b"whole").unwrap();
+
+        assert_eq!(fs::read_to_string(&page).unwrap(), "whole");
+        assert!(!part.exists());
+    }
+
+    #[test]
+    fn what_another_writes_at_this_time_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (page, part) = part_of(&dir);
+        let mut other = NewFile::create(&page, false).unwrap();
+        other.write_all(b"theirs").unwrap();
+
+        let refused = write(&page, "report", b"ours").unwrap_err();
+
+        let told = format!("{refused:#}");
+        assert!(told.contains("another laggard is writing it"), "{told}");
+        assert_eq!(fs::read_to_string(&part).unwrap(), "theirs");
+        other.keep().unwrap();
+        assert_eq!(fs::read_to_string(&page).unwrap(), "theirs");
+    }
+
+    /// Whoever may write to the folder could have put it there.
+    #[test]
+    fn no_link_leads_what_is_written_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (page, part) = part_of(&dir);
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "theirs").unwrap();
+
+        let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [
+            |from, to| symlink(from, to),
+            |from, to| fs::hard_link(from, to),
+        ];
+        for link in links {
+            link(&precious, &part).unwrap();
+
+            let refused = write(&page, "report", b"ours").unwrap_err();
+
+            let told = format!("{refused:#}");
+            assert!(told.contains("page.html.part` is in the way"), "{told}");
+            assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
+            fs::remove_file(&part).unwrap();
+        }
+    }
+
+    /// The file that this program, started again, begins and does not finish.
+    const BEGUN: &str = "LAGGARD_TEST_BEGUN";
+    /// A limit against hanging.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_signal_that_ends_the_program_leaves_no_half_file() {
+        if let Some(page) = std::env::var_os(BEGUN) {
+            let mut new = NewFile::create(Path::new(&page), false).unwrap();
+            new.write_all(b"half").unwrap();
+            return std::thread::sleep(LONG);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (page, part) = part_of(&dir);
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            let name = "file::tests::a_signal_that_ends_the_program_leaves_no_half_file";
+            let mut program = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", name])
+                .env(BEGUN, &page)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            while !part.exists() && program.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+
+            let id = Pid::from_raw(program.id().try_into().unwrap());
+            kill(id, signal).unwrap();
+
+            let ended = program.wait().unwrap();
+            assert_eq!(ended.signal(), Some(signal as i32), "{ended}");
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{signal}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (page, part) = part_of(&dir);
+
+        let mut new = NewFile::create(&page, false).unwrap();
+        new.write_all(b"half").unwrap();
+        assert!(part.exists());
+        drop(new);
+
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     }
 }

@@ -38,6 +38,7 @@ mod terminal;
 mod timers;
 mod top;
 mod why;
+mod unfinished;
 
 use std::process::ExitCode;
 

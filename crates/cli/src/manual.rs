@@ -1,7 +1,6 @@
 //! Man pages: those of `clap_mangen`, but with the values in the synopsis and
 //! with examples as they were written.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -12,33 +11,31 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::args::Args;
 use crate::exit::Exit;
+use crate::file;
 
 /// One man page per command.
 pub(crate) fn man(dir: &Path) -> anyhow::Result<Exit> {
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
-    write_all(&command, dir)
-        .map_err(|err| missing_folder(err, dir))
-        .with_context(|| format!("write man pages to `{}`", dir.display()))?;
+    let context = || format!("write man pages to `{}`", dir.display());
+    if !dir.exists() {
+        return Err(anyhow::anyhow!(
+            "the folder does not exist; create it with `mkdir -p {}`",
+            dir.display()
+        ))
+        .with_context(context);
+    }
+    write_all(&command, dir).with_context(context)?;
     Ok(Exit::Ok)
 }
 
-fn missing_folder(err: io::Error, dir: &Path) -> anyhow::Error {
-    if err.kind() == io::ErrorKind::NotFound {
-        return anyhow::anyhow!(
-            "the folder does not exist; create it with `mkdir -p {}`",
-            dir.display()
-        );
-    }
-    err.into()
-}
-
-fn write_all(command: &Command, dir: &Path) -> io::Result<()> {
+fn write_all(command: &Command, dir: &Path) -> anyhow::Result<()> {
     for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
         write_all(one, dir)?;
     }
     let name = Man::new(command.clone()).get_filename();
-    fs::write(dir.join(name), page(command)?)
+    let page = page(command)?;
+    file::write(&dir.join(name), "man page", &page)
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {

@@ -4,8 +4,7 @@
 //! who asks doctor need not be.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -13,7 +12,7 @@ use laggard_answer::proven::ProvenEffect;
 use laggard_model::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::pipe;
+use crate::{file, pipe};
 
 /// The version of the file's layout.
 const SCHEMA: u32 = 1;
@@ -46,31 +45,19 @@ pub(crate) fn folder() -> PathBuf {
 /// Keeps `effect` in `folder`, in place of what the same trial found before.
 /// Returns the file.
 pub(crate) fn keep(folder: &Path, effect: ProvenEffect) -> anyhow::Result<PathBuf> {
-    let file = folder.join(NAME);
-    let mut effects = read(&file)?;
+    let place = folder.join(NAME);
+    let mut effects = read(&place)?;
     effects.retain(|one| !effect.replaces(one));
     effects.push(effect);
     fs::create_dir_all(folder)
         .with_context(|| format!("make the folder `{}`", folder.display()))?;
-    let part = folder.join(format!("{NAME}.{}", std::process::id()));
     let bytes = pipe::json(&ProvenFile {
         schema: SCHEMA,
         effects,
     })?;
-    // Never through a link that somebody has put there.
-    let written = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(MODE)
-        .open(&part)
-        .and_then(|mut made| made.write_all(bytes.as_bytes()))
-        .and_then(|()| fs::rename(&part, &file));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&part);
-    }
-    written.with_context(|| format!("write `{}`", file.display()))?;
-    Ok(file)
+    file::put(&place, bytes.as_bytes(), MODE)
+        .with_context(|| format!("write `{}`", place.display()))?;
+    Ok(place)
 }
 
 /// Those in `folder` that were measured on `host` as it is now, of settings that

@@ -4,17 +4,14 @@
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, io, process};
 
 use anyhow::Context as _;
 use laggard_record::{Access, Folder};
 use nix::fcntl::OFlag;
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
-use crate::measuring::endings;
+use crate::unfinished::{Removal, Unfinished};
 
 /// What such a folder's name begins with.
 const PREFIX: &str = "laggard-copies-";
@@ -29,10 +26,10 @@ const BETWEEN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Temporary {
     folder: Folder,
+    /// Removes it.
+    _unfinished: Unfinished,
     /// Says that it is in use, until this program is gone however that ended.
     _lock: File,
-    /// Held by who removes it.
-    removal: Arc<Mutex<()>>,
 }
 
 impl Temporary {
@@ -45,26 +42,18 @@ impl Temporary {
         let now = now.unwrap_or_default().as_nanos();
         let path = around.join(format!("{PREFIX}{}-{now}", process::id()));
         let context = || format!("make the folder `{}` for copies", path.display());
-        // A signal that comes from here on waits until there is what to remove.
-        let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
-        let folder = Folder::make(&path, Access::Private).with_context(context)?;
-        let lock = File::open(&path).with_context(context)?;
-        lock.lock().with_context(context)?;
-        let removal = Arc::new(Mutex::new(()));
-        let (theirs, held) = (folder.clone(), removal.clone());
-        std::thread::Builder::new()
-            .name("laggard/ending".into())
-            .spawn(move || {
-                if let Some(signal) = signals.forever().next() {
-                    let _held = remove(&theirs, &held);
-                    let _ = emulate_default_handler(signal);
-                }
-            })
-            .context("start the thread that removes copies")?;
+        let ((folder, lock), unfinished) = Unfinished::begin(|| {
+            let folder = Folder::make(&path, Access::Private).with_context(context)?;
+            let lock = File::open(&path).with_context(context)?;
+            lock.lock().with_context(context)?;
+            let theirs = folder.clone();
+            let removal: Removal = Box::new(move || remove(&theirs));
+            Ok(((folder, lock), removal))
+        })?;
         Ok(Self {
             folder,
+            _unfinished: unfinished,
             _lock: lock,
-            removal,
         })
     }
 
@@ -73,24 +62,15 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Where a signal removes it, this waits until the program is ended.
-        let _held = remove(&self.folder, &self.removal);
-    }
-}
-
-/// Removes the folder, unless that is being done. Best effort: nobody else can
-/// read it, and it lies where others' do.
-fn remove<'a>(folder: &Folder, removal: &'a Mutex<()>) -> MutexGuard<'a, ()> {
-    let held = removal.lock().unwrap_or_else(PoisonError::into_inner);
+/// Removes the folder. Best effort: nobody else can read it, and it lies where
+/// others' do.
+fn remove(folder: &Folder) {
     for _ in 0..TRIES {
         match folder.remove_with_all() {
             Ok(()) => break,
             Err(_) => std::thread::sleep(BETWEEN),
         }
     }
-    held
 }
 
 /// Removes the folders that killed programs of this user left in `around`.

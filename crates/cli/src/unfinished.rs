@@ -1,0 +1,103 @@
+//! What is half made goes with this program, also where a signal ends it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context as _;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::measuring::endings;
+
+/// Removes what is half made. Best effort: who ends the program hears nothing more.
+pub(crate) type Removal = Box<dyn Fn() + Send>;
+
+/// All that is half made. Who ends the program holds it until the end, so that
+/// nothing is begun or finished any more.
+static ALL: Mutex<All> = Mutex::new(All {
+    is_watched: false,
+    begun: 0,
+    unfinished: Vec::new(),
+});
+
+struct All {
+    /// Whether a thread waits for the signals.
+    is_watched: bool,
+    begun: u64,
+    unfinished: Vec<(u64, Removal)>,
+}
+
+/// Something half made. It is removed with this value, unless it is finished.
+#[derive(Debug)]
+pub(crate) struct Unfinished(u64);
+
+impl Unfinished {
+    /// Begins what `make` makes, and `removal`, which it gives too, removes. A signal
+    /// that comes meanwhile ends the program once there is what to remove.
+    ///
+    /// # Errors
+    /// When it cannot be made, or signals not be waited for.
+    pub(crate) fn begin<T>(
+        make: impl FnOnce() -> anyhow::Result<(T, Removal)>,
+    ) -> anyhow::Result<(T, Self)> {
+        let mut all = all();
+        if !all.is_watched {
+            watch()?;
+            all.is_watched = true;
+        }
+        let (made, removal) = make()?;
+        all.begun += 1;
+        let number = all.begun;
+        all.unfinished.push((number, removal));
+        Ok((made, Self(number)))
+    }
+
+    /// Does what is last, after which it stays; where that fails, it is removed.
+    ///
+    /// # Errors
+    /// As `last`.
+    pub(crate) fn finish<E>(self, last: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut all = all();
+        last()?;
+        drop(all.take(self.0));
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Where a signal removes it, this waits until the program is ended.
+        let mut all = all();
+        if let Some(removal) = all.take(self.0) {
+            removal();
+        }
+    }
+}
+
+impl All {
+    fn take(&mut self, number: u64) -> Option<Removal> {
+        let place = self.unfinished.iter().position(|one| one.0 == number)?;
+        Some(self.unfinished.swap_remove(place).1)
+    }
+}
+
+fn all() -> MutexGuard<'static, All> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has a thread wait for the signals that end a program.
+fn watch() -> anyhow::Result<()> {
+    let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
+    std::thread::Builder::new()
+        .name("laggard/ending".into())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                let all = all();
+                all.unfinished.iter().for_each(|(_, removal)| removal());
+                let _ = emulate_default_handler(signal);
+            }
+        })
+        .context(
+            "start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
+        )?;
+    Ok(())
+}
