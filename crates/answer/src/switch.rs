@@ -2,7 +2,7 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
-use laggard_model::{Absence, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
+use laggard_model::{Absence, Caveat, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ pub struct SwitchesMeasured {
     pub stretches: usize,
     /// Why nothing tells what came between hand-overs; `None`: it is told.
     pub unwatched_because: Option<Absence>,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 /// How long a machine takes from thread to thread.
@@ -55,6 +57,8 @@ pub struct SwitchReport {
     pub is_whole: bool,
     /// Why nothing tells what came between hand-overs, so that no row has `net`.
     pub net_absence: Option<Absence>,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 /// Hand-overs by one way among so many threads.
@@ -182,6 +186,7 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         growth,
         is_whole: measured.runs.iter().all(is_done),
         net_absence: measured.unwatched_because.clone(),
+        caveats: measured.caveats.clone(),
     })
 }
 

@@ -93,6 +93,7 @@ fn report(runs: Vec<TimerRun>) -> TimersReport {
         }],
         planned: runs.len(),
         runs,
+        caveats: Vec::new(),
     })
 }
 

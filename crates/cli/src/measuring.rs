@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
-use laggard_measure::linux;
-use laggard_model::{Cpu, Service};
+use laggard_measure::{host, linux};
+use laggard_model::{Caveat, Cpu, Service};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
@@ -108,6 +108,11 @@ fn is_ignored(signal: i32) -> bool {
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// What limits on this process do to what is measured without a recording.
+pub(crate) fn caveats() -> Vec<Caveat> {
+    host::quota(&linux::own_rights()).into_iter().collect()
 }
 
 /// The one CPU that is measured on: the one asked for, or the last that this

@@ -43,6 +43,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     ));
     let host = host::identify(&Files::default());
     let mut measured = RtosMeasured::new(host, plan.cpu, args.within, asked);
+    measured.caveats = measuring::caveats();
     tried(&mut RtosBench::new(plan), &loads, &mut measured, &stop)?;
     let report = rtos::rtos(&measured);
     pipe::print(&match args.json {

@@ -53,6 +53,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         runs,
         stretches: STRETCHES,
         unwatched_because: bench.unwatched_because().cloned(),
+        caveats: measuring::caveats(),
     })?;
     pipe::print(&match args.json {
         true => pipe::json(&report)?,

@@ -51,6 +51,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         clocks: linux::clocks(),
         planned: plans.len(),
         runs,
+        caveats: measuring::caveats(),
     });
     pipe::print(&match args.json {
         true => pipe::json(&report)?,

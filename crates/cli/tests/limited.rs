@@ -158,6 +158,38 @@ fn a_limit_on_cpu_time_is_a_caveat() {
 }
 
 #[test]
+fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too() {
+    let Some(group) = Group::new("cpu") else {
+        return;
+    };
+    if !group.set("cpu.cfs_quota_us", "80000") {
+        println!("skipped: this kernel has no CFS_BANDWIDTH");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    for command in [
+        "switch --policy other --threads 2 -d 1s",
+        "timers --api usleep -d 500ms",
+        "rtos --only priorities -d 1s",
+    ] {
+        let script = format!(
+            "echo $$ > {}/cgroup.procs; exec $L {command} --json",
+            group.0.display()
+        );
+
+        let output = shell(dir.path(), &script);
+
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{command}: {}", said(&output)));
+        let what = caveat(&answer, "cpu_quota").unwrap_or_default();
+        assert!(
+            what.contains("80ms of CPU time in each 100ms"),
+            "{command}: {what}"
+        );
+    }
+}
+
+#[test]
 fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
     let Some(group) = Group::new("cpuset") else {
         return;

@@ -8,7 +8,7 @@ mod preemption;
 mod priorities;
 
 use laggard_model::{
-    Absence, Cpu, DuelsSeen, Host, InversionsSeen, LoadedDuels, Nanos, PrioritiesSeen,
+    Absence, Caveat, Cpu, DuelsSeen, Host, InversionsSeen, LoadedDuels, Nanos, PrioritiesSeen,
     RtosCriterion, WakesSeen,
 };
 use schemars::JsonSchema;
@@ -45,6 +45,8 @@ pub struct RtosMeasured {
     pub inversion: Option<Result<InversionsSeen, Absence>>,
     /// Take-overs under loads; the first is what the others are held against.
     pub largest: Option<Vec<LoadedDuels>>,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 impl RtosMeasured {
@@ -60,6 +62,7 @@ impl RtosMeasured {
             order: None,
             inversion: None,
             largest: None,
+            caveats: Vec::new(),
         }
     }
 }
@@ -91,6 +94,8 @@ pub struct RtosReport {
     pub largest: Option<Vec<LoadedFigures>>,
     /// Criteria that were asked for and not come to, because it was ended early.
     pub untried: Vec<RtosCriterion>,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 /// One criterion.
@@ -165,6 +170,7 @@ pub fn rtos(measured: &RtosMeasured) -> RtosReport {
     let untried = measured.asked.iter().copied().filter(is_untried).collect();
     RtosReport {
         schema: RTOS_SCHEMA,
+        caveats: measured.caveats.clone(),
         host: measured.host.clone(),
         cpu: measured.cpu,
         within_ns: within,

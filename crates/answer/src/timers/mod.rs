@@ -4,7 +4,7 @@ mod class;
 mod groups;
 mod row;
 
-use laggard_model::{ClockSeen, Cpu, Host, Nanos, TimerRun};
+use laggard_model::{Caveat, ClockSeen, Cpu, Host, Nanos, TimerRun};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,6 +28,8 @@ pub struct TimersMeasured {
     pub runs: Vec<TimerRun>,
     /// How many were to be measured.
     pub planned: usize,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 /// Which timer of a machine does what it says.
@@ -52,6 +54,8 @@ pub struct TimersReport {
     pub clocks: Vec<ClockSeen>,
     /// Rows that were to be measured and were not, because it was ended early.
     pub unmeasured: usize,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
 }
 
 /// What was measured, as an answer.
@@ -70,6 +74,7 @@ pub fn timers(measured: &TimersMeasured) -> TimersReport {
         unmeasured: measured.planned.saturating_sub(rows.len()),
         rows,
         clocks: measured.clocks.clone(),
+        caveats: measured.caveats.clone(),
     }
 }
 

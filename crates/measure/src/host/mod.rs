@@ -17,7 +17,7 @@ mod tests;
 use laggard_model::{Host, Isolation};
 
 pub use audio::audio;
-pub use caveats::caveats;
+pub use caveats::{caveats, quota};
 pub use files::Files;
 pub use rights::Rights;
 

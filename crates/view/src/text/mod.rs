@@ -2,6 +2,7 @@
 
 mod bars;
 mod beside;
+mod caveats;
 mod check;
 pub(crate) mod compare;
 mod doctor;

@@ -4,6 +4,7 @@ use laggard_answer::rtos::RtosReport;
 use laggard_model::printable;
 
 use super::Look;
+use super::caveats::caveats;
 
 /// Of what is asked, before the figure that answers.
 const VERDICT_COLUMNS: usize = 16;
@@ -39,6 +40,7 @@ pub fn rtos(report: &RtosReport, look: Look) -> String {
             &format!("It was ended early, before {}.", names.join(", ")),
         );
     }
+    text += &caveats("Caveats", &report.caveats, look);
     text
 }
 

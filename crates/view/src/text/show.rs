@@ -8,10 +8,11 @@ use laggard_answer::show::{
 };
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, rate, span};
-use laggard_model::{Backend, Caveat, LoadLabel, Nanos, Stage, State, printable, printable_lines};
+use laggard_model::{Backend, LoadLabel, Nanos, Stage, State, printable, printable_lines};
 
 use super::Look;
 use super::bars::BarAxis;
+use super::caveats::caveats;
 use super::grid::Grid;
 use super::screen::width;
 
@@ -409,18 +410,6 @@ fn cost(report: &RecordingReport, look: Look) -> String {
     if !each.is_empty() {
         let each = format!("each run of a BPF program: {}", each.join(", "));
         text += &look.hanging("  ", "    ", &each);
-    }
-    text
-}
-
-fn caveats(title: &str, all: &[Caveat], look: Look) -> String {
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("\n{title}:\n");
-    for caveat in all {
-        let what = format!("{}; {}", printable(&caveat.what), printable(&caveat.advice));
-        text += &look.hanging("  - ", "    ", &what);
     }
     text
 }

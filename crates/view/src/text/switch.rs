@@ -5,6 +5,7 @@ use laggard_model::text::Unit;
 use laggard_model::{Absence, SwitchWay, printable};
 
 use super::Look;
+use super::caveats::caveats;
 use super::grid::Grid;
 
 /// The report as text: the answer, and a table for each way of handing over.
@@ -26,6 +27,7 @@ pub fn switches(report: &SwitchReport, look: Look) -> String {
     if !report.is_whole {
         text += &filled(look, "It was ended early: not all stretches were measured.");
     }
+    text += &caveats("Caveats", &report.caveats, look);
     text.trim_start().into()
 }
 
@@ -187,8 +189,8 @@ fn about_net(report: &SwitchReport, look: Look) -> String {
 mod tests {
     use laggard_answer::switch::{SwitchesMeasured, switches as answered};
     use laggard_model::{
-        Absence, Cpu, HandOver, Host, Interruption, Lacks, SwitchPolicy, SwitchRun, SwitchStretch,
-        SwitchSums, SwitchWatched,
+        Absence, Caveat, CaveatKind, Cpu, HandOver, Host, Interruption, Lacks, SwitchPolicy,
+        SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
     };
 
     use super::*;
@@ -229,6 +231,7 @@ mod tests {
             }],
             stretches: 1,
             unwatched_because: None,
+            caveats: Vec::new(),
         };
 
         let text = switches(&answered(&measured).unwrap(), Look::default());
@@ -277,6 +280,7 @@ threads";
             runs: vec![run(2, 1_500), run(64, 3_000), absent],
             stretches: 3,
             unwatched_because: None,
+            caveats: Vec::new(),
         })
         .unwrap()
     }
@@ -341,6 +345,7 @@ With 64 threads, 21 hand-overs had no room and are in no figure.
             }],
             stretches: 1,
             unwatched_because: None,
+            caveats: Vec::new(),
         };
 
         let text = switches(&answered(&measured).unwrap(), Look::default());
@@ -355,6 +360,24 @@ hypervisor took as far as it tells. The programs that tell make a hand-over up
 to 60 ns longer, in the median.
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_casts_doubt_on_all_figures_is_below_them_with_what_helps() {
+        let mut report = report();
+        report.caveats = vec![Caveat::new(
+            CaveatKind::CpuQuota,
+            "a control group gives this program 80ms in each 100ms",
+            "run outside of it",
+        )];
+
+        let text = switches(&report, Look::default());
+
+        let expected = "
+Caveats:
+  - a control group gives this program 80ms in each 100ms; run outside of it
+";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use laggard_model::text::{Unit, brief};
 use laggard_model::{ClockSeen, Nanos, Service, printable};
 
 use super::Look;
+use super::caveats::caveats;
 use super::grid::Grid;
 
 /// What of a report is to be shown besides.
@@ -65,6 +66,7 @@ pub fn timers(report: &TimersReport, tables: TimerTables, look: Look) -> String 
         };
         text += &filled(look, "", &left);
     }
+    text += &caveats("Caveats", &report.caveats, look);
     text
 }
 

@@ -50,6 +50,12 @@ impl Setup<'_> {
     }
 }
 
+/// What this process's limit on CPU time does to whatever it measures, or runs
+/// meanwhile; `None`: it has none.
+pub fn quota(rights: &Rights) -> Option<Caveat> {
+    rights::of_quota(rights)
+}
+
 /// One thing to look for.
 type Check = fn(&Setup<'_>) -> Option<Caveat>;
 

@@ -3,7 +3,7 @@
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
 use super::cpus::named;
-use super::{Check, Setup};
+use super::{Check, Rights, Setup};
 
 pub(super) const CHECKS: [Check; 8] = [
     bpf,
@@ -93,7 +93,12 @@ fn forbidden(setup: &Setup<'_>) -> Option<Caveat> {
 }
 
 fn quota(setup: &Setup<'_>) -> Option<Caveat> {
-    let (quota, period) = setup.rights.quota?;
+    of_quota(setup.rights)
+}
+
+/// What a limit on CPU time does, whatever is measured on whichever CPUs.
+pub(super) fn of_quota(rights: &Rights) -> Option<Caveat> {
+    let (quota, period) = rights.quota?;
     Some(Caveat::new(
         CaveatKind::CpuQuota,
         format!(
