@@ -27,13 +27,52 @@ pub struct SwitchesMeasured {
     /// What else the machine did meanwhile: a load's name.
     pub load: Option<String>,
     /// Each way with each number of threads, from few to many.
-    pub runs: Vec<SwitchRun>,
+    pub runs: Vec<SwitchRun<StretchFigures>>,
     /// How many stretches each was to have.
     pub stretches: usize,
     /// Why nothing tells what came between hand-overs; `None`: it is told.
     pub unwatched_because: Option<Absence>,
     /// Reasons to doubt it.
     pub caveats: Vec<Caveat>,
+}
+
+/// What a stretch says, without its hand-overs one by one: of those there are a
+/// million a second.
+#[derive(Clone, Debug)]
+pub struct StretchFigures {
+    /// `None`: nobody handed over.
+    gross: Option<HandOverTimes>,
+    /// Without what came between; `None` too where nothing watched.
+    net: Option<HandOverTimes>,
+    sums: Option<SwitchSums>,
+    counted_by_kernel: u64,
+    left_out: u64,
+    unkept: u64,
+    alone_ns: u64,
+}
+
+impl StretchFigures {
+    /// Of one stretch.
+    ///
+    /// # Errors
+    /// When what came between is not told of each hand-over.
+    pub fn of(stretch: &SwitchStretch) -> Result<Self, InputError> {
+        let times = |took: &[u32]| match took.is_empty() {
+            true => Ok(None),
+            false => hand_over_times(took).map(Some),
+        };
+        let watched = stretch.watched.as_ref();
+        let net = watched.map(|watched| net(&stretch.took_ns, &watched.between));
+        Ok(Self {
+            gross: times(&stretch.took_ns)?,
+            net: times(&net.transpose()?.unwrap_or_default())?,
+            sums: watched.map(|watched| watched.sums),
+            counted_by_kernel: stretch.counted_by_kernel,
+            left_out: stretch.left_out,
+            unkept: stretch.unkept,
+            alone_ns: stretch.alone_ns,
+        })
+    }
 }
 
 /// How long a machine takes from thread to thread.
@@ -95,15 +134,15 @@ pub struct SwitchRow {
     pub absence: Option<Absence>,
 }
 
-/// How long hand-overs took, ns, whatever ran between included. Stretches count
-/// alike, so that ratios of what is told here are those of [`Growth`].
+/// How long hand-overs took, ns. Stretches count alike, so that ratios of what is
+/// told here are those of [`Growth`].
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct SwitchTimes {
     /// The shortest.
     pub least_ns: f64,
     /// The mean of a stretch, averaged over stretches.
     pub mean_ns: f64,
-    /// Half of them took no longer.
+    /// What half of a stretch exceed, averaged over stretches.
     pub median_ns: f64,
     /// What one in 1,000 of a stretch exceeds, averaged over stretches; absent where
     /// one has fewer than 10,000.
@@ -158,7 +197,7 @@ pub enum GrowthChange {
 /// # Errors
 /// When a stretch has figures that no clock gives.
 pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError> {
-    let rows = measured.runs.iter().map(row).collect::<Result<_, _>>()?;
+    let rows = measured.runs.iter().map(row).collect();
     let mut ways: Vec<SwitchWay> = Vec::new();
     for run in &measured.runs {
         if !ways.contains(&run.way) {
@@ -166,16 +205,16 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         }
     }
     let of = |way: &SwitchWay| {
-        let is_of = |run: &&SwitchRun| run.way == *way;
+        let is_of = |run: &&SwitchRun<_>| run.way == *way;
         let runs = measured.runs.iter().filter(is_of);
-        let had: Vec<&SwitchRun> = runs.filter(|run| run.stretches.len() > 1).collect();
+        let had: Vec<&SwitchRun<_>> = runs.filter(|run| run.stretches.len() > 1).collect();
         let few = had.iter().min_by_key(|run| run.threads)?;
         let many = had.iter().max_by_key(|run| run.threads)?;
         (few.threads < many.threads).then(|| grown(few, many))
     };
     let growth = ways.iter().filter_map(of).collect::<Result<_, _>>()?;
     let is_done =
-        |run: &SwitchRun| run.absence.is_some() || run.stretches.len() == measured.stretches;
+        |run: &SwitchRun<_>| run.absence.is_some() || run.stretches.len() == measured.stretches;
     Ok(SwitchReport {
         schema: SWITCH_SCHEMA,
         host: measured.host.clone(),
@@ -190,74 +229,61 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
     })
 }
 
-fn row(run: &SwitchRun) -> Result<SwitchRow, InputError> {
+fn row(run: &SwitchRun<StretchFigures>) -> SwitchRow {
     let stretches = &run.stretches;
-    let gross: Vec<&[u32]> = stretches.iter().map(|one| one.took_ns.as_slice()).collect();
-    let net: Vec<Vec<u32>> = stretches
-        .iter()
-        .filter_map(net_of)
-        .collect::<Result<_, _>>()?;
-    let net: Vec<&[u32]> = net.iter().map(Vec::as_slice).collect();
-    let watched = stretches.iter().filter_map(|one| one.watched.as_ref());
-    let unwatched = run.unwatched.as_ref().map(|one| one.took_ns.as_slice());
-    let unwatched = unwatched.filter(|took| !took.is_empty() && !net.is_empty());
-    let unwatched = unwatched.map(hand_over_times).transpose()?;
-    Ok(SwitchRow {
+    let sum = |of: fn(&StretchFigures) -> u64| stretches.iter().map(of).sum();
+    let gross = || stretches.iter().filter_map(|one| one.gross);
+    let net = || stretches.iter().filter_map(|one| one.net);
+    let unwatched = run.unwatched.as_ref().and_then(|one| one.gross);
+    let unwatched = unwatched.filter(|_| net().next().is_some());
+    SwitchRow {
         threads: run.threads,
         way: run.way,
-        count: stretches.iter().map(|one| one.took_ns.len()).sum(),
-        counted_by_kernel: stretches.iter().map(|one| one.counted_by_kernel).sum(),
-        left_out: stretches.iter().map(|one| one.left_out).sum(),
-        unkept: stretches.iter().map(|one| one.unkept).sum(),
+        count: gross().map(|one| one.count).sum(),
+        counted_by_kernel: sum(|one| one.counted_by_kernel),
+        left_out: sum(|one| one.left_out),
+        unkept: sum(|one| one.unkept),
         alone_ns: stretches
             .iter()
             .map(|one| one.alone_ns)
             .max()
             .filter(|_| run.way.working_set_bytes > 0),
-        took: took(&gross)?,
-        net: took(&net)?,
-        seen: watched.map(|one| one.sums).reduce(SwitchSums::and),
+        took: took(gross()),
+        net: took(net()),
+        seen: stretches
+            .iter()
+            .filter_map(|one| one.sums)
+            .reduce(SwitchSums::and),
         unwatched_median_ns: unwatched.map(|one| one.median),
         absence: run.absence.clone(),
+    }
+}
+
+/// Of stretches in which there were hand-overs.
+fn took(stretches: impl Iterator<Item = HandOverTimes>) -> Option<SwitchTimes> {
+    let times: Vec<HandOverTimes> = stretches.collect();
+    let mean = |of: fn(&HandOverTimes) -> f64| {
+        let sum: f64 = times.iter().map(of).sum();
+        sum / times.len() as f64
+    };
+    let tails: Option<Vec<f64>> = times.iter().map(|one| one.one_in_1000).collect();
+    Some(SwitchTimes {
+        least_ns: times.iter().map(|one| one.least).reduce(f64::min)?,
+        mean_ns: mean(|one| one.mean),
+        median_ns: mean(|one| one.median),
+        one_in_1000_ns: tails.map(|tails| tails.iter().sum::<f64>() / tails.len() as f64),
+        largest_ns: times.iter().map(|one| one.largest).reduce(f64::max)?,
     })
 }
 
-/// A stretch's hand-overs without what came between; `None`: nothing watched.
-fn net_of(stretch: &SwitchStretch) -> Option<Result<Vec<u32>, InputError>> {
-    let watched = stretch.watched.as_ref()?;
-    Some(net(&stretch.took_ns, &watched.between))
-}
-
-/// Of each stretch in which there was a hand-over.
-fn times(stretches: &[&[u32]]) -> Result<Vec<HandOverTimes>, InputError> {
-    let stretches = stretches.iter().filter(|one| !one.is_empty());
-    stretches.map(|one| hand_over_times(one)).collect()
-}
-
-fn took(stretches: &[&[u32]]) -> Result<Option<SwitchTimes>, InputError> {
-    let all = stretches.concat();
-    if all.is_empty() {
-        return Ok(None);
-    }
-    let (whole, times) = (hand_over_times(&all)?, times(stretches)?);
-    let mean = |sum: f64| sum / times.len() as f64;
-    let tails: Option<Vec<f64>> = times.iter().map(|one| one.one_in_1000).collect();
-    Ok(Some(SwitchTimes {
-        least_ns: whole.least,
-        mean_ns: mean(times.iter().map(|one| one.mean).sum()),
-        median_ns: whole.median,
-        one_in_1000_ns: tails.map(|tails| mean(tails.iter().sum())),
-        largest_ns: whole.largest,
-    }))
-}
-
-fn grown(few: &SwitchRun, many: &SwitchRun) -> Result<SwitchGrowth, InputError> {
-    let gross = |run: &SwitchRun| {
+fn grown(
+    few: &SwitchRun<StretchFigures>,
+    many: &SwitchRun<StretchFigures>,
+) -> Result<SwitchGrowth, InputError> {
+    let sides = [few, many].map(|run| -> Vec<HandOverTimes> {
         let stretches = run.stretches.iter();
-        let all: Vec<&[u32]> = stretches.map(|one| one.took_ns.as_slice()).collect();
-        times(&all)
-    };
-    let sides = [gross(few)?, gross(many)?];
+        stretches.filter_map(|one| one.gross).collect()
+    });
     let means = sides
         .each_ref()
         .map(|side| side.iter().map(|one| one.mean).collect());
@@ -373,11 +399,15 @@ mod tests {
         }
     }
 
+    fn figures(run: SwitchRun) -> SwitchRun<StretchFigures> {
+        run.try_map(|one| StretchFigures::of(&one)).unwrap()
+    }
+
     #[test]
     fn what_takes_twice_as_long_with_many_threads_grows() {
         let found = grown(
-            &run(2, &[1_000, 1_010, 990]),
-            &run(64, &[2_000, 2_010, 1_990]),
+            &figures(run(2, &[1_000, 1_010, 990])),
+            &figures(run(64, &[2_000, 2_010, 1_990])),
         )
         .unwrap();
 
@@ -393,14 +423,18 @@ mod tests {
 
     #[test]
     fn what_varies_by_itself_is_not_said_to_grow() {
-        let found = grown(&run(2, &[1_000, 1_300, 800]), &run(8, &[1_100, 900, 1_250])).unwrap();
+        let found = grown(
+            &figures(run(2, &[1_000, 1_300, 800])),
+            &figures(run(8, &[1_100, 900, 1_250])),
+        )
+        .unwrap();
 
         assert_eq!(found.mean.unwrap().change, GrowthChange::NotTold);
     }
 
     #[test]
     fn what_the_kernel_counts_besides_is_told_from_one_in_a_hundred_on() {
-        let mut found = row(&run(2, &[1_000])).unwrap();
+        let mut found = row(&figures(run(2, &[1_000])));
         assert_eq!(found.between(), None);
 
         found.counted_by_kernel = 20_000;
@@ -427,13 +461,13 @@ mod tests {
             ..SwitchStretch::default()
         });
 
-        let found = row(&measured).unwrap();
+        let found = row(&figures(measured));
 
         assert_eq!(found.took.unwrap().largest_ns, 3_001_000.0);
         assert_eq!(found.net.unwrap().largest_ns, 1_000.0);
         assert_eq!(found.seen.unwrap().others, 2);
         assert_eq!(found.unwatched_median_ns, Some(900.0));
-        let unwatched = row(&run(2, &[1_000])).unwrap();
+        let unwatched = row(&figures(run(2, &[1_000])));
         assert!(unwatched.net.is_none() && unwatched.seen.is_none());
     }
 }

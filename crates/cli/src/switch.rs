@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use laggard_answer::switch::{self, SwitchReport, SwitchesMeasured};
+use laggard_answer::switch::{self, StretchFigures, SwitchReport, SwitchesMeasured};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, SwitchBench, SwitchPlan};
 use laggard_model::text::Unit;
@@ -16,16 +16,22 @@ use crate::args::SwitchArgs;
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 
-/// Of each number of threads: enough that what differs between them is known.
-const STRETCHES: usize = 10;
-/// One more that no program watches, so that it is known what watching costs.
-const ALL_STRETCHES: usize = STRETCHES + 1;
+/// Of each number of threads, at least: enough that what differs between them is
+/// known, and one more that no program watches, so that it is known what watching
+/// costs.
+const LEAST_STRETCHES: u64 = 11;
+/// All hand-overs of a stretch are in memory, one by one, and that is locked: room for
+/// 40 MB of them.
+const LONGEST_STRETCH: Nanos = Nanos::from_secs(1);
 const LEAST_DURATION: Nanos = Nanos::from_secs(1);
 const MOST_DURATION: Nanos = Nanos::from_secs(600);
 /// As in the paper: above all that is ordinary, below what guards the machine.
 const PRIORITY: u8 = 80;
-/// Of all working sets of a row.
+/// Of all working sets of a row, bytes.
 const MOST_MEMORY: u64 = 1 << 30;
+/// Of the memory that is free, it takes three quarters at most: who takes all of it
+/// is ended by the kernel, or somebody else is.
+const SHARE_OF_FREE: (u64, u64) = (3, 4);
 
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let plans = plans(args)?;
@@ -40,7 +46,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     ));
     let mut bench = SwitchBench::new();
     let mut load = loaded(args.load.as_deref(), &stop)?;
-    let runs = measured(&mut bench, &plans, rows, &stop);
+    let runs = measured(&mut bench, &plans, &stop)?;
     if let Some(ended) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
         bail!("the load ended by itself: {ended}");
     }
@@ -51,7 +57,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         other_cpu: plans[0].cpus.get(1).copied(),
         load: args.load.clone(),
         runs,
-        stretches: STRETCHES,
+        stretches: plans[0].stretches,
         unwatched_because: bench.unwatched_because().cloned(),
         caveats: measuring::caveats(),
     })?;
@@ -73,10 +79,10 @@ fn is_had(report: &SwitchReport) -> bool {
 fn measured(
     bench: &mut SwitchBench,
     plans: &[SwitchPlan],
-    rows: usize,
     stop: &AtomicBool,
-) -> Vec<SwitchRun> {
-    let bar = ProgressBar::new((rows * ALL_STRETCHES) as u64);
+) -> anyhow::Result<Vec<SwitchRun<StretchFigures>>> {
+    let stretches = |plan: &SwitchPlan| plan.threads.len() * (plan.stretches + 1);
+    let bar = ProgressBar::new(plans.iter().map(stretches).sum::<usize>() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len} stretches {wide_msg}")
     {
         bar.set_style(style);
@@ -84,10 +90,14 @@ fn measured(
     let mut runs = Vec::new();
     for plan in plans {
         bar.set_message(format!("by {}", plan.way.via));
-        runs.extend(bench.measure(plan, stop, || bar.inc(1)));
+        runs.extend(bench.measure(plan, stop, |stretch| {
+            bar.inc(1);
+            StretchFigures::of(&stretch)
+        }));
     }
     bar.finish_and_clear();
-    runs
+    let runs = runs.into_iter().map(|run| run.try_map(|figures| figures));
+    Ok(runs.collect::<Result<_, _>>()?)
 }
 
 /// A plan for each way of handing over.
@@ -108,6 +118,7 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         None => SwitchPolicy::Other,
     };
     let cpus = cpus(args)?;
+    let (stretches, length) = parted(duration);
     let plan = |(via, working_set_bytes)| SwitchPlan {
         threads: threads.clone(),
         way: SwitchWay {
@@ -118,13 +129,40 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
             is_cross: args.cross,
         },
         cpus: cpus.clone(),
-        length: Nanos::from_ns(duration.ns() / ALL_STRETCHES as u64),
-        stretches: STRETCHES,
+        length,
+        stretches,
     };
     let all = ways
         .iter()
         .flat_map(|&via| sets.iter().map(move |&set| (via, set)));
-    Ok(all.map(plan).collect())
+    let plans: Vec<SwitchPlan> = all.map(plan).collect();
+    let most = plans.iter().map(SwitchPlan::bytes).max().unwrap_or(0);
+    if let Some(free) = host::free_memory(&Files::default()) {
+        has_room(most, free)?;
+    }
+    Ok(plans)
+}
+
+/// How many stretches of each number of threads are watched where each takes so long
+/// in all, and how long each of these, and the one that is not, is.
+fn parted(duration: Nanos) -> (usize, Nanos) {
+    let all = duration.ns().div_ceil(LONGEST_STRETCH.ns());
+    let all = all.max(LEAST_STRETCHES);
+    let watched = usize::try_from(all - 1).unwrap_or(usize::MAX);
+    (watched, Nanos::from_ns(duration.ns() / all))
+}
+
+/// Refuses what takes `bytes` of memory where too little is `free`.
+fn has_room(bytes: u64, free: u64) -> anyhow::Result<()> {
+    let (part, whole) = SHARE_OF_FREE;
+    if bytes > free / whole * part {
+        bail!(
+            "this takes {} MiB of memory, and {} MiB are free here; ask for fewer threads or smaller working sets",
+            bytes >> 20,
+            free >> 20
+        );
+    }
+    Ok(())
 }
 
 fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
@@ -190,4 +228,59 @@ fn loaded(name: Option<&str>, stop: &AtomicBool) -> anyhow::Result<Option<LoadPr
         .with_context(|| format!("set up the load `{name}`"))?;
     load.begin();
     Ok(Some(load))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_any_length_has_stretches_enough_and_none_is_longer_than_a_second() {
+        for (secs, stretches) in [(1, 10), (4, 10), (11, 10), (12, 11), (600, 599)] {
+            let duration = Nanos::from_secs(secs);
+
+            let (watched, length) = parted(duration);
+
+            assert_eq!(watched, stretches, "{duration}");
+            assert!(length <= LONGEST_STRETCH, "{duration}: {length}");
+            let left = duration.saturating_sub(length * (stretches as u64 + 1));
+            assert!(left < Nanos::from_us(1), "{duration}: {left} are left");
+        }
+    }
+
+    /// What a row takes does not depend on how long it is measured.
+    #[test]
+    fn ten_minutes_lock_no_more_than_eleven_seconds_do() {
+        let bytes = |secs| {
+            let (stretches, length) = parted(Nanos::from_secs(secs));
+            let plan = SwitchPlan {
+                threads: vec![2, 128],
+                way: SwitchWay {
+                    via: HandOver::Yield,
+                    service: SwitchPolicy::Other,
+                    are_processes: false,
+                    working_set_bytes: 0,
+                    is_cross: false,
+                },
+                cpus: vec![Cpu(0)],
+                length,
+                stretches,
+            };
+            plan.bytes()
+        };
+
+        assert_eq!(bytes(600), bytes(11));
+        assert!(bytes(600) < 64 << 20, "{}", bytes(600));
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_with_what_it_takes_and_what_there_is() {
+        let refused = has_room(800 << 20, 1 << 30).unwrap_err().to_string();
+
+        assert_eq!(
+            refused,
+            "this takes 800 MiB of memory, and 1024 MiB are free here; ask for fewer threads or smaller working sets"
+        );
+        assert!(has_room(700 << 20, 1 << 30).is_ok());
+    }
 }

@@ -143,9 +143,10 @@ pub struct SwitchWay {
     pub is_cross: bool,
 }
 
-/// What was seen of so many threads that hand a CPU over in turn.
+/// What was seen of so many threads that hand a CPU over in turn; `S`: what is kept
+/// of a stretch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SwitchRun {
+pub struct SwitchRun<S = SwitchStretch> {
     /// How many threads.
     pub threads: usize,
     /// How, and as what.
@@ -153,10 +154,27 @@ pub struct SwitchRun {
     /// Why it could not be had here, or not to the end.
     pub absence: Option<Absence>,
     /// Stretches of the measurement, in order; those of others lay between.
-    pub stretches: Vec<SwitchStretch>,
+    pub stretches: Vec<S>,
     /// A stretch that no program inside the kernel watched, where those of
     /// `stretches` were watched: what watching costs is told from it.
-    pub unwatched: Option<SwitchStretch>,
+    pub unwatched: Option<S>,
+}
+
+impl<S> SwitchRun<S> {
+    /// The same, with something else kept of each stretch.
+    ///
+    /// # Errors
+    /// When `keep` cannot keep one.
+    pub fn try_map<T, E>(self, mut keep: impl FnMut(S) -> Result<T, E>) -> Result<SwitchRun<T>, E> {
+        let stretches = self.stretches.into_iter();
+        Ok(SwitchRun {
+            threads: self.threads,
+            way: self.way,
+            absence: self.absence,
+            stretches: stretches.map(&mut keep).collect::<Result<_, _>>()?,
+            unwatched: self.unwatched.map(&mut keep).transpose()?,
+        })
+    }
 }
 
 /// One stretch of a measurement.

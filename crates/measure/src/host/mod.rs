@@ -19,7 +19,7 @@ use laggard_model::{Host, Isolation};
 pub use audio::audio;
 pub use caveats::{caveats, quota};
 pub use files::Files;
-pub use rights::Rights;
+pub use rights::{Rights, free_memory};
 
 /// The identity of the machine whose files these are; `Files::default()` for
 /// this one. What cannot be read is `None` or empty.

@@ -5,6 +5,7 @@ use std::path::Path;
 use laggard_model::{CpuList, Nanos};
 
 use super::Files;
+use super::settings::memory_bytes;
 
 /// Bits of `CapEff` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
@@ -88,30 +89,64 @@ fn rt_group(files: &Files) -> Option<Nanos> {
 /// The tightest limit on CPU time of this process's control groups and of
 /// those that hold them, of either version.
 fn quota(files: &Files) -> Option<(Nanos, Nanos)> {
-    let groups = files.text("proc/self/cgroup")?;
-    let limits = groups.lines().flat_map(|line| {
-        let (_, rest) = line.split_once(':').unwrap_or_default();
-        let (controllers, group) = rest.split_once(':').unwrap_or_default();
-        let mounts: Vec<String> = match controllers {
-            "" => vec!["sys/fs/cgroup".into(), "sys/fs/cgroup/unified".into()],
-            some if some.split(',').any(|name| name == "cpu") => {
-                vec!["sys/fs/cgroup/cpu".into(), format!("sys/fs/cgroup/{some}")]
-            }
-            _ => Vec::new(),
-        };
-        let group = Path::new(group.trim_start_matches('/'));
-        let folders = mounts.into_iter().flat_map(move |mount| {
-            let above = group.ancestors();
-            above
-                .map(move |group| Path::new(&mount).join(group).display().to_string())
-                .collect::<Vec<_>>()
-        });
-        folders
-            .filter_map(|folder| limit_of_group(files, folder.trim_end_matches('/')))
-            .collect::<Vec<_>>()
-    });
+    let groups = groups(files, "cpu").into_iter();
+    let limits = groups.filter_map(|folder| limit_of_group(files, &folder));
     let share = |(quota, period): &(Nanos, Nanos)| quota.as_secs_f64() / period.as_secs_f64();
     limits.min_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+/// The folders of this process's control groups, and of those that hold them, of
+/// either version, in which a controller may be.
+fn groups(files: &Files, controller: &str) -> Vec<String> {
+    let groups = files.text("proc/self/cgroup").unwrap_or_default();
+    let mut folders = Vec::new();
+    for line in groups.lines() {
+        let (_, rest) = line.split_once(':').unwrap_or_default();
+        let (controllers, group) = rest.split_once(':').unwrap_or_default();
+        let mounts: [String; 2] = match controllers {
+            "" => ["sys/fs/cgroup".into(), "sys/fs/cgroup/unified".into()],
+            some if some.split(',').any(|name| name == controller) => {
+                [controller, some].map(|name| format!("sys/fs/cgroup/{name}"))
+            }
+            _ => continue,
+        };
+        let group = Path::new(group.trim_start_matches('/'));
+        for mount in &mounts {
+            let above = group.ancestors().map(|group| Path::new(mount).join(group));
+            folders.extend(above.map(|one| one.display().to_string()));
+        }
+    }
+    for folder in &mut folders {
+        folder.truncate(folder.trim_end_matches('/').len());
+    }
+    folders
+}
+
+/// The memory, bytes, that this process can still have: what the machine has without
+/// writing any to its disk, or less where a control group has a limit. `None`: it is
+/// not told.
+pub fn free_memory(files: &Files) -> Option<u64> {
+    let groups = groups(files, "memory").into_iter();
+    let left = groups.filter_map(|folder| left_in_group(files, &folder));
+    memory_bytes(files, "MemAvailable")
+        .into_iter()
+        .chain(left)
+        .min()
+}
+
+/// What one group has left: its limit, less the memory of processes that no file
+/// could replace.
+fn left_in_group(files: &Files, folder: &str) -> Option<u64> {
+    let stat = format!("{folder}/memory.stat");
+    // `max` is no number, and no limit.
+    let (most, used): (u64, _) = match files.text(&format!("{folder}/memory.max")) {
+        Some(most) => (most.parse().ok()?, files.field(&stat, "anon")),
+        None => (
+            files.value(&format!("{folder}/memory.limit_in_bytes"))?,
+            files.field(&stat, "total_rss"),
+        ),
+    };
+    Some(most.saturating_sub(used?.parse().ok()?))
 }
 
 /// The limit of one group: `cpu.max`, or the two files of the first version.

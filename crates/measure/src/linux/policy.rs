@@ -9,6 +9,8 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
+use crate::host::{Files, Rights};
+
 /// Stack of a measuring thread. All of it is touched before measuring.
 pub(crate) const STACK_BYTES: usize = 128 * 1024;
 
@@ -34,6 +36,21 @@ pub(crate) fn lock_memory() -> io::Result<()> {
                 "it is more than this user may lock",
             )
         })
+}
+
+/// Whether so many more bytes may be locked.
+pub(crate) fn may_lock_more(bytes: u64) -> bool {
+    let rights = Rights::read(&Files::default());
+    let Some(most) = rights.lock_bytes else {
+        return true;
+    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let locked = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmLck:")?.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse::<u64>().ok())
+        .unwrap_or_default();
+    (locked * 1024).saturating_add(bytes) <= most
 }
 
 /// Has the allocator give back what is free. Locked memory is memory that

@@ -187,7 +187,7 @@ fn about_net(report: &SwitchReport, look: Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::switch::{SwitchesMeasured, switches as answered};
+    use laggard_answer::switch::{StretchFigures, SwitchesMeasured, switches as answered};
     use laggard_model::{
         Absence, Caveat, CaveatKind, Cpu, HandOver, Host, Interruption, Lacks, SwitchPolicy,
         SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
@@ -205,6 +205,10 @@ mod tests {
         }
     }
 
+    fn figures(run: SwitchRun) -> SwitchRun<StretchFigures> {
+        run.try_map(|one| StretchFigures::of(&one)).unwrap()
+    }
+
     #[test]
     fn the_title_says_who_hands_what_over_and_under_which_load() {
         let of_all = SwitchWay {
@@ -218,7 +222,7 @@ mod tests {
             cpu: Cpu(3),
             other_cpu: Some(Cpu(0)),
             load: Some("fileio".into()),
-            runs: vec![SwitchRun {
+            runs: vec![figures(SwitchRun {
                 threads: 2,
                 way: of_all,
                 absence: None,
@@ -228,7 +232,7 @@ mod tests {
                     ..SwitchStretch::default()
                 }],
                 unwatched: None,
-            }],
+            })],
             stretches: 1,
             unwatched_because: None,
             caveats: Vec::new(),
@@ -277,7 +281,7 @@ threads";
             cpu: Cpu(3),
             other_cpu: None,
             load: None,
-            runs: vec![run(2, 1_500), run(64, 3_000), absent],
+            runs: [run(2, 1_500), run(64, 3_000), absent].map(figures).into(),
             stretches: 3,
             unwatched_because: None,
             caveats: Vec::new(),
@@ -333,7 +337,7 @@ With 64 threads, 21 hand-overs had no room and are in no figure.
             cpu: Cpu(1),
             other_cpu: None,
             load: None,
-            runs: vec![SwitchRun {
+            runs: vec![figures(SwitchRun {
                 threads: 2,
                 way: way(HandOver::Yield),
                 absence: None,
@@ -342,7 +346,7 @@ With 64 threads, 21 hand-overs had no room and are in no figure.
                     took_ns: vec![540; 100],
                     ..SwitchStretch::default()
                 }),
-            }],
+            })],
             stretches: 1,
             unwatched_because: None,
             caveats: Vec::new(),

@@ -17,7 +17,7 @@ use laggard_model::CaveatKind::{
 use laggard_model::{Caveat, CaveatKind, CpuList, Host, Nanos, Service};
 use tempfile::TempDir;
 
-use super::{Files, Rights, caveats, identify};
+use super::{Files, Rights, caveats, free_memory, identify};
 
 const LAPTOP: &str = include_str!("laptop.txt");
 const BOARD: &str = include_str!("board.txt");
@@ -63,6 +63,10 @@ impl Machine {
             &cpus.parse().unwrap(),
             services,
         )
+    }
+
+    fn free_memory(&self) -> Option<u64> {
+        free_memory(&self.files)
     }
 
     fn kinds(&self, cpus: &str, services: &[Service]) -> Vec<CaveatKind> {
@@ -358,6 +362,31 @@ fn the_tightest_limit_on_cpu_time_is_named_whichever_group_has_it() {
         if let (Some(quota), Some(said)) = (quota, said) {
             assert!(quota.what.contains(said), "{quota:?}");
         }
+    }
+}
+
+#[test]
+fn free_memory_is_the_least_that_the_machine_and_any_group_leave() {
+    let machine = "== proc/meminfo\nMemTotal: 4000 kB\nMemAvailable: 3000 kB\n";
+    let v2 = "== proc/self/cgroup\n0::/a/b\n== sys/fs/cgroup/a/b/memory.max\nmax\n";
+    let parent = "== sys/fs/cgroup/a/memory.max\n2048000\n\
+        == sys/fs/cgroup/a/memory.stat\nanon_thp 7\nanon 1024000\nfile 900000\n";
+    let v1 = "== proc/self/cgroup\n4:memory:/a\n\
+        == sys/fs/cgroup/memory/a/memory.limit_in_bytes\n2000000\n\
+        == sys/fs/cgroup/memory/a/memory.stat\nrss 1\ntotal_rss 1999999\n";
+    for (files, free) in [
+        (machine.to_owned(), Some(3_072_000)),
+        (format!("{machine}{v2}"), Some(3_072_000)),
+        (format!("{machine}{v2}{parent}"), Some(1_024_000)),
+        (format!("{machine}{v1}"), Some(1)),
+        (
+            format!("{machine}{v1}").replace("2000000", "9223372036854771712"),
+            Some(3_072_000),
+        ),
+        (v1.replace("1999999", "2000001"), Some(0)),
+        (String::new(), None),
+    ] {
+        assert_eq!(Machine::new(&files).free_memory(), free, "{files}");
     }
 }
 

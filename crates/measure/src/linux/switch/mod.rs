@@ -45,6 +45,10 @@ const READY_LOOK: Duration = Duration::from_millis(1);
 /// and how many looks that may take.
 const READY_LOOKS: u64 = 20_000;
 
+/// What a process has of its own: tables of its memory, its stack, and what it writes
+/// to.
+const PROCESS_BYTES: u64 = 1 << 20;
+
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
@@ -90,14 +94,18 @@ impl SwitchBench {
     }
 
     /// Measures all numbers of threads, until each has its stretches or `stop` is
-    /// set; `done` is called after each stretch. Where programs inside the kernel
-    /// can watch, each number first has a stretch without them.
-    pub fn measure(
+    /// set; `keep` says after each stretch what is kept of it. Where programs inside
+    /// the kernel can watch, each number first has a stretch without them.
+    pub fn measure<S>(
         &mut self,
         plan: &SwitchPlan,
         stop: &AtomicBool,
-        mut done: impl FnMut(),
-    ) -> Vec<SwitchRun> {
+        mut keep: impl FnMut(SwitchStretch) -> S,
+    ) -> Vec<SwitchRun<S>> {
+        if !policy::may_lock_more(plan.bytes()) {
+            // Locked, memory to come would be refused.
+            policy::unlock_memory();
+        }
         let empty = |&threads: &usize| SwitchRun {
             threads,
             way: plan.way,
@@ -105,7 +113,7 @@ impl SwitchBench {
             stretches: Vec::with_capacity(plan.stretches),
             unwatched: None,
         };
-        let mut runs: Vec<SwitchRun> = plan.threads.iter().map(empty).collect();
+        let mut runs: Vec<SwitchRun<S>> = plan.threads.iter().map(empty).collect();
         let mut watch = self.watch(&plan.cpus);
         for round in 0..=plan.stretches {
             let is_alone = round == 0;
@@ -124,12 +132,11 @@ impl SwitchBench {
                 let Some(result) = self.undisturbed(plan, run.threads, seen, stop) else {
                     return runs;
                 };
-                match result {
-                    Ok(stretch) if is_alone => run.unwatched = Some(stretch),
-                    Ok(stretch) => run.stretches.push(stretch),
+                match result.map(&mut keep) {
+                    Ok(kept) if is_alone => run.unwatched = Some(kept),
+                    Ok(kept) => run.stretches.push(kept),
                     Err(absence) => run.absence = Some(absence),
                 }
-                done();
             }
         }
         runs
@@ -220,6 +227,16 @@ impl SwitchBench {
 }
 
 impl SwitchPlan {
+    /// The memory that a stretch of the most threads takes, about.
+    pub fn bytes(&self) -> u64 {
+        let threads = self.threads.iter().max().copied().unwrap_or(0) as u64;
+        let each = match self.way.are_processes {
+            true => PROCESS_BYTES,
+            false => policy::STACK_BYTES as u64,
+        };
+        Ring::kept_bytes(self.length) + threads * (each + self.way.working_set_bytes)
+    }
+
     fn who(&self) -> &'static str {
         match self.way.are_processes {
             true => "processes",

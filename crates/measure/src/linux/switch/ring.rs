@@ -32,12 +32,22 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    /// For how many hand-overs a stretch of this length has room: it has no more.
+    fn room(length: Nanos) -> u64 {
+        length.ns() / 2 / SHORTEST_NS + 1_024
+    }
+
+    /// The memory for them.
+    pub(super) fn kept_bytes(length: Nanos) -> u64 {
+        Self::room(length) * SharedRing::KEPT_BYTES
+    }
+
     pub(super) fn new(
         plan: &SwitchPlan,
         threads: usize,
         watch: Option<Arc<WatchMemory>>,
     ) -> io::Result<Self> {
-        let room = plan.length.ns() / 2 / SHORTEST_NS + 1_024;
+        let room = Self::room(plan.length);
         Ok(Self {
             plan: plan.clone(),
             threads,

@@ -172,6 +172,9 @@ pub(super) struct SharedRing {
 }
 
 impl SharedRing {
+    /// Of one hand-over.
+    pub(super) const KEPT_BYTES: u64 = size_of::<Kept>() as u64;
+
     /// For so many threads and hand-overs.
     pub(super) fn new(threads: usize, room: u64) -> io::Result<Self> {
         Ok(Self {
