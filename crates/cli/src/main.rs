@@ -32,13 +32,14 @@ mod report;
 mod rtos;
 mod sched;
 mod show;
+mod stack;
 mod switch;
 mod temporary;
 mod terminal;
 mod timers;
 mod top;
-mod why;
 mod unfinished;
+mod why;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,10 @@ use crate::args::{Args, BEGIN, Command};
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
     laggard_measure::linux::become_normal();
+    stack::enough(run)
+}
+
+fn run() -> ExitCode {
     completion::answer(Args::command);
     exit::survive_file_limit();
     laggard_record::hush_damage();

@@ -32,14 +32,18 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
     let mut view = View::new(&plan, args.json.as_deref())?;
     let (tell, told) = mpsc::channel();
     let hits = thread::scope(|scope| {
-        let fault = scope.spawn(|| {
-            let tell = tell;
-            disturb::run_telling(&plan, &stop, &|hit| {
+        let plan = &plan;
+        let stop = &stop;
+        let fault = move || {
+            disturb::run_telling(plan, stop, &|hit| {
                 // Nobody listens once a hit could not be shown; the fault is
                 // being stopped then.
                 let _ = tell.send(*hit);
             })
-        });
+        };
+        let fault = thread::Builder::new()
+            .spawn_scoped(scope, fault)
+            .context("start a thread; see `ulimit -u` and the cgroup's pids.max")?;
         let shown = told.iter().try_for_each(|hit| view.show(&hit));
         if shown.is_err() {
             stop.store(true, Ordering::Relaxed);

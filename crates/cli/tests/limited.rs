@@ -44,6 +44,38 @@ fn can_measure_with_bpf() -> bool {
     can
 }
 
+/// Beyond its stack a program ends without a word.
+#[test]
+fn little_stack_is_enough_for_every_command() {
+    let dir = TempDir::new().unwrap();
+    for command in [
+        "--help",
+        "record --help",
+        "load list",
+        "completions bash",
+        "schema manifest",
+        "doctor --json",
+    ] {
+        let output = shell(dir.path(), &format!("ulimit -s 64; $L {command} > out"));
+
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(0 | 1)),
+            "{command}: {code:?}, {}",
+            said(&output)
+        );
+    }
+    let output = shell(
+        dir.path(),
+        "ulimit -s 64; $L record -q --backend user -s other -d 1s -o r.laggard && $L show r.laggard",
+    );
+    assert!(
+        matches!(output.status.code(), Some(0 | 3)),
+        "{}",
+        said(&output)
+    );
+}
+
 #[test]
 fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
     if !can_measure_with_bpf() {

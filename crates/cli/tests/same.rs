@@ -73,4 +73,23 @@ fn the_same_bytes_in_give_the_same_bytes_out_with_any_number_of_threads() {
             assert!(say(threads) == one, "{command}, {threads} threads");
         }
     }
+    where_no_thread_can_be_had(dir.path());
+}
+
+/// A limit on threads cannot be set by who is root; that no stack has room for one
+/// can.
+fn where_no_thread_can_be_had(dir: &Path) {
+    let show = |stack: Option<&str>| {
+        let mut command = laggard();
+        command.args(["show", "r.laggard"]).current_dir(dir);
+        command.env("LAGGARD_THREADS", "4");
+        if let Some(bytes) = stack {
+            command.env("RUST_MIN_STACK", bytes);
+        }
+        command.output().unwrap()
+    };
+
+    let without = show(Some("140737488355328"));
+
+    assert!(without == show(None), "{without:?}");
 }

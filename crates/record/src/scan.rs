@@ -1,6 +1,7 @@
 //! Going through all samples of a recording.
 
 use std::num::NonZeroUsize;
+use std::thread::ScopedJoinHandle;
 
 use laggard_model::{Batch, Gather, Keep};
 
@@ -70,19 +71,22 @@ impl Recording {
             (gathered, shortfalls)
         };
         let (mut all, mut shortfalls) = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..parts)
-                .map(|number| scope.spawn(move || work(part(number))))
-                .collect();
+            let start = |number| {
+                let thread = std::thread::Builder::new();
+                thread.spawn_scoped(scope, move || work(part(number)))
+            };
+            let others: Vec<_> = (1..parts).map(start).collect();
             let (mut all, mut shortfalls) = work(part(0));
-            for other in others {
-                match other.join() {
-                    Ok((later, short)) => {
-                        all.join(later);
-                        shortfalls.extend(short);
-                    }
+            for (number, other) in (1..).zip(others) {
+                let (later, short) = match other.map(ScopedJoinHandle::join) {
+                    Ok(Ok(read)) => read,
                     // What gathers panicked: that is the caller's.
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                    // Where no more threads may be started, one reads all.
+                    Err(_) => work(part(number)),
+                };
+                all.join(later);
+                shortfalls.extend(short);
             }
             (all, shortfalls)
         });

@@ -149,6 +149,9 @@ pub enum RecipeError {
     /// A folder to work in could not be had.
     #[error("load `{0}` has no folder to work in; point TMPDIR at one with 1 GB free")]
     Folder(String, #[source] io::Error),
+    /// The system gave no thread.
+    #[error("load `{0}`: no more threads; see `ulimit -u` and the cgroup's pids.max")]
+    Thread(String, #[source] io::Error),
     /// A command could not be run.
     #[error("load `{load}`, step `{step}`: cannot run /bin/sh")]
     Start {

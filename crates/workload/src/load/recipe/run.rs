@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
@@ -102,13 +102,11 @@ impl RecipeRun<'_> {
             Ok(())
         };
         thread::scope(|scope| {
-            let workers: Vec<_> = self
-                .recipe
-                .step
-                .iter()
-                .map(|step| scope.spawn(move || self.in_threads(step, over_and_over)))
-                .collect();
-            join(workers)
+            let start = |step| {
+                let work = move || self.in_threads(step, over_and_over);
+                thread::Builder::new().spawn_scoped(scope, work)
+            };
+            self.join(self.recipe.step.iter().map(start))
         })
     }
 
@@ -120,11 +118,30 @@ impl RecipeRun<'_> {
     ) -> Result<(), RecipeError> {
         thread::scope(|scope| {
             let work = &work;
-            let workers = (0..step.parallel)
-                .map(|_| scope.spawn(move || work(step)))
-                .collect();
-            join(workers)
+            let start = |_| thread::Builder::new().spawn_scoped(scope, move || work(step));
+            self.join((0..step.parallel).map(start))
         })
+    }
+
+    /// Waits for all that could be started; where one could not, they end.
+    fn join<'a>(
+        &self,
+        workers: impl Iterator<Item = io::Result<ScopedJoinHandle<'a, Result<(), RecipeError>>>>,
+    ) -> Result<(), RecipeError> {
+        let refused = |source| {
+            self.failed.store(true, Ordering::Relaxed);
+            RecipeError::Thread(self.recipe.name.clone(), source)
+        };
+        let workers: Vec<_> = workers.map(|one| one.map_err(refused)).collect();
+        let mut result = Ok(());
+        for worker in workers {
+            let done = worker.and_then(|worker| {
+                let done = worker.join();
+                done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            result = result.and(done);
+        }
+        result
     }
 
     /// Runs a step's command to its end, unless the load is to stop.
@@ -228,19 +245,6 @@ fn was_told(status: ExitStatus) -> bool {
         .signal()
         .and_then(|number| Signal::try_from(number).ok());
     matches!(signal, Some(Signal::SIGTERM | Signal::SIGINT))
-}
-
-fn join(
-    workers: Vec<thread::ScopedJoinHandle<'_, Result<(), RecipeError>>>,
-) -> Result<(), RecipeError> {
-    let mut result = Ok(());
-    for worker in workers {
-        let done = worker
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        result = result.and(done);
-    }
-    result
 }
 
 /// Asks the command to end, and kills it when it does not.
