@@ -1,5 +1,29 @@
 import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vite";
+
+/**
+ * Puts the licences of what others wrote beside the page that has it in it, for who
+ * has the page and not their packages.
+ */
+function licences() {
+  const isLicence = (file) => /^(licen[cs]e|copying|notice|copyright)/i.test(file.name) && file.isFile();
+  return {
+    name: "licences",
+    generateBundle(_options, bundle) {
+      const modules = Object.values(bundle).flatMap((part) => part.moduleIds ?? []);
+      const folders = modules.map((id) => /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(id));
+      const packages = new Map(folders.filter(Boolean).map(([, folder, name]) => [name, folder]));
+      for (const [name, folder] of [...packages].sort()) {
+        for (const file of readdirSync(folder, { withFileTypes: true }).filter(isLicence)) {
+          const source = readFileSync(join(folder, file.name));
+          this.emitFile({ type: "asset", fileName: `licences/${name}/${file.name}`, source });
+        }
+      }
+    },
+  };
+}
 
 /**
  * Puts script and style into the page, and forbids the page every request:
@@ -12,7 +36,8 @@ function oneFile() {
     enforce: "post",
     generateBundle(_options, bundle) {
       const page = bundle["index.html"];
-      const parts = Object.values(bundle).filter((part) => part !== page);
+      const isOfPage = (part) => part !== page && !part.fileName.startsWith("licences/");
+      const parts = Object.values(bundle).filter(isOfPage);
       // `</script` in a string of the code would end the element.
       const script = parts
         .filter((part) => part.type === "chunk")
@@ -38,10 +63,8 @@ function oneFile() {
 }
 
 export default defineConfig({
-  plugins: [oneFile()],
+  plugins: [licences(), oneFile()],
   build: {
-    // The folder holds a file of the repository.
-    emptyOutDir: false,
     target: "es2022",
     modulePreload: false,
     cssCodeSplit: false,

@@ -22,9 +22,6 @@ use crate::{ask, file, pipe};
 const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
-    if !args.markdown {
-        laggard_view::page::check()?;
-    }
     let asked = args.app.as_deref().map(by_name).transpose()?;
     if !args.redact {
         return write(args, &args.recordings, asked, args.output.as_deref());

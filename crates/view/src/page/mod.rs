@@ -20,8 +20,9 @@ pub use causes::{CausesView, ClassView, EpisodeView, ForemostWhy, SampleView, Sl
 pub use charts::{Charts, LineView, LossView, charts};
 pub use flame::FlameNode;
 
-/// The built page; empty where it was not built.
-const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.html"));
+/// The built page. It is in the repository, because to build it takes Node and the
+/// program does not.
+const TEMPLATE: &str = include_str!("../../../../web/dist/index.html");
 
 /// The element of the page that holds the data.
 const PLACE: &str = r#"<script id="laggard-data" type="application/json">"#;
@@ -49,9 +50,6 @@ pub struct PageData {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageError {
-    /// The program was built without it.
-    #[error("the page is not built; run `make page`, build again, or use --markdown")]
-    NotBuilt,
     /// The data has no JSON.
     #[error("write the figures as JSON")]
     Json(#[source] serde_json::Error),
@@ -60,25 +58,10 @@ pub enum PageError {
 /// The page with its data: one file that asks the network for nothing.
 ///
 /// # Errors
-/// When the program was built without the page.
+/// When the data has no JSON.
 pub fn html(data: &PageData) -> Result<String, PageError> {
-    fill(TEMPLATE, data)
-}
-
-/// Whether the program was built with the page: to be asked before reading
-/// recordings for it, which can take long.
-///
-/// # Errors
-/// When it was not.
-pub fn check() -> Result<(), PageError> {
-    match TEMPLATE.contains(PLACE) {
-        true => Ok(()),
-        false => Err(PageError::NotBuilt),
-    }
-}
-
-fn fill(template: &str, data: &PageData) -> Result<String, PageError> {
-    let (before, after) = template.split_once(PLACE).ok_or(PageError::NotBuilt)?;
+    let parts = TEMPLATE.split_once(PLACE);
+    let (before, after) = parts.expect("the page has this element, as a test shows");
     let json = serde_json::to_string(data).map_err(PageError::Json)?;
     // A name in the data must not end the element: `</script>`, `<!--`.
     let json = json.replace('<', "\\u003c");
@@ -109,24 +92,13 @@ mod tests {
     #[test]
     fn no_text_of_the_data_can_end_its_element() {
         let hostile = "</script><script>alert(1)</script><!--";
-        let template = format!("<head>{PLACE}</script></head>");
 
-        let page = fill(&template, &data(hostile)).unwrap();
+        let page = html(&data(hostile)).unwrap();
 
-        let inner = page
-            .strip_prefix(&format!("<head>{PLACE}"))
-            .and_then(|rest| rest.strip_suffix("</script></head>"))
-            .unwrap();
+        let (_, rest) = page.split_once(PLACE).unwrap();
+        let (inner, _) = rest.split_once("</script>").unwrap();
         assert!(!inner.contains('<'), "{inner}");
         let json: serde_json::Value = serde_json::from_str(inner).unwrap();
         assert_eq!(json["report"]["version"], hostile);
-    }
-
-    #[test]
-    fn a_program_without_the_page_says_what_to_do() {
-        assert_eq!(
-            fill("", &data("1")).unwrap_err().to_string(),
-            "the page is not built; run `make page`, build again, or use --markdown"
-        );
     }
 }
