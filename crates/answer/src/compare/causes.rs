@@ -34,9 +34,14 @@ struct Watched {
     late: Vec<LateMoment>,
     /// By service and route: from which latency on all were kept, since when.
     from: BTreeMap<(Service, Route), (Nanos, Nanos)>,
-    start: Nanos,
+    /// Whether there were too many to keep: each cause came as often as was kept,
+    /// or more often.
+    is_cut: bool,
     end: Nanos,
 }
+
+/// Of which services late activations are compared, and from which latency on.
+type Limits = BTreeMap<(Service, Route), Nanos>;
 
 /// What recordings tell of causes.
 pub(super) struct CausesCompared {
@@ -88,6 +93,9 @@ fn changes(
                 .into(),
         ));
     }
+    let cut = watched
+        .each_ref()
+        .map(|side| side.iter().any(|one| one.is_cut));
     let names: BTreeSet<&str> = watched
         .iter()
         .flatten()
@@ -99,11 +107,22 @@ fn changes(
         let moments = watched
             .each_ref()
             .map(|side| side.iter().map(|one| one.moments(name, &limits)).collect());
-        if let Some(one) = Candidate::of(name, &watched, moments, confidence)? {
+        let lengths = watched
+            .each_ref()
+            .map(|side| side.iter().map(|one| one.length(&limits)).collect());
+        if let Some(one) = Candidate::of(name, lengths, moments, confidence)? {
             found.push(one);
         }
     }
-    Ok(Ok(told(found, confidence)?))
+    let told = told(found, cut, confidence)?;
+    if told.is_empty() && cut.contains(&true) {
+        return Ok(Err(
+            "too many activations were late for all to be kept, so that a cause that came less often was not told from \
+             one that was kept less often; record with a larger `--max-episodes-per-minute`"
+                .into(),
+        ));
+    }
+    Ok(Ok(told))
 }
 
 impl Watched {
@@ -147,6 +166,7 @@ impl Watched {
                 Some(watch) => watch.from_ns,
                 None => Some(start),
             };
+            let since = since.filter(|since| *since < end);
             let (Some(threshold), Some(since)) = (threshold, since) else {
                 undecided.insert(key);
                 continue;
@@ -158,53 +178,59 @@ impl Watched {
         Ok(Some(Self {
             late,
             from,
-            start,
+            is_cut: notes.surplus > 0,
             end,
         }))
     }
 
-    /// When a cause took most of a late activation, since the recording began,
-    /// with how long it took; those close together are one moment.
-    fn moments(&self, name: &str, limits: &BTreeMap<(Service, Route), Nanos>) -> Vec<(f64, f64)> {
-        let mut all: Vec<(f64, f64)> = self
-            .late
-            .iter()
-            .filter(|late| late.cause == name)
-            .filter(|late| {
-                let key = (late.service, late.route);
-                let is_late = limits.get(&key).is_some_and(|&limit| late.latency > limit);
-                is_late
-                    && self
-                        .from
-                        .get(&key)
-                        .is_some_and(|&(_, since)| late.expiry >= since)
-            })
-            .map(|late| {
-                let since = late.expiry.saturating_sub(self.start);
-                (since.min(self.length()).as_f64(), late.time.as_f64())
-            })
-            .collect();
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut moments: Vec<(f64, f64)> = Vec::new();
-        let mut last = f64::NEG_INFINITY;
-        for (at, time) in all {
-            match moments.last_mut() {
-                Some(moment) if at - last <= RUN.as_f64() => moment.1 = moment.1.max(time),
-                _ => moments.push((at, time)),
-            }
-            last = at;
-        }
-        moments
+    /// Since when all that was late by `limits` was kept.
+    fn since(&self, limits: &Limits) -> Nanos {
+        let from = self.from.iter().filter(|(key, _)| limits.contains_key(key));
+        from.map(|(_, (_, since))| *since).max().unwrap_or_default()
     }
 
-    fn length(&self) -> Nanos {
-        self.end.saturating_sub(self.start)
+    /// For how long, ns.
+    fn length(&self, limits: &Limits) -> f64 {
+        self.end.saturating_sub(self.since(limits)).as_f64()
+    }
+
+    /// When a cause took most of a late activation, since all were kept, with how
+    /// long it took. Those of a run are one moment, as of [`super::lateness::clusters`]:
+    /// what begins until the first was served, and [`RUN`] more, belongs to it.
+    fn moments(&self, name: &str, limits: &Limits) -> Vec<(f64, f64)> {
+        let since = self.since(limits);
+        let is_meant = |late: &&LateMoment| {
+            let limit = limits.get(&(late.service, late.route));
+            late.cause == name
+                && late.expiry >= since
+                && limit.is_some_and(|&limit| late.latency > limit)
+        };
+        let mut all: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
+        all.sort_by_key(|late| late.expiry);
+        let length = self.length(limits);
+        let mut moments: Vec<(f64, f64)> = Vec::new();
+        let mut until = Nanos::ZERO;
+        for late in all {
+            let (served, time) = (late.expiry + late.latency, late.time.as_f64());
+            match moments.last_mut() {
+                Some(moment) if late.expiry <= until => {
+                    moment.1 = moment.1.max(time);
+                    until = until.max(served);
+                }
+                _ => {
+                    let at = late.expiry.saturating_sub(since).as_f64();
+                    moments.push((at.min(length), time));
+                    until = served + RUN;
+                }
+            }
+        }
+        moments
     }
 }
 
 /// From which latency on every recording kept all late activations of a
 /// service; those are left out of which one does not tell.
-fn limits(sides: &[Vec<Watched>; 2]) -> BTreeMap<(Service, Route), Nanos> {
+fn limits(sides: &[Vec<Watched>; 2]) -> Limits {
     let mut all: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
     for one in sides.iter().flatten() {
         for (&key, &(threshold, _)) in &one.from {
@@ -232,17 +258,17 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// `lengths`: for how long each recording kept all that was late, ns.
     fn of(
         name: &str,
-        sides: &[Vec<Watched>; 2],
+        lengths: [Vec<f64>; 2],
         moments: [Vec<Vec<(f64, f64)>>; 2],
         confidence: f64,
     ) -> Result<Option<Self>, InputError> {
         let mut counts: [Vec<RecordingCount>; 2] = [Vec::new(), Vec::new()];
-        for ((counts, recordings), moments) in counts.iter_mut().zip(sides).zip(&moments) {
-            for (one, moments) in recordings.iter().zip(moments) {
+        for ((counts, lengths), moments) in counts.iter_mut().zip(lengths).zip(&moments) {
+            for (length, moments) in lengths.into_iter().zip(moments) {
                 let times = moments.iter().map(|moment| moment.0).collect();
-                let length = one.length().as_f64();
                 counts.push(RecordingCount::of(times, length, length)?);
             }
         }
@@ -269,15 +295,19 @@ impl Candidate {
     }
 
     /// `often` is the adjusted p-value of how often, `tests` how many there are, of
-    /// which all together may be wrong as often as `level`.
+    /// which all together may be wrong as often as `level`. Of a side that is `cut`
+    /// it is not known how often a cause came, only that it was as often as was kept.
     fn change(
         &self,
         often: f64,
+        cut: [bool; 2],
         tests: usize,
         level: f64,
     ) -> Result<Option<CauseChange>, InputError> {
         if often <= level {
             match (self.often.0, self.moments) {
+                (ComparisonVerdict::Worse, _) if cut[0] => {}
+                (ComparisonVerdict::Better, _) if cut[1] => {}
                 (ComparisonVerdict::Worse, [0, _]) => return Ok(Some(CauseChange::New)),
                 (ComparisonVerdict::Worse, _) => return Ok(Some(CauseChange::MoreOften)),
                 (ComparisonVerdict::Better, [_, 0]) => return Ok(Some(CauseChange::Gone)),
@@ -307,14 +337,18 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
 }
 
 /// What may be said when so many are tested at once; what came first.
-fn told(candidates: Vec<Candidate>, confidence: f64) -> Result<Vec<CauseComparison>, InputError> {
+fn told(
+    candidates: Vec<Candidate>,
+    cut: [bool; 2],
+    confidence: f64,
+) -> Result<Vec<CauseComparison>, InputError> {
     // How often and how long: two tests of each.
     let tests = 2 * candidates.len();
     let mut p: Vec<f64> = candidates.iter().map(|one| one.often.1).collect();
     p.resize(tests, 1.0);
     let mut all = Vec::new();
     for (one, p) in candidates.into_iter().zip(holm(&p)?) {
-        let Some(change) = one.change(p, tests, 1.0 - confidence)? else {
+        let Some(change) = one.change(p, cut, tests, 1.0 - confidence)? else {
             continue;
         };
         all.push(CauseComparison {
@@ -362,22 +396,30 @@ mod tests {
         Watched {
             late,
             from: [(LINE, (Nanos::from_ms(1), start))].into(),
-            start,
+            is_cut: false,
             end: start + LENGTH,
         }
+    }
+
+    /// Of so many recordings on each side.
+    fn changed(
+        each: usize,
+        first: impl Fn() -> Watched,
+        second: impl Fn() -> Watched,
+    ) -> Vec<(String, CauseChange)> {
+        let sides = [
+            (0..each).map(|_| first()).collect(),
+            (0..each).map(|_| second()).collect(),
+        ];
+        let all = changes(sides, CONFIDENCE).unwrap().unwrap();
+        all.into_iter().map(|one| (one.name, one.change)).collect()
     }
 
     fn found(
         first: &[(&str, u64, Nanos)],
         second: &[(&str, u64, Nanos)],
     ) -> Vec<(String, CauseChange)> {
-        let side = |causes: &[(&str, u64, Nanos)]| (0..4).map(|_| watched(causes)).collect();
-        let changes = changes([side(first), side(second)], CONFIDENCE);
-        let changes = changes.unwrap().unwrap();
-        changes
-            .into_iter()
-            .map(|one| (one.name, one.change))
-            .collect()
+        changed(4, || watched(first), || watched(second))
     }
 
     #[test]
@@ -430,5 +472,74 @@ mod tests {
 
         assert_eq!(longer, [("irq 7".to_owned(), CauseChange::Longer)]);
         assert!(once.iter().all(|one| one.name != "vda"), "{once:?}");
+    }
+
+    /// As one moment that never ends it would come less often than once a second.
+    #[test]
+    fn a_cause_that_takes_every_tenth_millisecond_comes_more_often_than_one_a_second() {
+        let two = Nanos::from_ms(2);
+        let (seldom, always) = ([("vda", 60, two)], [("vda", 5_999, two)]);
+
+        let more = [("vda".to_owned(), CauseChange::MoreOften)];
+        assert_eq!(found(&seldom, &always), more);
+        let less = [("vda".to_owned(), CauseChange::LessOften)];
+        assert_eq!(found(&always, &seldom), less);
+        // 20 ms from when the first was served, so every third begins one.
+        let always = watched(&always);
+        let limits = limits(&[vec![watched(&seldom)], vec![watched(&seldom)]]);
+        assert_eq!(always.moments("vda", &limits).len(), 2_000);
+    }
+
+    /// Before it was known what is late next to nothing was kept, which is most of a
+    /// short recording and little of a long one.
+    #[test]
+    fn a_cause_is_compared_by_the_time_in_which_it_would_have_been_kept() {
+        let decided = |seconds: u64| {
+            let mut one = watched(&[("vda", 600, Nanos::from_ms(2))]);
+            let start = Nanos::from_secs(1_000);
+            one.from = [(LINE, (Nanos::from_ms(1), start + Nanos::from_secs(3)))].into();
+            one.end = start + Nanos::from_secs(seconds);
+            one.late.retain(|late| late.expiry < one.end);
+            one
+        };
+
+        assert_eq!(changed(20, || decided(6), || decided(60)), []);
+        assert_eq!(changed(20, || decided(60), || decided(6)), []);
+        let limits = limits(&[vec![decided(6)], vec![decided(6)]]);
+        let times = decided(6).moments("vda", &limits);
+        let within = 0.0..=decided(6).length(&limits);
+        assert!(times.iter().all(|one| within.contains(&one.0)), "{times:?}");
+    }
+
+    /// Of many more late activations the kept ones are shared: a cause that came as
+    /// often as before was kept less often.
+    #[test]
+    fn what_was_not_kept_is_no_sign_that_a_cause_came_less_often() {
+        let two = Nanos::from_ms(2);
+        let whole = || watched(&[("vda", 60, two)]);
+        let cut = || Watched {
+            is_cut: true,
+            ..watched(&[("vda", 6, two), ("kswapd", 60, two)])
+        };
+        let sides = |first: &dyn Fn() -> Watched, second: &dyn Fn() -> Watched| {
+            [
+                (0..4).map(|_| first()).collect(),
+                (0..4).map(|_| second()).collect(),
+            ]
+        };
+
+        let new = [("kswapd".to_owned(), CauseChange::New)];
+        assert_eq!(changed(4, whole, cut), new);
+        let gone = [("kswapd".to_owned(), CauseChange::Gone)];
+        assert_eq!(changed(4, cut, whole), gone);
+        // Nothing is left to tell, which is not that nothing changed.
+        let fewer = || Watched {
+            is_cut: true,
+            ..watched(&[("vda", 6, two)])
+        };
+        let told = changes(sides(&whole, &fewer), CONFIDENCE).unwrap();
+        let why = told.unwrap_err();
+        assert!(why.ends_with("`--max-episodes-per-minute`"), "{why}");
+        assert!(changes(sides(&whole, &whole), CONFIDENCE).unwrap().is_ok());
     }
 }
