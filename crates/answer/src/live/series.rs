@@ -6,7 +6,7 @@ use laggard_model::{Histogram, Nanos, STAGES};
 
 /// The last minute is kept in parts of this length, so it is 50 to 60 s.
 const PART: Nanos = Nanos::from_secs(10);
-const PARTS: usize = 6;
+const PARTS: u64 = 6;
 /// From when on there is a last minute.
 pub(super) const MINUTE: Nanos = Nanos::from_secs(60);
 /// Steps whose largest is kept: more than any terminal has columns.
@@ -70,7 +70,9 @@ impl LineSeries {
         if self.parts.back().is_none_or(|(last, _)| *last != part) {
             self.parts.push_back((part, Histogram::default()));
         }
-        while self.parts.len() > PARTS {
+        // By the clock: after a stop of laggard the parts before it are old.
+        let is_old = |(number, _): &(u64, Histogram)| number + PARTS <= part;
+        while self.parts.front().is_some_and(is_old) {
             self.parts.pop_front();
         }
         if let Some((_, newest)) = self.parts.back_mut() {
@@ -136,6 +138,24 @@ mod tests {
         assert!((50..=60).contains(&minute), "{minute}");
         assert_eq!(count(&series, Window::Start), 300);
         assert_eq!(series.largest().next(), Some(Some(Nanos::from_us(300))));
+    }
+
+    /// As after Ctrl-Z, or with steps longer than a part.
+    #[test]
+    fn a_minute_forgets_what_is_older_where_nobody_looked_meanwhile_too() {
+        let mut series = LineSeries::default();
+        for second in (1..=59).chain([3_600]) {
+            series.add(Nanos::from_us(second));
+            series.close(Nanos::from_secs(second));
+        }
+        assert_eq!(count(&series, Window::Minute), 1);
+
+        series.add(Nanos::from_us(7));
+        series.close(Nanos::from_secs(3_630));
+        assert_eq!(count(&series, Window::Minute), 2);
+        series.add(Nanos::from_us(7));
+        series.close(Nanos::from_secs(3_660));
+        assert_eq!(count(&series, Window::Minute), 2);
     }
 
     #[test]
