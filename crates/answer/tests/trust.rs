@@ -268,3 +268,71 @@ fn advice_is_against_the_reason_that_most_were_lost_for() {
     assert!(slow_disk.contains("faster or emptier disk"), "{slow_disk}");
     assert!(busy.contains("a longer --period"), "{busy}");
 }
+
+/// So many lines, of which each lost a tenth.
+fn lossy(lines: u32) -> Made {
+    let all: Vec<Line> = (0..lines).map(|cpu| line(FIFO, cpu)).collect();
+    let each = 0..u16::try_from(lines).unwrap();
+    each.fold(Made::new(&all), |made, line| {
+        made.served(line, 900, &STEPS).planned(line, 1_000, 100)
+    })
+}
+
+#[test]
+fn three_lines_are_named_and_of_more_only_how_many() {
+    let said = |lines| {
+        let all = reasons(&lossy(lines));
+        let of_lines = all.into_iter().find(|one| one.starts_with("lines lost"));
+        of_lines.unwrap().split_once("; ").unwrap().0.to_owned()
+    };
+
+    let three = said(3);
+    assert!(three.ends_with("fifo:90 on CPU 2 100 of 1000"), "{three}");
+    let four = said(4);
+    assert!(
+        four.ends_with("CPU 2 100 of 1000 and one more line"),
+        "{four}"
+    );
+    let five = said(5);
+    assert!(
+        five.ends_with("CPU 2 100 of 1000 and 2 more lines"),
+        "{five}"
+    );
+}
+
+#[test]
+fn a_single_one_is_told_as_one() {
+    let made = |losses| reasons(&Made::new(&LINES[..1]).served(0, 499, &STEPS).losses(losses));
+
+    let lost = made(Losses {
+        ring_full: 1,
+        ..Losses::default()
+    });
+    let back = made(Losses {
+        clock_back: 1,
+        ..Losses::default()
+    });
+
+    let of = "1 activation was lost, more than one in 1000 of 500; ";
+    assert!(lost[0].starts_with(of), "{lost:?}");
+    let once = "the clock ran backwards once; check the clocksource";
+    assert!(back.iter().any(|one| one == once), "{back:?}");
+}
+
+#[test]
+fn a_clock_that_runs_backwards_spoils_from_more_than_one_in_a_thousand_on() {
+    let is_spoilt = |clock_back| {
+        let losses = Losses {
+            clock_back,
+            ..Losses::default()
+        };
+        let all = reasons(&whole().losses(losses));
+        all.iter()
+            .any(|one| one.contains("the clock ran backwards"))
+    };
+
+    assert!(!is_spoilt(0));
+    assert!(!is_spoilt(12), "one in 1,000 of 12,000");
+    assert!(is_spoilt(13));
+    assert!(is_spoilt(500));
+}

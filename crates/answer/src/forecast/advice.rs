@@ -95,6 +95,9 @@ impl ForecastLimit {
                 "a peak of at least {} had not ended when measuring did; record until it has",
                 Unit::Auto.write(*at_least_ns)
             ),
+            Self::Losses { lost: 1 } => {
+                "1 activation was lost and may have been late; record without losses".into()
+            }
             Self::Losses { lost } => {
                 format!(
                     "{lost} activations were lost and may have been late; record without losses"
@@ -180,5 +183,52 @@ pub fn percent(chance: f64) -> String {
         p if p >= 1.0 => format!("{p:.0} %"),
         p if p >= 0.1 => format!("{p:.1} %"),
         _ => "< 0.1 %".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_spoils_the_recordings_themselves_limits_first() {
+        let said = |is_trusted, waited| {
+            let all = ForecastAdvice::of(is_trusted, waited, &[]);
+            all.into_iter().map(|one| one.words).collect::<Vec<_>>()
+        };
+
+        assert_eq!(said(true, None), [""; 0]);
+        assert_eq!(
+            said(false, Some(3e6)),
+            [
+                "the measurement is not trustworthy: record again",
+                "a peak of at least 3.00 ms had not ended when measuring did; record until it has",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_activation_is_told_as_one() {
+        let said = |lost| ForecastLimit::Losses { lost }.words();
+
+        assert!(said(1).starts_with("1 activation was lost and may"));
+        assert!(said(2).starts_with("2 activations were lost and may"));
+    }
+
+    #[test]
+    fn a_chance_is_never_rounded_to_certainty_or_to_nothing() {
+        for (chance, told) in [
+            (0.0004, "< 0.1 %"),
+            (0.001, "0.1 %"),
+            (0.0099, "1.0 %"),
+            (0.01, "1 %"),
+            (0.5, "50 %"),
+            (0.989, "99 %"),
+            (0.9912, "99.1 %"),
+            (0.9994, "> 99.9 %"),
+            (1.0, "> 99.9 %"),
+        ] {
+            assert_eq!(percent(chance), told, "{chance}");
+        }
     }
 }

@@ -168,7 +168,11 @@ impl Distrust {
             Self::TooFew { samples: 1 } => "only 1 activation was measured".into(),
             Self::TooFew { samples } => format!("only {samples} activations were measured"),
             Self::Lost { lost, of, .. } => {
-                format!("{lost} activations were lost, more than one in {LOST_IN} of {of}")
+                let were_lost = match lost {
+                    1 => "1 activation was lost".to_owned(),
+                    _ => format!("{lost} activations were lost"),
+                };
+                format!("{were_lost}, more than one in {LOST_IN} of {of}")
             }
             Self::LossyLines { lines, .. } => format!(
                 "lines lost more than one in {LOST_IN} of their activations: {}",
@@ -188,6 +192,7 @@ impl Distrust {
                     one.of
                 ))
             ),
+            Self::ClockBack { times: 1 } => "the clock ran backwards once".into(),
             Self::ClockBack { times } => format!("the clock ran backwards {times} times"),
             Self::StageUnseen(unseen) => unseen.to_string(),
             Self::Rescheduled(caveat) => caveat.what.to_string(),
@@ -287,8 +292,10 @@ fn place(LinePart { line, .. }: &LinePart) -> String {
 fn named(all: &[LinePart], write: impl Fn(&LinePart) -> String) -> String {
     let first: Vec<String> = all.iter().take(NAMED).map(write).collect();
     let mut words = first.join(", ");
-    if all.len() > NAMED {
-        words += &format!(" and {} more lines", all.len() - NAMED);
-    }
+    words += &match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        1 => " and one more line".into(),
+        more => format!(" and {more} more lines"),
+    };
     words
 }

@@ -191,6 +191,9 @@ fn missing(
     let is_complete = !watched.is_empty() && watched.iter().all(Watched::is_complete);
     let worst = all.iter().max_by_key(|one| one.most);
     Some(match worst {
+        _ if lost == 1 => "No late activation was kept; 1 activation was lost, which may have \
+                           been late."
+            .into(),
         _ if lost > 0 => format!(
             "No late activation was kept; {} activations were lost, which may have been late.",
             count(lost)

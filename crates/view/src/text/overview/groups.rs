@@ -32,7 +32,11 @@ pub(super) fn verdicts(all: &[Fit], look: Look, measure: Measure) -> Screen {
         of_group(group, all, &mut screen, look.room(measure.verdict, 2));
     }
     if more > 0 {
-        let text = format!("{more} more applications are judged in --json, and by laggard qos");
+        let are = match more {
+            1 => "one more application is".to_owned(),
+            _ => format!("{more} more applications are"),
+        };
+        let text = format!("{are} judged in --json, and by laggard qos");
         screen.fill(&text, (Tone::Plain, 0), look.room(measure.line, 2));
     }
     screen
