@@ -122,6 +122,19 @@ mod tests {
         assert_eq!(interval(40.0, 0.3), single);
     }
 
+    /// Ten bursts of four are foretold as ten events, each of them four.
+    #[test]
+    fn a_burst_counts_as_one_event_of_its_size() {
+        for (before, size) in [(10.0, 4.0), (3.0, 2.0), (40.0, 7.0)] {
+            let (alone, bursts) = (interval(before, 1.0), interval(before * size, size));
+
+            let low = size * (alone.low - 1.0)..=size * alone.low;
+            let high = size * alone.high..=size * (alone.high + 1.0);
+            assert!(low.contains(&bursts.low), "{bursts:?} of {alone:?}");
+            assert!(high.contains(&bursts.high), "{bursts:?} of {alone:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn the_mean_lies_inside_and_more_events_move_both_limits_up(

@@ -138,4 +138,30 @@ mod tests {
         assert!(exact_test(&tasks, 0, budget(2, 0.5)).is_err());
         assert!(exact_test(&tasks, 1, budget(2, 5.0)).is_err());
     }
+
+    /// Sums of costs are not exact, and a task that ends just at its deadline has
+    /// not missed it.
+    #[test]
+    fn an_end_at_the_very_deadline_is_in_time() {
+        let ends = |time| {
+            let response = Response { time, job: 0 };
+            let deadline = 4e6;
+            BufferTest { response, deadline }.passes()
+        };
+
+        assert!(ends(4e6));
+        assert!(ends(4e6 - 10.0 * ROUNDING));
+        assert!(!ends(4e6 + 10.0 * ROUNDING));
+        // Two buffers, alone on its processor: cost and latency fill the period.
+        let budget = LatencyBudget {
+            buffers: 2,
+            rare: 3.0,
+            ordinary: 1.0,
+        };
+        let task = |period| [Task::new(2.0, period)];
+        assert!(exact_test(&task(5.0), 0, budget).unwrap().passes());
+        assert!(amortized_test(&task(5.0), 0, budget).unwrap().passes());
+        assert!(!exact_test(&task(4.9), 0, budget).unwrap().passes());
+        assert!(!amortized_test(&task(4.9), 0, budget).unwrap().passes());
+    }
 }

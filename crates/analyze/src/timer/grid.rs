@@ -176,4 +176,18 @@ mod tests {
             assert_eq!(find_grid(&busy, &reference.late()).unwrap(), None);
         }
     }
+
+    /// However late: a grid is claimed of times that lie on one.
+    #[test]
+    fn a_timer_that_is_late_by_any_time_is_on_no_grid() {
+        for seed in 0..20 {
+            let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1_000 + seed);
+            let mut late = waits(seed, |_, due| due);
+            for woke in &mut late.woke {
+                *woke += 3e6 + 6e6 * random.random::<f64>();
+            }
+
+            assert_eq!(find_grid(&late, &CALM).unwrap(), None, "{seed}");
+        }
+    }
 }

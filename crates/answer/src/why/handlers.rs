@@ -535,4 +535,21 @@ mod tests {
         assert_eq!((report.handlers.len(), report.works.len()), (1, 1));
         assert!(report.sentences[0].contains("longer than 40.0 us"));
     }
+
+    #[test]
+    fn three_are_named_and_of_more_only_how_many() {
+        let said = |sorts: u32| {
+            let all = (0..sorts).map(|irq| one(Activity::Irq(irq), 300, 300));
+            let report = report(all.collect(), 100, NONE);
+            let names = report.sentences[0].matches("(up to").count();
+            let rest = report.sentences[0].split_once(" more.");
+            let more = rest.and_then(|(before, _)| Some(before.rsplit_once("; ")?.1.to_owned()));
+            (names, more)
+        };
+
+        assert_eq!(said(2), (2, None));
+        assert_eq!(said(3), (3, None));
+        assert_eq!(said(4), (3, Some("1".into())));
+        assert_eq!(said(5), (3, Some("2".into())));
+    }
 }

@@ -65,3 +65,49 @@ impl Stamps {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_was_not_asked_for_is_none_and_one_off_the_way_always_is() {
+        let some = Stamps::of(&[Stage::Irq, Stage::Running]);
+
+        let has = STAGES_ON_THE_WAY.into_iter().filter(|&one| some.has(one));
+        assert!(has.eq([Stage::Irq, Stage::Running]));
+        assert!(some.has(Stage::User));
+        let all = Stamps::default();
+        assert!(STAGES_ON_THE_WAY.into_iter().all(|one| all.has(one)));
+    }
+
+    /// Each is a program in the kernel that costs time.
+    #[test]
+    fn a_program_is_needed_for_its_own_stage_and_for_the_interrupt_it_tells() {
+        let needs = |asked: &[Stage]| {
+            let stamps = Stamps::of(asked);
+            (stamps.need_raise(), stamps.need_expire())
+        };
+
+        assert_eq!(needs(&[]), (false, false));
+        assert_eq!(needs(&[Stage::Waking, Stage::Running]), (false, false));
+        assert_eq!(needs(&[Stage::Raise]), (true, false));
+        assert_eq!(needs(&[Stage::Expire]), (false, true));
+        assert_eq!(needs(&[Stage::Irq]), (true, true));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_named() {
+        let but_one: Vec<Stage> = STAGES_ON_THE_WAY
+            .into_iter()
+            .filter(|&one| one != Stage::Waking)
+            .collect();
+
+        let caveat = Stamps::of(&but_one).caveat().unwrap();
+
+        assert_eq!(caveat.kind, CaveatKind::AbilityAbsent);
+        let what = format!("stages not asked for: {}", Stage::Waking.name());
+        assert_eq!(caveat.what, what);
+        assert!(Stamps::default().caveat().is_none());
+    }
+}

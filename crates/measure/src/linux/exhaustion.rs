@@ -139,4 +139,17 @@ mod tests {
         assert!(exhaustion.is_hopeless(START + Nanos::from_secs(5)));
         assert_eq!(exhaustion.given_up(), Some(START + Nanos::from_secs(4)));
     }
+
+    /// With no CPU to measure, whatever this program takes is most of it.
+    #[test]
+    fn the_first_to_find_out_says_when() {
+        let exhaustion = Exhaustion::new(0);
+        exhaustion.note(START);
+        let ends = [PATIENCE, PATIENCE * 2].map(|away| START + away);
+
+        // The clock of this process's CPU time goes on with every reading.
+        assert!(ends.iter().all(|&now| exhaustion.is_hopeless(now)));
+
+        assert_eq!(exhaustion.given_up(), Some(ends[0]));
+    }
 }

@@ -482,3 +482,58 @@ fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
     assert!(cpu.seen.iter().all(|one| one.latency() == AT_ONCE));
     assert_eq!(cpu.readers[SOFTIRQ].elsewhere(), 2);
 }
+
+/// What came just at the expiry is of this activation; what came before served
+/// another timer.
+#[test]
+fn an_interrupt_at_the_very_expiry_is_the_activations_and_one_before_is_shared() {
+    let mut cpu = FollowedCpu::new();
+    cpu.readers[SOFTIRQ].asker = Asker::Thread;
+    cpu.readers[SOFTIRQ].last = Stage::User;
+    for (seq, early) in [(0, 0), (1, 1)] {
+        cpu.serve(SOFTIRQ, seq, AT_ONCE);
+        let irq = expiry(seq).saturating_sub(Nanos::from_ns(early));
+        let slot = cpu.slot(SOFTIRQ, seq);
+        slot.irq_ns.store(irq.ns(), Ordering::Relaxed);
+    }
+
+    cpu.read(SOFTIRQ);
+
+    let rows = cpu.rows(SOFTIRQ);
+    let irqs: Vec<_> = rows.iter().map(|row| row.until(Stage::Irq)).collect();
+    assert_eq!(irqs, [Some(Nanos::ZERO), None]);
+    assert_eq!(cpu.losses(SOFTIRQ).irq_shared, 1);
+}
+
+/// The collector's mirror: a timer descriptor's softirq is known from the thread
+/// that it wakes.
+#[test]
+fn what_the_thread_missed_its_softirq_missed_too_if_it_came_only_after() {
+    const MIRRORED: LineId = LineId(9);
+    let mut cpu = FollowedCpu::new();
+    let thread = &mut cpu.readers[SOFTIRQ];
+    (thread.asker, thread.last) = (Asker::Thread, Stage::User);
+    thread.tell_softirq(MIRRORED);
+    cpu.serve(SOFTIRQ, 0, AT_ONCE);
+    // The softirq comes 1.5 periods after expiry 1, the thread 2.5 periods.
+    cpu.serve(SOFTIRQ, 1, Nanos::from_us(2_500));
+    for (seq, late) in [(0, Nanos::from_ns(1_600)), (1, Nanos::from_us(1_500))] {
+        let came = expiry(seq) + late;
+        let slot = cpu.slot(SOFTIRQ, seq);
+        slot.softirq_ns.store(came.ns(), Ordering::Relaxed);
+    }
+    cpu.serve(SOFTIRQ, 4, AT_ONCE);
+
+    cpu.close(expiry(5), Some(0), expiry(9));
+
+    let mirrored: Vec<(u64, bool, u64)> = cpu
+        .seen
+        .iter()
+        .filter(|one| one.line == MIRRORED)
+        .map(|one| (one.seq, one.missed, one.latency().ns()))
+        .collect();
+    assert_eq!(
+        mirrored,
+        [(0, false, 1_600), (1, false, 1_500_000), (2, true, 500_000),]
+    );
+}

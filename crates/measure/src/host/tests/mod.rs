@@ -208,6 +208,7 @@ fn a_board_is_identified() {
         "Raspberry Pi 4 Model B Rev 1.4 (core 0x41:0xd08)"
     );
     assert_eq!(host.processor.cores, 3);
+    assert_eq!(host.processor.siblings, []);
     assert_eq!(host.isolation.offline, cpus("3"));
     assert_eq!(host.preemption.as_deref(), Some("full"));
     assert_eq!(host.hz, Some(100));
@@ -399,6 +400,23 @@ fn where_nothing_can_be_read_nothing_is_guessed() {
     assert_eq!(found, [NotRoot, NoBtf, Priority, MemoryLock, NoPmu]);
     assert_eq!(machine.host().preemption, None);
     assert_eq!(machine.host().throttling, None);
+}
+
+/// Where the kernel's configuration cannot be read, only the build text is left.
+#[test]
+fn a_build_text_tells_full_preemption_alone_or_a_real_time_kernel() {
+    for (build, told) in [
+        ("#1 SMP PREEMPT Fri Mar 7 12:00:00 UTC 2025", Some("full")),
+        ("#1 SMP PREEMPT_DYNAMIC Fri Mar 7 12:00:00 UTC 2025", None),
+        ("#1 SMP Fri Mar 7 12:00:00 UTC 2025", None),
+        ("#1 SMP PREEMPT_RT Fri Mar 7 12:00:00 UTC 2025", Some("rt")),
+    ] {
+        let files = format!("== proc/sys/kernel/version\n{build}\n");
+
+        let host = Machine::new(&files).host();
+
+        assert_eq!(host.preemption.as_deref(), told, "{build}");
+    }
 }
 
 #[test]

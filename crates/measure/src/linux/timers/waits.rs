@@ -208,6 +208,17 @@ mod tests {
     use super::*;
 
     const PERIOD: Nanos = Nanos::from_secs(1_000);
+    const HOUR: Nanos = Nanos::from_secs(3_600);
+
+    fn plan(period: Nanos, duration: Nanos) -> TimerPlan {
+        TimerPlan {
+            api: TimerApi::Timerfd,
+            service: Service::Other,
+            period,
+            duration,
+            cpu: Cpu(0),
+        }
+    }
 
     /// Comes at once, as often as it has something to tell of what it served.
     struct AtOnce<'a>(Vec<Served>, &'a AtomicBool);
@@ -225,13 +236,7 @@ mod tests {
     }
 
     fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
-        let plan = TimerPlan {
-            api: TimerApi::Timerfd,
-            service: Service::Other,
-            period: PERIOD,
-            duration: Nanos::from_secs(3_600),
-            cpu: Cpu(0),
-        };
+        let plan = plan(PERIOD, HOUR);
         let mut seen = WaitsSeen {
             allowed_slack: Nanos::ZERO,
             periodic: Vec::with_capacity(16),
@@ -291,5 +296,87 @@ mod tests {
         let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
         assert_eq!(follows, [true, true, false, true]);
         assert_eq!((left.left_out, left.single.len()), (2, 1));
+    }
+
+    /// As after the machine stood still: to go through all of them would ask for
+    /// what is long past.
+    #[test]
+    fn who_is_far_behind_goes_on_with_what_is_not_past() {
+        /// The first wait ends 1,000 periods late.
+        struct Stopped(u32);
+        impl TimedWait for Stopped {
+            fn once(&mut self, _: Nanos) -> io::Result<()> {
+                Ok(())
+            }
+
+            fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served> {
+                self.0 += 1;
+                clock::sleep_until(due + period * if self.0 == 1 { 1_000 } else { 0 });
+                Ok(Served::One)
+            }
+        }
+        let period = Nanos::from_us(50);
+        let plan = plan(period, HOUR);
+        let mut seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: Vec::with_capacity(2),
+            single: Vec::new(),
+            left_out: 0,
+        };
+        let end = AtomicBool::new(false);
+
+        periodic(&plan, &mut Stopped(0), &end, &mut seen).unwrap();
+
+        let [first, second] = seen.periodic[..] else {
+            panic!("{seen:?}");
+        };
+        assert!(second.due > first.woke, "{seen:?}");
+        let apart = second.due.saturating_sub(first.due).ns();
+        assert_eq!(apart % period.ns(), 0, "{seen:?}");
+        // Not more than the next: what was not past would be left out.
+        assert!(second.due <= first.woke + period, "{seen:?}");
+    }
+
+    #[test]
+    fn about_half_of_the_single_waits_are_without_slack_and_all_within_their_range() {
+        let plan = plan(PERIOD, HOUR);
+        let mut seen = WaitsSeen {
+            allowed_slack: Nanos::ZERO,
+            periodic: Vec::new(),
+            single: Vec::with_capacity(40),
+            left_out: 0,
+        };
+
+        let end = AtomicBool::new(false);
+        let mut at_once = AtOnce(Vec::new(), &end);
+        single(&plan, &mut at_once, &end, &mut seen).unwrap();
+
+        assert_eq!(seen.single.len(), 40);
+        let tight = seen.single.iter().filter(|one| one.is_tight).count();
+        // By chance beyond one in a hundred million times.
+        assert!((3..=37).contains(&tight), "{tight}");
+        let range = SINGLE.0..SINGLE.1;
+        assert!(seen.single.iter().all(|one| range.contains(&one.asked)));
+        let called = seen
+            .single
+            .windows(2)
+            .map(|two| (two[0].woke, two[1].called));
+        for (before, next) in called {
+            assert!(next.saturating_sub(before) >= GAP, "{before} {next}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_every_wait_that_there_is_time_for() {
+        let room = |period, duration| {
+            WaitsSeen::for_plan(&plan(period, duration), Nanos::ZERO)
+                .periodic
+                .capacity() as u64
+        };
+
+        let half_of_ten_seconds = room(Nanos::from_ms(1), Nanos::from_secs(10));
+        assert!((5_000..20_000).contains(&half_of_ten_seconds));
+        let hour = room(Nanos::from_us(1), HOUR);
+        assert!((MOST_WAITS..2 * MOST_WAITS).contains(&hour), "{hour}");
     }
 }
