@@ -128,3 +128,76 @@ fn measured_by(report: &CompareReport) -> String {
     let [without, with] = [&report.first, &report.second].map(|side| span(side.duration_ns));
     format!("{without} without and {with} with it, {load}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect() -> ProvenEffect {
+        let text = |text: &str| text.to_owned();
+        ProvenEffect {
+            kind: CaveatKind::Swap,
+            setting: text("vm.swappiness"),
+            without: text("60"),
+            with: text("10"),
+            measured_on: text("2026-11-20"),
+            node: text("carrel"),
+            processor: text("Fast 9000"),
+            kernel: text("6.12.9"),
+            build: text("#1 SMP PREEMPT_DYNAMIC"),
+            load: text("compile"),
+            effect: text("no difference was found"),
+            measured_by: text("2 min without and with it"),
+        }
+    }
+
+    fn host() -> Host {
+        let effect = effect();
+        let mut host = Host {
+            node: effect.node,
+            kernel: effect.kernel,
+            build: effect.build,
+            ..Host::default()
+        };
+        host.processor.model = effect.processor;
+        host
+    }
+
+    #[test]
+    fn an_effect_holds_on_the_same_machine_with_the_same_kernel_only() {
+        let changes: [fn(&mut Host); 4] = [
+            |host| host.node = "other".into(),
+            |host| host.processor.model = "Slow 1".into(),
+            |host| host.kernel = "6.12.10".into(),
+            |host| host.build = "#2 SMP PREEMPT_RT".into(),
+        ];
+
+        assert!(effect().is_of(&host()));
+        for change in changes {
+            let mut other = host();
+            change(&mut other);
+            assert!(!effect().is_of(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_trial_replaces_the_one_before_of_the_same_values_and_no_other() {
+        let again = ProvenEffect {
+            measured_on: "2026-11-22".into(),
+            effect: "with it fifo:90 is later".into(),
+            ..effect()
+        };
+        let other = ProvenEffect {
+            with: "1".into(),
+            ..again.clone()
+        };
+        let under_another_load = ProvenEffect {
+            load: "fileio".into(),
+            ..again.clone()
+        };
+
+        assert!(again.replaces(&effect()));
+        assert!(!other.replaces(&effect()));
+        assert!(!under_another_load.replaces(&effect()));
+    }
+}

@@ -253,6 +253,17 @@ mod tests {
         assert!(found.between > 10.0, "{found:?}");
     }
 
+    /// Tenfold, by recordings of which each varies by a factor of two.
+    #[test]
+    fn recordings_that_vary_and_differ_by_far_more_are_a_verdict() {
+        let found = compared(&[5, 9, 2, 7, 4, 12], &[50, 90, 20, 70, 40, 120]);
+
+        assert!(found.between > 1.0, "{found:?}");
+        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
+        let p = found.comparison.ratio.p;
+        assert!((1e-6..1e-3).contains(&p), "{p}");
+    }
+
     #[test]
     fn what_varies_counts_also_where_both_of_a_pair_share_it() {
         for second in [&[10, 100, 1_000][..], &[10, 100, 1_000, 500]] {
@@ -321,6 +332,22 @@ mod tests {
             };
             prop_assert_eq!(back.comparison.verdict, swapped);
             prop_assert_eq!(there.contradicting, back.contradicting);
+        }
+
+        /// However alike the recordings of a side are by Student's interval.
+        #[test]
+        fn what_varies_so_many_times_more_tells_as_much_as_so_many_times_fewer_events(
+            a in prop::collection::vec(0..200_u32, 2..5), b in prop::collection::vec(0..200_u32, 2..5),
+        ) {
+            let found = compared(&a, &b);
+            let side = |all: &[u32]| {
+                let events = f64::from(all.iter().sum::<u32>());
+                (events / found.between, 60.0 * all.len() as f64 / found.between)
+            };
+            let fewer = effective_ratio(side(&a), side(&b), 0.95).unwrap();
+
+            let (seen, least) = (found.comparison.ratio.interval, fewer.interval);
+            prop_assert!(seen.low <= least.low && least.high <= seen.high, "{found:?}");
         }
 
         #[test]

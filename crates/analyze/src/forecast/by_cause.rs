@@ -430,4 +430,17 @@ mod tests {
 
         assert!(matches!(refused.reason, Reason::TooFar { .. }));
     }
+
+    #[test]
+    fn nothing_is_told_of_much_more_time_than_was_seen_whatever_the_causes() {
+        let all = hour(300, true);
+
+        let refused = forecast(&all, &known(&all), 31.0, 1.0).unwrap_err();
+
+        assert_eq!(refused.source, None);
+        let Reason::TooFar { factor, most } = refused.reason else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((factor, most), (31.0, 30.0));
+    }
 }

@@ -63,3 +63,26 @@ impl<'a> StalledCpu<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_as_a_blackout_begins_does_not_wait_for_its_end() {
+        let blackouts = [Blackout {
+            start: 5.0,
+            end: 9.0,
+        }];
+        let ended = |work: f64| {
+            let mut cpu = StalledCpu::new(&blackouts);
+            cpu.start(2.0);
+            cpu.work(work);
+            cpu.now()
+        };
+
+        assert_eq!(ended(3.0), 5.0);
+        assert_eq!(ended(3.5), 9.5);
+        assert_eq!(ended(0.0), 2.0);
+    }
+}

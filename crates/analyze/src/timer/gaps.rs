@@ -176,6 +176,9 @@ mod tests {
         caught_up.extend([6.0, 0.01, 0.01, 0.01, 0.01, 0.01, 1.0]);
 
         assert!((paired(&twice, 1.0) - 0.5).abs() < 0.02);
+        let in_ns: Vec<f64> = twice.iter().map(|gap| gap * 1e6).collect();
+        assert!((paired(&in_ns, 1e6) - 0.5).abs() < 0.02);
+        assert!(paired(&[1.95e6, 0.3e6, 1.95e6, 0.3e6], 1e6) < 0.02);
         assert!(paired(&caught_up, 1.0) < 0.02);
         assert!(paired(&[], 1.0) < 0.02);
     }

@@ -233,3 +233,39 @@ const WIDE: f64 = 30.0;
 
 /// An hour in ns.
 pub(crate) const HOUR_NS: f64 = 3.6e12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So often at least and at most, in an hour.
+    fn bounded(low: f64, high: f64) -> MissFigures {
+        let bounds = qos::Bounds {
+            exposure: HOUR_NS,
+            failures: Interval { low, high },
+            late: 18.0,
+        };
+        MissFigures::bounded(&bounds, f64::INFINITY)
+    }
+
+    #[test]
+    fn bounds_of_a_count_become_bounds_of_the_time_between_two() {
+        let some = bounded(2.0, 40.0);
+
+        assert_eq!(some.mttf_low_ns, HOUR_NS / 40.0);
+        assert_eq!(some.mttf_high_ns, Some(HOUR_NS / 2.0));
+        assert_eq!(some.interval(), (2.0, 40.0));
+        assert_eq!((some.late_per_hour, some.paper_mttf_ns), (18.0, None));
+        // None at least: nothing says that it comes at all.
+        let none = bounded(0.0, 3.0);
+        assert_eq!(none.mttf_high_ns, None);
+        assert_eq!(none.interval(), (0.0, 3.0));
+    }
+
+    #[test]
+    fn limits_farther_apart_than_two_events_have_are_wide() {
+        assert!(!bounded(1.0, 29.0).is_wide());
+        assert!(bounded(1.0, 31.0).is_wide());
+        assert!(bounded(0.0, 3.0).is_wide());
+    }
+}

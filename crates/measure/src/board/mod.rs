@@ -130,3 +130,21 @@ impl BoardCpu {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_kernel_wrote_ends_at_its_first_zero() {
+        let board = Board::owned(1, 2);
+        let cpu = board.cpu(0);
+        assert_eq!(cpu.softirq_name(), "");
+
+        for (word, bytes) in cpu.softirq_name.iter().zip([*b"ksoftirq", *b"d/17\0old"]) {
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+
+        assert_eq!(cpu.softirq_name(), "ksoftirqd/17");
+    }
+}

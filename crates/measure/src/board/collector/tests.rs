@@ -537,3 +537,35 @@ fn what_the_thread_missed_its_softirq_missed_too_if_it_came_only_after() {
         [(0, false, 1_600), (1, false, 1_500_000), (2, true, 500_000),]
     );
 }
+
+/// Whether its softirq came says the slot of a thread that never came itself.
+#[test]
+fn the_softirq_of_a_thread_that_never_came_is_waited_for_only_until_it_came() {
+    const MIRRORED: LineId = LineId(9);
+    let mirrored = |came: Option<Nanos>| {
+        let mut cpu = FollowedCpu::new();
+        let thread = &mut cpu.readers[SOFTIRQ];
+        (thread.asker, thread.last) = (Asker::Thread, Stage::User);
+        thread.tell_softirq(MIRRORED);
+        cpu.ask(SOFTIRQ, 0);
+        let slot = cpu.slot(SOFTIRQ, 0);
+        slot.set_armed();
+        if let Some(late) = came {
+            let came = expiry(0) + late;
+            slot.softirq_ns.store(came.ns(), Ordering::Relaxed);
+        }
+        cpu.close(expiry(3), Some(0), expiry(9));
+        let all = cpu.seen.iter().filter(|one| one.line == MIRRORED);
+        let rows: Vec<(bool, u64)> = all
+            .map(|one| (one.censored, one.latency().ns() / 1_000))
+            .collect();
+        let account = cpu.readers[SOFTIRQ].mirror.as_ref().unwrap().account();
+        (rows, account.planned, account.lost)
+    };
+
+    let never = vec![(true, 9_000), (true, 8_000), (true, 7_000)];
+    assert_eq!(mirrored(None), (never, Some(3), 0));
+    // What was to come after it nobody asked for.
+    let came = mirrored(Some(Nanos::from_us(16)));
+    assert_eq!(came, (vec![(false, 16)], Some(3), 2));
+}

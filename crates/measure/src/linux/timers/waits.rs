@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn who_is_far_behind_goes_on_with_what_is_not_past() {
         /// The first wait ends 1,000 periods late.
-        struct Stopped(u32);
+        struct Stopped(u32, Served);
         impl TimedWait for Stopped {
             fn once(&mut self, _: Nanos) -> io::Result<()> {
                 Ok(())
@@ -312,29 +312,31 @@ mod tests {
             fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served> {
                 self.0 += 1;
                 clock::sleep_until(due + period * if self.0 == 1 { 1_000 } else { 0 });
-                Ok(Served::One)
+                Ok(self.1)
             }
         }
-        let period = Nanos::from_us(50);
-        let plan = plan(period, HOUR);
-        let mut seen = WaitsSeen {
-            allowed_slack: Nanos::ZERO,
-            periodic: Vec::with_capacity(2),
-            single: Vec::new(),
-            left_out: 0,
-        };
-        let end = AtomicBool::new(false);
+        for served in [Served::One, Served::Untold] {
+            let period = Nanos::from_us(50);
+            let plan = plan(period, HOUR);
+            let mut seen = WaitsSeen {
+                allowed_slack: Nanos::ZERO,
+                periodic: Vec::with_capacity(2),
+                single: Vec::new(),
+                left_out: 0,
+            };
+            let end = AtomicBool::new(false);
 
-        periodic(&plan, &mut Stopped(0), &end, &mut seen).unwrap();
+            periodic(&plan, &mut Stopped(0, served), &end, &mut seen).unwrap();
 
-        let [first, second] = seen.periodic[..] else {
-            panic!("{seen:?}");
-        };
-        assert!(second.due > first.woke, "{seen:?}");
-        let apart = second.due.saturating_sub(first.due).ns();
-        assert_eq!(apart % period.ns(), 0, "{seen:?}");
-        // Not more than the next: what was not past would be left out.
-        assert!(second.due <= first.woke + period, "{seen:?}");
+            let [first, second] = seen.periodic[..] else {
+                panic!("{seen:?}");
+            };
+            assert!(second.due > first.woke, "{seen:?}");
+            let apart = second.due.saturating_sub(first.due).ns();
+            assert_eq!(apart % period.ns(), 0, "{seen:?}");
+            // Not more than the next: what was not past would be left out.
+            assert!(second.due <= first.woke + period, "{seen:?}");
+        }
     }
 
     #[test]
