@@ -15,6 +15,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Show => schema_for!(Report),
         SchemaOf::Why => schema_for!(WhyReport),
         SchemaOf::Handlers => schema_for!(laggard_answer::why::HandlersReport),
+        SchemaOf::Bug => schema_for!(laggard_answer::why::BugReport),
         SchemaOf::Qos => schema_for!(laggard_answer::qos::QosReport),
         SchemaOf::Forecast => schema_for!(laggard_answer::forecast::ForecastReport),
         SchemaOf::Sched => schema_for!(laggard_answer::sched::SchedReport),

@@ -9,6 +9,7 @@ use laggard_view::{flame, perfetto, text};
 
 use crate::args::WhyArgs;
 use crate::exit::Exit;
+use crate::redacted::Copies;
 use crate::{ask, file, pipe, terminal};
 
 /// Causes and late activations that are listed unless asked otherwise: in a few
@@ -19,6 +20,9 @@ const MANY: usize = 20;
 const MOST_HANDLERS: usize = 8;
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
+    if let Some(number) = args.bug {
+        return bug(args, number);
+    }
     let mut late = RecordedEpisodes::read(&Recording::open(&args.recording)?)?;
     if let Some(number) = args.episode {
         late = late.only(number)?;
@@ -27,6 +31,28 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         return draw(args, &late);
     }
     pipe::print(&said(args, late)?)?;
+    Ok(Exit::Ok)
+}
+
+/// One cause for the author of its code.
+fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
+    let recordings = [args.recording.clone()];
+    let copies = match args.redact {
+        true => Some(Copies::make(&recordings)?),
+        false => None,
+    };
+    let [recording] = copies
+        .as_ref()
+        .map_or(&recordings[..], |copies| &copies.names)
+    else {
+        anyhow::bail!("`--bug` takes one recording");
+    };
+    let late = RecordedEpisodes::read(&Recording::open(recording)?)?;
+    let report = why::bug(&Explained::new(&late, args.service), number)?;
+    pipe::print(&match args.json {
+        true => pipe::json(&report)?,
+        false => laggard_view::bug(&report),
+    })?;
     Ok(Exit::Ok)
 }
 

@@ -324,13 +324,14 @@ fn make_checksum_right(content: &mut [u8]) {
 
 /// What is asked of a mutant: `R` is the recording, `G` a good one, `O` a place
 /// for an output.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "show R",
     "show --all R",
     "show --by=cpu --json R",
     "why R",
     "why --all R",
     "why --json R",
+    "why --bug 1 R",
     "why --perfetto O R",
     "why --flame O R",
     "qos --app=jack-128 R",

@@ -331,6 +331,30 @@ fn a_report_for_others_has_no_secret_and_leaves_nothing_behind() {
     }
 }
 
+/// Kernel developers' lists are public.
+#[test]
+fn a_cause_for_its_author_has_no_secret_where_none_is_wanted() {
+    let planted = planted(Keep::All, false);
+    let bug = |options: &[&str]| {
+        let output = laggard()
+            .args(["why", "--bug=1"])
+            .args(options)
+            .arg(&planted.from)
+            .current_dir(planted.dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+
+    assert!(holds(&bug(&[]), SECRET));
+    for options in [&["--redact"][..], &["--redact", "--json"]] {
+        let told = bug(options);
+        assert!(holds(&told, "recording-1.laggard"));
+        assert!(!holds(&told, SECRET), "{}", String::from_utf8_lossy(&told));
+    }
+}
+
 /// A program that is ended with this value.
 struct Waiting(Child);
 

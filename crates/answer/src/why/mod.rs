@@ -1,5 +1,6 @@
 //! `laggard why`: who made activations late.
 
+mod bug;
 mod context;
 mod explained;
 mod handlers;
@@ -20,6 +21,7 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use bug::{BUG_SCHEMA, BugError, BugReport, CallChain, Example, Machine, Moment, bug};
 pub use context::{frames, layers};
 use explained::explanations;
 pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};

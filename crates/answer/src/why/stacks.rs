@@ -79,7 +79,7 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
 /// The call chain of a sample, outermost first. Functions without a name are
 /// told by their module only, because each address of them would be a tower of
 /// its own; an interrupt is told from where it began, whatever it interrupted.
-fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
+pub(super) fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
     let known = symbols.user.get(&sample.process);
     let user = sample.user.iter().rev().map(|&at| Frame {
         name: named(known.and_then(|all| all.get(&at)), || {

@@ -138,6 +138,8 @@ pub(crate) enum SchemaOf {
     Why,
     /// `why --handlers --json`
     Handlers,
+    /// `why --bug --json`
+    Bug,
     /// `qos --json`
     Qos,
     /// `forecast --json`
@@ -226,6 +228,7 @@ Examples:
   laggard why busy.laggard --episode 17      who ran when, with call chains
   laggard why busy.laggard --table4          samples by module and function
   laggard why busy.laggard --handlers        what the kernel ran, late or not
+  laggard why busy.laggard --bug 1 --redact  the first cause, for its author
   laggard why busy.laggard --flame late.svg  as a flame graph, for a browser
   laggard why busy.laggard --perfetto late.pftrace
                                         as a trace, for https://ui.perfetto.dev")]
@@ -257,6 +260,18 @@ pub(crate) struct WhyArgs {
     /// `--handlers`: who it was, and who it was not
     #[arg(long, conflicts_with_all = ["episode", "service", "usage", "table4", "flame", "perfetto"])]
     pub(crate) handlers: bool,
+    /// Write this cause of the list (1: the first) as Markdown, for whoever wrote
+    /// the driver or the part of the kernel that it is
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        conflicts_with_all = ["episode", "usage", "top", "all", "handlers", "table4", "flame", "perfetto"]
+    )]
+    pub(crate) bug: Option<usize>,
+    /// With --bug: leave out names of programs, threads and loads, arguments and
+    /// paths, as `laggard export --redact` does
+    #[arg(long, requires = "bug")]
+    pub(crate) redact: bool,
     /// Count stack samples by module and function, as OSDI'99 Table 4 does
     #[arg(long)]
     pub(crate) table4: bool,

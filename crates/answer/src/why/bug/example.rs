@@ -1,0 +1,157 @@
+//! Episodes of one cause, with the timeline of each.
+
+use std::cmp::Reverse;
+
+use laggard_model::{CauseClass, Nanos, Symbols};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::{EpisodeRow, Explained, ExplainedEpisode, Part, episode_row, layers};
+use super::{Its, is_part_of, overlap};
+
+/// Episodes that are told.
+const EXAMPLES: usize = 3;
+/// Parts of a timeline: of more, the shortest are put together.
+const MOMENTS: usize = 20;
+
+/// An episode in which the cause took time.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Example {
+    /// The episode, as `why --json` has it.
+    pub episode: EpisodeRow,
+    /// How much of it the cause took.
+    pub of_it_ns: Nanos,
+    /// What went on from the expiry to the service, without a gap.
+    pub timeline: Vec<Moment>,
+}
+
+/// A part of a timeline.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Moment {
+    /// When it began, after the expiry.
+    pub after_ns: Nanos,
+    /// How long it took.
+    pub ns: Nanos,
+    /// Why it counts; absent: several short parts together.
+    pub class: Option<CauseClass>,
+    /// How many parts it is.
+    pub parts: usize,
+    /// Whether it is this cause.
+    pub is_it: bool,
+    /// The thread and what it was in the midst of, from the outside in; empty for
+    /// several short parts together.
+    pub context: Vec<String>,
+}
+
+/// The episodes in which the cause took most, each of another event.
+pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> {
+    let mut all: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
+    all.sort_by_key(|(one, time)| (Reverse(*time), one.episode.number));
+    let mut chosen: Vec<&(&ExplainedEpisode<'_>, Nanos)> = Vec::new();
+    for one in all {
+        let is_new =
+            |other: &&(&ExplainedEpisode<'_>, Nanos)| !overlap(one.0.episode, other.0.episode);
+        if chosen.len() < EXAMPLES && chosen.iter().all(is_new) {
+            chosen.push(one);
+        }
+    }
+    let symbols = late.symbols();
+    let of = |(one, time): &(&ExplainedEpisode<'_>, Nanos)| {
+        let is_it = |part: &Part| is_part_of(its.row, part, symbols);
+        Example {
+            episode: episode_row(one, &late.late.manifest, symbols),
+            of_it_ns: *time,
+            timeline: timeline(&one.merged(), one.episode.expiry_ns, is_it, symbols),
+        }
+    };
+    chosen.into_iter().map(of).collect()
+}
+
+/// The longest parts each by itself, what lies between them together.
+fn timeline(
+    parts: &[Part],
+    expiry: Nanos,
+    is_it: impl Fn(&Part) -> bool,
+    symbols: &Symbols,
+) -> Vec<Moment> {
+    let mut by_length: Vec<usize> = (0..parts.len()).collect();
+    by_length.sort_by_key(|&at| (Reverse(parts[at].time()), at));
+    let mut is_told = vec![false; parts.len()];
+    for at in by_length.into_iter().take(MOMENTS) {
+        is_told[at] = true;
+    }
+    let mut moments: Vec<Moment> = Vec::new();
+    for (part, is_told) in parts.iter().zip(is_told) {
+        if let (false, Some(last)) = (is_told, moments.last_mut())
+            && last.class.is_none()
+        {
+            last.ns += part.time();
+            last.parts += 1;
+            continue;
+        }
+        moments.push(Moment {
+            after_ns: part.slice.from.saturating_sub(expiry),
+            ns: part.time(),
+            class: is_told.then_some(part.class),
+            parts: 1,
+            is_it: is_told && is_it(part),
+            context: match is_told {
+                true => layers(&part.slice.context, symbols),
+                false => Vec::new(),
+            },
+        });
+    }
+    moments
+}
+
+impl Moment {
+    /// Why it counts, in words.
+    pub fn words(&self) -> String {
+        match self.class {
+            Some(class) => class.to_string(),
+            None if self.parts == 1 => "1 shorter part".into(),
+            None => format!("{} shorter parts", self.parts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_analyze::causes::{Context, Slice};
+    use laggard_model::Culprit;
+
+    use super::*;
+
+    #[test]
+    fn a_long_timeline_is_told_in_few_parts_that_are_all_of_its_time() {
+        let mut at = Nanos::ZERO;
+        let parts: Vec<Part> = (0..1_000)
+            .map(|n| {
+                let from = at;
+                at += Nanos::from_ns(1 + n * 7_919 % 1_000);
+                Part {
+                    slice: Slice {
+                        from,
+                        to: at,
+                        context: Context::default(),
+                    },
+                    class: CauseClass::Softirq,
+                    culprit: Culprit::default(),
+                }
+            })
+            .collect();
+
+        let told = timeline(&parts, Nanos::ZERO, |_| true, &Symbols::default());
+
+        let sum = told.iter().fold(Nanos::ZERO, |sum, one| sum + one.ns);
+        assert_eq!(sum, at);
+        assert!(told.len() <= 2 * MOMENTS + 1, "{}", told.len());
+        assert_eq!(told.iter().map(|one| one.parts).sum::<usize>(), 1_000);
+        assert_eq!(told.iter().filter(|one| one.is_it).count(), MOMENTS);
+        let mut next = Nanos::ZERO;
+        for one in &told {
+            assert_eq!(one.after_ns, next);
+            next += one.ns;
+        }
+    }
+}
