@@ -8,6 +8,7 @@ import { buffers } from "./sections/buffers";
 import { causes } from "./sections/causes";
 import { doubts } from "./sections/doubts";
 import { forecast } from "./sections/forecast";
+import { handlers } from "./sections/handlers";
 import { machine } from "./sections/machine";
 import { overview } from "./sections/overview";
 import { overTime } from "./sections/overtime";
@@ -20,6 +21,7 @@ import { todo } from "./sections/todo";
 const SECTIONS: [string, (data: PageData) => HTMLElement | null][] = [
   ["In short", overview],
   ["Causes", causes],
+  ["Handlers", handlers],
   ["What to do", todo],
   ["Forecast", forecast],
   ["Buffers", buffers],

@@ -127,6 +127,7 @@ export interface Charts {
   causes: CausesView | null;
   courses: CourseView[];
   foremost: string | null;
+  handlers: HandlersView | null;
   in_short: InShort;
   leading: string[];
   lines: LineView[];
@@ -312,6 +313,32 @@ export interface ForecastTold {
 export interface ForemostWhy {
   head: string;
   why: WhyReport;
+}
+
+export interface HandlerView {
+  count: number;
+  longest_after_start_s: number;
+  longest_cpu: Cpu;
+  longest_ns: Nanos;
+  own_ns?: Nanos;
+  p999_ns: Nanos;
+  share: number;
+  who: string;
+}
+
+export interface HandlersTable {
+  caption: string;
+  more: number;
+  more_longest_ns?: Nanos;
+  rows: HandlerView[];
+  what: string;
+}
+
+export interface HandlersView {
+  cpus: number;
+  duration_ns: Nanos;
+  sentences: string[];
+  tables: HandlersTable[];
 }
 
 export interface HistogramView {

@@ -16,15 +16,15 @@ export function busy(t) {
   return { dir, recording, file: report(dir, recording) };
 }
 
-/** The same with episodes, whose culprit has a hostile name, and a task set. */
-export function full(t) {
+/** The same with episodes, whose culprit has a hostile name, a task set, and what is given of the kernel's handlers. */
+export function full(t, handlers) {
   const { dir, recording, file } = busy(t);
   const course = dataOf(file).charts[0].courses.find(({ name }) => name === "fifo:90");
   let at = 0;
   const late = course.points.after_ns
     .map((after, index) => ({ at: (at += after), latency: course.points.latency_ns[index] }))
     .filter(({ latency }) => latency > 1e6);
-  writeEpisodes(recording, { line: 0, cpu: 0, late, name: HOSTILE });
+  writeEpisodes(recording, { line: 0, cpu: 0, late, name: HOSTILE, handlers });
   const set = join(dir, "tasks.toml");
   writeFileSync(set, TASKS);
   const tasks = ["--tasks", set];

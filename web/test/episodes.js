@@ -12,9 +12,10 @@ const PERIOD = 250_000;
 
 /**
  * Makes each late activation an episode: a thread called `name` stays in the kernel until
- * the service runs, in a function called `name` too.
+ * the service runs, in a function called `name` too. `handlers` is what was counted of the
+ * kernel's, if that was.
  */
-export function writeEpisodes(recording, { line, cpu, late, name }) {
+export function writeEpisodes(recording, { line, cpu, late, name, handlers }) {
   const { clock } = JSON.parse(readFileSync(join(recording, "manifest.json"), "utf8"));
   const episodes = late.map(({ at, latency }, index) => {
     const expiry = clock.start_ns + at;
@@ -54,7 +55,7 @@ export function writeEpisodes(recording, { line, cpu, late, name }) {
   });
   writeFileSync(join(recording, "episodes-000001.jsonl.zst"), stored(episodes.map((one) => `${JSON.stringify(one)}\n`).join("")));
   const symbols = { kernel: { [FUNCTION]: { name }, [CALLER]: { name: "do_syscall_64" } }, user: {}, interrupts: {} };
-  writeFileSync(join(recording, "episodes.json"), JSON.stringify({ thresholds_ns: [100_000], kept: late.length, surplus: 0, overwritten: 0, symbols }));
+  writeFileSync(join(recording, "episodes.json"), JSON.stringify({ thresholds_ns: [100_000], kept: late.length, surplus: 0, overwritten: 0, symbols, handlers }));
 }
 
 /** A text as a zstd frame whose blocks are not compressed (RFC 8878, 3.1.1). */

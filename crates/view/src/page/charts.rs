@@ -9,13 +9,14 @@ use laggard_answer::overview::Overview;
 use laggard_answer::show::{
     HistogramView, RecordingReport, ServiceRow, foremost, leading, named_losses,
 };
-use laggard_answer::why::Explained;
+use laggard_answer::why::{self, Explained};
 use laggard_model::name::line_name;
 use laggard_model::{Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{CausesView, causes};
+use super::handlers::{HandlersView, handlers};
 use crate::text::{InShort, measured_with, said};
 
 /// What the page draws of one recording.
@@ -48,6 +49,8 @@ pub struct Charts {
     pub courses: Vec<CourseView>,
     /// Who made activations late, where the recording has episodes.
     pub causes: Option<CausesView>,
+    /// What the kernel ran beside threads, where the recording counted that.
+    pub handlers: Option<HandlersView>,
 }
 
 /// A service that is reached by one way.
@@ -100,6 +103,7 @@ pub fn charts(
         by_cpu_histograms: by_cpu.histograms,
         courses,
         causes,
+        handlers: late.and_then(|late| Some(handlers(&why::handlers(late.late)?))),
     }
 }
 
