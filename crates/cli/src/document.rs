@@ -13,6 +13,7 @@ use crate::pipe;
 pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
     let schema = match of {
         SchemaOf::Show => schema_for!(Report),
+        SchemaOf::Intervals => schema_for!(laggard_answer::show::IntervalsReport),
         SchemaOf::Why => schema_for!(WhyReport),
         SchemaOf::Handlers => schema_for!(laggard_answer::why::HandlersReport),
         SchemaOf::Bug => schema_for!(laggard_answer::why::BugReport),

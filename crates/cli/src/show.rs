@@ -2,7 +2,9 @@
 
 use laggard_answer::overview::{self, Overview, OverviewError};
 use laggard_answer::qos::by_name;
-use laggard_answer::show::{By, RecordingReport, report};
+use laggard_answer::show::{
+    By, INTERVALS_SCHEMA, IntervalsReport, RecordingReport, intervals, report,
+};
 use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, open};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
@@ -14,6 +16,9 @@ use crate::{ask, pipe, terminal};
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let recordings = open(&args.recordings)?;
+    if args.intervals {
+        return between_runs(&recordings, args);
+    }
     let (reports, overviews) = match args.by {
         None if !args.is_figures() => in_short(&recordings, args)?,
         by => (in_figures(&recordings, by)?, Vec::new()),
@@ -36,6 +41,27 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         Exit::Untrustworthy
     } else {
         Exit::Ok
+    })
+}
+
+/// The times between the runs of each service.
+fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exit> {
+    let read = |recording| intervals(recording, args.bins, ask::threads());
+    let read: Result<Vec<_>, _> = recordings.iter().map(read).collect();
+    let report = IntervalsReport {
+        schema: INTERVALS_SCHEMA,
+        recordings: read?,
+    };
+    // Who can be believed is judged by all that was counted.
+    let reports = in_figures(recordings, None)?;
+    let trusts: Vec<&Trust> = reports.iter().map(|one| &one.trust).collect();
+    pipe::print(&match args.json {
+        true => pipe::json(&report)?,
+        false => text::intervals(&report, &trusts, terminal::look(args.unit)),
+    })?;
+    Ok(match trusts.iter().any(|trust| **trust != Trust::Good) {
+        true => Exit::Untrustworthy,
+        false => Exit::Ok,
     })
 }
 

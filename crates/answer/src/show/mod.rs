@@ -3,6 +3,7 @@
 mod build;
 mod dominant;
 mod figures;
+mod intervals;
 mod leading;
 mod measured;
 mod sentences;
@@ -11,6 +12,10 @@ pub use crate::waiting::Waiting;
 pub use build::{recording, report};
 pub use figures::{
     Figures, HistogramView, RecordingReport, ServiceRow, Share, StageRow, at_least, named_losses,
+};
+pub use intervals::{
+    BINS, CountedInterval, GapBin, INTERVALS_SCHEMA, IntervalRow, IntervalsError, IntervalsReport,
+    RecordingIntervals, intervals,
 };
 pub use laggard_analyze::distribution::QUANTILES;
 pub use leading::{foremost, leading};

@@ -134,6 +134,8 @@ pub(crate) enum Command {
 pub(crate) enum SchemaOf {
     /// `show --json`
     Show,
+    /// `show --intervals --json`
+    Intervals,
     /// `why --json`
     Why,
     /// `why --handlers --json`
@@ -176,6 +178,7 @@ Examples:
   laggard show busy.laggard --all               every figure, loss and caveat
   laggard show idle.laggard busy.laggard        side by side
   laggard show busy.laggard --by cpu --unit us
+  laggard show periodic.laggard --intervals --bins 100us
   laggard show busy.laggard --json | jq '.recordings[0].services'")]
 pub(crate) struct ShowArgs {
     /// Recordings
@@ -201,6 +204,18 @@ pub(crate) struct ShowArgs {
     /// Where the time goes on the way to each service
     #[arg(long)]
     pub(crate) stages: bool,
+    /// The times between the runs of each service, in bins, as HotOS'99 has them
+    /// of timers (needs every activation: not `--keep tail`)
+    #[arg(long, conflicts_with_all = ["application", "all", "services", "stages", "by"])]
+    pub(crate) intervals: bool,
+    /// How wide a bin of --intervals is, from 1us to 1s
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "100us",
+        requires = "intervals"
+    )]
+    pub(crate) bins: Nanos,
     /// Keep CPUs, loads or minutes apart
     #[arg(long, value_name = "WHAT")]
     pub(crate) by: Option<ByArg>,
