@@ -1,6 +1,8 @@
 // The types of the page's data, generated from those in Rust by the test
 // `page_types`: do not edit. Times are nanoseconds; what each is, Rust says.
 
+export type MissPolicy = "late" | "drop" | "reset";
+
 export interface PageData {
   buffers: BuffersView | null;
   charts: Charts[];
@@ -38,6 +40,7 @@ export interface Application {
   buffers: number;
   compute_ns: Nanos;
   name: string;
+  policy?: MissPolicy;
   service?: Service;
   slack_ns: Nanos;
   source: string;

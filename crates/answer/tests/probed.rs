@@ -10,7 +10,7 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
-use laggard_answer::qos::{Application, Fitness, MissFigures, ServiceOutlook, assess};
+use laggard_answer::qos::{Application, Fitness, MissFigures, MissPolicy, ServiceOutlook, assess};
 use laggard_answer::sched::{LargestPart, SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
@@ -187,6 +187,7 @@ fn application(buffering: (u32, f64, f64)) -> Application {
         slack_ns: time(tolerance - compute),
         source: String::new(),
         service: None,
+        policy: MissPolicy::Late,
     }
 }
 

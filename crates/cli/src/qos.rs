@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use laggard_answer::loads;
 use laggard_answer::qos::{
-    Application, LoadChoices, QOS_SCHEMA, QosReport, assess, by_name, catalogue, choose, examples,
+    Application, LoadChoices, MissPolicy, QOS_SCHEMA, QosReport, assess, by_name, catalogue,
+    choose, examples,
 };
 use laggard_model::Service;
 use laggard_model::text::Unit;
 use laggard_view::text;
 
-use crate::args::QosArgs;
+use crate::args::{PolicyArg, QosArgs};
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
 
@@ -19,8 +20,17 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         pipe::print(&list()?)?;
         return Ok(Exit::Ok);
     }
+    let policy = match args.policy {
+        PolicyArg::Late => MissPolicy::Late,
+        PolicyArg::Drop => MissPolicy::Drop,
+        PolicyArg::Reset => MissPolicy::Reset,
+    };
     let Some(application) = chosen(args)? else {
-        return choices(args);
+        return choices(args, policy);
+    };
+    let application = Application {
+        policy,
+        ..application
     };
     let seen = loads(&ask::of(&args.recordings))?;
     let loads = seen
@@ -71,8 +81,9 @@ fn chosen(args: &QosArgs) -> anyhow::Result<Option<Application>> {
 }
 
 /// A few applications of the catalogue, a line for each.
-fn choices(args: &QosArgs) -> anyhow::Result<Exit> {
-    let examples = examples()?;
+fn choices(args: &QosArgs, policy: MissPolicy) -> anyhow::Result<Exit> {
+    let mut examples = examples()?;
+    examples.iter_mut().for_each(|one| one.policy = policy);
     let seen = loads(&ask::of(&args.recordings))?;
     let found = seen
         .iter()

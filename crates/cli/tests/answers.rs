@@ -44,6 +44,50 @@ fn service<'a>(of: &'a Value, name: &str) -> &'a Value {
 
 const BUFFERS: [&str; 4] = ["--buffers=3", "--buffer=6ms", "--compute=1.5ms", "--json"];
 
+/// Of a stall of 40 ms all that was due in it is lost; the backlog of buffers of
+/// 6 ms with 5 of work each goes by 1 ms a buffer.
+#[test]
+fn what_becomes_of_a_miss_decides_how_many_buffers_a_stall_takes() {
+    let dir = TempDir::new().unwrap();
+    let long = (0..8).map(|k| (1_000 + 7_123 * k, 40));
+    recorded(&dir, 60, &long.collect::<Vec<_>>());
+    let asked = ["--buffers=3", "--buffer=6ms", "--compute=5ms"];
+    let of = |policy: &[&str]| {
+        let found = json(&ask(&dir, "qos", &[&asked, policy, &["--json"]].concat()));
+        let fifo = service(&found, "fifo:90")["outlook"].clone();
+        let late = fifo["late_per_hour"].as_f64().unwrap() / 60.0 / 8.0;
+        (found["application"]["policy"].clone(), fifo, late)
+    };
+
+    let (named, plain, late) = of(&[]);
+    let (_, same, _) = of(&["--policy=late"]);
+    let (dropped, _, given_up) = of(&["--policy=drop"]);
+    let (reset, _, anew) = of(&["--policy=reset"]);
+
+    assert_eq!((&named, &plain), (&Value::Null, &same));
+    assert_eq!((dropped, reset), ("drop".into(), "reset".into()));
+    // Some 35 buffers until the backlog is gone, seven that were due in the stall,
+    // and one or two behind these.
+    assert!((25.0..40.0).contains(&late), "{late}");
+    assert!((4.0..9.0).contains(&given_up), "{given_up}");
+    assert!((4.0..10.0).contains(&anew), "{anew}");
+
+    let text = ask(&dir, "qos", &[&asked[..], &["--policy=drop"]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let said = words.join(" ");
+    assert!(
+        said.contains("a buffer is dropped when its time is over"),
+        "{said}"
+    );
+    let wrong = ask(&dir, "qos", &["--policy=later"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(
+        said.contains("possible values: late, drop, reset"),
+        "{said}"
+    );
+}
+
 #[test]
 fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
     let dir = TempDir::new().unwrap();

@@ -6,8 +6,8 @@ use laggard_analyze::exceedance::Collector;
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
 use laggard_answer::overview::{Fit, Overview};
 use laggard_answer::qos::{
-    Application, Coarse, CoarseReason, Fitness, QOS_SCHEMA, QosError, QosReport, assess, choose,
-    examples,
+    Application, Coarse, CoarseReason, Fitness, MissPolicy, QOS_SCHEMA, QosError, QosReport,
+    assess, choose, examples,
 };
 use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
 use laggard_answer::show::Waiting;
@@ -213,6 +213,7 @@ fn application(buffers: u32, buffer: u64, part: u64) -> Application {
         slack_ns: Nanos::from_ns(tolerance - compute),
         source: "made".into(),
         service: None,
+        policy: MissPolicy::Late,
     }
 }
 

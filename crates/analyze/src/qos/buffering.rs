@@ -7,6 +7,21 @@ use crate::input::{between, not_negative, positive};
 /// miss: rounding in sums of times must not decide.
 const ROUNDING: f64 = 1e-12;
 
+/// What becomes of the buffers after a miss: what does not end in time need not
+/// be for nothing, or can be given up (OSDI'99 5.1, footnote 6).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum AfterMiss {
+    /// A late job is done to its end, and those behind it wait for that.
+    #[default]
+    Late,
+    /// A job is given up when its time is over, and the next one begins: something
+    /// else is played in its place.
+    Drop,
+    /// When the late job has ended, all that was due meanwhile is thrown away, and
+    /// the stream begins anew: the next job is due then, with all of its time.
+    Reset,
+}
+
 /// `buffers` buffers of `period` each, every one filled by `compute` of work,
 /// or a periodic job with a deadline; all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +29,7 @@ pub struct Buffering {
     period: f64,
     compute: f64,
     tolerance: f64,
+    after: AfterMiss,
 }
 
 impl Buffering {
@@ -56,7 +72,18 @@ impl Buffering {
             period,
             compute,
             tolerance: deadline,
+            after: AfterMiss::Late,
         })
+    }
+
+    /// The same stream that goes on so after a miss.
+    #[must_use]
+    pub const fn after_miss(self, after: AfterMiss) -> Self {
+        Self { after, ..self }
+    }
+
+    pub(super) const fn after(self) -> AfterMiss {
+        self.after
     }
 
     /// The length of one buffer: a job starts every so often.
@@ -77,7 +104,12 @@ impl Buffering {
 
     /// Whether a job that takes `response` from its due start misses.
     pub(super) fn is_missed(self, response: f64) -> bool {
-        response > self.tolerance() * (1.0 + ROUNDING)
+        response > self.tolerance() + self.rounding()
+    }
+
+    /// How much longer than the tolerance a response may be that is no miss.
+    pub(super) fn rounding(self) -> f64 {
+        self.tolerance() * ROUNDING
     }
 
     /// The slack, tolerance - c: a start later than this makes a job miss.

@@ -46,6 +46,30 @@ impl<'a> StalledCpu<'a> {
         }
     }
 
+    /// Works for as long as `left`, and gives up at `deadline` where it cannot end
+    /// by then, or later by no more than `rounding`; whether it ended.
+    pub(super) fn work_before(&mut self, mut left: f64, deadline: f64, rounding: f64) -> bool {
+        while left > 0.0 {
+            let end = self.now + left;
+            match self.next_blackout().filter(|&pause| end > pause) {
+                Some(pause) if pause < deadline => {
+                    left -= pause - self.now;
+                    self.now = pause;
+                    self.leave_blackout();
+                }
+                None if end <= deadline + rounding => {
+                    self.now = end;
+                    return true;
+                }
+                Some(_) | None => {
+                    self.now = self.now.max(deadline);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     pub(super) fn work(&mut self, mut left: f64) {
         while left > 0.0 {
             let pause = self.blackouts.get(self.next).map(|b| b.start);

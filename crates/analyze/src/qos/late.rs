@@ -1,7 +1,7 @@
 //! Counting late jobs without playing those that nothing hinders.
 
-use super::Buffering;
 use super::cpu::StalledCpu;
+use super::{AfterMiss, Buffering};
 use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::{not_negative, positive};
@@ -77,9 +77,11 @@ impl Stalls {
         let mut cpu = StalledCpu::new(&self.blackouts);
         let mut late = LateJobs::default();
         let mut before = false;
+        // The stream began then: it can begin anew.
+        let mut begun = phase;
         let mut job = 0.0_f64;
         loop {
-            let due = phase + job * period;
+            let due = begun + job * period;
             if due >= until {
                 return Ok(late);
             }
@@ -90,11 +92,19 @@ impl Stalls {
                 before = false;
                 // The last job that ends before the blackout is played again:
                 // rounding must not decide which one that is.
-                job = (job + 1.0).max(((free_until - cost - phase) / period).floor() - 1.0);
+                job = (job + 1.0).max(((free_until - cost - begun) / period).floor() - 1.0);
                 continue;
             }
-            cpu.work(cost);
-            let missed = buffering.is_missed(cpu.now() - due);
+            let missed = match buffering.after() {
+                AfterMiss::Drop => {
+                    let deadline = due + buffering.tolerance();
+                    !cpu.work_before(cost, deadline, buffering.rounding())
+                }
+                AfterMiss::Late | AfterMiss::Reset => {
+                    cpu.work(cost);
+                    buffering.is_missed(cpu.now() - due)
+                }
+            };
             if missed {
                 late.misses.push(due);
                 if !before {
@@ -103,6 +113,15 @@ impl Stalls {
             }
             before = missed;
             job += 1.0;
+            if missed && buffering.after() == AfterMiss::Reset {
+                // What was due meanwhile is thrown away: it misses too.
+                let thrown = |job: f64| begun + job * period;
+                while thrown(job) < cpu.now().min(until) {
+                    late.misses.push(thrown(job));
+                    job += 1.0;
+                }
+                (begun, job) = (cpu.now(), 0.0);
+            }
         }
     }
 }
@@ -110,7 +129,8 @@ impl Stalls {
 /// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
 /// every buffer period after it, are served in order, each takes the compute
 /// time and `base` more (the ordinary latency), and nothing runs in a blackout.
-/// Exact for any number of buffers, bursts included (docs/method.md 6.4).
+/// Exact for any number of buffers, bursts included (docs/method.md 6.4), and for
+/// each [`AfterMiss`].
 ///
 /// Only the jobs near a blackout are played: the work grows with the blackouts,
 /// not with the jobs, unless every job is late.
@@ -133,6 +153,9 @@ pub fn late_jobs(
 /// last idle: those before it in the same busy period were due as much earlier as
 /// they take, or more. So blackouts between two instants at which the processor is
 /// idle for certain, which are too short together, can be left out.
+///
+/// That holds whatever becomes of a job that misses: one that is given up leaves
+/// its time to others, and where the stream begins anew nothing is left to do.
 fn harmful(blackouts: &[Blackout], buffering: Buffering, cost: f64) -> Vec<Blackout> {
     let period = buffering.period();
     // How much work each ns brings, on average.
@@ -215,6 +238,147 @@ mod tests {
         }
     }
 
+    /// When the jobs that miss were due, and the first of each run of them: time
+    /// by time, by nothing but the words of [`AfterMiss`]; whole numbers.
+    fn step_by_step(
+        blackouts: &[(u32, u32)],
+        until: u32,
+        [period, compute, deadline, phase]: [u32; 4],
+        after: AfterMiss,
+    ) -> LateJobs {
+        let mut waiting: std::collections::VecDeque<(u32, u32)> = std::collections::VecDeque::new();
+        let mut settled: Vec<(u32, bool)> = Vec::new();
+        let (mut next, mut now) = (phase, 0);
+        while next < until || !waiting.is_empty() {
+            if now == next && next < until {
+                waiting.push_back((next, compute));
+                next += period;
+            }
+            if after == AfterMiss::Drop {
+                while let Some(&(due, _)) = waiting.front().filter(|(due, _)| due + deadline <= now)
+                {
+                    settled.push((due, true));
+                    waiting.pop_front();
+                }
+            }
+            let is_stopped = blackouts
+                .iter()
+                .any(|&(from, to)| (from..to).contains(&now));
+            now += 1;
+            let Some((due, left)) = waiting.front_mut().filter(|_| !is_stopped) else {
+                continue;
+            };
+            *left -= 1;
+            if *left > 0 {
+                continue;
+            }
+            let (due, is_missed) = (*due, now - *due > deadline);
+            settled.push((due, is_missed));
+            waiting.pop_front();
+            if is_missed && after == AfterMiss::Reset {
+                settled.extend(waiting.drain(..).map(|(due, _)| (due, true)));
+                next = now;
+            }
+        }
+        let mut late = LateJobs::default();
+        let mut before = false;
+        for (due, is_missed) in settled {
+            if is_missed {
+                late.misses.push(f64::from(due));
+                if !before {
+                    late.episodes.push(f64::from(due));
+                }
+            }
+            before = is_missed;
+        }
+        late
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_miss_the_replay_is_what_happens_step_by_step() {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(16);
+        let mut differ = 0;
+        for _ in 0..600 {
+            let mut at = 0;
+            let mut blackouts = Vec::new();
+            for _ in 0..random.random_range(1..12_u32) {
+                let from = at + random.random_range(1..40_u32);
+                at = from + random.random_range(1..50_u32);
+                blackouts.push((from, at));
+            }
+            let period = random.random_range(2..9_u32);
+            let compute = random.random_range(1..period);
+            let deadline = compute + random.random_range(0..20_u32);
+            let phase = random.random_range(0..period);
+            let until = at + random.random_range(0..40_u32);
+            let stalls: Vec<Blackout> = blackouts
+                .iter()
+                .map(|&(start, end)| Blackout {
+                    start: start.into(),
+                    end: end.into(),
+                })
+                .collect();
+            let times = [period, compute, deadline, phase];
+            let [period, compute, deadline, phase] = times.map(f64::from);
+            let buffering = Buffering::with_deadline(period, compute, deadline).unwrap();
+            let mut found = Vec::new();
+            for after in [AfterMiss::Late, AfterMiss::Drop, AfterMiss::Reset] {
+                let buffering = buffering.after_miss(after);
+                let replayed = late_jobs(&stalls, until.into(), buffering, phase, 0.0).unwrap();
+
+                let stepped = step_by_step(&blackouts, until, times, after);
+
+                assert_eq!(
+                    replayed, stepped,
+                    "{after:?} {times:?} {blackouts:?} {until}"
+                );
+                found.push(replayed);
+            }
+            differ += usize::from(found[0] != found[1] && found[1] != found[2]);
+        }
+        assert!(differ > 100, "{differ}");
+    }
+
+    /// Two buffers of 4, 1 of work each; nothing runs from 9 to 29.
+    #[test]
+    fn what_is_dropped_makes_nothing_behind_it_late_and_a_reset_begins_anew() {
+        let blackout = [Blackout {
+            start: 9.0,
+            end: 29.0,
+        }];
+        let buffering = Buffering::new(2, 4.0, 1.0).unwrap();
+        let missed = |after| {
+            let buffering = buffering.after_miss(after);
+            late_jobs(&blackout, 60.0, buffering, 0.0, 0.0)
+                .unwrap()
+                .misses
+        };
+
+        // That due at 28 ends at 34, behind four others; alone it ends at 30.
+        assert_eq!(missed(AfterMiss::Late), [12.0, 16.0, 20.0, 24.0, 28.0]);
+        assert_eq!(missed(AfterMiss::Drop), [12.0, 16.0, 20.0, 24.0]);
+        assert_eq!(missed(AfterMiss::Reset), [12.0, 16.0, 20.0, 24.0, 28.0]);
+    }
+
+    /// A job is given up only when its time is over.
+    #[test]
+    fn a_job_that_ends_at_its_deadline_is_not_dropped() {
+        let blackout = [Blackout {
+            start: 0.1,
+            end: 3.3,
+        }];
+        let missed = |deadline| {
+            let buffering = Buffering::with_deadline(6.0, 0.3, deadline).unwrap();
+            let buffering = buffering.after_miss(AfterMiss::Drop);
+            late_jobs(&blackout, 6.0, buffering, 0.0, 0.0)
+                .unwrap()
+                .misses
+        };
+
+        assert_eq!(missed(3.5), [0.0; 0]);
+        assert_eq!(missed(3.49), [0.0]);
+    }
+
     #[test]
     fn what_is_left_out_of_a_replay_makes_nothing_late() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
@@ -229,6 +393,8 @@ mod tests {
             let compute = 5.9 * random.random::<f64>();
             let slack = 14.0 * random.random::<f64>();
             let buffering = Buffering::with_deadline(6.0, compute, compute + slack).unwrap();
+            let each = [AfterMiss::Late, AfterMiss::Drop, AfterMiss::Reset];
+            let buffering = buffering.after_miss(each[random.random_range(0..3_usize)]);
             let base = random.random::<f64>();
             let (until, phase) = (end + 30.0, 6.0 * random.random::<f64>());
             let stalls = Stalls::new(&blackouts, until, buffering, base).unwrap();

@@ -18,7 +18,7 @@ mod rule;
 mod runs;
 mod sampled;
 
-pub use buffering::Buffering;
+pub use buffering::{AfterMiss, Buffering};
 pub use effort::jobs_to_play;
 pub use expectation::{Expectation, PredictedCount, expectation};
 pub use failures::failures_of_counts;

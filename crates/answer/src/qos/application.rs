@@ -5,8 +5,8 @@ use std::path::Path;
 use laggard_model::{AskedApplication, Nanos, ParseNanosError, Service};
 use serde::Deserialize;
 
-use super::Application;
 use super::told::FINE_PART;
+use super::{Application, MissPolicy};
 use crate::finer::two_digits;
 
 /// The catalogue, part of the program.
@@ -257,6 +257,7 @@ impl Application {
             slack_ns: tolerance.saturating_sub(compute),
             source: source.into(),
             service: None,
+            policy: MissPolicy::Late,
         })
     }
 }

@@ -347,11 +347,9 @@ fn exposure(seen: &Run, stream: &Stream) -> f64 {
 
 fn buffering(application: &Application, buffers: u32) -> Result<Buffering, InputError> {
     let ns = |time: Nanos| time.as_f64();
-    Buffering::new(
-        buffers,
-        ns(application.buffer_ns),
-        ns(application.compute_ns),
-    )
+    let (buffer, compute) = (ns(application.buffer_ns), ns(application.compute_ns));
+    let buffering = Buffering::new(buffers, buffer, compute)?;
+    Ok(buffering.after_miss(application.policy.into()))
 }
 
 fn slack(application: &Application, buffers: u32) -> Nanos {

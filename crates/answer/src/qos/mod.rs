@@ -4,6 +4,7 @@ mod application;
 mod build;
 mod choices;
 mod fitness;
+mod policy;
 mod runs;
 mod streams;
 mod told;
@@ -21,6 +22,7 @@ pub use build::{CONFIDENCE, QosError, assess};
 pub(crate) use build::{of_line, of_line_at};
 pub use choices::{Choice, LoadChoices, choose, examples};
 pub use fitness::Fitness;
+pub use policy::MissPolicy;
 pub use runs::runs;
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
 pub use told::{Coarse, CoarseReason};
@@ -59,6 +61,9 @@ pub struct Application {
     /// What runs it; absent: the most urgent thread that there is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
+    /// What becomes of its buffers after a miss; absent: late ones are filled.
+    #[serde(skip_serializing_if = "MissPolicy::is_late")]
+    pub policy: MissPolicy,
 }
 
 /// How the application fares under one load.

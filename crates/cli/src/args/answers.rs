@@ -19,6 +19,8 @@ Examples:
   laggard qos busy.laggard --app modem --curve  what more buffers buy
   laggard qos idle.laggard busy.laggard --app jack-128 --service fifo:90
   laggard qos busy.laggard --buffers 3 --buffer 6ms --compute 1.5ms
+  laggard qos busy.laggard --app modem --policy drop
+                                                what is late is given up
 
 An application's file:
   name = \"my mixer\"
@@ -48,6 +50,14 @@ pub(crate) struct QosArgs {
     /// which would run the application]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
+    /// What becomes of the buffers after a miss
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "late",
+        conflicts_with = "list"
+    )]
+    pub(crate) policy: PolicyArg,
     /// Every service, over the number of buffers, with all caveats
     #[arg(long)]
     pub(crate) curve: bool,
@@ -92,6 +102,16 @@ pub(crate) struct ForecastArgs {
     /// Write JSON; `laggard schema forecast` describes it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PolicyArg {
+    /// A late buffer is filled all the same, and those behind it wait
+    Late,
+    /// A buffer is given up when its time is over; a dummy is played for it
+    Drop,
+    /// What was due is thrown away, and the stream begins anew
+    Reset,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

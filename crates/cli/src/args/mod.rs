@@ -22,7 +22,7 @@ use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 use laggard_workload::disturb::FaultKind;
 
-pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, QosArgs, SchedArgs};
+pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use compare::{CompareArgs, FactorArg};
 pub(crate) use export::ExportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
@@ -204,8 +204,8 @@ pub(crate) struct ShowArgs {
     /// Where the time goes on the way to each service
     #[arg(long)]
     pub(crate) stages: bool,
-    /// The times between the runs of each service, in bins, as HotOS'99 has them
-    /// of timers (needs every activation: not `--keep tail`)
+    /// The times between the runs of each service, in bins, as the paper of 1999
+    /// on timers has them (needs every activation: not `--keep tail`)
     #[arg(long, conflicts_with_all = ["application", "all", "services", "stages", "by"])]
     pub(crate) intervals: bool,
     /// How wide a bin of --intervals is, from 1us to 1s

@@ -44,8 +44,13 @@ fn head(application: &Application, look: Look) -> String {
         time(application.slack_ns)
     );
     let source = format!("source: {}", printable(&application.source));
+    let policy = application.policy.words();
+    let policy = policy.map_or_else(String::new, |words| {
+        look.hanging("  ", "    ", &format!("after a miss: {words}"))
+    });
     look.hanging("", "  ", &what)
         + &look.hanging("  ", "    ", &limits)
+        + &policy
         + &look.hanging("  ", "    ", &source)
 }
 

@@ -111,12 +111,14 @@ fn seldom(figures: &MissFigures) -> String {
 
 fn demand(application: &Application) -> String {
     let time = |time: Nanos| Unit::Auto.write_nanos(time);
+    let policy = application.policy.words();
     format!(
-        "{} buffers of {}, {} of work each: tolerates a start {} late",
+        "{} buffers of {}, {} of work each: tolerates a start {} late{}",
         application.buffers,
         time(application.buffer_ns),
         time(application.compute_ns),
-        time(application.slack_ns)
+        time(application.slack_ns),
+        policy.map_or_else(String::new, |words| format!("; {words}"))
     )
 }
 
@@ -236,7 +238,7 @@ fn more(notes: &[Note]) -> String {
 /// Several applications as text, a line for each.
 pub fn choices(loads: &[LoadChoices], look: Look) -> String {
     let parts: Vec<String> = loads.iter().map(|one| of_choices(one, look)).collect();
-    let text = format!(
+    let mut text = format!(
         "{}\n{}",
         parts.join("\n"),
         look.filled(
@@ -245,6 +247,11 @@ pub fn choices(loads: &[LoadChoices], look: Look) -> String {
              the load that was recorded only. One of them: --app NAME; more: --list"
         )
     );
+    let mut policies = loads.iter().flat_map(|load| &load.applications);
+    let words = policies.find_map(|(application, _)| application.policy.words());
+    if let Some(words) = words {
+        text += &look.filled("", &format!("After a miss: {words}."));
+    }
     printable_lines(&text).to_string()
 }
 
