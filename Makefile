@@ -14,7 +14,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page run test fuzz check bench prove install clean test-kernels compare-kernels static loads
+.PHONY: build page run test fuzz check bench prove install reproducible clean test-kernels compare-kernels static loads
 
 build:
 	@scripts/packages build
@@ -110,6 +110,12 @@ install: build
 	CARGO=$(CARGO) scripts/supply sbom $(DESTDIR)$(PREFIX)/share/doc/laggard/laggard.cdx.json
 	@echo 'Measuring takes root. To let users measure without it, once:'
 	@echo '  sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep $(DESTDIR)$(PREFIX)/bin/laggard'
+
+# Whether what is built is the same, byte by byte, wherever it is built: two release
+# builds.
+reproducible:
+	@scripts/packages build
+	@scripts/reproducible
 
 clean:
 	$(CARGO) clean
