@@ -2,6 +2,8 @@
 
 mod answers;
 mod compare;
+#[cfg(test)]
+mod documented;
 mod export;
 mod live;
 mod named;

@@ -120,6 +120,9 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
     use laggard_answer::check::{Place, Requirement, WhenUnclear};
     use laggard_model::{LoadLabel, Nanos};
     use quick_xml::events::Event;
@@ -198,6 +201,41 @@ mod tests {
                 1,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn a_schema_accepts_it_whatever_names_hold() {
+        let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/JUnit.xsd");
+        let hostile = "</testcase><failure> & \"'`]]> \u{1b}[0m\n\u{9}\u{ffff}\u{202e}";
+        for (text, passes) in [
+            ("r.toml", false),
+            ("r.toml", true),
+            (hostile, true),
+            ("", false),
+        ] {
+            let started = Command::new("xmllint")
+                .args(["--noout", "--nonet", "--schema", schema, "-"])
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn();
+            let Ok(mut lint) = started else {
+                println!(
+                    "skipped: xmllint (Debian's libxml2-utils) is not there to read the schema"
+                );
+                return;
+            };
+            let xml = junit(&report(text, passes));
+            lint.stdin
+                .take()
+                .unwrap()
+                .write_all(xml.as_bytes())
+                .unwrap();
+
+            let found = lint.wait_with_output().unwrap();
+
+            let said = String::from_utf8_lossy(&found.stderr);
+            assert!(found.status.success(), "{said}\n{xml}");
         }
     }
 

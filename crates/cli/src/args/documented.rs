@@ -1,0 +1,102 @@
+//! The commands that documents show are ones that this program takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser as _;
+
+use super::Args;
+
+/// README, and what is in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["docs", "docs/tutorials"].map(|folder| root.join(folder));
+    let entries = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "md"));
+    paths.push(root.join("README.md"));
+    paths
+}
+
+/// The words of each command of ours that a shell, or a workflow, is shown to run.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut is_printed = false;
+    for line in text.lines() {
+        let line = line.trim_start();
+        is_printed ^= line.starts_with("```");
+        let prompts = ["$ ", "# ", "- run: "];
+        let command = prompts.iter().find_map(|prompt| line.strip_prefix(prompt));
+        for words in command
+            .filter(|_| is_printed)
+            .map(split)
+            .into_iter()
+            .flatten()
+        {
+            let begin = usize::from(words.first().is_some_and(|word| word == "sudo"));
+            if words.get(begin).is_some_and(|word| word == "laggard") {
+                found.push(words[begin..].to_vec());
+            }
+        }
+    }
+    found
+}
+
+/// A line as a shell takes it apart, as far as documents go: words in quotes, several
+/// commands, where output goes, and a comment.
+fn split(line: &str) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    let mut rest = line.trim();
+    let mut is_target = false;
+    while !rest.is_empty() {
+        let quote = rest.chars().next().filter(|letter| "'\"".contains(*letter));
+        let (word, after) = match quote {
+            Some(quote) => rest[1..].split_once(quote).unwrap(),
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        rest = after.trim_start();
+        match word {
+            _ if quote.is_none() && word.starts_with('#') => break,
+            "&&" | "|" | "&" | ";" => commands.push(Vec::new()),
+            ">" | "<" => is_target = true,
+            _ if is_target => is_target = false,
+            _ => commands.last_mut().unwrap().push(word.to_owned()),
+        }
+    }
+    commands
+}
+
+#[test]
+fn what_documents_type_is_taken() {
+    let mut taken = 0;
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        for words in commands(&text) {
+            // `...` stands for what a reader fills in.
+            if words.iter().any(|word| word == "...") {
+                continue;
+            }
+            let found = Args::try_parse_from(&words);
+            let said = found.map_err(|err| err.to_string());
+            assert!(said.is_ok(), "{}: {words:?}\n{said:?}", path.display());
+            taken += 1;
+        }
+    }
+    assert!(taken >= 30, "only {taken} commands were found");
+}
+
+#[test]
+fn a_line_is_taken_apart_as_by_a_shell() {
+    let text = "```console\n# laggard a --run 'b c' > d.txt &\n$ sudo laggard e && laggard f  # g\n```\n# laggard h\n";
+
+    let found = commands(text);
+
+    let words = [
+        &["laggard", "a", "--run", "b c"][..],
+        &["laggard", "e"],
+        &["laggard", "f"],
+    ];
+    assert_eq!(found, words);
+}
