@@ -47,14 +47,6 @@ pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
     ascending[below] + part * (ascending[above] - ascending[below])
 }
 
-/// The `share` quantile of an ascending, non-empty sample as the smallest value
-/// that at least that share does not exceed (Hyndman & Fan 1996, type 1): one
-/// that was seen, as histograms and SQL over bucket counts give it.
-pub(crate) fn quantile_by_rank(ascending: &[f64], share: f64) -> f64 {
-    let rank = index((share * ascending.len() as f64).ceil());
-    ascending[rank.clamp(1, ascending.len()) - 1]
-}
-
 /// Halfway between the middle values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)

@@ -165,7 +165,18 @@ fn the_page_of_compare_has_the_figures_of_its_json() {
     let mut compared = 0;
     for service in services {
         let name = service["service"].as_str().unwrap();
-        let of_service = rows.iter().filter(|row| row[0] == name);
+        let of_service = |cells: usize| {
+            let rows = rows.iter().filter(move |row| row.len() == cells);
+            rows.filter(move |row| row[0] == name)
+        };
+        // The largest seen is behind them.
+        let quantiles = service["quantiles"].as_array().unwrap();
+        assert_eq!(of_service(5).count(), quantiles.len() + 1, "{rows:?}");
+        for (row, quantile) in of_service(5).zip(quantiles) {
+            assert_alike(&row[2], quantile["first_ns"].as_f64().unwrap());
+            assert_alike(&row[3], quantile["second_ns"].as_f64().unwrap());
+        }
+        let of_service = of_service(6);
         let levels = service["levels"].as_array().unwrap();
         assert_eq!(of_service.clone().count(), levels.len(), "{rows:?}");
         for (row, level) in of_service.zip(levels) {

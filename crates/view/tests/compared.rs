@@ -164,6 +164,7 @@ fn report() -> CompareReport {
         ],
         application: None,
         services,
+        needed_alone: 0.61,
         work: Some(WorkComparison {
             unit: "bytes".into(),
             first_per_second: 1.1e9,
@@ -191,7 +192,8 @@ fn a_comparison() {
 
     insta::assert_snapshot!(text::compare(&report, false, LOOK));
     insta::assert_snapshot!(text::compare(&report, true, LOOK));
-    insta::assert_snapshot!(comparison(&report));
+    insta::assert_snapshot!(comparison(&report, false));
+    insta::assert_snapshot!(comparison(&report, true));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! that an application has. Quantiles come second, because late activations come
 //! in bursts and defeat tests of independent values.
 
+mod length;
 mod looks;
 mod means;
 mod multiple;
@@ -14,10 +15,11 @@ mod series;
 mod tails;
 mod verdict;
 
+pub use length::expected_clusters_for;
 pub use looks::RoundLooks;
 pub use means::{MeanRatio, mean_ratio};
 pub use multiple::holm;
-pub use quantile::{BlockBootstrap, QuantileRatio, counted_quantile_ratio, quantile_ratio};
+pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio};
 pub use recordings::{RecordingCount, SetsCompared, compare_recordings};
 pub use series::{ChangePoint, change_points};
 pub use tails::{TailsCompared, TailsRefused, compare_tails};

@@ -7,15 +7,13 @@ use laggard_model::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::input::{all_positive, at_least, probability};
-use crate::sample::{index, quantile, quantile_by_rank, sorted};
+use crate::input::{at_least, probability};
+use crate::sample::{index, quantile, sorted};
 use crate::{InputError, Interval};
 
 /// How bootstrap samples are drawn, block by block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockBootstrap {
-    /// Activations in a block: more than the longest cluster.
-    pub block: usize,
     /// How many samples; 999 by default is enough for 95 %.
     pub rounds: usize,
     /// Where the random numbers begin.
@@ -33,67 +31,19 @@ pub struct QuantileRatio {
     pub interval: Interval,
 }
 
-/// The ratio of the `share` quantiles of two sets of repetitions, each a series
-/// of latencies in time order.
+/// The ratio of the `share` quantiles of two sets of repetitions: of each side
+/// its repetitions, of each repetition the latencies in consecutive blocks of the
+/// same length of time, longer than any cluster. Quantiles are upper edges of
+/// buckets, at most 1.09 % high.
 ///
 /// The interval is by a bootstrap in two stages (Davison & Hinkley 1997, 3.8):
-/// repetitions are drawn, then circular blocks of each drawn one, which keeps
-/// clusters whole and what repetitions differ in. With one repetition a side it
-/// is the circular block bootstrap: coverage 0.98 at p99 where independent draws
-/// give 0.30.
-///
-/// # Errors
-/// When a side has no repetition, a series is shorter than a block, a latency is
-/// not positive, or a number is out of its range.
-pub fn quantile_ratio(
-    first: &[Vec<f64>],
-    second: &[Vec<f64>],
-    share: f64,
-    confidence: f64,
-    bootstrap: BlockBootstrap,
-) -> Result<QuantileRatio, InputError> {
-    probability("share", share)?;
-    let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-    let block = bootstrap.block.max(1);
-    for (name, side) in [("first series", first), ("second series", second)] {
-        at_least(name, side, 1)?;
-        for series in side {
-            at_least(name, series, block)?;
-            all_positive(name, series)?;
-        }
-    }
-    let mut random = Pcg64Mcg::seed_from_u64(bootstrap.seed);
-    let mut redrawn = |side: &[Vec<f64>]| {
-        let mut drawn = Vec::new();
-        for _ in side {
-            let series = &side[random.random_range(0..side.len())];
-            let until = drawn.len() + series.len();
-            while drawn.len() < until {
-                let start = random.random_range(0..series.len());
-                let circle = series[start..].iter().chain(series);
-                drawn.extend(circle.take(block).copied());
-            }
-            drawn.truncate(until);
-        }
-        drawn.sort_by(f64::total_cmp);
-        quantile_by_rank(&drawn, share)
-    };
-    let ratios: Vec<f64> = (0..bootstrap.rounds)
-        .map(|_| redrawn(second) / redrawn(first))
-        .collect();
-    let quantiles = [first, second].map(|side| quantile_by_rank(&sorted(&side.concat()), share));
-    told(quantiles, &ratios, tail)
-}
-
-/// [`quantile_ratio`] of latencies that were counted block by block: of each
-/// side its repetitions, of each repetition the histograms of consecutive blocks
-/// of the same length of time. Blocks are drawn as they are; `bootstrap.block` is
-/// not used. Quantiles are upper edges of buckets, at most 1.09 % high.
+/// repetitions are drawn, then blocks of each drawn one (Carlstein 1986), which
+/// keeps clusters whole and what repetitions differ in.
 ///
 /// # Errors
 /// When a side has no repetition, one of them no latency, or a number is out of
 /// its range.
-pub fn counted_quantile_ratio(
+pub fn quantile_ratio(
     first: &[Vec<Histogram>],
     second: &[Vec<Histogram>],
     share: f64,
@@ -112,14 +62,8 @@ pub fn counted_quantile_ratio(
         })
         .collect();
     let quantiles = [&first, &second].map(|side| side.quantile(&side.once(), share));
-    told(quantiles, &ratios, tail)
-}
-
-/// The ratio of `quantiles`, with what is between the tails of those that were
-/// drawn.
-fn told(quantiles: [f64; 2], drawn: &[f64], tail: f64) -> Result<QuantileRatio, InputError> {
-    at_least("bootstrap rounds", drawn, 2)?;
-    let drawn = sorted(drawn);
+    let drawn = sorted(&ratios);
+    at_least("bootstrap rounds", &drawn, 2)?;
     Ok(QuantileRatio {
         quantiles,
         ratio: quantiles[1] / quantiles[0],
@@ -215,33 +159,43 @@ mod tests {
     }
 
     const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
-        block: 20,
         rounds: 199,
         seed: 1,
     };
 
+    /// `series`, in ms, as counts of 100 blocks.
+    fn counted(series: &[f64]) -> Vec<Histogram> {
+        let blocks = series.chunks(series.len().div_ceil(100));
+        let histogram = |block: &[f64]| {
+            let mut one = Histogram::default();
+            let latencies = block.iter().map(|ms| Nanos::from_f64(ms * 1e6));
+            latencies.for_each(|latency| one.add(latency));
+            one
+        };
+        blocks.map(histogram).collect()
+    }
+
+    fn ratio(first: &[Vec<f64>], second: &[Vec<f64>], share: f64) -> QuantileRatio {
+        let [first, second] = [first, second].map(|side| {
+            let all = side.iter().map(|one| counted(one));
+            all.collect::<Vec<_>>()
+        });
+        quantile_ratio(&first, &second, share, 0.95, BOOTSTRAP).unwrap()
+    }
+
     #[test]
     fn a_doubled_latency_is_found() {
-        let (first, second) = ([series(1, 1.0)], [series(2, 2.0)]);
+        let found = ratio(&[series(1, 1.0)], &[series(2, 2.0)], 0.9);
 
-        let ratio = quantile_ratio(&first, &second, 0.9, 0.95, BOOTSTRAP).unwrap();
-
-        assert!(ratio.interval.contains(2.0), "{ratio:?}");
-        assert!(!ratio.interval.contains(1.0));
+        assert!(found.interval.contains(2.0), "{found:?}");
+        assert!(!found.interval.contains(1.0));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
-        let (first, second) = (series(1, 1.0), series(2, 1.0));
-        let (first, second) = ([first], [second]);
-        let ratio = || quantile_ratio(&first, &second, 0.9, 0.95, BOOTSTRAP);
+        let found = || ratio(&[series(1, 1.0)], &[series(2, 1.0)], 0.9);
 
-        assert_eq!(ratio(), ratio());
-    }
-
-    #[test]
-    fn a_series_shorter_than_a_block_is_refused() {
-        assert!(quantile_ratio(&[vec![1.0; 5]], &[vec![1.0; 50]], 0.9, 0.95, BOOTSTRAP).is_err());
+        assert_eq!(found(), found());
     }
 
     #[test]
@@ -253,49 +207,20 @@ mod tests {
             .collect();
 
         let width = |second: &[Vec<f64>]| {
-            let found = quantile_ratio(&alike, second, 0.9, 0.95, BOOTSTRAP).unwrap();
+            let found = ratio(&alike, second, 0.9);
             found.interval.high / found.interval.low
         };
 
         assert!(width(&apart) > 2.0 * width(&alike));
     }
 
-    /// `series` as counts of `count` blocks.
-    fn counted(series: &[f64], count: usize) -> Vec<Histogram> {
-        let blocks = series.chunks(series.len() / count);
-        let histogram = |block: &[f64]| {
-            let mut one = Histogram::default();
-            let latencies = block.iter().map(|us| Nanos::from_f64(us * 1e6));
-            latencies.for_each(|latency| one.add(latency));
-            one
-        };
-        blocks.map(histogram).collect()
-    }
-
-    #[test]
-    fn counts_by_block_give_about_what_the_series_do() {
-        let (first, second) = ([series(1, 1.0)], [series(2, 2.0)]);
-        let counts = [&first, &second].map(|side| side.each_ref().map(|one| counted(one, 100)));
-        let by_counts = counted_quantile_ratio(&counts[0], &counts[1], 0.9, 0.95, BOOTSTRAP);
-        let by_series = quantile_ratio(&first, &second, 0.9, 0.95, BOOTSTRAP);
-
-        let (found, exact) = (by_counts.unwrap(), by_series.unwrap());
-
-        let near = |one: f64, other: f64, by: f64| (one / other - 1.0).abs() < by;
-        assert!(near(found.ratio, exact.ratio, 0.022), "{found:?} {exact:?}");
-        assert!(near(found.quantiles[0], exact.quantiles[0] * 1e6, 0.0111));
-        let (low, high) = (exact.interval.low, exact.interval.high);
-        assert!(near(found.interval.low, low, 0.06), "{found:?} {exact:?}");
-        assert!(near(found.interval.high, high, 0.06), "{found:?} {exact:?}");
-    }
-
     #[test]
     fn a_repetition_without_a_latency_has_no_quantile() {
-        let some = vec![counted(&[1.0; 10], 2)];
+        let some = vec![counted(&[1.0; 10])];
         let none = vec![vec![Histogram::default(); 3]];
 
-        assert!(counted_quantile_ratio(&some, &none, 0.9, 0.95, BOOTSTRAP).is_err());
-        let same = counted_quantile_ratio(&some, &some, 0.9, 0.95, BOOTSTRAP).unwrap();
+        assert!(quantile_ratio(&some, &none, 0.9, 0.95, BOOTSTRAP).is_err());
+        let same = ratio(&[vec![1.0; 10]], &[vec![1.0; 10]], 0.9);
         assert_eq!(
             (same.ratio, same.interval.low, same.interval.high),
             (1.0, 1.0, 1.0)
@@ -303,18 +228,17 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_that_of_the_quantiles_which_are_values_that_were_seen() {
-        let first = vec![(1..=1_000).map(f64::from).collect::<Vec<f64>>()];
-        let second = vec![
-            first[0]
-                .iter()
-                .map(|value| 3.0 * value)
-                .collect::<Vec<f64>>(),
-        ];
+    fn the_ratio_is_that_of_the_quantiles_by_rank() {
+        let first: Vec<f64> = (1..=1_000).map(f64::from).collect();
+        let second = first.iter().map(|value| 3.0 * value).collect();
 
-        let found = quantile_ratio(&first, &second, 0.999, 0.95, BOOTSTRAP).unwrap();
+        let found = ratio(&[first], &[second], 0.999);
 
-        assert_eq!(found.quantiles, [999.0, 2_997.0]);
-        assert!((found.ratio - 3.0).abs() < 1e-12);
+        // Upper edges of buckets.
+        for (quantile, ms) in found.quantiles.iter().zip([999.0, 2_997.0]) {
+            let high = quantile / (ms * 1e6);
+            assert!((1.0..1.0109).contains(&high), "{found:?}");
+        }
+        assert!((found.ratio / 3.0 - 1.0).abs() < 0.011, "{found:?}");
     }
 }

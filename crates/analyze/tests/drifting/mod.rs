@@ -2,7 +2,6 @@
 //! fixed seeds.
 
 use laggard_analyze::compare::RecordingCount;
-use laggard_analyze::counts::{Clusters, Event};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Normal, Poisson};
 use rand_pcg::Pcg64Mcg;
@@ -43,7 +42,7 @@ fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCou
         left -= 1.0;
         let mut at = random.random::<f64>() * (SPAN - 1.0);
         loop {
-            events.push(Event { at, size: 1.0 });
+            events.push(at);
             if random.random::<f64>() * machine.size < 1.0 {
                 break;
             }
@@ -51,14 +50,7 @@ fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCou
             at = (at + 0.05 + 0.01 * step).min(SPAN);
         }
     }
-    events.sort_by(|one, other| one.at.total_cmp(&other.at));
-    let count = events.len() as f64;
-    let clusters = Clusters::of(&events, SPAN).unwrap();
-    RecordingCount {
-        events: count,
-        dispersion: clusters.map_or(1.0, |clusters| clusters.dispersion(count)),
-        exposure: SPAN,
-    }
+    RecordingCount::of(events, SPAN, SPAN).unwrap()
 }
 
 /// So many recordings of each side, made A B B A A B ..., where B has `times` the

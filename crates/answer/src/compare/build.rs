@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use laggard_analyze::InputError;
 use laggard_analyze::compare::{
-    ComparisonVerdict, Magnitude, compare_recordings, holm, mean_ratio,
+    ComparisonVerdict, Magnitude, compare_recordings, expected_clusters_for, holm, mean_ratio,
 };
-use laggard_analyze::counts::expected_events_for;
 use laggard_model::{Histogram, Manifest, Nanos, Route, Service};
 use laggard_record::Recording;
 
@@ -107,7 +106,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     for line in asked.lines() {
         services.push(asked.service(line, &blocks)?);
     }
-    asked.adjust(&mut services)?;
+    let needed_alone = asked.adjust(&mut services)?;
     tails::adjust(&mut services)?;
     if let Some(application) = &question.application {
         for (side, load) in loads.into_iter().enumerate() {
@@ -135,6 +134,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         differing,
         application: question.application.clone(),
         services,
+        needed_alone,
         work: work([&manifests[0], &manifests[1]])?,
         causes,
         causes_unknown,
@@ -274,7 +274,7 @@ impl Comparing<'_> {
             ComparisonVerdict::Worse => Change::Worse,
             ComparisonVerdict::Better => Change::Better,
             ComparisonVerdict::Equivalent => Change::Equivalent,
-            ComparisonVerdict::Inconclusive if found.between > 1.0 || !found.pairs_agree => {
+            ComparisonVerdict::Inconclusive if found.varies || !found.pairs_agree => {
                 Change::Unclear(Unclear::Varies)
             }
             ComparisonVerdict::Inconclusive => Change::Unclear(Unclear::TooFew),
@@ -317,16 +317,17 @@ impl Comparing<'_> {
         })
     }
 
-    /// Pays for how many comparisons there are (docs/method.md 10.1).
-    fn adjust(&self, services: &mut [ServiceComparison]) -> Result<(), InputError> {
+    /// Pays for how many comparisons there are (docs/method.md 10.1). Returns how
+    /// much of the time that is needed one comparison by itself would take.
+    fn adjust(&self, services: &mut [ServiceComparison]) -> Result<f64, InputError> {
         let all = services.iter_mut().flat_map(|one| &mut one.levels);
         let mut tested: Vec<&mut LevelComparison> = all.filter(|level| is_tested(level)).collect();
         let p: Vec<f64> = tested.iter().map(|level| level.p).collect();
         let adjusted = holm(&p)?;
         let tests = p.len().max(1) as f64;
         let wrong = 1.0 - self.confidence;
-        let each = wrong / tests;
-        let wanted = expected_events_for(TIMES, POWER, each, 1.0)?;
+        let clusters = |wrong: f64| expected_clusters_for(TIMES, POWER, wrong);
+        let (alone, wanted) = (clusters(wrong)?, clusters(wrong / tests)?);
         for (level, p) in tested.iter_mut().zip(adjusted) {
             level.p_adjusted = p;
             let is_told = matches!(level.change, Change::Worse | Change::Better);
@@ -341,7 +342,7 @@ impl Comparing<'_> {
             let needed = helps.then(|| wanted * time_per_event(level) / cpus);
             level.needed_ns = needed.filter(|&needed| needed > level.first.exposure_ns / cpus);
         }
-        Ok(())
+        Ok(alone / wanted)
     }
 
     /// How many CPUs the exposure of a level is of.

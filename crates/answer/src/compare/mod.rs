@@ -65,6 +65,9 @@ pub struct CompareReport {
     pub application: Option<Application>,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceComparison>,
+    /// So much of `needed_ns` it takes to tell of one service at one level, were
+    /// nothing else asked; 1 where nothing else is.
+    pub needed_alone: f64,
     /// How much the load did, where it counted that.
     pub work: Option<WorkComparison>,
     /// Causes of late activations that came, went or changed.
@@ -157,7 +160,7 @@ pub struct LevelComparison {
     /// The same, adjusted for all comparisons of this report (Holm).
     pub p_adjusted: f64,
     /// How many times more recordings of one side vary than their events
-    /// explain; 1 where chance explains it.
+    /// explain; 1 where they vary no more.
     pub between: f64,
     /// Pairs of recordings, made one after the other, that contradict the rest;
     /// absent where the sides differ in number.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use laggard_analyze::InputError;
-use laggard_analyze::compare::{BlockBootstrap, counted_quantile_ratio};
+use laggard_analyze::compare::{BlockBootstrap, quantile_ratio};
 use laggard_analyze::distribution::LatencyBlocks;
 use laggard_model::{Histogram, Keep, Route, Service};
 use laggard_record::{Columns, Recording};
@@ -19,7 +19,6 @@ const BLOCKS: usize = 40;
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 const ENOUGH_BEYOND: f64 = 30.0;
 const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
-    block: 1,
     rounds: 999,
     seed: 1,
 };
@@ -64,7 +63,7 @@ pub(super) fn quantiles(
     shares
         .filter(|share| least * (1.0 - share) >= ENOUGH_BEYOND)
         .map(|share| {
-            let found = counted_quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
+            let found = quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
             Ok(QuantileComparison {
                 share,
                 first_ns: found.quantiles[0],

@@ -101,8 +101,9 @@ pub(crate) struct CompareArgs {
     /// Write a page for a browser to this file; what it held before is replaced
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown", "all"])]
     pub(crate) output: Option<PathBuf>,
-    /// Quantiles, counts, every condition, cause and note
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    /// Quantiles, the largest seen, counts, every condition, cause and note; with
+    /// --markdown, quantiles and the largest seen
+    #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
     /// Write JSON; `laggard schema compare` describes it
     #[arg(long, conflicts_with = "markdown")]

@@ -138,7 +138,7 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
     }
     pipe::print(&match (args.json, args.markdown) {
         (true, _) => pipe::json(report)?,
-        (_, true) => comparison(report),
+        (_, true) => comparison(report, args.all),
         _ => text::compare(report, args.all, terminal::look(Unit::Auto)),
     })
 }

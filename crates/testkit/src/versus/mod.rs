@@ -1,20 +1,16 @@
-//! One kernel against another under the same loads, on test hosts (OSDI'99
-//! section 4.2, for today's kernels).
+//! One kernel against another under the same loads (OSDI'99 section 4.2, for
+//! today's kernels): recorded on test hosts, and compared by laggard itself.
 
-mod cell;
-mod page;
+mod fold;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use laggard_analyze::exceedance::{Collector, Stream};
-use laggard_model::{Nanos, Route, Service};
-use laggard_record::{Columns, OpenError, Recording};
+use laggard_model::Nanos;
 
 use crate::host::{GuestError, Kernel, TestHost};
-pub use cell::{Side, SlackComparison, VersusCell};
-pub use page::page;
+use fold::folded;
 
 /// The loads, in the order in which a host runs them. `kernel` is
 /// `KERNEL_LOAD`; the others are laggard's own.
@@ -26,10 +22,13 @@ const KERNEL_LOAD: &str = include_str!("kernel.toml");
 /// What is recorded.
 const SERVICES: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
 
+/// The heading of laggard's Markdown.
+const HEADING: &str = "## B against A\n";
+
 /// How to compare.
 #[derive(Clone, Debug)]
 pub struct VersusPlan {
-    /// The laggard that measures.
+    /// The laggard that measures, on the hosts, and compares, here.
     pub program: PathBuf,
     /// One repetition for each: it places kernel and data elsewhere.
     pub seeds: Vec<u64>,
@@ -50,7 +49,7 @@ pub enum VersusError {
     /// The host did not run, or a program of it is missing.
     #[error(transparent)]
     Run(#[from] GuestError),
-    /// A file for the host could not be written.
+    /// A file for the host could not be written, or the program not be run.
     #[error("{path}: {source}")]
     Io {
         /// The file.
@@ -66,59 +65,36 @@ pub enum VersusError {
         /// What it wrote.
         output: String,
     },
-    /// What came back cannot be read.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A recording lacks something.
-    #[error("{0}")]
-    Shortfall(String),
-    /// The figures cannot be compared.
-    #[error(transparent)]
-    Input(#[from] laggard_analyze::InputError),
+    /// The recordings were not compared.
+    #[error("load {load}: laggard compare ended with {status}; it wrote:\n{output}")]
+    Compare {
+        /// The load.
+        load: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// What it wrote to standard error.
+        output: String,
+    },
 }
 
-/// What one repetition under one load gave, by service and route.
-#[derive(Clone, Debug)]
-pub struct Repetition {
-    /// Every latency, in order of the expiries.
-    pub latencies: BTreeMap<(Route, Service), Vec<Nanos>>,
-    /// When each was late: here of all activations, since so many are kept.
-    pub streams: BTreeMap<(Route, Service), Stream>,
-    /// When measuring began, by the clock of the streams.
-    pub start: Nanos,
-    /// How long was recorded.
-    pub exposure: Nanos,
-    /// Activations that were lost.
-    pub lost: u64,
-}
-
-/// All loads on one kernel with one seed. What `into` already holds is not
-/// recorded again, so that a comparison that was broken off can go on.
+/// Records all loads on one kernel with one seed in a folder of `results`. What
+/// that holds is not recorded again, so that a comparison that was broken off can
+/// go on.
 ///
 /// # Errors
-/// When the host, the recordings or their reading fail.
-pub fn repeat(
+/// When the host fails, or a recording on it.
+pub fn record(
     kernel: &Kernel,
+    name: &str,
     plan: &VersusPlan,
     seed: u64,
-    into: &Path,
-) -> Result<Vec<Repetition>, VersusError> {
-    let files = into.join("result");
-    if !files.exists() {
-        record(kernel, plan, seed, into)?;
+    results: &Path,
+) -> Result<(), VersusError> {
+    let into = results.join(folder(name, seed));
+    if into.join("result").exists() {
+        return Ok(());
     }
-    LOADS
-        .into_iter()
-        .map(|load| read(&files.join(format!("{load}.laggard")), plan))
-        .collect()
-}
-
-fn record(kernel: &Kernel, plan: &VersusPlan, seed: u64, into: &Path) -> Result<(), VersusError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| VersusError::Io { path, source }
-    };
-    std::fs::create_dir_all(into).map_err(io(into))?;
+    std::fs::create_dir_all(&into).map_err(io(&into))?;
     let load = into.join("kernel.toml");
     std::fs::write(&load, KERNEL_LOAD).map_err(io(&load))?;
     let outcome = TestHost::new(kernel.clone())
@@ -126,7 +102,7 @@ fn record(kernel: &Kernel, plan: &VersusPlan, seed: u64, into: &Path) -> Result<
         .deadline(plan.deadline)
         .program(&plan.program)
         .file(&load, "/root/kernel.toml")
-        .results(into)
+        .results(&into)
         .command(&command(plan))
         .run()?;
     if outcome.status != 0 {
@@ -136,6 +112,73 @@ fn record(kernel: &Kernel, plan: &VersusPlan, seed: u64, into: &Path) -> Result<
         });
     }
     Ok(())
+}
+
+/// The second kernel compared with the first under all loads, as laggard's own
+/// Markdown, with a heading for each load.
+///
+/// # Errors
+/// When laggard cannot be run, or refuses to compare the recordings.
+pub fn compared(
+    names: [&str; 2],
+    plan: &VersusPlan,
+    results: &Path,
+) -> Result<String, VersusError> {
+    let [first, second] = names;
+    let mut text = format!("## {second} against {first}\n");
+    for load in LOADS {
+        let found = of_load(names, plan, load, results)?;
+        let found = found.strip_prefix(HEADING).unwrap_or(&found);
+        text += &format!("\n### `{load}`: {second} (B) against {first} (A)\n");
+        text += &folded(found);
+    }
+    Ok(text)
+}
+
+fn of_load(
+    names: [&str; 2],
+    plan: &VersusPlan,
+    load: &str,
+    results: &Path,
+) -> Result<String, VersusError> {
+    let [first, second] = names.map(|name| {
+        let seeds = plan.seeds.iter();
+        seeds.map(move |&seed| {
+            let result = Path::new(&folder(name, seed)).join("result");
+            result.join(format!("{load}.laggard"))
+        })
+    });
+    let slacks = plan.slacks.iter().map(Nanos::to_string);
+    // In the folder of results: paths are then as short as they can be.
+    let output = Command::new(&plan.program)
+        .current_dir(results)
+        .arg("compare")
+        .args(first)
+        .arg("--with")
+        .args(second)
+        .arg("--at")
+        .arg(slacks.collect::<Vec<_>>().join(","))
+        .args(["--markdown", "--all"])
+        .output()
+        .map_err(io(&plan.program))?;
+    if !output.status.success() {
+        return Err(VersusError::Compare {
+            load: load.into(),
+            status: output.status,
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where a repetition on a kernel is, in the folder of results.
+fn folder(name: &str, seed: u64) -> String {
+    format!("{name}-{seed}")
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> VersusError {
+    let path = path.to_owned();
+    move |source| VersusError::Io { path, source }
 }
 
 /// The shell text that a host runs.
@@ -155,45 +198,4 @@ fn command(plan: &VersusPlan) -> String {
         );
     }
     text
-}
-
-fn read(directory: &Path, plan: &VersusPlan) -> Result<Repetition, VersusError> {
-    let recording = Recording::open(directory)?;
-    let lines = &recording.manifest().lines;
-    let mut collector = Collector::new(lines.len(), plan.period * 2);
-    let mut all: BTreeMap<(Route, Service), Vec<(Nanos, Nanos)>> = BTreeMap::new();
-    let shortfalls = recording.scan(Columns::all(), |batch| {
-        collector.add(batch);
-        for one in batch.iter() {
-            let line = lines[usize::from(one.line.0)];
-            for (of, latency) in one.readings().of(line) {
-                let key = (of.route, of.service);
-                all.entry(key).or_default().push((one.expiry, latency));
-            }
-        }
-    });
-    if let Some(shortfall) = shortfalls.first() {
-        return Err(VersusError::Shortfall(format!(
-            "{}: {shortfall:?}",
-            directory.display()
-        )));
-    }
-    let in_order = |mut latencies: Vec<(Nanos, Nanos)>| {
-        latencies.sort_unstable();
-        latencies.into_iter().map(|(_, latency)| latency).collect()
-    };
-    Ok(Repetition {
-        latencies: all
-            .into_iter()
-            .map(|(key, latencies)| (key, in_order(latencies)))
-            .collect(),
-        streams: collector
-            .streams(lines)
-            .into_iter()
-            .map(|stream| ((stream.route, stream.service), stream))
-            .collect(),
-        start: recording.manifest().clock.start_ns,
-        exposure: plan.duration,
-        lost: recording.manifest().losses.activations(),
-    })
 }

@@ -5,18 +5,20 @@ mod page;
 
 use std::fmt::Write as _;
 
-use laggard_answer::compare::{Change, CompareReport, LateCount, LevelComparison};
+use laggard_answer::compare::{Change, CompareReport, LateCount, LevelComparison, Unclear};
 use laggard_model::name::line_name;
 use laggard_model::printable_lines;
 use laggard_model::text::{Unit, rough_time, span};
 
 use crate::markdown::escaped;
 use crate::notes::shared;
+use crate::text::compare::{quantile_rows, unclear};
 
 pub use page::comparison_page;
 
-/// The report as Markdown, in the flavour that has tables.
-pub fn comparison(report: &CompareReport) -> String {
+/// The report as Markdown, in the flavour that has tables; with `all`, quantiles
+/// too.
+pub fn comparison(report: &CompareReport, all: bool) -> String {
     let mut text = String::from("## B against A\n\n");
     for (letter, side) in [("A", &report.first), ("B", &report.second)] {
         let _ = writeln!(
@@ -52,6 +54,9 @@ pub fn comparison(report: &CompareReport) -> String {
             );
         }
     }
+    if all {
+        text += &quantiles(report);
+    }
     if !report.differing.is_empty() {
         text += "\n| differs | A | B |\n| --- | --- | --- |\n";
         for one in &report.differing {
@@ -67,6 +72,19 @@ pub fn comparison(report: &CompareReport) -> String {
         }
     }
     printable_lines(&text).to_string()
+}
+
+fn quantiles(report: &CompareReport) -> String {
+    let rows = quantile_rows(report);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n| service | quantile | A | B | B / A, 95 % |\n");
+    text += "| --- | --- | --: | --: | --: |\n";
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
 }
 
 fn every(side: &LateCount) -> String {
@@ -86,11 +104,24 @@ fn ratio(level: &LevelComparison) -> String {
 
 fn verdict(level: &LevelComparison) -> String {
     let needed = level.needed_ns.map(|needed| rough_time(needed, 1));
+    let times = if level.is_ten_times { ", 10 times" } else { "" };
     match (level.change, needed) {
-        (Change::Worse, _) => "**worse**".into(),
-        (Change::Better, _) => "**better**".into(),
+        (Change::Worse, _) => format!("**worse{times}**"),
+        (Change::Better, _) => format!("**better{times}**"),
         (Change::Equivalent, _) => "equal".into(),
-        (Change::Unclear(_), Some(needed)) => format!("cannot be told; {needed} of each would"),
-        (Change::Unclear(_), None) => "cannot be told".into(),
+        (Change::Unclear(Unclear::Never), _) => "never so late".into(),
+        (Change::Unclear(why), Some(needed)) => {
+            format!("cannot be told{}; {needed} of each would", because(why))
+        }
+        (Change::Unclear(why), None) => format!("cannot be told{}", because(why)),
+    }
+}
+
+/// Why it cannot be told, where more time is not all it takes.
+fn because(why: Unclear) -> String {
+    let words = unclear(why).trim_start();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!(": {words}"),
     }
 }

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::compare::{Change, CompareReport, SideView, Unclear};
+use laggard_answer::compare::{Change, CompareReport, LevelComparison, SideView};
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, span};
 use laggard_model::{LoadLabel, printable};
 
 use crate::notes::shared;
 use crate::picture::{Picture, PictureError, Style, svg};
-use crate::text::compare::{cause, every, mttf, ratio, verdict};
+use crate::text::compare::{cause, every, mttf, needed, quantile_rows, ratio, reasons, verdict};
 
 /// Pixels of a figure.
 const FIGURE: Style = Style {
@@ -46,6 +46,7 @@ pub fn comparison_page(report: &CompareReport) -> Result<String, PictureError> {
     );
     page += &head(report);
     page += &levels(report);
+    page += &quantiles(report);
     page += &misses(report);
     page += &causes(report);
     page += &figures(report)?;
@@ -152,24 +153,48 @@ fn levels(report: &CompareReport) -> String {
         (interval.as_str(), true),
         ("verdict", false),
     ];
-    let is = |why: Unclear| move |change: Change| change == Change::Unclear(why);
-    let any = |is_it: &dyn Fn(Change) -> bool| {
-        let all = report.services.iter().flat_map(|one| &one.levels);
-        all.into_iter().any(|level| is_it(level.change))
-    };
+    let is_unclear = |level: &LevelComparison| matches!(level.change, Change::Unclear(_));
+    let mut levels = report.services.iter().flat_map(|one| &one.levels);
     let mut caption = "Every: the mean time between runs of late activations, on a CPU.".to_owned();
-    if any(&|change| matches!(change, Change::Unclear(_))) {
-        caption += " ~: cannot be told; with a time: so long each side must be recorded for twice the rate to be found in 80 of 100 such comparisons.";
+    if levels.any(is_unclear) {
+        let _ = write!(caption, " ~: cannot be told{}.", needed(report));
     }
-    if any(&is(Unclear::Varies)) {
-        caption += " Varies: recordings of one side differ as much as the sides do.";
-    }
-    if any(&is(Unclear::Chance)) {
-        caption += " By chance: among so many comparisons, one such ratio comes by chance.";
+    for (word, meaning) in reasons(report) {
+        let _ = write!(caption, " <i>{word}</i>: {meaning}.");
     }
     format!(
         "<h2>How often each service was late</h2>\n{}",
         table(&caption, &header, &rows)
+    )
+}
+
+fn quantiles(report: &CompareReport) -> String {
+    let rows: Vec<_> = quantile_rows(report)
+        .into_iter()
+        .map(|[service, which, first, second, ratio]| {
+            vec![
+                word(service),
+                word(which),
+                number(first),
+                number(second),
+                number(ratio),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let caption = "As upper edges of buckets, at most 1.09 % high. The largest seen is no bound.";
+    let header = [
+        ("service", false),
+        ("quantile", false),
+        ("A", true),
+        ("B", true),
+        ("B / A, 95 %", true),
+    ];
+    format!(
+        "<h2>How late each service was</h2>\n{}",
+        table(caption, &header, &rows)
     )
 }
 

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use laggard_answer::compare::{
-    CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LevelComparison,
-    SideView, TailView, Unclear,
+    CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
+    LevelComparison, SideView, TailView, Unclear,
 };
 use laggard_answer::qos::MissFigures;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, listed, mean_time, percent, rough_time, span};
-use laggard_model::{LoadLabel, printable, printable_lines};
+use laggard_model::{Histogram, LoadLabel, printable, printable_lines};
 
 use super::Look;
 use super::grid::Grid;
@@ -20,6 +20,8 @@ const FIRST_CONDITIONS: usize = 8;
 const MOST_LETTERS: usize = 28;
 /// Causes that are shown unasked.
 const FIRST_CAUSES: usize = 5;
+/// To ask for one service alone is worth it where it takes less than this share.
+const WORTH_SAYING: f64 = 0.95;
 /// Digits of figures that are known to some per cent at best.
 const DIGITS: i32 = 2;
 
@@ -100,17 +102,11 @@ fn levels(report: &CompareReport, all: bool, look: Look) -> String {
     let mut text = format!("\n{}", rows.written(look));
     let levels = || report.services.iter().flat_map(|one| &one.levels);
     if levels().any(|level| matches!(level.change, Change::Unclear(_))) {
-        let unclear = "~ cannot be told; with a time: so long each side must be recorded for twice \
-                       the rate to be found in 80 of 100 such comparisons";
-        text += &look.hanging("", "  ", unclear);
+        let unclear = format!("~ cannot be told{}", needed(report));
+        text += &look.hanging("", "  ", &unclear);
     }
-    if levels().any(|level| level.change == Change::Unclear(Unclear::Varies)) {
-        let varies = "varies: recordings of one side differ as much as the sides do";
-        text += &look.hanging("", "  ", varies);
-    }
-    if levels().any(|level| level.change == Change::Unclear(Unclear::Chance)) {
-        let chance = "by chance: among so many comparisons, one such ratio comes by chance";
-        text += &look.hanging("", "  ", chance);
+    for (word, meaning) in reasons(report) {
+        text += &look.hanging("", "  ", &format!("{word}: {meaning}"));
     }
     let every = "every: the mean time between runs of late activations, on a CPU";
     text += &look.hanging("", "  ", every);
@@ -159,8 +155,62 @@ pub(crate) fn verdict(level: &LevelComparison) -> String {
     }
 }
 
+/// What the times behind verdicts that cannot be told mean, where there are any.
+pub(crate) fn needed(report: &CompareReport) -> String {
+    let mut levels = report.services.iter().flat_map(|one| &one.levels);
+    if !levels.any(|level| level.needed_ns.is_some()) {
+        return String::new();
+    }
+    let alone = match report.needed_alone {
+        share if share < WORTH_SAYING => format!(
+            ", or {} times as long were one service alone asked for (--service)",
+            factor(share)
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "; with a time: so long each side must be recorded for twice the rate to be found in 80 of \
+         100 such comparisons{alone}"
+    )
+}
+
+/// What each reason in the table means, of those that are in it.
+pub(crate) fn reasons(report: &CompareReport) -> Vec<(&'static str, &'static str)> {
+    let levels = || report.services.iter().flat_map(|one| &one.levels);
+    let is_there = |why: &Unclear| levels().any(|level| level.change == Change::Unclear(*why));
+    let all = [
+        Unclear::Varies,
+        Unclear::PairsDisagree,
+        Unclear::Chance,
+        Unclear::Lost,
+        Unclear::NotKept,
+        Unclear::TooOften,
+    ];
+    let there = all.into_iter().filter(is_there);
+    there
+        .map(|why| (unclear(why).trim_start(), meaning(why)))
+        .collect()
+}
+
+const fn meaning(why: Unclear) -> &'static str {
+    match why {
+        Unclear::Never | Unclear::TooFew | Unclear::FewRecordings => "",
+        Unclear::Varies => "recordings of one side differ as much as the sides do",
+        Unclear::PairsDisagree => {
+            "too many pairs of recordings, made one after the other, contradict the rest"
+        }
+        Unclear::Chance => "among so many comparisons, one such ratio comes by chance",
+        Unclear::Lost => "what was lost, or had not ended, could have turned it",
+        Unclear::NotKept => "a recording did not keep when it was so little late",
+        Unclear::TooOften => {
+            "a side was late for a tenth of the time or more, and the share of its late activations \
+             says something else; ask for a larger level (--at)"
+        }
+    }
+}
+
 /// Why there is no verdict, as far as more time is not all it takes.
-const fn unclear(why: Unclear) -> &'static str {
+pub(crate) const fn unclear(why: Unclear) -> &'static str {
     match why {
         Unclear::Never | Unclear::TooFew | Unclear::FewRecordings => "",
         Unclear::Varies => " varies",
@@ -257,10 +307,24 @@ pub(crate) fn mttf(figures: &MissFigures) -> String {
 
 fn quantiles(report: &CompareReport, look: Look) -> String {
     let mut rows = Grid::new(["service", "quantile", "A", "B", "B / A [95 %]"]).keys(2);
+    for row in quantile_rows(report) {
+        rows.add_row(row);
+    }
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", rows.written(look)),
+    }
+}
+
+/// Quantiles of each service and the largest that was seen: service, which it is,
+/// that of A, that of B, and the ratio with its interval.
+pub(crate) fn quantile_rows(report: &CompareReport) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
     for one in &report.services {
+        let name = || line_name(one.service, one.route);
         for quantile in &one.quantiles {
-            rows.add_row([
-                line_name(one.service, one.route),
+            rows.push([
+                name(),
                 match quantile.share {
                     share if share < 0.6 => "median".into(),
                     share => format!("p{}", percent(share)),
@@ -273,11 +337,23 @@ fn quantiles(report: &CompareReport, look: Look) -> String {
                 ),
             ]);
         }
+        let [first, second] = [&one.first, &one.second].map(largest);
+        if let (Some(first), Some(second)) = (first, second) {
+            rows.push([name(), "largest seen".into(), first, second, "-".into()]);
+        }
     }
-    match rows.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", rows.written(look)),
-    }
+    rows
+}
+
+/// The largest latency of one side, at most 1.09 % high; `None` without any.
+fn largest(counts: &LatencyCounts) -> Option<String> {
+    let (bucket, _) = counts.buckets.last()?;
+    let edge = |bucket: usize| Unit::Auto.write_nanos(Histogram::upper_edge(bucket));
+    Some(match counts.is_at_least {
+        // It was in this bucket, and went on.
+        true => format!("> {}", edge(bucket.saturating_sub(1))),
+        false => edge(*bucket),
+    })
 }
 
 /// How late what is late is, and of what that cannot be told.
