@@ -1,8 +1,6 @@
 // The types of the page's data, generated from those in Rust by the test
 // `page_types`: do not edit. Times are nanoseconds; what each is, Rust says.
 
-export type MissPolicy = "late" | "drop" | "reset";
-
 export interface PageData {
   buffers: BuffersView | null;
   charts: Charts[];
@@ -540,6 +538,8 @@ export interface MissFigures {
   mttf_ns: number | null;
   paper_mttf_ns: number | null;
 }
+
+export type MissPolicy = "late" | "drop" | "reset";
 
 export type Nanos = number;
 
