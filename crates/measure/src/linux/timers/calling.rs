@@ -3,15 +3,14 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use laggard_bpf::clock::of_process;
 use laggard_model::{Nanos, Service};
 
 use super::super::clock;
-use super::wait::{Served, TimedWait, timespec, zero};
+use super::posix::PosixTimer;
+use super::wait::{Served, TimedWait, timespec};
 
 /// Nothing is waited for longer: something is wrong then.
 const PATIENCE: Nanos = Nanos::from_secs(60);
@@ -56,11 +55,12 @@ static HELPER: OnceLock<Service> = OnceLock::new();
 
 /// A timer that has a function called.
 pub(super) struct Calling {
-    timer: libc::timer_t,
+    /// Before what it points to: it goes first.
+    timer: PosixTimer,
     calls: &'static Calls,
     /// How many calls were waited for.
     seen: u32,
-    attributes: Box<libc::pthread_attr_t>,
+    _attributes: Attributes,
 }
 
 impl Calling {
@@ -72,12 +72,7 @@ impl Calling {
             ));
         }
         let calls: &'static Calls = Box::leak(Box::default());
-        let mut calling = Self {
-            timer: null_mut(),
-            calls,
-            seen: 0,
-            attributes: Box::new(inherited()?),
-        };
+        let mut attributes = Attributes::inherited()?;
         let mut event = CallingEvent {
             value: libc::sigval {
                 sival_ptr: (&raw const *calls).cast_mut().cast(),
@@ -85,30 +80,19 @@ impl Calling {
             signo: 0,
             notify: libc::SIGEV_THREAD,
             function: called,
-            attributes: &raw mut *calling.attributes,
+            attributes: &raw mut *attributes.0,
             rest: [0; 4],
         };
         let event = (&raw mut event).cast::<libc::sigevent>();
-        let clock = libc::CLOCK_MONOTONIC;
-        // SAFETY: the event is as large as the C library's and as it has it, the
-        //         timer valid for writes.
-        zero(unsafe { libc::timer_create(clock, event, &raw mut calling.timer) })?;
-        Ok(calling)
-    }
-
-    /// `first`: an instant; none stops it.
-    fn set(&self, first: Nanos, period: Nanos) -> io::Result<()> {
-        let first = match first {
-            Nanos::ZERO => 0,
-            at => of_process(at.ns()),
-        };
-        let times = libc::itimerspec {
-            it_interval: timespec(period),
-            it_value: timespec(Nanos::from_ns(first)),
-        };
-        let flags = libc::TIMER_ABSTIME;
-        // SAFETY: the timer is ours, `times` valid for reads.
-        zero(unsafe { libc::timer_settime(self.timer, flags, &raw const times, null_mut()) })
+        // SAFETY: the event is as large as the C library's and as it has it; the calls
+        //         are never freed, the attributes later than the timer.
+        let timer = unsafe { PosixTimer::open(event) }?;
+        Ok(Self {
+            timer,
+            calls,
+            seen: 0,
+            _attributes: attributes,
+        })
     }
 
     /// Waits for a call that was not waited for yet.
@@ -132,25 +116,36 @@ impl Calling {
 }
 
 /// Attributes of a thread that is scheduled as who starts it.
-fn inherited() -> io::Result<libc::pthread_attr_t> {
-    let mut attributes = MaybeUninit::uninit();
-    // SAFETY: valid for writes; the call initialises it.
-    match unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } {
-        // SAFETY: it was initialised.
-        0 => Ok(unsafe { attributes.assume_init() }),
-        code => Err(io::Error::from_raw_os_error(code)),
+struct Attributes(Box<libc::pthread_attr_t>);
+
+impl Attributes {
+    fn inherited() -> io::Result<Self> {
+        let mut attributes = Box::new(MaybeUninit::uninit());
+        // SAFETY: valid for writes; the call initialises it.
+        match unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } {
+            // SAFETY: it was initialised, and is not moved: the C library keeps its place.
+            0 => Ok(Self(unsafe { attributes.assume_init() })),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: they were initialised, and nobody uses them any more.
+        unsafe { libc::pthread_attr_destroy(&raw mut *self.0) };
     }
 }
 
 impl TimedWait for Calling {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         self.seen = self.calls.count.load(Ordering::Acquire);
-        self.set(clock::now() + length, Nanos::ZERO)?;
+        self.timer.set(clock::now() + length, Nanos::ZERO)?;
         self.wait()
     }
 
     fn begin(&mut self, first: Nanos, period: Nanos) -> io::Result<Nanos> {
-        self.set(first, period)?;
+        self.timer.set(first, period)?;
         Ok(first)
     }
 
@@ -164,19 +159,6 @@ impl TimedWait for Calling {
 
     fn end(&mut self) -> io::Result<()> {
         // No first time: it is off. What was called already is not waited for.
-        self.set(Nanos::ZERO, Nanos::ZERO)
-    }
-}
-
-impl Drop for Calling {
-    fn drop(&mut self) {
-        // SAFETY: the timer is ours where there is one; its attributes were
-        //         initialised, and nobody uses them once it is gone.
-        unsafe {
-            if !self.timer.is_null() {
-                libc::timer_delete(self.timer);
-            }
-            libc::pthread_attr_destroy(&raw mut *self.attributes);
-        }
+        self.timer.set(Nanos::ZERO, Nanos::ZERO)
     }
 }

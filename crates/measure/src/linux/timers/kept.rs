@@ -9,6 +9,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::super::clock;
+use super::posix::PosixTimer;
 use super::wait::{Served, TimedWait, failed_with, timespec, timeval, zero};
 
 /// No signal is waited for longer: something is wrong then.
@@ -111,7 +112,7 @@ pub(super) fn sigtimedwait(length: Nanos) -> io::Result<()> {
 }
 
 /// A POSIX timer that signals the thread that opened it.
-pub(super) struct Signalling(libc::timer_t);
+pub(super) struct Signalling(PosixTimer);
 
 impl Signalling {
     fn signal() -> libc::c_int {
@@ -125,58 +126,31 @@ impl Signalling {
         event.sigev_signo = Self::signal();
         // SAFETY: takes nothing.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
-        let mut timer: libc::timer_t = null_mut();
-        let clock = libc::CLOCK_MONOTONIC;
-        // SAFETY: both are valid, one for reads, the other for writes.
-        zero(unsafe { libc::timer_create(clock, &raw mut event, &raw mut timer) })?;
-        Ok(Self(timer))
-    }
-
-    /// `first`: an instant; none stops it.
-    fn set(&self, first: Nanos, period: Nanos) -> io::Result<()> {
-        let first = match first {
-            Nanos::ZERO => 0,
-            at => of_process(at.ns()),
-        };
-        let times = libc::itimerspec {
-            it_interval: timespec(period),
-            it_value: timespec(Nanos::from_ns(first)),
-        };
-        let flags = libc::TIMER_ABSTIME;
-        // SAFETY: the timer is ours, `times` valid for reads.
-        zero(unsafe { libc::timer_settime(self.0, flags, &raw const times, null_mut()) })
+        // SAFETY: it points to nothing.
+        unsafe { PosixTimer::open(&raw mut event) }.map(Self)
     }
 }
 
 impl TimedWait for Signalling {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
-        self.set(clock::now() + length, Nanos::ZERO)?;
+        self.0.set(clock::now() + length, Nanos::ZERO)?;
         signalled(Self::signal(), PATIENCE)
     }
 
     fn begin(&mut self, first: Nanos, period: Nanos) -> io::Result<Nanos> {
-        self.set(first, period)?;
+        self.0.set(first, period)?;
         Ok(first)
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
         signalled(Self::signal(), PATIENCE)?;
-        // SAFETY: the timer is ours.
-        let passed = unsafe { libc::timer_getoverrun(self.0) };
-        Ok(Served::Together(1 + u64::try_from(passed).unwrap_or(0)))
+        Ok(Served::Together(1 + self.0.overrun()))
     }
 
     fn end(&mut self) -> io::Result<()> {
         // No first time: it is off.
-        self.set(Nanos::ZERO, Nanos::ZERO)?;
+        self.0.set(Nanos::ZERO, Nanos::ZERO)?;
         drained(Self::signal())
-    }
-}
-
-impl Drop for Signalling {
-    fn drop(&mut self) {
-        // SAFETY: the timer is ours. Its pending signal goes with the thread.
-        unsafe { libc::timer_delete(self.0) };
     }
 }
 

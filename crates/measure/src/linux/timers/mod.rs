@@ -13,6 +13,7 @@ mod clocks;
 mod kept;
 mod locks;
 mod messages;
+mod posix;
 mod sleeps;
 mod uring;
 mod wait;
