@@ -1,5 +1,6 @@
 //! Caveats about power saving and virtual machines.
 
+use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
 use super::{Check, Setup};
@@ -59,7 +60,10 @@ fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
     let name = setup.host.hypervisor.as_deref()?;
     let stolen = setup.host.settings.stolen_ns.unwrap_or_default();
     let so_far = match stolen > Nanos::ZERO {
-        true => format!(", and has done so for {stolen} since boot"),
+        true => format!(
+            ", and has done so for {} since boot",
+            Unit::Auto.write_nanos(stolen)
+        ),
         false => String::new(),
     };
     Some(Caveat::new(

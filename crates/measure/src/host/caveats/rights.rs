@@ -1,5 +1,6 @@
 //! Caveats about what this process may do.
 
+use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
 use super::cpus::named;
@@ -70,8 +71,10 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::RtThrottling,
             format!(
-                "real-time threads that ran for {runtime} of {} are stopped for {stopped}",
-                limits.period_ns
+                "real-time threads that ran for {} of {} are stopped for {}",
+                Unit::Auto.write_nanos(runtime),
+                Unit::Auto.write_nanos(limits.period_ns),
+                Unit::Auto.write_nanos(stopped)
             ),
             "`sysctl -w kernel.sched_rt_runtime_us=-1` (a real-time thread that loops can then hang the machine)",
         )

@@ -187,7 +187,7 @@ fn caveats_name_the_chosen_cpus_and_a_command() {
         .unwrap();
     assert_eq!(
         throttling.what,
-        "real-time threads that ran for 950ms of 1s are stopped for 50ms"
+        "real-time threads that ran for 950 ms of 1.00 s are stopped for 50.0 ms"
     );
 }
 
@@ -276,7 +276,7 @@ fn a_guest_is_told_by_whom_and_how_much_was_stolen() {
     );
     assert_eq!(
         found[2].what,
-        "this is a virtual machine (kvm): its hypervisor can stop any CPU, and has done so for 3210ms since boot"
+        "this is a virtual machine (kvm): its hypervisor can stop any CPU, and has done so for 3.21 s since boot"
     );
 }
 
