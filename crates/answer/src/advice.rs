@@ -1,7 +1,7 @@
 //! What to do about a result: the most important first.
 
 use laggard_model::text::{count, percent};
-use laggard_model::{Backend, Caveat, Severity};
+use laggard_model::{Backend, CauseClass, Caveat, CaveatKind, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,8 +52,8 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
         ),
     }));
     all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
-    all.extend(report.shortfalls.iter().map(of_caveat));
-    all.extend(report.caveats.iter().map(of_caveat));
+    all.extend(report.shortfalls.iter().map(|one| of_caveat(one, why)));
+    all.extend(report.caveats.iter().map(|one| of_caveat(one, why)));
     all.sort_by_key(|one| one.severity);
     all.extend(record_longer(report));
     all
@@ -78,12 +78,36 @@ fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
     all
 }
 
-fn of_caveat(caveat: &Caveat) -> Advice {
+/// A setting that can make activations late, and made none late of those that are
+/// explained, is no more than noted.
+fn of_caveat(caveat: &Caveat, why: Option<&WhyReport>) -> Advice {
+    let unseen = why
+        .filter(|why| why.episodes > 0)
+        .zip(seen_as(caveat.kind))
+        .filter(|(why, class)| why.causes.iter().all(|cause| cause.class != *class))
+        .map(|(why, _)| match why.more_causes {
+            0 => " Not seen in this recording.",
+            _ => " Not among the leading causes in this recording.",
+        });
+    let severity = caveat.kind.severity();
     Advice {
-        severity: caveat.kind.severity(),
-        why: sentence(&caveat.what),
+        severity: unseen.map_or(severity, |_| severity.max(Severity::Note)),
+        why: sentence(&caveat.what) + unseen.unwrap_or_default(),
         what: sentence(&caveat.advice),
     }
+}
+
+/// What an activation is explained by that such a setting made late.
+const SEEN_AS: [(CaveatKind, CauseClass); 3] = [
+    (CaveatKind::RtThrottling, CauseClass::Throttled),
+    (CaveatKind::IdleStates, CauseClass::IdleExit),
+    (CaveatKind::VirtualMachine, CauseClass::Stolen),
+];
+
+fn seen_as(kind: CaveatKind) -> Option<CauseClass> {
+    SEEN_AS
+        .iter()
+        .find_map(|(setting, class)| (*setting == kind).then_some(*class))
 }
 
 /// The quantile that needs the fewest more samples. A minute has no more of

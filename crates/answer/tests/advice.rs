@@ -6,7 +6,7 @@ use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseRow, WhyReport};
 use laggard_made::{Made, line};
 use laggard_model::{
-    Because, CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Stage,
+    Because, CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Severity, Stage,
 };
 
 const FIFO: Service = Service::Fifo(90);
@@ -72,6 +72,25 @@ fn advised(row: CauseRow, edit: impl Fn(&mut RecordingReport)) -> String {
     let all = advice(&report, Some(&why));
     let of_cause = all.into_iter().find(|one| one.why.contains("3 episodes"));
     of_cause.map(|one| one.what).unwrap_or_default()
+}
+
+#[test]
+fn a_setting_that_made_nothing_late_is_noted_after_what_did() {
+    let told = |class| {
+        let mut report = Made::new(&LINES)
+            .served(0, 40_000, &[(Stage::User, 8_000)])
+            .report();
+        let throttling = Caveat::new(CaveatKind::RtThrottling, "throttling is on", "lift it");
+        report.caveats = vec![throttling];
+        let all = advice(&report, Some(&why(vec![row(class, None, 0.9)])));
+        let of = all.iter().find(|one| one.what == "Lift it.").unwrap();
+        (of.severity, of.why.clone())
+    };
+
+    let unseen = "Throttling is on. Not seen in this recording.".to_owned();
+    assert_eq!(told(CauseClass::Stolen), (Severity::Note, unseen));
+    let seen = "Throttling is on.".to_owned();
+    assert_eq!(told(CauseClass::Throttled), (Severity::Matters, seen));
 }
 
 #[test]
