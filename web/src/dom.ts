@@ -67,13 +67,16 @@ export function tableElement({ head, rows }: Table, { caption, words = 1, long =
       "table",
       {},
       h("caption", {}, h("span", {}, caption)),
-      h("thead", {}, h("tr", {}, ...head.map((name, column) => h("th", { scope: "col", class: kind(column) }, name)))),
+      h("thead", {}, h("tr", {}, ...head.map((name, column) => h("th", { scope: "col", class: kind(column) }, unbroken(name))))),
       h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map(cell)))),
     ),
   );
   sayWhereWide(scroll, caption);
   return scroll;
 }
+
+/** A number and its unit stay on one line. */
+const unbroken = (text: string) => text.replace(/(\d) (?=[a-z%])/g, "$1\u00a0");
 
 /** Marks what is wider than its room: the style says that it scrolls, and the keyboard reaches it. */
 function sayWhereWide(scroll: HTMLElement, name: string): void {

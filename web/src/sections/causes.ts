@@ -84,7 +84,7 @@ function ranking(why: Why, classes: Causes["classes"]): HTMLElement {
       { caption: "Causes, those with most time first", words: 3, long: [1] },
     ),
     said.length > SAID &&
-      h("details", {}, h("summary", {}, `${said.length - SAID} more sentences about them`), ...said.slice(SAID)),
+      h("details", {}, h("summary", {}, said.length - SAID === 1 ? "1 more sentence about them" : `${count(said.length - SAID)} more sentences about them`), ...said.slice(SAID)),
     why.more_causes > 0 && h("p", {}, prose(`${count(why.more_causes)} more, each smaller: \`laggard why --top\`.`)),
     lost.length > 0 && h("p", {}, lost.join(" ")),
     h(
