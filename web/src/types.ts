@@ -33,6 +33,13 @@ export interface Ahead {
   stays_below: StaysBelow[];
 }
 
+export interface Apart {
+  cpus: CpuList;
+  elsewhere: MissFigures;
+  on: MissFigures;
+  others: number;
+}
+
 export interface Application {
   buffer_ns: Nanos;
   buffers: number;
@@ -268,6 +275,7 @@ export interface First {
 }
 
 export interface Fit {
+  apart?: Apart;
   application: Application;
   coarse: string | null;
   decided_by_ns: number | null;

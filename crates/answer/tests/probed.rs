@@ -64,6 +64,16 @@ fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
 
 fn batch(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Batch {
     let mut batch = Batch::default();
+    add(&mut batch, truth, period, (LineId(0), random));
+    batch
+}
+
+fn add(
+    batch: &mut Batch,
+    truth: &[Blackout],
+    period: f64,
+    (line, random): (LineId, &mut Pcg64Mcg),
+) {
     let mut next = 0;
     let slots = (EXPOSURE / period) as u64;
     let mut served = 0.0;
@@ -78,7 +88,7 @@ fn batch(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Batch {
             served = free + ORDINARY;
         }
         let mut one = Activation {
-            line: LineId(0),
+            line,
             seq,
             expiry: START + Nanos::from_ns(expiry as u64),
             missed: served < free + ORDINARY,
@@ -88,7 +98,6 @@ fn batch(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Batch {
         one.steps[Stage::User.index()] = Some(Nanos::from_ns((served - expiry) as u64));
         batch.push(&one);
     }
-    batch
 }
 
 /// The same beside a CPU on which nothing is late.
@@ -211,6 +220,51 @@ fn failures(truth: &[Blackout], (buffers, buffer, compute): (u32, f64, f64)) -> 
         misses += late.misses.len() as f64 / 16.0;
     }
     failures_of_counts(episodes, misses)
+}
+
+#[test]
+fn a_cpu_that_fails_more_often_than_the_others_is_named_and_decides() {
+    let mut random = Pcg64Mcg::seed_from_u64(11);
+    let (period, buffering) = (250e3, (2, 2667e3, 800e3));
+    let truth = train(&mut random, 4e6, 1e9);
+    let seen = load(probed_beside(&truth, period, &mut random));
+
+    let found = of_service(&seen, buffering);
+
+    let apart = found.apart.as_ref().expect("CPU 0 stands out");
+    assert_eq!((apart.cpus.as_slice(), apart.others), (&[Cpu(0)][..], 1));
+    let on = apart.on.failures.unwrap();
+    assert!(
+        (on / failures(&truth, buffering) - 1.0).abs() < 0.05,
+        "{on} of {truth:?}"
+    );
+    assert_eq!(apart.elsewhere.failures, Some(0.0));
+    // All failures in half of the time.
+    let (all, there) = (found.outlook.mttf_ns.unwrap(), apart.on.mttf_ns.unwrap());
+    assert!((all / there - 2.0).abs() < 0.05, "{all} {there}");
+    assert_eq!(found.judged().0.mttf_ns, Some(there));
+    assert_eq!(found.verdict, Fitness::NotFit);
+}
+
+#[test]
+fn cpus_that_fail_alike_are_not_told_apart() {
+    let mut random = Pcg64Mcg::seed_from_u64(13);
+    let period = 250e3;
+    let mut told = 0;
+    for _ in 0..40 {
+        let mut both = batch(&train(&mut random, 4e6, 1e9), period, &mut random);
+        add(
+            &mut both,
+            &train(&mut random, 4e6, 1e9),
+            period,
+            (LineId(1), &mut random),
+        );
+        let found = of_service(&load(run(&both, period, 0)), (2, 2667e3, 800e3));
+        told += u32::from(found.apart.is_some());
+    }
+
+    // One in 1,000 is asked.
+    assert!(told <= 1, "{told} of 40");
 }
 
 /// Failures in what was observed, at least and at most.

@@ -97,6 +97,7 @@ pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
         route: Route::Direct,
         verdict,
         figures,
+        apart: None,
         waited_ns: None,
         coarse: None,
         decided_by_ns: is_open.then_some(5.4e12),

@@ -1,10 +1,10 @@
 //! The first screen and its sentences; its snapshots are in `snapshots/`.
 
 use laggard_answer::overview::{Fit, NextHour, Overview};
-use laggard_answer::qos::{Fitness, MissFigures};
+use laggard_answer::qos::{Apart, Fitness, MissFigures};
 use laggard_made::overview::{figures, fit, made, spoilt};
-use laggard_model::Nanos;
 use laggard_model::text::Unit;
+use laggard_model::{Cpu, Nanos};
 use laggard_view::text::{self, Look};
 
 const WIDE: Look = Look {
@@ -247,6 +247,31 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
     ] {
         assert!(said.contains(expected), "{expected} in\n{said}");
     }
+}
+
+#[test]
+fn an_application_that_one_cpu_makes_fail_is_judged_by_that_one() {
+    let mut overview = made();
+    let apart = Apart {
+        cpus: [Cpu(17)].into_iter().collect(),
+        others: 63,
+        on: figures(30.0, [120.0, 84.0, 180.0]),
+        elsewhere: figures(0.0, [0.0, 72_000.0, 0.0]),
+    };
+    overview.fits = vec![Fit {
+        apart: Some(apart),
+        ..fit(
+            "jack-128",
+            Fitness::NotFit,
+            figures(30.0, [7_680.0, 5_400.0, 11_000.0]),
+        )
+    }];
+
+    let said = plain(&overview, WIDE).replace("\n  ", " ");
+
+    let expected = "NOT FIT for jack-128: on CPU 17 a dropout every 2.0 min [1.4 min, 3.0 min]; on the 63 \
+                    others no dropout seen, so at most one every 20 h";
+    assert!(said.contains(expected), "{said}");
 }
 
 /// What is said of the next hour, as a line.

@@ -5,7 +5,7 @@ import { axisLook, base, legendRoom, type Option } from "../chart";
 import type { Buffers, LoadBuffers, PageData, ServiceBuffers } from "../data";
 import { h, prose, section, select, tableElement, type Table } from "../dom";
 import { figure, type View } from "../figure";
-import { atLeast, MEAN_TIMES, meanTime, roughTime, time } from "../format";
+import { atLeast, count, MEAN_TIMES, meanTime, roughTime, time } from "../format";
 import { coarse, curve, finer, GOALS, needed, refusal, type Figures, type Point } from "../qos/outlook";
 import { slack, tolerance, type Buffering } from "../qos/replay";
 import { DASHES, palette, seriesColor } from "../theme";
@@ -75,6 +75,7 @@ export function buffers({ buffers, charts }: PageData): HTMLElement | null {
       "Each dot is a number of buffers of the chosen length. The higher, the rarer does the application run dry; the large mark is the application as it is set above.",
       "The dashed lines around a service's curve are its 95 % interval. An empty triangle is a lower limit: less than one failure in the time that was recorded, or no estimate.",
       "The dotted line is the papers' own rule, (n - 1) t / P(latency > slack): mostly optimistic, shown for comparison.",
+      "All CPUs together: one that fails more often than the others is named in short, above.",
       "Computed here by replaying the blackouts that were seen, as laggard qos does. Valid for the recorded load only.",
     ],
     view: () => view(answers, state.service, state.now),
@@ -103,7 +104,7 @@ function said({ waited_ns }: ServiceBuffers, own: Figures): string {
 }
 
 /** A count that may be a mean. */
-const number = (count: number) => (count === 0 ? "0" : count.toFixed(count < 10 ? 1 : 0));
+const number = (mean: number) => (mean === 0 ? "0" : mean < 10 ? mean.toFixed(1) : count(Math.round(mean)));
 
 /** The estimate with its interval, as `laggard qos` writes it. */
 function mttf({ mttf, low, high, clusters }: Figures): string {
@@ -116,8 +117,8 @@ function mttf({ mttf, low, high, clusters }: Figures): string {
 /** Failures in what was observed, or between which numbers they lie. */
 function failuresOf(isOpen: boolean, { failures, exposure, low, high }: Figures): string {
   if (failures !== null) return atLeast(isOpen, number(failures));
-  const least = String(Math.floor(exposure / high));
-  return isOpen ? atLeast(true, least) : `${least} to ${Math.ceil(exposure / low)}`;
+  const least = count(Math.floor(exposure / high));
+  return isOpen ? atLeast(true, least) : `${least} to ${count(Math.ceil(exposure / low))}`;
 }
 
 function view(answers: Answer[], chosen: number, now: Buffering): View {

@@ -157,18 +157,24 @@ function fitOf({ report }: PageData, index: number, application: Application | u
 /** The mean time between failures for the eye: the number, and its interval. */
 function meanWords(fit: Fit | undefined): { large: string; small: string } {
   if (!fit) return { large: "not known", small: "" };
-  const { mttf_ns: mttf, mttf_low_ns: low, mttf_high_ns: high, exposure_ns: exposure, failures } = fit.figures;
+  const { mttf_ns: mttf, mttf_low_ns: low, mttf_high_ns: high, exposure_ns: exposure, failures } = judged(fit);
+  const where = fit.apart ? `on CPU${fit.apart.cpus.length === 1 ? "" : "s"} ${fit.apart.cpus.join(", ")}: ` : "";
   const least = roughTime(low, 2);
   const most = high === null ? "no end" : roughTime(high, 2);
   if (fit.waited_ns !== null) return { large: "not known", small: "it was still waiting when measuring ended" };
-  if (mttf !== null) return { large: `every ${roughTime(mttf, digits(fit))}`, small: `${least} to ${most} with 95 % confidence` };
-  if (high !== null) return { large: `every ${least} to ${most}`, small: "95 % interval; too coarse for an estimate" };
+  if (mttf !== null) return { large: `every ${roughTime(mttf, digits(fit))}`, small: `${where}${least} to ${most} with 95 % confidence` };
+  if (high !== null) return { large: `every ${least} to ${most}`, small: `${where}95 % interval; too coarse for an estimate` };
   if (failures === null) return { large: "not known", small: `${least} or more apart: too coarse for an estimate` };
-  return { large: failures === 0 ? "not once" : "less than once", small: `in ${meanTime(exposure)} of CPU time; on average in ${least} or more` };
+  return { large: failures === 0 ? "not once" : "less than once", small: `${where}in ${meanTime(exposure)} of CPU time; on average in ${least} or more` };
+}
+
+/** What the verdict rests on: the CPUs that stand out, or else all. */
+function judged(fit: Fit): Fit["figures"] {
+  return fit.apart?.on ?? fit.figures;
 }
 
 /** As many digits as so few clusters carry; as in the terminal. */
-function digits({ figures }: Fit): number {
-  const clusters = figures.clusters ?? 0;
+function digits(fit: Fit): number {
+  const clusters = judged(fit).clusters ?? 0;
   return clusters < 10 ? 1 : clusters < 1000 ? 2 : 3;
 }

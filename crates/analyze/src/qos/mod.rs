@@ -17,6 +17,7 @@ mod outlook;
 mod rule;
 mod runs;
 mod sampled;
+mod stand_out;
 
 pub use buffering::{AfterMiss, Buffering};
 pub use effort::jobs_to_play;
@@ -28,3 +29,4 @@ pub use observed::Observed;
 pub use outlook::{Outlook, outlook};
 pub use rule::paper_mean_time;
 pub use sampled::{Bounds, Sampled, failure_bounds};
+pub use stand_out::stand_out;

@@ -85,10 +85,11 @@ impl Checking<'_> {
     ) -> Result<CheckedRow, CheckError> {
         let confidence = self.question.confidence();
         let outlook = of_line_at(load, application, line, confidence)?;
-        let figures = &outlook.outlook;
         let required = mttf.as_f64();
+        // It must hold on CPUs that stand out too.
+        let (fitness, figures, where_worst) = outlook.against(required);
         let mut checked = self.row(row, load, Some(line));
-        let verdict = match figures.against(required, outlook.is_blind()) {
+        let verdict = match fitness {
             Fitness::Fit => LimitVerdict::Within,
             Fitness::NotFit => LimitVerdict::Beyond,
             Fitness::Undecided => LimitVerdict::Unclear,
@@ -137,7 +138,7 @@ impl Checking<'_> {
             seen: failures,
             unknown: 0.0,
         });
-        checked.sentence = sentences::mttf(&checked, application, is_counted);
+        checked.sentence = sentences::mttf(&checked, application, (is_counted, where_worst));
         Ok(checked)
     }
 

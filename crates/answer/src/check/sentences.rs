@@ -2,7 +2,7 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, rough_time};
-use laggard_model::{LoadLabel, Nanos, whole};
+use laggard_model::{CpuList, LoadLabel, Nanos, whole};
 
 use super::handlers::{HandlerSort, Longest};
 use super::until;
@@ -107,13 +107,19 @@ pub(super) fn level(row: &CheckedRow, level: Nanos) -> String {
 }
 
 /// Where failures are not counted, none seen is not said to be none.
-pub(super) fn mttf(row: &CheckedRow, application: &Application, is_counted: bool) -> String {
+pub(super) fn mttf(
+    row: &CheckedRow,
+    application: &Application,
+    (is_counted, where_worst): (bool, Option<&CpuList>),
+) -> String {
     let Some(figure) = &row.figure else {
         return String::new();
     };
+    let place = where_worst.map(|cpus| format!(" on CPU {cpus}, where it does most often,"));
+    let place = place.unwrap_or_default();
     let runs = format!("{} as {}", application.name, subject(row));
     format!(
-        "{runs}: runs dry {}; every {} is allowed{}",
+        "{runs}: runs dry{place} {}; every {} is allowed{}",
         mean_time(figure, is_counted),
         every(figure.limit),
         rest(row)

@@ -4,7 +4,7 @@ use laggard_model::{Route, Service};
 
 use super::{Enough, Fit};
 use crate::load::Load;
-use crate::qos::{Application, Needed, QosError, ServiceOutlook, of_line};
+use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, of_line};
 
 /// Of so many independent dropouts the 95 % limits of the rate are a factor of 4
 /// apart (Garwood 1936: 4.8 and 18.4 for 10).
@@ -30,9 +30,16 @@ impl Fit {
             narrowed_by_ns: narrowed_by(&found),
             enough: goal.and_then(enough),
             figures: found.outlook,
+            apart: found.apart,
             waited_ns: found.waited_ns,
             coarse: found.coarse,
         })
+    }
+
+    /// What the verdict rests on: how often buffers run dry on CPUs that stand out,
+    /// or else on all.
+    pub fn judged(&self) -> &MissFigures {
+        self.apart.as_ref().map_or(&self.figures, |apart| &apart.on)
     }
 }
 
@@ -49,9 +56,9 @@ fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
 
 /// How long a recording of as many CPUs is expected to see enough dropouts.
 fn narrowed_by(found: &ServiceOutlook) -> Option<f64> {
-    let figures = &found.outlook;
+    let (figures, cpus) = found.judged();
     let clusters = figures.clusters.filter(|_| figures.mttf_ns.is_some())?;
-    let exposure = figures.exposure_ns / found.cpus.max(1) as f64;
+    let exposure = figures.exposure_ns / cpus.max(1) as f64;
     figures
         .is_wide()
         .then(|| exposure * (ENOUGH_CLUSTERS / clusters.max(1.0)).max(1.0))

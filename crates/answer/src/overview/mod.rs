@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::Trust;
 use crate::forecast::Ahead;
-use crate::qos::{Application, Coarse, Fitness, MissFigures};
+use crate::qos::{Apart, Application, Coarse, Fitness, MissFigures};
 use crate::show::Share;
 use crate::waiting::Waiting;
 use crate::why::RhythmRow;
@@ -117,8 +117,11 @@ pub struct Fit {
     pub route: Route,
     /// Whether its buffers run dry once an hour at most.
     pub verdict: Fitness,
-    /// How often its buffers run dry.
+    /// How often its buffers run dry, all CPUs together.
     pub figures: MissFigures,
+    /// CPUs on which they run dry more often than on the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// See [`crate::qos::ServiceOutlook::waited_ns`].
     pub waited_ns: Option<Nanos>,
     /// Why the figures are coarse, if they are.

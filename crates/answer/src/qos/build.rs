@@ -10,8 +10,8 @@ use laggard_model::{Nanos, Route, Service, whole};
 
 use super::told::{Coarse, ORDINARY_PART, Told};
 use super::{
-    Application, CurvePoint, Fitness, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook,
-    runs,
+    Apart, Application, CurvePoint, Fitness, HOUR_NS, LoadOutlook, MissFigures, Needed,
+    ServiceOutlook, runs,
 };
 use crate::finer::two_digits;
 use crate::load::{Load, Run};
@@ -132,6 +132,7 @@ pub(crate) fn of_line_at(
                 buffers,
                 total_ns: application.buffer_ns * buffers.into(),
                 figures: way.figures(application, buffers, found)?,
+                apart: way.standing_out(application, buffers, (found, confidence))?,
             })
         })
         .collect::<Result<Vec<_>, InputError>>()?;
@@ -147,7 +148,7 @@ pub(crate) fn of_line_at(
         service,
         route,
         is_own: false,
-        verdict: Fitness::of(&own.figures, waited, is_blind),
+        verdict: Fitness::of(own, waited, is_blind),
         cpus: way.cpus,
         samples: way
             .groups
@@ -160,6 +161,7 @@ pub(crate) fn of_line_at(
         waited_ns: waited,
         coarse,
         outlook: own.figures.clone(),
+        apart: own.apart.clone(),
         curve,
     })
 }
@@ -220,11 +222,11 @@ fn needed(
         let point = curve.iter().find(|point| meets(point));
         point.map(|point| point.buffers)
     };
-    let is_met = |point: &CurvePoint| point.figures.against(goal, is_blind(point)) == Fitness::Fit;
+    let is_met = |point: &CurvePoint| point.against(goal, is_blind(point)) == Fitness::Fit;
     let record = goal * RULE_OF_THREE;
     Needed {
         one_miss_per: name.into(),
-        by_estimate: first(&|point| point.figures.mttf_ns.is_some_and(|mttf| mttf >= goal)),
+        by_estimate: first(&|point| point.mean_time().is_some_and(|mttf| mttf >= goal)),
         // A stall that had not ended can have been longer than any buffers.
         surely: first(&|point| waited.is_none() && is_met(point)),
         // What had not ended says nothing of a goal, however long it was recorded.
@@ -270,6 +272,22 @@ impl Selection<'_> {
             Found::Replayed(_, found) => MissFigures::of(found, paper),
             Found::Bounded(found) => MissFigures::bounded(found, paper),
         })
+    }
+
+    /// The CPUs on which it fails more often; `None` where failures are not counted.
+    fn standing_out(
+        &self,
+        application: &Application,
+        buffers: u32,
+        (found, confidence): (&Found, f64),
+    ) -> Result<Option<Apart>, InputError> {
+        let all = match found {
+            Found::Replayed(Told::Loosely, _) | Found::Bounded(_) => return Ok(None),
+            Found::Replayed(_, all) => all,
+        };
+        let observed = self.observed(slack(application, buffers));
+        let buffering = buffering(application, buffers)?;
+        self.apart(&observed, all, buffering, confidence)
     }
 
     /// Refuses buffers that are too short to be replayed. Fewest buffers have

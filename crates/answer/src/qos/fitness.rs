@@ -1,6 +1,6 @@
 //! Whether an application may run on what was recorded, in one word.
 
-use laggard_model::Nanos;
+use laggard_model::{CpuList, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,11 +22,20 @@ pub enum Fitness {
 impl Fitness {
     /// By the limits of a mean time to failure, of a service that had `waited`
     /// for so long when measuring ended.
-    pub(super) fn of(figures: &MissFigures, waited: Option<Nanos>, is_blind: bool) -> Self {
-        match (figures.against(HOUR_NS, is_blind), waited) {
+    pub(super) fn of(point: &CurvePoint, waited: Option<Nanos>, is_blind: bool) -> Self {
+        match (point.against(HOUR_NS, is_blind), waited) {
             // What had not ended can have been a longer stall than any.
             (Self::Fit, Some(_)) => Self::Undecided,
             (found, _) => found,
+        }
+    }
+
+    /// The worse of the two: an application is as fit as where it fares worst.
+    fn or_worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::NotFit, _) | (_, Self::NotFit) => Self::NotFit,
+            (Self::Undecided, _) | (_, Self::Undecided) => Self::Undecided,
+            (Self::Fit, Self::Fit) => Self::Fit,
         }
     }
 
@@ -55,7 +64,46 @@ impl MissFigures {
     }
 }
 
+impl CurvePoint {
+    /// Whether the mean time to failure is `goal`, ns, or more, also on CPUs that
+    /// stand out.
+    pub(super) fn against(&self, goal: f64, is_blind: bool) -> Fitness {
+        let there = self.apart.as_ref().map(|one| &one.on);
+        let all = self.figures.against(goal, is_blind);
+        there.map_or(all, |there| all.or_worse(there.against(goal, is_blind)))
+    }
+
+    /// The estimate of the mean time to failure, ns, on CPUs that stand out where
+    /// there are any.
+    pub(super) fn mean_time(&self) -> Option<f64> {
+        let there = self.apart.as_ref().map(|one| &one.on);
+        there.unwrap_or(&self.figures).mttf_ns
+    }
+}
+
 impl ServiceOutlook {
+    /// What the verdict rests on: how often it fails on CPUs that stand out,
+    /// or else on all; and how many CPUs that is of.
+    pub fn judged(&self) -> (&MissFigures, usize) {
+        match &self.apart {
+            Some(apart) => (&apart.on, apart.cpus.len()),
+            None => (&self.outlook, self.cpus),
+        }
+    }
+
+    /// What it rests on that the mean time is `goal`, ns, or not: the figures of
+    /// CPUs that stand out, unless all together decide against it by themselves.
+    pub(crate) fn against(&self, goal: f64) -> (Fitness, &MissFigures, Option<&CpuList>) {
+        let of = |figures: &MissFigures| figures.against(goal, self.is_blind());
+        let all = of(&self.outlook);
+        match &self.apart {
+            Some(apart) if all.or_worse(of(&apart.on)) == of(&apart.on) => {
+                (of(&apart.on), &apart.on, Some(&apart.cpus))
+            }
+            Some(_) | None => (all, &self.outlook, None),
+        }
+    }
+
     /// Whether what begins and ends between two activations can make a buffer late.
     pub(crate) fn is_blind(&self) -> bool {
         self.coarse.as_ref().is_some_and(Coarse::is_blind)
@@ -83,7 +131,19 @@ impl LoadOutlook {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::Cpu;
+
+    use super::super::Apart;
     use super::*;
+
+    fn point(figures: MissFigures) -> CurvePoint {
+        CurvePoint {
+            buffers: 3,
+            total_ns: Nanos::from_ms(8),
+            figures,
+            apart: None,
+        }
+    }
 
     fn figures(low: f64, high: Option<f64>) -> MissFigures {
         MissFigures {
@@ -108,7 +168,7 @@ mod tests {
             (1.0, None, Fitness::Fit),
             (1.0, Some(9.0), Fitness::Fit),
         ] {
-            let found = figures(low * HOUR_NS, high.map(|high| high * HOUR_NS));
+            let found = point(figures(low * HOUR_NS, high.map(|high| high * HOUR_NS)));
 
             assert_eq!(
                 Fitness::of(&found, None, false),
@@ -121,7 +181,8 @@ mod tests {
     #[test]
     fn a_stall_that_had_not_ended_decides_against_but_never_for() {
         let waited = Some(Nanos::from_ms(1));
-        let (good, bad) = (figures(2.0 * HOUR_NS, None), figures(1.0, Some(2.0)));
+        let good = point(figures(2.0 * HOUR_NS, None));
+        let bad = point(figures(1.0, Some(2.0)));
 
         assert_eq!(Fitness::of(&good, waited, false), Fitness::Undecided);
         assert_eq!(Fitness::of(&bad, waited, false), Fitness::NotFit);
@@ -129,9 +190,34 @@ mod tests {
 
     #[test]
     fn what_a_probe_is_blind_to_decides_against_but_never_for() {
-        let (good, bad) = (figures(2.0 * HOUR_NS, None), figures(1.0, Some(2.0)));
+        let good = point(figures(2.0 * HOUR_NS, None));
+        let bad = point(figures(1.0, Some(2.0)));
 
         assert_eq!(Fitness::of(&good, None, true), Fitness::Undecided);
         assert_eq!(Fitness::of(&bad, None, true), Fitness::NotFit);
+    }
+
+    #[test]
+    fn one_bad_cpu_decides_against_but_a_good_one_never_for() {
+        let (good, bad) = (|| figures(2.0 * HOUR_NS, None), || figures(1.0, Some(2.0)));
+        let open = || figures(1.0, None);
+        let of = |all: MissFigures, on: MissFigures| {
+            let apart = Apart {
+                cpus: [Cpu(17)].into_iter().collect(),
+                others: 63,
+                on,
+                elsewhere: good(),
+            };
+            let point = CurvePoint {
+                apart: Some(apart),
+                ..point(all)
+            };
+            Fitness::of(&point, None, false)
+        };
+
+        assert_eq!(of(good(), bad()), Fitness::NotFit);
+        assert_eq!(of(good(), open()), Fitness::Undecided);
+        assert_eq!(of(good(), good()), Fitness::Fit);
+        assert_eq!(of(bad(), good()), Fitness::NotFit);
     }
 }

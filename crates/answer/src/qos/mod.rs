@@ -1,5 +1,6 @@
 //! How often an application misses, as `laggard qos` shows it.
 
+mod apart;
 mod application;
 mod build;
 mod choices;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use crate::finer::Finer;
+pub use apart::Apart;
 pub(crate) use application::today;
 pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
 pub use build::{CONFIDENCE, QosError, assess};
@@ -100,8 +102,12 @@ pub struct ServiceOutlook {
     /// waiting then. That stall is at least so long: failures and late buffers
     /// are at least what is counted, mean times at most what is told.
     pub waited_ns: Option<Nanos>,
-    /// With the application's own buffers.
+    /// With the application's own buffers, all CPUs together.
     pub outlook: MissFigures,
+    /// CPUs on which it fails more often than on the others; absent where none
+    /// stands out, or the recordings do not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// With 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
     pub curve: Vec<CurvePoint>,
     /// The fewest buffers for one miss in an hour, a day, a week.
@@ -152,6 +158,9 @@ pub struct CurvePoint {
     pub total_ns: Nanos,
     /// How often jobs miss then.
     pub figures: MissFigures,
+    /// The same of CPUs that stand out, as in [`ServiceOutlook::apart`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
 }
 
 /// How many buffers a goal takes.

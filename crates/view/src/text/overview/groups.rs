@@ -100,7 +100,7 @@ fn groups(all: &[Fit]) -> Vec<Group<'_>> {
 
 impl Kind {
     fn of(fit: &Fit) -> Self {
-        let figures = &fit.figures;
+        let figures = fit.judged();
         match (fit.verdict, figures.failures) {
             (Fitness::NotFit, _) => Self::NotFit,
             (Fitness::Fit, _) => Self::Fit,
@@ -148,11 +148,11 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
             return format!("none seen; {longest} would decide");
         }
         (Kind::Few, several) => {
-            let least = |fit: &Fit| fit.figures.mttf_low_ns;
+            let least = |fit: &Fit| fit.judged().mttf_low_ns;
             let worst = several
                 .iter()
                 .min_by(|a, b| least(a).total_cmp(&least(b)))
-                .map(|fit| at_most(&fit.figures));
+                .map(|fit| at_most(fit.judged()));
             return worst.unwrap_or_default();
         }
         (Kind::Fit, _) => return "one dropout an hour at most".into(),
@@ -160,9 +160,9 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
     if group.kind == Kind::NotFit && group.fits.len() > 1 {
         return often;
     }
-    match (first.figures.mttf_ns, first.narrowed_by_ns) {
+    match (first.judged().mttf_ns, first.narrowed_by_ns) {
         (_, Some(ns)) => format!("{often}; {}", narrowed(ns)),
-        (None, None) if first.figures.is_wide() => {
+        (None, None) if first.judged().is_wide() => {
             format!("{often}; laggard record --for {name} tells more")
         }
         _ => often,

@@ -4,7 +4,7 @@ use laggard_answer::overview::Fit;
 use laggard_answer::qos::{Fitness, MissFigures};
 use laggard_model::text::rough_time;
 
-use super::super::qos::figures::{estimate, interval, mttf, number};
+use super::super::qos::figures::{estimate, interval, mttf, number, parted};
 use super::super::screen::Tone;
 
 /// What a verdict means to its reader.
@@ -23,8 +23,14 @@ pub(super) fn narrowed(ns: f64) -> String {
 
 /// How often one application's buffers run dry.
 pub(super) fn dropouts(fit: &Fit) -> String {
-    let figures = &fit.figures;
     let is_waiting = fit.waited_ns.is_some();
+    match &fit.apart {
+        Some(apart) => parted(apart, |figures| of(figures, is_waiting)),
+        None => of(&fit.figures, is_waiting),
+    }
+}
+
+fn of(figures: &MissFigures, is_waiting: bool) -> String {
     match (estimate(figures), high(figures)) {
         // The stall that had not ended makes it worse.
         (Some(often), _) if is_waiting => or_more_often(&often),
@@ -52,14 +58,14 @@ pub(super) fn dropouts(fit: &Fit) -> String {
 /// The same of several that are not served: how often that of them with the
 /// fewest dropouts has one.
 pub(super) fn at_best(fits: &[&Fit]) -> String {
-    let most = |fit: &Fit| fit.figures.mttf_high_ns.unwrap_or(f64::INFINITY);
+    let most = |fit: &Fit| fit.judged().mttf_high_ns.unwrap_or(f64::INFINITY);
     let best = fits
         .iter()
         .max_by(|a, b| most(a).total_cmp(&most(b)))
-        .map(|fit| (fit, high(&fit.figures)));
+        .map(|fit| (fit, high(fit.judged())));
     match best {
         // An upper limit of the best is one of all.
-        Some((fit, Some(high))) if fit.figures.mttf_ns.is_none() || fit.waited_ns.is_some() => {
+        Some((fit, Some(high))) if fit.judged().mttf_ns.is_none() || fit.waited_ns.is_some() => {
             or_more_often(&high)
         }
         Some((fit, _)) => format!("at best {}", dropouts(fit)),
@@ -70,11 +76,11 @@ pub(super) fn at_best(fits: &[&Fit]) -> String {
 /// The same of several of which it is not decided: that with the most.
 pub(super) fn at_worst(fits: &[&Fit]) -> String {
     let worst = fits.iter().min_by(|a, b| {
-        let least = |fit: &Fit| fit.figures.mttf_low_ns;
+        let least = |fit: &Fit| fit.judged().mttf_low_ns;
         least(a).total_cmp(&least(b))
     });
     worst.map_or_else(String::new, |fit| {
-        let figures = &fit.figures;
+        let figures = fit.judged();
         let is_interval = figures.mttf_ns.is_none() && figures.mttf_high_ns.is_some();
         match is_interval && fit.waited_ns.is_none() {
             true => format!("at worst a dropout every {}", interval(figures)),

@@ -10,7 +10,7 @@ use laggard_model::{Nanos, printable};
 
 use super::super::Look;
 use super::super::grid::Grid;
-use super::figures::{at_most, failures, interval, mttf, number};
+use super::figures::{at_most, failures, interval, mttf, number, parted};
 
 /// The report in full, as text.
 pub(super) fn in_full(report: &QosReport, look: Look) -> String {
@@ -200,6 +200,18 @@ fn goal_cell(goal: &Needed, most: u32) -> String {
 fn remarks(load: &LoadOutlook, look: Look) -> String {
     let mut text = String::new();
     for one in &load.services {
+        let Some(apart) = &one.apart else {
+            continue;
+        };
+        let stands_out = format!(
+            "{} fails more often on some CPUs than chance explains: MTTF {}. The verdict and the buffers needed are for there.",
+            line_name(one.service, one.route),
+            parted(apart, mttf)
+        );
+        text.push('\n');
+        text += &look.filled("", &stands_out);
+    }
+    for one in &load.services {
         let Some(waited) = one.waited_ns else {
             continue;
         };
@@ -276,6 +288,7 @@ mod tests {
                 dispersion: None,
                 paper_mttf_ns: None,
             },
+            apart: None,
             curve: Vec::new(),
             needed: Vec::new(),
             coarse: Some(Coarse {

@@ -1,8 +1,29 @@
 //! How often buffers run dry, in words that are as sure as the figures.
 
-use laggard_answer::qos::{MissFigures, ServiceOutlook};
+use laggard_answer::qos::{Apart, MissFigures, ServiceOutlook};
 use laggard_answer::show::at_least;
-use laggard_model::text::rough_time;
+use laggard_model::text::{count as grouped, rough_time};
+use laggard_model::{CpuList, whole};
+
+/// The same of the CPUs that stand out, and of the others.
+pub(in crate::text) fn parted(apart: &Apart, write: impl Fn(&MissFigures) -> String) -> String {
+    format!(
+        "{} {}; on the {} {}",
+        on_cpus(&apart.cpus),
+        write(&apart.on),
+        match apart.others {
+            1 => "other".into(),
+            many => format!("{} others", grouped(many as u64)),
+        },
+        write(&apart.elsewhere)
+    )
+}
+
+/// `on CPU 17`.
+pub(in crate::text) fn on_cpus(cpus: &CpuList) -> String {
+    let s = if cpus.len() == 1 { "" } else { "s" };
+    format!("on CPU{s} {cpus}")
+}
 
 /// A mean time, as an upper limit where the service was still waiting.
 pub(super) fn at_most(
@@ -23,10 +44,10 @@ pub(super) fn at_most(
 /// A count that may be a mean; one below 1 is neither told as 0 nor as 1.
 pub(in crate::text) fn number(count: f64) -> String {
     match count {
-        count if count.fract() == 0.0 => format!("{count:.0}"),
+        count if count.fract() == 0.0 => grouped(whole(count)),
         ..1.0 => ((100.0 * count).floor().max(1.0) / 100.0).to_string(),
         ..10.0 => format!("{count:.1}"),
-        _ => format!("{count:.0}"),
+        _ => grouped(whole(count.round())),
     }
 }
 
@@ -40,8 +61,10 @@ pub(super) fn failures(service: &ServiceOutlook, figures: &MissFigures) -> Strin
     let waited = service.waited_ns.is_some();
     match (figures.failures, figures.interval()) {
         (Some(failures), _) => at_least(waited, &number(failures)),
-        (None, (low, _)) if waited => at_least(true, &format!("{:.0}", low.floor())),
-        (None, (low, high)) => format!("{:.0} to {:.0}", low.floor(), high.ceil()),
+        (None, (low, _)) if waited => at_least(true, &grouped(whole(low))),
+        (None, (low, high)) => {
+            format!("{} to {}", grouped(whole(low)), grouped(whole(high.ceil())))
+        }
     }
 }
 
@@ -99,6 +122,8 @@ mod tests {
             (1.0, "1"),
             (1.25, "1.2"),
             (16.6, "17"),
+            (1_116.9, "1,117"),
+            (13_491.0, "13,491"),
         ] {
             assert_eq!(number(count), expected);
         }

@@ -15,7 +15,7 @@ use laggard_model::{LoadLabel, Nanos, printable, printable_lines};
 
 use super::Look;
 use super::grid::Grid;
-use figures::{at_most, interval, most, mttf, number};
+use figures::{at_most, interval, most, mttf, number, on_cpus, parted};
 
 /// So many services are named; others are counted.
 const NAMED: usize = 3;
@@ -76,8 +76,15 @@ fn under(load: &LoadLabel) -> String {
 
 /// How often buffers run dry, in words.
 fn runs_dry(service: &ServiceOutlook) -> String {
-    let figures = &service.outlook;
-    match (service.waited_ns.is_some(), figures.mttf_ns) {
+    let is_waiting = service.waited_ns.is_some();
+    match &service.apart {
+        Some(apart) => parted(apart, |figures| every(figures, is_waiting)),
+        None => every(&service.outlook, is_waiting),
+    }
+}
+
+fn every(figures: &MissFigures, is_waiting: bool) -> String {
+    match (is_waiting, figures.mttf_ns) {
         (true, mean) => {
             let often = mean.map_or_else(|| most(figures), |_| Some(mttf(figures)));
             often.map_or_else(
@@ -289,12 +296,15 @@ fn row((application, found): &Choice) -> [String; 6] {
         let dash = || "-".to_owned();
         return [name, slack, dash(), undecided, dash(), "?".into()];
     };
-    let figures = &service.outlook;
-    let every = match (service.waited_ns.is_some(), figures.mttf_ns) {
+    let (figures, _) = service.judged();
+    let mut every = match (service.waited_ns.is_some(), figures.mttf_ns) {
         (true, _) => at_most(service, figures, mttf),
         (false, Some(_)) => mttf(figures),
         (false, None) => interval(figures),
     };
+    if let Some(apart) = &service.apart {
+        every += &format!(" {}", on_cpus(&apart.cpus));
+    }
     let hourly = service.hourly();
     let needed = match hourly.map(|goal| (goal.surely, goal.by_estimate)) {
         Some((Some(surely), _)) => surely.to_string(),
