@@ -44,7 +44,8 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let host = host::identify(&Files::default());
     let mut measured = RtosMeasured::new(host, plan.cpu, args.within, asked);
     measured.caveats = measuring::caveats();
-    tried(&mut RtosBench::new(plan), &loads, &mut measured, &stop)?;
+    let mut bench = RtosBench::new(plan);
+    tried(&mut bench, args.duration, &loads, &mut measured, &stop)?;
     let report = rtos::rtos(&measured);
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
@@ -60,6 +61,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
 /// is not told.
 fn tried(
     bench: &mut RtosBench,
+    duration: Nanos,
     loads: &[RtosLoad],
     measured: &mut RtosMeasured,
     stop: &AtomicBool,
@@ -73,7 +75,7 @@ fn tried(
         bar.tick();
         let mut one = measured.clone();
         match criterion {
-            RtosCriterion::Preemption => one.preemption = Some(bench.take_overs(stop)),
+            RtosCriterion::Preemption => one.preemption = Some(bench.take_overs(duration, stop)),
             RtosCriterion::Priorities => one.priorities = Some(bench.priorities(stop)),
             RtosCriterion::Order => {
                 let queues = WaitQueue::ALL.into_iter();
@@ -81,8 +83,8 @@ fn tried(
             }
             RtosCriterion::Inversion => one.inversion = Some(bench.inversions(stop)),
             RtosCriterion::Largest => {
-                let under = |load| under_load(bench, load, stop);
-                one.largest = Some(loads.iter().map(under).collect::<Result<_, _>>()?);
+                let half = Nanos::from_ns(duration.ns() / 2);
+                one.largest = Some(there_and_back(bench, half, loads, stop)?);
             }
         }
         if stop.load(Ordering::Relaxed) {
@@ -128,9 +130,32 @@ fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
     names.iter().map(load).collect()
 }
 
-/// Take-overs while the load runs; it ends with this.
+/// Take-overs under each load for so long and, the last first, under each again: what
+/// the machine does by itself for a while is then seldom taken for a load's doing.
+fn there_and_back(
+    bench: &mut RtosBench,
+    each: Nanos,
+    loads: &[RtosLoad],
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<LoadedDuels>> {
+    let visits = loads.iter().chain(loads.iter().rev());
+    let visits = visits.map(|load| under_load(bench, each, load, stop));
+    let mut there = visits.collect::<Result<Vec<_>, _>>()?;
+    let back = there.split_off(loads.len()).into_iter().rev();
+    let both = there
+        .into_iter()
+        .zip(back)
+        .map(|(there, back)| LoadedDuels {
+            load: there.load,
+            duels: there.duels.and_then(|first| Ok(first.and(back.duels?))),
+        });
+    Ok(both.collect())
+}
+
+/// Take-overs while the load runs, for so long; it ends with this.
 fn under_load(
     bench: &mut RtosBench,
+    each: Nanos,
     load: &RtosLoad,
     stop: &AtomicBool,
 ) -> anyhow::Result<LoadedDuels> {
@@ -146,7 +171,7 @@ fn under_load(
     let mut process = launch.user(measuring::caller()).start()?;
     process.wait_until_ready(stop)?;
     process.begin();
-    let duels = bench.take_overs(stop);
+    let duels = bench.take_overs(each, stop);
     if let Some(ended) = process.poll()? {
         bail!("the load `{name}` ended before the trial did: {ended}");
     }

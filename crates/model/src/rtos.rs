@@ -135,6 +135,25 @@ pub struct DuelsSeen {
     pub rivals: Vec<RivalThread>,
 }
 
+impl DuelsSeen {
+    /// These and others that were seen later.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        self.rounds.extend(later.rounds);
+        self.rivals.extend(later.rivals);
+        let stolen = self.stolen.zip(later.stolen);
+        Self {
+            unkept: self.unkept + later.unkept,
+            stolen: stolen.map(|(first, later)| StolenInAll {
+                time: first.time + later.time,
+                has_counted: first.has_counted || later.has_counted,
+                ..later
+            }),
+            ..self
+        }
+    }
+}
+
 /// A thread of another program that is more urgent than those of a trial.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct RivalThread {

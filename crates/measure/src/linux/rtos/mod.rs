@@ -105,15 +105,15 @@ impl RtosBench {
     }
 
     /// Lets a `fifo:90` thread be woken again and again while a `fifo:50` one
-    /// computes, until it was for long enough or `stop` is set.
+    /// computes, for so long or until `stop` is set.
     ///
     /// # Errors
     /// When a thread of such a priority cannot be had.
-    pub fn take_overs(&mut self, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
+    pub fn take_overs(&mut self, length: Nanos, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
         let mut seen = self.begun();
-        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
             self.chunk(&runs(&mut random), stop, &mut seen)?;
         }
         Ok(self.ended(seen, begin))
