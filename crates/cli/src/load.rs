@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use laggard_workload::load::{Builtin, NamedLoad, Recipe, RecipeError};
+use laggard_workload::load::{Builtin, Busy, NamedLoad, Recipe, RecipeError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
@@ -41,6 +41,8 @@ fn list() -> anyhow::Result<String> {
     for load in Builtin::ALL {
         writeln!(text, "{:12} {}", load.name(), load.about())?;
     }
+    writeln!(text, "{:12} {}", Busy::NAMES[0], Busy::ABOUT[0])?;
+    writeln!(text, "{:12} {}", Busy::NAMES[1], Busy::ABOUT[1])?;
     for recipe in Recipe::built_in()? {
         writeln!(text, "{:12} {}", recipe.name, recipe.about)?;
         if let Err(RecipeError::Missing { packages, .. }) = recipe.check() {
@@ -58,6 +60,9 @@ fn list() -> anyhow::Result<String> {
 fn text_of(name: &str) -> anyhow::Result<String> {
     if let Ok(builtin) = name.parse::<Builtin>() {
         return Ok(format!("# {name} is built in: {}\n", builtin.about()));
+    }
+    if let Ok(busy) = name.parse::<Busy>() {
+        return Ok(format!("# {name} is built in: {}\n", busy.about()));
     }
     if let Some(text) = Recipe::text_of(name) {
         return Ok(text.into());

@@ -14,6 +14,7 @@ mod because;
 mod by_name;
 mod cause;
 mod caveat;
+mod contexts;
 mod cost;
 mod cpu;
 mod episode;
@@ -49,6 +50,7 @@ pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;
 pub use cause::{Cause, CauseClass, Culprit};
 pub use caveat::{Caveat, CaveatKind, Severity};
+pub use contexts::{BusyTurns, Competitors, Contexts, ParseBusyTurnsError, ParseCompetitorsError};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
 pub use episode::{

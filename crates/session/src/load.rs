@@ -48,7 +48,7 @@ impl Meanwhile {
                 let load = NamedLoad::find(name)?;
                 let run = LoadRun {
                     usage: load.usage(),
-                    ..run(load.name().to_owned())
+                    ..run(load.name().into_owned())
                 };
                 (run, Launch::named(plan.helper.clone(), name).held())
             }

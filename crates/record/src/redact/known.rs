@@ -61,12 +61,15 @@ const KERNEL_THREADS: [&str; 52] = [
 ];
 
 /// Threads of laggard, of its faults and of its loads.
-const OWN_THREADS: [&str; 31] = [
+const OWN_THREADS: [&str; 35] = [
     "lag/#/f#",
+    "lag/#/f#b",
     "lag/#/f#d",
     "lag/#/fifo:#",
+    "lag/#/fifo:#b",
     "lag/#/fifo:#d",
     "lag/#/other",
+    "lag/#/otherb",
     "lag/#/otherd",
     "lag/beside",
     "lag/irq",
@@ -88,6 +91,7 @@ const OWN_THREADS: [&str; 31] = [
     "laggard/episode",
     "laggard/screen",
     "laggard/writer",
+    "load-busy",
     "load-draw",
     "load-fileio",
     "load-fp",

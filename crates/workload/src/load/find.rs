@@ -1,16 +1,19 @@
 //! Loads by name.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use laggard_model::{Throughput, UsagePattern};
 
-use super::{Builtin, Gate, Recipe, RecipeError, RunError, run, run_recipe};
+use super::{Builtin, Busy, BusyError, Gate, Recipe, RecipeError, RunError, run, run_recipe};
 
 /// A load as a user names it.
 #[derive(Clone, Debug)]
 pub enum NamedLoad {
     /// One that needs nothing but this program.
     Builtin(Builtin),
+    /// Busy processes.
+    Busy(Busy),
     /// One of real applications, all of which are there.
     Recipe(Box<Recipe>),
 }
@@ -24,23 +27,29 @@ impl NamedLoad {
         if let Ok(builtin) = name.parse() {
             return Ok(Self::Builtin(builtin));
         }
+        match name.parse() {
+            Ok(busy) => return Ok(Self::Busy(busy)),
+            Err(BusyError::Other) => {}
+            Err(err) => return Err(err.into()),
+        }
         let recipe = Recipe::find(name)?;
         recipe.check()?;
         Ok(Self::Recipe(Box::new(recipe)))
     }
 
     /// What recordings call it.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Builtin(builtin) => builtin.name(),
-            Self::Recipe(recipe) => &recipe.name,
+            Self::Builtin(builtin) => builtin.name().into(),
+            Self::Busy(busy) => busy.to_string().into(),
+            Self::Recipe(recipe) => recipe.name.as_str().into(),
         }
     }
 
     /// Who uses such applications how, where that means something.
     pub fn usage(&self) -> Option<UsagePattern> {
         match self {
-            Self::Builtin(_) => None,
+            Self::Builtin(_) | Self::Busy(_) => None,
             Self::Recipe(recipe) => recipe.usage,
         }
     }
@@ -53,6 +62,7 @@ impl NamedLoad {
     pub fn run(&self, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, LoadRunError> {
         match self {
             Self::Builtin(builtin) => Ok(run(*builtin, stop, gate)?),
+            Self::Busy(busy) => Ok(busy.run(stop, gate)?),
             Self::Recipe(recipe) => Ok(run_recipe(recipe, stop, gate)?),
         }
     }
@@ -76,7 +86,7 @@ impl LoadRunError {
     #[must_use]
     pub fn is_unmet(&self) -> bool {
         match self {
-            Self::Builtin(_) => false,
+            Self::Builtin(err) => err.is_unmet(),
             Self::Recipe(err) => err.is_unmet(),
         }
     }
@@ -90,7 +100,7 @@ mod tests {
     fn a_load_is_found_by_its_name_and_no_other() {
         let found = NamedLoad::find("fp").unwrap();
 
-        assert_eq!((found.name(), found.usage()), ("fp", None));
+        assert_eq!((found.name(), found.usage()), ("fp".into(), None));
         assert!(matches!(
             NamedLoad::find("no such load"),
             Err(RecipeError::Unknown(_))

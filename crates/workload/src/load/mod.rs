@@ -5,6 +5,7 @@
 //! command can be a load too: see [`LoadProcess`]. Real applications are
 //! described by a [`Recipe`].
 
+mod busy;
 mod draw;
 mod error;
 mod fileio;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
 
+pub use busy::{Busy, BusyError};
 pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
 pub use launch::{Launch, LoadUser, Output};
@@ -111,9 +113,28 @@ pub enum RunError {
     #[error("load {load}: no more threads; see `ulimit -u` and the cgroup's pids.max")]
     Thread {
         /// The load.
-        load: Builtin,
+        load: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// Processes that take turns need a real-time policy.
+    #[error(
+        "load {load}: no right to real-time priority {priority}; run as root, or leave the turns to the kernel",
+        priority = laggard_model::BusyTurns::PRIORITY
+    )]
+    RealTime {
+        /// The load.
+        load: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// They would leave the machine to nobody else.
+    #[error(
+        "load {load}: processes that take turns need a CPU of their own beside another; give one of several with --load-cpus"
+    )]
+    NoCpuToSpare {
+        /// The load.
+        load: String,
     },
     /// The file to read could not be made or read.
     #[error("load fileio: cannot use {}; point TMPDIR at a folder with 100 KB free", path.display())]
@@ -123,6 +144,14 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl RunError {
+    /// Whether this machine lacks what the load needs, rather than that anything
+    /// went wrong.
+    const fn is_unmet(&self) -> bool {
+        matches!(self, Self::RealTime { .. } | Self::NoCpuToSpare { .. })
+    }
 }
 
 /// How often an idle load looks whether it should stop: rarely, so that it
@@ -155,11 +184,11 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
             }
             0
         }
-        Builtin::Draw => in_threads(load, draw::THREADS, stop, |index, ends| {
+        Builtin::Draw => in_threads(&load, draw::THREADS, stop, |index, ends| {
             Ok(draw::run(index, ends))
         })?,
-        Builtin::Fp => in_threads(load, fp::THREADS, stop, |_, ends| Ok(fp::run(ends)))?,
-        Builtin::FileIo => in_threads(load, fileio::THREADS, stop, |_, ends| {
+        Builtin::Fp => in_threads(&load, fp::THREADS, stop, |_, ends| Ok(fp::run(ends)))?,
+        Builtin::FileIo => in_threads(&load, fileio::THREADS, stop, |_, ends| {
             file.as_ref().map_or(Ok(0), |file| file.read(ends))
         })?,
     };
@@ -172,7 +201,12 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
 
 /// The sum of what `work` returns in each of `threads` threads. `work` gets
 /// its thread's index and a question: is it time to end?
-fn in_threads<W>(load: Builtin, threads: u32, stop: &AtomicBool, work: W) -> Result<u64, RunError>
+fn in_threads<W>(
+    load: &dyn fmt::Display,
+    threads: u32,
+    stop: &AtomicBool,
+    work: W,
+) -> Result<u64, RunError>
 where
     W: Fn(u32, &dyn Fn() -> bool) -> Result<u64, RunError> + Sync,
 {
@@ -195,6 +229,7 @@ where
                 Ok(worker) => workers.push(worker),
                 Err(source) => {
                     failed.store(true, Ordering::Relaxed);
+                    let load = load.to_string();
                     return Err(RunError::Thread { load, source });
                 }
             }
@@ -259,7 +294,7 @@ mod tests {
     fn one_failing_thread_ends_all() {
         let stop = AtomicBool::new(false);
 
-        let done = in_threads(Builtin::FileIo, 4, &stop, |index, ends| {
+        let done = in_threads(&Builtin::FileIo, 4, &stop, |index, ends| {
             while index != 3 && !ends() {
                 thread::yield_now();
             }

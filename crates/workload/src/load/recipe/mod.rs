@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use laggard_model::UsagePattern;
 use serde::Deserialize;
 
+use super::BusyError;
+
 pub use run::run_recipe;
 
 /// Recipes that are part of the program, from the folder `loads`.
@@ -127,6 +129,9 @@ pub enum RecipeError {
     /// There is no such load.
     #[error("`{0}` is not a load; `laggard load list` shows those there are, or give a TOML file")]
     Unknown(String),
+    /// So many busy processes, or such turns, are not possible.
+    #[error(transparent)]
+    Busy(#[from] BusyError),
     /// The file cannot be read.
     #[error("cannot read the load `{}`; check the name", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
