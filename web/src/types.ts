@@ -70,6 +70,15 @@ export interface BuffersView {
   loads: LoadBuffers[];
 }
 
+export interface BumpRow {
+  at_once: number;
+  beyond: number;
+  error_ns: number;
+  every_ns: number;
+  first_ns: number;
+  positions: number[];
+}
+
 export interface Cause {
   class: CauseClass;
   culprit: Culprit;
@@ -155,6 +164,8 @@ export interface Clocksource {
   current: string;
 }
 
+export type Competitors = number;
+
 export interface Composed {
   above: Above[];
   blocked_by: string | null;
@@ -177,6 +188,34 @@ export interface Conditions {
   processor: string;
   started: string;
   state: State;
+}
+
+export type Context = "any" | "worker" | "boosted" | "woken" | "plain";
+
+export interface ContextRow {
+  bumps: BumpRow | null;
+  context: Context;
+  is_at_least: boolean;
+  largest_ns: Nanos | null;
+  mean_ns: number | null;
+  median_ns: Nanos | null;
+  p99_ns: Nanos | null;
+  route: Route;
+  samples: number;
+  service: Service;
+}
+
+export interface Contexts {
+  busy: Competitors;
+  cpu: Cpu;
+  turn_ns?: Turns;
+}
+
+export interface ContextsReport {
+  beside: Contexts;
+  rows: ContextRow[];
+  sentences: string[];
+  turn: TurnEnd;
 }
 
 export interface CourseView {
@@ -563,6 +602,7 @@ export type Outcome = { method: "order_statistics" } & Level | { method: "peaks_
 export interface Overview {
   beware: Caveat[];
   conditions: Conditions;
+  contexts?: ContextsReport;
   first: First | null;
   fits: Fit[];
   is_explained: boolean;
@@ -603,6 +643,7 @@ export interface Periodic {
 }
 
 export interface Plan {
+  contexts?: Contexts;
   dither: boolean;
   duration_ns: Nanos | null;
   every?: Every;
@@ -650,6 +691,7 @@ export interface Pseudo {
 export interface RecordingReport {
   backend: Backend;
   caveats: Caveat[];
+  contexts?: ContextsReport;
   cost: OwnCost;
   duration_ns: Nanos;
   histograms: HistogramView[];
@@ -885,6 +927,13 @@ export interface Throughput {
 export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 
 export type Trust = { verdict: "good" } | { verdict: "none"; why: string[] };
+
+export interface TurnEnd {
+  every_ns: Nanos;
+  is_tick: boolean;
+}
+
+export type Turns = Nanos;
 
 export interface UsagePattern {
   compression: number;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+pub mod bumps;
 pub mod causes;
 pub mod compare;
 pub mod counts;

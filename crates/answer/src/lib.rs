@@ -22,6 +22,7 @@ mod began;
 mod causes;
 pub mod check;
 pub mod compare;
+pub mod contexts;
 pub mod course;
 pub mod doctor;
 mod error;

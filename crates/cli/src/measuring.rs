@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
 use laggard_measure::{host, linux};
-use laggard_model::{Caveat, Cpu, Service};
+use laggard_model::{Caveat, Competitors, Contexts, Cpu, CpuList, Service};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
@@ -18,10 +18,28 @@ use crate::exit::Exit;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
-    let plan = by_this_program(Plan::from(args));
+    let plan = match args.contexts {
+        Some(busy) => Plan::from(args).beside(contexts(busy, args)?),
+        None => Plan::from(args),
+    };
+    let plan = by_this_program(plan);
     Ok(match &args.application {
         Some(name) => made_for(&by_name(name)?, args, plan),
         None => plan,
+    })
+}
+
+/// So many busy processes on the one CPU that is asked for.
+fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
+    let cpu = match args.cpus.as_ref().map(CpuList::as_slice) {
+        None => None,
+        Some([cpu]) => Some(cpu.0),
+        Some(_) => bail!("--contexts takes one CPU, for which all compete; give --cpus one"),
+    };
+    Ok(Contexts {
+        cpu: one_cpu(cpu)?,
+        busy,
+        turn_ns: args.turns,
     })
 }
 
@@ -46,7 +64,9 @@ fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
 /// The plan as this program carries it out: it runs the loads itself, and its
 /// command line is what the recording tells.
 pub(crate) fn by_this_program(plan: Plan) -> Plan {
-    let is_ours = matches!(plan.load, LoadChoice::Named(_));
+    let takes_turns = plan.contexts.is_some_and(|one| one.turn_ns.is_some());
+    // Turns are real-time, which only root may be.
+    let is_ours = matches!(plan.load, LoadChoice::Named(_)) && !takes_turns;
     Plan {
         load_user: plan.load_user.or_else(|| caller().filter(|_| is_ours)),
         helper: std::env::current_exe().unwrap_or_else(|_| plan.helper.clone()),

@@ -61,6 +61,7 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
         seed: 1,
         drive: laggard_measure::Drive::Timer,
         stages: None,
+        contexts: None,
     };
     let mut probe = LinuxProbe::new(request, BackendChoice::Bpf)
         .map_err(|err| skip(&err))

@@ -172,6 +172,7 @@ pub fn made() -> Overview {
             service: FIFO,
             route: Route::Direct,
         }),
+        contexts: None,
         services: vec![
             service(Service::Irq, [7, 22, 137, 13_300]),
             service(Service::Softirq, [14, 43, 2_200, 13_300]),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CpuList, Every, Line, LineId, Losses, Nanos, OwnCost, Service,
-    Stage, Tid,
+    Account, Backend, Batch, Caveat, Contexts, CpuList, Every, Line, LineId, Losses, Nanos,
+    OwnCost, Service, Stage, Tid,
 };
 
 /// What a probe is asked to measure.
@@ -30,6 +30,9 @@ pub struct Request {
     pub drive: Drive,
     /// Which of the stages on the way to stamp; `None`: all that can be.
     pub stages: Option<Vec<Stage>>,
+    /// Busy processes that compete for the only CPU: the thread of the plain
+    /// service is one of them.
+    pub contexts: Option<Contexts>,
 }
 
 impl Request {

@@ -90,6 +90,12 @@ pub(crate) trait Source: Debug {
         Nanos::ZERO
     }
 
+    /// CPU time so far of those that compute all the time beside the load, which is
+    /// no cost of measuring.
+    fn competing_cpu(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Page faults of its measuring threads that have ended.
     fn faults(&self) -> u64 {
         0
@@ -182,6 +188,7 @@ mod tests {
             seed: 1,
             drive,
             stages: None,
+            contexts: None,
         }
     }
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AskedApplication, Caveat, Every, Host, Line, LossReason, Losses, Nanos, OwnCost, Stage,
-    Throughput, UsagePattern,
+    AskedApplication, Caveat, Contexts, Every, Host, Line, LossReason, Losses, Nanos, OwnCost,
+    Stage, Throughput, UsagePattern,
 };
 
 /// The version of the recording's layout that this program writes. Readers
@@ -82,6 +82,10 @@ pub struct ProbePlan {
     /// Which stages on the way were to be stamped; absent: all that can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<Vec<Stage>>,
+    /// Busy processes that competed for the CPU, and who was asked beside them;
+    /// absent: none of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<Contexts>,
 }
 
 impl ProbePlan {
@@ -130,6 +134,7 @@ impl Default for ProbePlan {
             keep: Keep::All,
             held_awake: false,
             stages: None,
+            contexts: None,
         }
     }
 }

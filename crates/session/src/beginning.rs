@@ -25,6 +25,7 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
         keep: plan.keep,
         held_awake: plan.hold_cpu_awake,
         stages: plan.stages.clone(),
+        contexts: plan.contexts,
     };
     let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {

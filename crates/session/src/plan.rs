@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use laggard_measure::Drive;
-use laggard_model::{AskedApplication, CpuList, Every, Keep, Nanos, Service, Stage};
+use laggard_measure::{Drive, linux};
+use laggard_model::{AskedApplication, Contexts, CpuList, Every, Keep, Nanos, Service, Stage};
 use laggard_record::{Access, Destination};
-use laggard_workload::load::LoadUser;
+use laggard_workload::load::{Busy, LoadUser};
 
 /// What is to be measured, and what is to be kept of it: all that a
 /// [`Session`](crate::Session) needs to know.
@@ -84,6 +84,9 @@ pub struct Plan {
     /// Whether all that the kernel runs beside threads is counted, late or not:
     /// surely, or nothing is measured. Takes late activations to be kept.
     pub handlers: bool,
+    /// Busy processes that compete for the CPU that is measured, and whose load
+    /// this is: see [`Plan::beside`].
+    pub contexts: Option<Contexts>,
     /// The application that is to be answered for: the recording keeps it. What
     /// to measure for it is up to who plans.
     pub application: Option<AskedApplication>,
@@ -94,6 +97,31 @@ pub struct Plan {
 impl Plan {
     /// How long is recorded unless asked otherwise.
     pub const DURATION: Nanos = Nanos::from_secs(30);
+
+    /// The same beside busy processes that compete for one CPU: they are the load,
+    /// and what runs at each level is measured there, always at the same instant
+    /// of a turn. Without eBPF only threads are.
+    #[must_use]
+    pub fn beside(self, contexts: Contexts) -> Self {
+        let busy = Busy {
+            processes: contexts.busy,
+            turns: contexts.turn_ns,
+        };
+        let cpu = CpuList::from_iter([contexts.cpu]);
+        let services = contexts.services();
+        let is_optional = |one: &Service| *one != contexts.plain();
+        Self {
+            cpus: Some(cpu.clone()),
+            optional: services.iter().copied().filter(is_optional).collect(),
+            services: Some(services),
+            period: contexts.period(linux::tick()),
+            dither: false,
+            load: LoadChoice::Named(busy.to_string()),
+            load_cpus: Some(cpu),
+            contexts: Some(contexts),
+            ..self
+        }
+    }
 
     /// How often each service is measured.
     pub(crate) fn every(&self) -> Every {
@@ -131,6 +159,7 @@ impl Default for Plan {
             max_episodes_per_minute: 600,
             stack_rate: 1_000,
             handlers: false,
+            contexts: None,
             application: None,
             command: Vec::new(),
         }

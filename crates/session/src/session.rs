@@ -224,6 +224,7 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
         seed,
         drive: plan.drive.clone(),
         stages: plan.stages.clone(),
+        contexts: plan.contexts,
     };
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }

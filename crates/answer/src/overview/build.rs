@@ -61,6 +61,7 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
         fits,
         unanswered,
         subject: main.map(|(service, route)| Subject { service, route }),
+        contexts: report.contexts.clone(),
         services: services(report, main),
         first: why.as_ref().and_then(|why| First::of(why, report)),
         is_explained: seen.late.is_some(),
@@ -74,6 +75,11 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
 }
 
 fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
+    // Beside processes that take all of a CPU, and asked as seldom as there, no
+    // application of the catalogue is meant.
+    if seen.report.contexts.is_some() && seen.asked.is_none() {
+        return (Vec::new(), None);
+    }
     let Some(load) = seen.load else {
         let nothing = seen.asked.map(|_| "nothing was measured".into());
         return (Vec::new(), nothing);

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trust;
+use crate::contexts::ContextsReport;
 use crate::forecast::Ahead;
 use crate::qos::{Apart, Application, Coarse, Fitness, MissFigures};
 use crate::show::Share;
@@ -55,6 +56,10 @@ pub struct Overview {
     /// The service that the causes and the next hour are of: that of the
     /// application that was asked about, or else the most urgent thread.
     pub subject: Option<Subject>,
+    /// Who does deferred work beside busy processes; absent where it was not
+    /// measured beside any of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<ContextsReport>,
     /// How late each service is.
     pub services: Vec<LateService>,
     /// Whether late activations were kept with evidence of who caused them.

@@ -11,6 +11,7 @@ use super::figures::WAKEUP_TO_USER;
 use super::measured::{By, Measured, measured};
 use super::sentences::sentences;
 use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
+use crate::contexts::contexts;
 use crate::load::LoadError;
 use crate::trust::{Case, judge};
 use crate::waiting::waiting;
@@ -43,8 +44,9 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         .iter()
         .map(|group| service_row(group, start))
         .collect();
-    let stages = fold
-        .groups(&manifest.lines, false)
+    let together = fold.groups(&manifest.lines, false);
+    let contexts = contexts(&manifest.plan, &together);
+    let stages = together
         .iter()
         .filter(|group| group.key.part.is_none())
         .flat_map(|group| stage_rows(group, start))
@@ -76,6 +78,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         trust: judged.trust,
         services,
         waiting,
+        contexts,
         stages,
         histograms,
         losses: manifest.losses,
@@ -85,6 +88,9 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         sentences: Vec::new(),
     };
     report.sentences = sentences(&report);
+    if let Some(contexts) = &report.contexts {
+        report.sentences.extend(contexts.sentences.clone());
+    }
     report
 }
 

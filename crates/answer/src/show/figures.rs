@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trust;
+use crate::contexts::ContextsReport;
 use crate::waiting::Waiting;
 
 /// From the wakeup of a thread to its first instruction. The field has no name
@@ -45,6 +46,10 @@ pub struct RecordingReport {
     pub services: Vec<ServiceRow>,
     /// Lines that were still waiting when measuring ended, the longest first.
     pub waiting: Vec<Waiting>,
+    /// Who does deferred work beside busy processes; absent where it was not
+    /// measured beside any of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<ContextsReport>,
     /// Stages of each service and route.
     pub stages: Vec<StageRow>,
     /// Counts of latencies, for every row of `services`.

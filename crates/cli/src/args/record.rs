@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use laggard_measure::Drive;
-use laggard_model::{CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
+use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
 use laggard_session::ProbeChoice;
 use laggard_workload::load::LoadUser;
 
@@ -19,6 +19,7 @@ Examples:
   laggard record --cpus 2,3 --period 100us      two CPUs, 10,000 times a second
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
+  laggard record --contexts 4 --turns 10ms      beside 4 busy processes on a CPU
   laggard record -- make -j8                    while a command of yours runs";
 
 /// Ends at --duration, when the command after `--` ends, or with Ctrl-C; the
@@ -112,6 +113,19 @@ pub(crate) struct RecordArgs {
     /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command", add = completion::loads())]
     pub(crate) load: Option<String>,
+    /// Measure deferred work for any context, a boosted thread and a plain one
+    /// beside so many busy processes, 1 to 64, that compete for the one CPU of
+    /// --cpus [default: the last]; says how many turns of theirs it waits for
+    #[arg(long, value_name = "COUNT", conflicts_with_all = [
+        "load", "load_cpus", "load_user", "command", "services", "period",
+        "application", "no_dither", "source",
+    ])]
+    pub(crate) contexts: Option<Competitors>,
+    /// With --contexts: the busy processes are real-time ones that give each other
+    /// turns of this length, 1ms to 100ms, and sleep for the last tenth of each
+    /// second [default: normal ones, as the kernel likes]
+    #[arg(long, value_name = "TIME", requires = "contexts")]
+    pub(crate) turns: Option<BusyTurns>,
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuList>,

@@ -17,6 +17,18 @@ pub fn now() -> Nanos {
     Nanos::from_ns(of_kernel(own))
 }
 
+/// How long a tick of the kernel is, at which its scheduler looks whether a
+/// thread has had its turn: what the coarse clock says of itself.
+pub fn tick() -> Nanos {
+    let mut step = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: as in `now`.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) };
+    Nanos::from_ns(step.tv_sec.cast_unsigned() * 1_000_000_000 + step.tv_nsec.cast_unsigned())
+}
+
 /// The CPU time of the calling thread.
 pub(crate) fn own_cpu_time() -> Nanos {
     let mut time = libc::timespec {

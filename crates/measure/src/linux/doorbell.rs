@@ -77,12 +77,16 @@ unsafe impl Send for Doorbell {}
 
 /// How often a thread that nobody wakes looks whether it is to end, ms.
 const PATIENCE_MS: u16 = 100;
+/// The same of one that would wait in a queue for its turn to look, and be there
+/// already when it is rung.
+const PATIENCE_IN_QUEUE_MS: u16 = 2_000;
 
 /// Waits for the softirq's callback to ring.
 #[derive(Debug)]
 pub(super) struct RungThread {
     doorbell: Doorbell,
     epoll: Epoll,
+    patience_ms: u16,
 }
 
 impl RungThread {
@@ -91,7 +95,19 @@ impl RungThread {
         let doorbell = Doorbell::new(ring)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(doorbell.ring(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Self { doorbell, epoll })
+        Ok(Self {
+            doorbell,
+            epoll,
+            patience_ms: PATIENCE_MS,
+        })
+    }
+
+    /// The same, of a thread that waits in a queue for its turn.
+    pub(super) fn in_queue(self) -> Self {
+        Self {
+            patience_ms: PATIENCE_IN_QUEUE_MS,
+            ..self
+        }
     }
 }
 
@@ -106,7 +122,7 @@ impl Duty for RungThread {
 
     fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, _: Option<LinePlan>) {
         let mut events = [EpollEvent::empty(); 1];
-        let patience = EpollTimeout::from(PATIENCE_MS);
+        let patience = EpollTimeout::from(self.patience_ms);
         loop {
             // Interrupted or timed out: looks again below, and finds nothing.
             let _ = self.epoll.wait(&mut events, patience);

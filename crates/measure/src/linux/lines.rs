@@ -1,6 +1,6 @@
 //! Which lines a request means, and where they stand on each CPU.
 
-use laggard_model::{Cpu, Every, Line, Route, Service};
+use laggard_model::{BusyTurns, Contexts, Cpu, Every, Line, Route, Service};
 
 /// The thread that waits where only the softirq is asked for.
 const CARRIER: Service = Service::Fifo(90);
@@ -41,6 +41,9 @@ pub(crate) struct CpuLines {
     pub(crate) followers: Vec<usize>,
     /// What serves the deferred route, where there is one.
     pub(crate) deferral: Option<Deferral>,
+    /// The place of the thread that is one of several busy ones, if one is, and the
+    /// turns that they give each other.
+    pub(crate) contender: Option<(usize, Option<BusyTurns>)>,
     /// Which timelines lead to a line at one of so many expiries only.
     every: Every,
 }
@@ -90,6 +93,22 @@ impl CpuLines {
             all.followers = (first..all.lines.len()).collect();
         }
         all
+    }
+
+    /// The same with its plain thread one of those that are busy.
+    pub(crate) fn beside(mut self, contexts: Option<Contexts>) -> Self {
+        self.contender = contexts.and_then(|contexts| {
+            let plain = (contexts.plain(), Route::Direct);
+            let mut lines = self.lines.iter();
+            let place = lines.position(|line| (line.service, line.route) == plain)?;
+            Some((place, contexts.turn_ns))
+        });
+        self
+    }
+
+    /// Whether the thread of the line at `place` is one of those that are busy.
+    pub(crate) fn is_contender(&self, place: usize) -> bool {
+        self.contender.is_some_and(|(busy, _)| busy == place)
     }
 
     /// Whether a callback of ours serves the deferred route.

@@ -42,7 +42,7 @@ mod witness;
 pub use abilities::abilities;
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};
-pub use clock::now;
+pub use clock::{now, tick};
 pub use descriptors::usual_descriptors;
 pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use handlers::{HandlerCounter, HandlersRefused};

@@ -105,8 +105,12 @@ impl LinuxProbe {
     }
 
     fn usage(&self, at: Nanos) -> Usage {
-        let measuring = self.sources.iter().map(|one| one.measuring_cpu());
-        Usage::at(at, measuring.fold(Nanos::ZERO, |sum, cpu| sum + cpu))
+        let (mut measuring, mut competing) = (Nanos::ZERO, Nanos::ZERO);
+        for source in &self.sources {
+            measuring += source.measuring_cpu();
+            competing += source.competing_cpu();
+        }
+        Usage::at(at, measuring, competing)
     }
 
     /// Waits until every source has served what was due before the end, or for as

@@ -1,8 +1,8 @@
-//! Threads that are woken by a timer of their own.
+//! Threads that are woken by a timer of their own, and one that looks at the clock.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use laggard_model::{Cpu, Nanos};
+use laggard_model::{BusyTurns, Cpu, Nanos};
 
 use super::clock;
 use super::soft::SoftTimer;
@@ -50,6 +50,34 @@ impl Duty for DescriptorWaiter {
     }
 }
 
+/// Computes until each expiry has passed: one of several that are busy on its CPU.
+/// What it is asked for it finds when its turn comes.
+#[derive(Debug)]
+pub(super) struct Contender(pub(super) Option<BusyTurns>);
+
+impl Duty for Contender {
+    fn name_suffix(&self) -> &'static str {
+        "b"
+    }
+
+    /// No wakeup leads to it, nor a timer.
+    fn serves(&self) -> Option<bool> {
+        None
+    }
+
+    fn is_service(&self) -> bool {
+        true
+    }
+
+    fn competes(&self) -> bool {
+        true
+    }
+
+    fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>) {
+        measure(shared, cpu, line, plan, self);
+    }
+}
+
 /// How a thread has itself woken at an instant.
 trait Alarm {
     /// Sets it, where that is a step of its own; whether it is.
@@ -65,6 +93,33 @@ impl Alarm for Sleeper {
 
     fn wait(&self, time: Nanos) {
         clock::sleep_until(time);
+    }
+}
+
+impl Alarm for Contender {
+    fn arm(&self, _: Nanos) -> bool {
+        false
+    }
+
+    fn wait(&self, time: Nanos) {
+        let mut now = clock::now();
+        let mut turn = self.0.map(|turns| turns.end(now));
+        while now < time {
+            if let (Some(turns), Some(end)) = (self.0, turn)
+                && now >= end
+            {
+                match BusyTurns::pause(now) {
+                    // Whoever shares a second with the others shares its pause.
+                    Some(pause) => clock::sleep_until(pause.min(time)),
+                    None => std::thread::yield_now(),
+                }
+                now = clock::now();
+                turn = Some(turns.end(now));
+                continue;
+            }
+            std::hint::spin_loop();
+            now = clock::now();
+        }
     }
 }
 

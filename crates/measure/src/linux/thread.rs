@@ -50,6 +50,17 @@ pub(crate) trait Duty: Debug + Send {
     /// only arms the timer that leads to it; `None`: neither.
     fn serves(&self) -> Option<bool>;
 
+    /// Whether the thread is its line's service itself.
+    fn is_service(&self) -> bool {
+        self.serves() == Some(true)
+    }
+
+    /// Whether it computes all the time, beside the load: what it takes is not the
+    /// cost of measuring.
+    fn competes(&self) -> bool {
+        false
+    }
+
     /// The timer descriptor that leads to the line, where one does: a sleeper's
     /// timer the programs know by its stack.
     fn descriptor(&self) -> Option<&SoftTimer> {
@@ -72,6 +83,8 @@ pub(crate) struct MeasuringThread {
     pub(crate) line: (Cpu, usize),
     /// Whether it is that line's service itself.
     pub(crate) is_service: bool,
+    /// Whether it computes all the time.
+    pub(crate) competes: bool,
     start: Sender<Option<LinePlan>>,
     handle: JoinHandle<()>,
 }
@@ -87,7 +100,7 @@ impl MeasuringThread {
     ) -> io::Result<Self> {
         let (start, started) = channel();
         let (ready, is_ready) = channel();
-        let is_service = duty.serves() == Some(true);
+        let (is_service, competes) = (duty.is_service(), duty.competes());
         let handle = std::thread::Builder::new()
             .name(name(cpu, service, duty.name_suffix()))
             .stack_size(policy::STACK_BYTES)
@@ -99,6 +112,7 @@ impl MeasuringThread {
             tid,
             line: (cpu, line),
             is_service,
+            competes,
             start,
             handle,
         })

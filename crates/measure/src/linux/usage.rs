@@ -11,7 +11,7 @@ use super::thread::MeasuringThread;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) at: Nanos,
-    /// Of all threads.
+    /// Of all threads but those that compute all the time.
     pub(super) cpu: Nanos,
     /// Of those that measure.
     pub(super) measuring_cpu: Nanos,
@@ -21,8 +21,8 @@ pub(super) struct Usage {
 
 impl Usage {
     /// What has been used by now, as of `at`; by those that measure:
-    /// `measuring_cpu`.
-    pub(super) fn at(at: Nanos, measuring_cpu: Nanos) -> Self {
+    /// `measuring_cpu`, and by those that compute all the time: `competing_cpu`.
+    pub(super) fn at(at: Nanos, measuring_cpu: Nanos, competing_cpu: Nanos) -> Self {
         let (cpu, resident_bytes) = getrusage(UsageWho::RUSAGE_SELF).map_or((0, 0), |usage| {
             (
                 ns(usage.user_time()) + ns(usage.system_time()),
@@ -31,7 +31,7 @@ impl Usage {
         });
         Self {
             at,
-            cpu: Nanos::from_ns(cpu),
+            cpu: Nanos::from_ns(cpu).saturating_sub(competing_cpu),
             measuring_cpu,
             resident_bytes,
         }

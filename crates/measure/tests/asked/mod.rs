@@ -21,5 +21,6 @@ pub(crate) fn request(services: &str) -> Request {
         seed: 1,
         drive: Drive::Timer,
         stages: None,
+        contexts: None,
     }
 }

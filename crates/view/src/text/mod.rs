@@ -5,6 +5,7 @@ mod beside;
 mod caveats;
 mod check;
 pub(crate) mod compare;
+mod contexts;
 mod doctor;
 mod episode;
 mod forecast;

@@ -13,6 +13,7 @@ use laggard_model::{Backend, LoadLabel, Nanos, Stage, State, printable, printabl
 use super::Look;
 use super::bars::BarAxis;
 use super::caveats::caveats;
+use super::contexts::contexts;
 use super::grid::Grid;
 use super::screen::width;
 
@@ -34,6 +35,9 @@ pub fn stages(report: &RecordingReport, look: Look) -> String {
 pub fn show(report: &RecordingReport, look: Look) -> String {
     let mut text = head(report, look);
     text += &latency(report, look);
+    if let Some(beside) = &report.contexts {
+        text += &contexts(beside, look);
+    }
     text += &ways(report, look);
     text += &plots(report, look);
     text.push('\n');

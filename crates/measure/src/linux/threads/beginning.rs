@@ -25,7 +25,7 @@ impl ThreadSource {
     /// Lets everything run for a while, from `start` on.
     pub(super) fn run_in(&mut self, start: Nanos) {
         self.shared.exhaustion.note(clock::now());
-        self.warm_up = Some((Usage::at(clock::now(), self.measuring_cpu()), start));
+        self.warm_up = Some((self.usage(clock::now()), start));
         if let Some(programs) = &mut self.programs {
             programs.begin_timing(start);
             std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
@@ -40,12 +40,17 @@ impl ThreadSource {
         }
         if let Some((before, start)) = self.warm_up.take() {
             self.note_stop(clock::now());
-            let now = Usage::at(from, self.measuring_cpu());
+            let now = self.usage(from);
             self.price = self.price_since(before, &now, start);
             self.began = Some(from);
             self.shared.exhaustion.note(clock::now());
         }
         self.skipped.0 = self.skipped_so_far();
+    }
+
+    /// What has been used by `at`, which is now.
+    fn usage(&self, at: Nanos) -> Usage {
+        Usage::at(at, self.measuring_cpu(), self.competing_cpu())
     }
 
     /// What measuring would take to serve every expiry, by what it has taken

@@ -119,7 +119,10 @@ impl ThreadSource {
             .cpus
             .as_slice()
             .iter()
-            .map(|&cpu| CpuLines::new(cpu, &request.services, &request.every, deferral))
+            .map(|&cpu| {
+                CpuLines::new(cpu, &request.services, &request.every, deferral)
+                    .beside(request.contexts)
+            })
             .collect();
         check_lines(&plans)?;
         check_descriptors(&plans)?;
@@ -378,8 +381,15 @@ impl Source for ThreadSource {
     }
 
     fn measuring_cpu(&self) -> Nanos {
-        let threads = self.threads.iter().map(usage::cpu_of);
-        threads.fold(Nanos::ZERO, |sum, cpu| sum + cpu)
+        let own = self.threads.iter().filter(|one| !one.competes);
+        own.map(usage::cpu_of)
+            .fold(Nanos::ZERO, |sum, cpu| sum + cpu)
+    }
+
+    fn competing_cpu(&self) -> Nanos {
+        let busy = self.threads.iter().filter(|one| one.competes);
+        busy.map(usage::cpu_of)
+            .fold(Nanos::ZERO, |sum, cpu| sum + cpu)
     }
 
     fn faults(&self) -> u64 {

@@ -35,12 +35,21 @@ pub(super) fn readers(
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);
             let has_bpf_of_thread = programs.is_some() && line.service.is_thread();
+            // No timer and no wakeup leads to who computes all the time.
+            let is_led_to = !plan.is_contender(index);
             reader.expected = ExpectedStages {
-                expire: has_bpf_of_thread && stamps.need_expire() && are_timed && !is_deferred,
-                irq: has_irq,
-                waking: has_bpf_of_thread && stamps.has(Stage::Waking),
+                expire: has_bpf_of_thread
+                    && stamps.need_expire()
+                    && are_timed
+                    && !is_deferred
+                    && is_led_to,
+                irq: has_irq && is_led_to,
+                waking: has_bpf_of_thread && stamps.has(Stage::Waking) && is_led_to,
             };
-            reader.stamps = stamps;
+            reader.stamps = match is_led_to {
+                true => stamps,
+                false => Stamps::of(&[]),
+            };
             (reader.stride, reader.first) = (turn.stride, turn.first);
             if let Some((softirq, _)) = mirror {
                 reader.tell_softirq(id(first + softirq));

@@ -11,7 +11,7 @@ use super::super::external::{External, InterruptWaiter, Raiser};
 use super::super::lines::CpuLines;
 use super::super::programs::Programs;
 use super::super::reason_of;
-use super::super::sleeper::{DescriptorWaiter, Sleeper};
+use super::super::sleeper::{Contender, DescriptorWaiter, Sleeper};
 use super::super::soft::SoftTimer;
 use super::super::thread::{Duty, MeasuringThread, RunState};
 use super::system;
@@ -67,6 +67,9 @@ fn duty(
     place: usize,
     programs: Option<&Programs>,
 ) -> Result<Box<dyn Duty>, ProbeError> {
+    if let Some((_, turns)) = plan.contender.filter(|_| plan.is_contender(place)) {
+        return Ok(Box::new(Contender(turns)));
+    }
     Ok(match plan.lines[place].route {
         Route::Direct => Box::new(Sleeper),
         Route::Deferred if !plan.has_callback() => {
@@ -82,7 +85,12 @@ fn duty(
                     ring.map_err(|refused| refused.reason)
                 })
                 .and_then(|ring| RungThread::new(ring).map_err(|err| reason_of(&err)));
-            Box::new(ring.map_err(|reason| system("make a ring buffer", reason))?)
+            let ring = ring.map_err(|reason| system("make a ring buffer", reason))?;
+            let busy = plan.contender.map(|(busy, _)| plan.lines[busy].service);
+            Box::new(match busy == Some(plan.lines[place].service) {
+                true => ring.in_queue(),
+                false => ring,
+            })
         }
     })
 }

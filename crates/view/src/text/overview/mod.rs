@@ -2,6 +2,7 @@
 //! twice the lines where they are shorter.
 
 mod beside;
+mod contexts;
 mod groups;
 mod hour;
 mod late;
@@ -153,6 +154,7 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
         parts::doubts(overview, look, measure),
         parts::conditions(overview, look),
         verdict::verdicts(overview, look, measure),
+        contexts::contexts(overview, look, measure),
         parts::beware(overview, look, measure),
         parts::services(overview, look, measure),
         late::late(overview, look, measure),
@@ -163,7 +165,7 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
     for (at, part) in parts.into_iter().enumerate() {
         // The conditions belong to what speaks against them, the caveats to the
         // verdict, and what is said of the measurement comes at the end.
-        let is_apart = !part.is_empty() && !matches!(at, 1 | 3 | 7);
+        let is_apart = !part.is_empty() && !matches!(at, 1 | 4 | 8);
         if measure.gaps && is_apart {
             screen.gap();
         }

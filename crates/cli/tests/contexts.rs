@@ -1,0 +1,193 @@
+//! `record --contexts`: deferred work beside busy processes.
+//!
+//! Measuring takes root, BPF and a second CPU; without them it says that it is
+//! skipped, and why.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn laggard() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+}
+
+fn record(options: &[&str], into: &Path) -> Output {
+    let mut command = laggard();
+    command.args(["record", "--quiet", "--episodes=off"]);
+    command.args(options).arg("-o").arg(into);
+    command.output().unwrap()
+}
+
+/// What `show --json` says of contexts.
+fn contexts(recording: &Path) -> Value {
+    let output = laggard().args(["show", "--json"]).arg(recording).output();
+    let output = output.unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["recordings"][0]["contexts"].clone()
+}
+
+fn row<'a>(contexts: &'a Value, context: &str) -> &'a Value {
+    let rows = contexts["rows"].as_array().unwrap();
+    let mut rows = rows.iter();
+    let row = rows.find(|row| row["context"] == context);
+    row.unwrap_or_else(|| panic!("no {context}: {contexts}"))
+}
+
+/// Processes that run this load.
+fn running(load: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let command = |entry: std::fs::DirEntry| {
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        words
+            .contains(&format!("load run {load} "))
+            .then_some(words)
+    };
+    processes.filter_map(command).collect()
+}
+
+#[test]
+fn what_waits_in_a_queue_of_known_turns_has_bumps_a_turn_apart() {
+    let dir = TempDir::new().unwrap();
+    // A machine that is stopped for longer than a turn in most rounds shows
+    // other places in the queue than there are.
+    let mut found = Vec::new();
+    for number in 0..3 {
+        let path = dir.path().join(format!("{number}.laggard"));
+        let recorded = record(&["--contexts=4", "--turns=10ms", "--duration=12s"], &path);
+        let said = String::from_utf8_lossy(&recorded.stderr);
+        if matches!(recorded.status.code(), Some(1 | 2)) {
+            return println!("skipped: {said}");
+        }
+        let contexts = contexts(&path);
+        let plain = row(&contexts, "plain");
+        let largest = plain["largest_ns"].as_u64().unwrap();
+        // Nobody else has the CPU for the turns of the four.
+        assert!(largest > 25_000_000, "{plain}");
+        let mean = |row: &Value| row["mean_ns"].as_f64().unwrap();
+        let boosted = mean(row(&contexts, "boosted"));
+        assert!(mean(plain) > 8e6, "{plain}");
+        let every = plain["bumps"]["every_ns"].as_f64();
+        if boosted < mean(plain) && every.is_some_and(|every| (every - 10e6).abs() < 0.2e6) {
+            return;
+        }
+        found.push(format!("boosted {boosted} ns, bumps every {every:?} ns"));
+    }
+    println!(
+        "skipped: the machine was too late by itself: {}",
+        found.join("; ")
+    );
+}
+
+#[test]
+fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r.laggard");
+    let recorded = record(&["--contexts=2", "--cpus=0", "--duration=3s"], &path);
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    if matches!(recorded.status.code(), Some(1 | 2)) {
+        return println!("skipped: {said}");
+    }
+
+    let contexts = contexts(&path);
+
+    assert_eq!(contexts["beside"]["busy"], 2);
+    assert_eq!(contexts["beside"]["cpu"], 0);
+    assert_eq!(contexts["turn"]["is_tick"], true);
+    for row in contexts["rows"].as_array().unwrap() {
+        assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
+    }
+    row(&contexts, "plain");
+    let text = laggard()
+        .args(["show", "--all"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("Who does deferred work beside 2 busy processes on CPU 0"),
+        "{text}"
+    );
+    assert!(text.contains("load `busy:2`"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_busy_process_outlives_a_killed_laggard() {
+    let dir = TempDir::new().unwrap();
+    // A number that no other test has.
+    let load = "busy:3";
+    let mut child = laggard()
+        .args(["record", "--quiet", "--episodes=off", "--contexts=3"])
+        .args(["--duration=50s", "-o"])
+        .arg(dir.path().join("r.laggard"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while running(load).is_empty() {
+        if let Some(status) = child.try_wait().unwrap() {
+            return println!("skipped: nothing is measured here: {status}");
+        }
+        assert!(begun.elapsed() < DEADLINE, "there is no load");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let killed = Instant::now();
+    while !running(load).is_empty() {
+        assert!(killed.elapsed() < DEADLINE, "{:?}", running(load));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_so_is_refused_with_what_can() {
+    let dir = TempDir::new().unwrap();
+    for (options, code, expected) in [
+        (
+            &["--contexts=0"][..],
+            2,
+            "`0` busy processes cannot compete; use a number from 1 to 64",
+        ),
+        (&["--contexts=10000"], 2, "use a number from 1 to 64"),
+        (
+            &["--contexts=4", "--turns=9s"],
+            2,
+            "turns of 9s cannot be kept; use 1ms to 100ms",
+        ),
+        (&["--turns=10ms"], 2, "--contexts"),
+        (&["--contexts=4", "--load=fp"], 2, "cannot be used with"),
+        (
+            &["--contexts=4", "--cpus=0-1"],
+            2,
+            "--contexts takes one CPU",
+        ),
+        (
+            &["--contexts=4", "--cpus=4095"],
+            2,
+            "CPU 4095 is not online; choose from",
+        ),
+    ] {
+        let path = dir.path().join("r.laggard");
+
+        let output = record(options, &path);
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(expected), "{options:?}: {said}");
+        assert!(!path.exists(), "{options:?}");
+    }
+}
