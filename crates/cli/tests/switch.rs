@@ -1,6 +1,8 @@
 //! `laggard switch` on this machine. What needs root is skipped without it, with
 //! a word why. No upper limit of a latency is asserted.
 
+mod fault;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use fault::Fault;
 
 /// A limit against hanging, not an expectation.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -50,51 +53,21 @@ fn every_way_hands_over_and_the_kernel_counts_it() {
     }
 }
 
-/// Ends with the test.
-struct Fault(Child);
-
-impl Drop for Fault {
-    fn drop(&mut self) {
-        let id = self.0.id().to_string();
-        let _ = Command::new("kill").arg(&id).status();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
-    let program = env!("CARGO_BIN_EXE_laggard");
-    let fault = ["provoke", "irqs-off", "--length=2ms", "--every=50ms"];
-    let trial = Command::new(program)
-        .args(fault)
-        .arg("--for=200ms")
-        .output()
-        .unwrap();
-    if !trial.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&trial.stderr));
+    let Some(fault) = Fault::irqs_off("2ms") else {
         return;
-    }
-    let cpu = nix::sched::sched_getcpu().unwrap().to_string();
-    let dir = TempDir::new().unwrap();
-    let hits = dir.path().join("hits.jsonl");
-    let fault = Command::new(program)
-        .args(fault)
-        .args(["--for=1h", "--cpu", &cpu, "--json"])
-        .arg(&hits)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let _fault = Fault(fault);
-    let begun = Instant::now();
-    while !fs::read_to_string(&hits).is_ok_and(|text| text.contains('\n')) {
-        assert!(begun.elapsed() < DEADLINE, "no fault is made");
-        sleep(Duration::from_millis(20));
-    }
+    };
 
-    let output = switch(&["--duration=1s", "--threads=2", "--json", "--cpu", &cpu])
-        .output()
-        .unwrap();
+    let output = switch(&[
+        "--duration=1s",
+        "--threads=2",
+        "--json",
+        "--cpu",
+        &fault.cpu,
+    ])
+    .output()
+    .unwrap();
 
     // 18 faults in the stretches that are kept, half of their time measured: none of
     // them seen is one in 2^9.

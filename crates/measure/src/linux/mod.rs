@@ -17,6 +17,7 @@ mod identity;
 mod inherited;
 mod lines;
 mod mapping;
+mod message_queue;
 mod objects;
 mod obstacle;
 mod passed;

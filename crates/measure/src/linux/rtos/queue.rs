@@ -1,15 +1,15 @@
 //! Ways for threads to wait for each other.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use laggard_model::WaitQueue;
 
 use super::door::{returned, wait_while, wake_one};
 use super::lock::{ChosenMutex, LockProtocol, done};
+use crate::linux::message_queue::unnamed;
 
 /// Where several threads wait, and one is woken at a time. No call allocates.
 pub(super) trait Queue: Send + Sync {
@@ -157,30 +157,7 @@ impl Mailbox {
     const MESSAGE_BYTES: usize = 8;
 
     fn open() -> io::Result<Self> {
-        // The system call takes names without the slash.
-        let name = CString::new(format!("laggard-rtos-{}", std::process::id()))?;
-        // SAFETY: zeroes are a valid value.
-        let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
-        attributes.mq_maxmsg = 1;
-        attributes.mq_msgsize = Self::MESSAGE_BYTES as libc::c_long;
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: name and attributes are valid for reads.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_mq_open,
-                name.as_ptr(),
-                flags,
-                0o600,
-                &raw const attributes,
-            )
-        };
-        returned(fd)?;
-        // SAFETY: a descriptor just given to us.
-        let queue = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
-        // SAFETY: the name is valid. The queue lives on until it is closed,
-        //         however this process ends.
-        unsafe { libc::syscall(libc::SYS_mq_unlink, name.as_ptr()) };
-        Ok(Self(queue))
+        unnamed("rtos", libc::O_RDWR, Self::MESSAGE_BYTES).map(Self)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Timed waits for what other processes would send.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use laggard_model::Nanos;
 
+use super::super::message_queue::unnamed;
 use super::wait::{Served, TimedWait, calendar_in, failed_with, timespec, timeval, zero};
 
 /// A socket to which nobody sends.
@@ -69,32 +69,7 @@ impl MessageQueue {
     const MESSAGE_BYTES: usize = 8;
 
     pub(super) fn open() -> io::Result<Self> {
-        // The system call takes names without the slash.
-        let name = CString::new(format!("laggard-timers-{}", std::process::id()))?;
-        // SAFETY: zeroes are a valid value.
-        let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
-        attributes.mq_maxmsg = 1;
-        attributes.mq_msgsize = Self::MESSAGE_BYTES as libc::c_long;
-        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: name and attributes are valid for reads.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_mq_open,
-                name.as_ptr(),
-                flags,
-                0o600,
-                &raw const attributes,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor just given to us.
-        let queue = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
-        // SAFETY: the name is valid. The queue lives on until it is closed,
-        //         however this process ends.
-        unsafe { libc::syscall(libc::SYS_mq_unlink, name.as_ptr()) };
-        Ok(Self(queue))
+        unnamed("timers", libc::O_RDONLY, Self::MESSAGE_BYTES).map(Self)
     }
 
     pub(super) fn wait(&self, length: Nanos) -> io::Result<()> {

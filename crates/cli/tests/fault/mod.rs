@@ -1,0 +1,66 @@
+//! A known fault on a CPU, for as long as a test runs.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A fault that is made again and again; ends with this value.
+pub(crate) struct Fault {
+    process: Child,
+    /// Where.
+    pub(crate) cpu: String,
+    _hits: TempDir,
+}
+
+impl Fault {
+    /// Interrupts that are off for so long every 50 ms, on the CPU that the test is on;
+    /// there has been one. `None` where that cannot be done, with a word why.
+    pub(crate) fn irqs_off(length: &str) -> Option<Self> {
+        let length = format!("--length={length}");
+        let command = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+            command.args(["provoke", "irqs-off", &length, "--every=50ms"]);
+            command
+        };
+        let trial = command().arg("--for=200ms").output().unwrap();
+        if !trial.status.success() {
+            println!("skipped: {}", String::from_utf8_lossy(&trial.stderr));
+            return None;
+        }
+        let cpu = nix::sched::sched_getcpu().unwrap().to_string();
+        let dir = TempDir::new().unwrap();
+        let hits = dir.path().join("hits.jsonl");
+        let process = command()
+            .args(["--for=1h", "--cpu", &cpu, "--json"])
+            .arg(&hits)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let fault = Self {
+            process,
+            cpu,
+            _hits: dir,
+        };
+        let begun = Instant::now();
+        while !fs::read_to_string(&hits).is_ok_and(|text| text.contains('\n')) {
+            assert!(begun.elapsed() < DEADLINE, "no fault is made");
+            sleep(Duration::from_millis(20));
+        }
+        Some(fault)
+    }
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        let id = self.process.id().to_string();
+        let _ = Command::new("kill").arg(&id).status();
+        let _ = self.process.wait();
+    }
+}
