@@ -42,6 +42,9 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&["handler_buckets", "handler_places"])?
         .write("handlers.rs")?;
     Types::of(objects)?
+        .shared(&["interrupt_watch"])?
+        .write("interruption.rs")?;
+    Types::of(objects)?
         .values(&[
             "identity",
             "enlist_args",

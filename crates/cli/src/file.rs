@@ -41,6 +41,24 @@ pub(crate) fn put(file: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     part.keep(file)
 }
 
+/// Says at once what [`write`] would say of `file` after long work: that it is a folder,
+/// or that its folder is not there.
+pub(crate) fn check(file: &Path, what: &str) -> anyhow::Result<()> {
+    let shown = file.display();
+    anyhow::ensure!(
+        !file.is_dir(),
+        "the {what} `{shown}` is a folder; give the name of a file"
+    );
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    anyhow::ensure!(
+        folder.is_none_or(Path::is_dir),
+        "write the {what} `{shown}`: its folder is not there; make it, or give another name"
+    );
+    Ok(())
+}
+
 /// A file that appears under its name only when it is whole.
 #[derive(Debug)]
 pub(crate) struct NewFile {

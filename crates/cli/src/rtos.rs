@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use laggard_answer::rtos::{self, RtosMeasured};
+use laggard_answer::rtos::{self, RtosMeasured, RtosReport};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Absence, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue};
-use laggard_view::text;
+use laggard_model::{Absence, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue, printable};
+use laggard_view::{criteria, criteria_page, text};
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
-use crate::{measuring, pipe, terminal};
+use crate::{file, measuring, pipe, terminal};
 
 const LEAST_DURATION: Nanos = Nanos::from_secs(1);
 const MOST_DURATION: Nanos = Nanos::from_secs(600);
@@ -23,6 +23,9 @@ const MOST_WITHIN: Nanos = Nanos::from_ms(20);
 
 pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let (plan, asked) = planned(args)?;
+    if let Some(path) = &args.output {
+        file::check(path, "page")?;
+    }
     let loads = match asked.contains(&RtosCriterion::Largest) {
         true => loads(&args.loads)?,
         false => Vec::new(),
@@ -38,7 +41,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
         Unit::Auto.write_nanos(args.duration),
         match loads.len() {
             0 => String::new(),
-            many => format!(", the last under {many} loads in turn"),
+            many => format!(", `largest` under {many} loads in turn"),
         }
     ));
     let host = host::identify(&Files::default());
@@ -47,13 +50,24 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let mut bench = RtosBench::new(plan);
     tried(&mut bench, args.duration, &loads, &mut measured, &stop)?;
     let report = rtos::rtos(&measured);
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::rtos(&report, terminal::look(Unit::Auto)),
-    })?;
+    show(args, &report)?;
     Ok(match report.is_met() {
         true => Exit::Ok,
         false => Exit::Unmet,
+    })
+}
+
+fn show(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
+    if let Some(path) = &args.output {
+        file::write(path, "page", criteria_page(report).as_bytes())?;
+        let name = path.display().to_string();
+        let said = format!("Wrote {}; open it in a browser\n", printable(&name));
+        return pipe::print(&said);
+    }
+    pipe::print(&match (args.json, args.markdown) {
+        (true, _) => pipe::json(report)?,
+        (_, true) => criteria(report),
+        _ => text::rtos(report, terminal::look(Unit::Auto)),
     })
 }
 
@@ -86,6 +100,8 @@ fn tried(
                 let half = Nanos::from_ns(duration.ns() / 2);
                 one.largest = Some(there_and_back(bench, half, loads, stop)?);
             }
+            RtosCriterion::Locked => one.locked = Some(bench.pages(stop)),
+            RtosCriterion::Interrupts => one.interrupts = Some(bench.interrupts(stop)),
         }
         if stop.load(Ordering::Relaxed) {
             break;

@@ -2,22 +2,32 @@
 //! why. No upper limit of a latency is asserted: who comes first is, and how long
 //! at least what is known to take so long takes.
 
+mod fault;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
+use fault::Fault;
+use tempfile::TempDir;
 
 fn rtos(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
     command.arg("rtos").args(args);
     command
+}
+
+/// Real-time threads of two trials would keep each other from the CPU that both have.
+fn alone() -> MutexGuard<'static, ()> {
+    static TRIAL: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that another needs.
+    TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn report(output: &Output) -> Value {
@@ -38,6 +48,7 @@ fn told(args: &[&str]) -> Option<Value> {
 
 #[test]
 fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_priority_is_not() {
+    let _alone = alone();
     let Some(report) = told(&["--only=inversion"]) else {
         return;
     };
@@ -58,6 +69,7 @@ fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_prior
 
 #[test]
 fn the_kernel_s_own_queues_wake_by_priority() {
+    let _alone = alone();
     let Some(report) = told(&["--only=order", "--duration=20s"]) else {
         return;
     };
@@ -72,6 +84,7 @@ fn the_kernel_s_own_queues_wake_by_priority() {
 
 #[test]
 fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
+    let _alone = alone();
     let Some(report) = told(&["--only=priorities"]) else {
         return;
     };
@@ -84,6 +97,7 @@ fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
 
 #[test]
 fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
+    let _alone = alone();
     let args = [
         "--only=largest",
         "--duration=1s",
@@ -119,50 +133,15 @@ fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
     assert!(!stderr.contains("Ctrl-C ends it"), "{stderr}");
 }
 
-/// Ends with the test.
-struct Fault(Child);
-
-impl Drop for Fault {
-    fn drop(&mut self) {
-        let id = self.0.id().to_string();
-        let _ = Command::new("kill").arg(&id).status();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn interrupts_that_are_off_for_longer_than_a_take_over_may_take_fail_it() {
-    let program = env!("CARGO_BIN_EXE_laggard");
-    let fault = ["provoke", "irqs-off", "--length=3ms", "--every=50ms"];
-    let trial = Command::new(program)
-        .args(fault)
-        .arg("--for=200ms")
-        .output();
-    let trial = trial.unwrap();
-    if !trial.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&trial.stderr));
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("3ms") else {
         return;
-    }
-    let cpu = nix::sched::sched_getcpu().unwrap().to_string();
-    let dir = TempDir::new().unwrap();
-    let hits = dir.path().join("hits.jsonl");
-    let fault = Command::new(program)
-        .args(fault)
-        .args(["--for=1h", "--cpu", &cpu, "--json"])
-        .arg(&hits)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let _fault = Fault(fault);
-    let begun = Instant::now();
-    while !fs::read_to_string(&hits).is_ok_and(|text| text.contains('\n')) {
-        assert!(begun.elapsed() < DEADLINE, "no fault is made");
-        sleep(Duration::from_millis(20));
-    }
+    };
 
     let args = ["--only=preemption", "--within=500us", "--duration=3s"];
-    let Some(report) = told(&[&args[..], &["--cpu", &cpu]].concat()) else {
+    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
         return;
     };
 
@@ -175,8 +154,172 @@ fn interrupts_that_are_off_for_longer_than_a_take_over_may_take_fail_it() {
     );
 }
 
+/// Interrupts that are off keep a handler from beginning, not a thread from going on.
+#[test]
+fn interrupts_that_are_off_are_in_the_isr_latency_and_not_in_the_way_back() {
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("1ms") else {
+        return;
+    };
+
+    let args = ["--only=interrupts", "--within=500us", "--duration=5s"];
+    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
+        return;
+    };
+
+    // About 50 faults, and an interrupt is asked for every 0.1 to 0.3 ms: the first of
+    // them waits for 0.7 ms and more.
+    let seen = &report["interrupts"];
+    let largest = |of: &str| seen[of]["largest_ns"].as_u64().unwrap();
+    assert!(largest("latency") >= 600_000, "{seen:#}");
+    assert!(seen["of_others"].as_u64().unwrap() > 0, "{seen:#}");
+    assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
+    // Of some 10,000 the fault is in 50: in the level of the one, not of the other,
+    // unless the machine is stopped as often.
+    let level = |of: &str| seen[of]["level_ns"].as_u64().unwrap();
+    if level("dispatch") >= 600_000 {
+        println!("skipped: the machine itself was late: {seen:#}");
+        return;
+    }
+    assert!(level("latency") > level("dispatch"), "{seen:#}");
+    assert!(
+        seen["highest_rate_hz"].as_f64().unwrap() <= 1e9 / 600e3,
+        "{seen:#}"
+    );
+}
+
+#[test]
+fn a_thread_that_reads_the_clock_is_interrupted_again_and_again() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=interrupts", "--duration=2s"]) else {
+        return;
+    };
+
+    let seen = &report["interrupts"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert!(number(&seen["interrupts"]) > 100, "{seen:#}");
+    for of in ["latency", "handler", "dispatch"] {
+        let times = &seen[of];
+        assert!(number(&times["median_ns"]) > 0, "{seen:#}");
+        assert!(
+            number(&times["median_ns"]) <= number(&times["largest_ns"]),
+            "{seen:#}"
+        );
+    }
+    assert!(number(&seen["reading_ns"]) > 0, "{seen:#}");
+    let because = report["rows"][0]["because"].as_str().unwrap();
+    assert!(because.contains("not an external clock"), "{because}");
+}
+
+#[test]
+fn locked_pages_stay_where_those_beside_them_go() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=locked", "--duration=20s"]) else {
+        return;
+    };
+
+    let seen = &report["locked"];
+    assert_eq!(report["rows"][0]["verdict"], "pass", "{seen:#}");
+    assert_eq!(
+        seen["locked"]["resident_after"], seen["locked"]["pages"],
+        "{seen:#}"
+    );
+    assert_eq!(seen["locked"]["major_faults"], 0, "{seen:#}");
+    assert!(
+        seen["plain"]["major_faults"].as_u64().unwrap() > 0,
+        "{seen:#}"
+    );
+    assert_eq!(groups_of_nobody(), Vec::<PathBuf>::new());
+}
+
+/// Control groups of runs that are over.
+fn groups_of_nobody() -> Vec<PathBuf> {
+    let found = Command::new("find")
+        .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    let groups = found.lines().map(PathBuf::from);
+    let is_over = |group: &PathBuf| {
+        let number = group.to_string_lossy();
+        let number = number.rsplit('-').next().unwrap();
+        !Path::new(&format!("/proc/{number}")).exists()
+    };
+    groups.filter(is_over).collect()
+}
+
+#[test]
+fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
+    let _alone = alone();
+    for signal in ["INT", "TERM"] {
+        let mut child = rtos(&["--only=locked", "--duration=60s"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let group = format!("laggard-rtos-{}", child.id());
+        let exists = || {
+            let found = Command::new("find")
+                .args(["/sys/fs/cgroup", "-type", "d", "-name", &group])
+                .output();
+            !found.unwrap().stdout.is_empty()
+        };
+        // The pressure lasts a second at least.
+        let mut was_there = exists();
+        while !was_there && child.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(5));
+            was_there = exists();
+        }
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+
+        let output = child.wait_with_output().unwrap();
+
+        if !was_there {
+            println!("skipped: {}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        assert!(!exists(), "{group} is left behind by {signal}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Or it was over as the signal came.
+        assert!(
+            text.contains("ended early, before locked") || text.contains("locked:"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_page_is_written_and_where_it_cannot_be_that_is_said_before_anything_is_tried() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    let page = dir.path().join("rtos.html");
+    let output = rtos(&["--only=inversion", "-o"])
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(
+        written.contains("necessary but not sufficient"),
+        "{written}"
+    );
+
+    let output = rtos(&["-o"]).arg(dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("Ctrl-C ends it"), "{stderr}");
+    let nowhere = dir.path().join("nowhere").join("rtos.html");
+    let output = rtos(&["-o"]).arg(nowhere).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("nowhere"), "{stderr}");
+}
+
 #[test]
 fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
+    let _alone = alone();
     let allowed = [
         "-c",
         "ulimit -r 0; exec setpriv --bounding-set=-sys_nice \"$@\"",
@@ -199,11 +342,10 @@ fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
 
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.starts_with("0 of 5 that were tried are met, 5 cannot be told."),
-        "{text}"
-    );
-    assert_eq!(text.matches("\ncannot be told").count(), 5, "{text}");
+    // Pages are locked by another right, which root has kept.
+    let others = text.replace("\npass            locked", "\ncannot be told  locked");
+    assert!(text.contains(" cannot be told. These"), "{text}");
+    assert_eq!(others.matches("\ncannot be told").count(), 7, "{text}");
     assert!(text.contains("To have all of it told: "), "{text}");
 }
 
@@ -231,6 +373,7 @@ fn what_cannot_be_tried_is_refused_with_what_can() {
 
 #[test]
 fn an_interruption_ends_it_and_says_so() {
+    let _alone = alone();
     let mut child = rtos(&["--only=preemption,inversion", "--duration=60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -73,8 +73,9 @@ pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
 pub use rtos::{
-    DuelRound, DuelsSeen, InversionRound, InversionsSeen, LoadedDuels, PrioritiesSeen, RivalThread,
-    RtosCriterion, StolenInAll, UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
+    DuelRound, DuelsSeen, InterruptSeen, InterruptsSeen, InversionRound, InversionsSeen,
+    LoadedDuels, MappingSeen, PagesSeen, PrioritiesSeen, RivalThread, RtosCriterion, StolenInAll,
+    UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
 };
 pub use service::{Line, LineId, ParseServiceError, Route, Service};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};

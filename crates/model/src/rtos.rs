@@ -1,11 +1,17 @@
 //! What is asked of a real-time operating system (Timmerman 1998), and what was
 //! seen of each.
 
+mod interrupts;
+mod pages;
+
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+
+pub use interrupts::{InterruptSeen, InterruptsSeen};
+pub use pages::{MappingSeen, PagesSeen};
 
 use crate::{Absence, Nanos};
 
@@ -23,16 +29,22 @@ pub enum RtosCriterion {
     Inversion,
     /// The largest time is known: it does not grow with the load.
     Largest,
+    /// Pages that are locked stay in memory.
+    Locked,
+    /// An interrupt is handled, and left, in time.
+    Interrupts,
 }
 
 impl RtosCriterion {
-    /// All, in the order of the paper.
-    pub const ALL: [Self; 5] = [
+    /// All: the paper's list, then what it asks of memory, then what it measures.
+    pub const ALL: [Self; 7] = [
         Self::Preemption,
         Self::Priorities,
         Self::Order,
         Self::Inversion,
         Self::Largest,
+        Self::Locked,
+        Self::Interrupts,
     ];
 
     /// Its name, which `--only` takes.
@@ -43,6 +55,8 @@ impl RtosCriterion {
             Self::Order => "order",
             Self::Inversion => "inversion",
             Self::Largest => "largest",
+            Self::Locked => "locked",
+            Self::Interrupts => "interrupts",
         }
     }
 
@@ -54,6 +68,8 @@ impl RtosCriterion {
             Self::Order => "threads that wait are woken by priority",
             Self::Inversion => "priority inversion can be avoided",
             Self::Largest => "the largest time is the same under all loads",
+            Self::Locked => "locked pages stay in memory under pressure",
+            Self::Interrupts => "interrupts are handled, and left, in time",
         }
     }
 }
@@ -328,7 +344,7 @@ mod tests {
         let err = "speed".parse::<RtosCriterion>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "`speed` is no criterion; choose from preemption, priorities, order, inversion, largest"
+            "`speed` is no criterion; choose from preemption, priorities, order, inversion, largest, locked, interrupts"
         );
     }
 }

@@ -1,21 +1,25 @@
 //! `laggard rtos`: whether a system has what a real-time operating system needs
 //! (Timmerman 1998).
 
+mod interrupts;
 mod inversion;
 mod largest;
+mod locked;
 mod order;
 mod preemption;
 mod priorities;
 
 use laggard_model::{
-    Absence, Caveat, Cpu, DuelsSeen, Host, InversionsSeen, LoadedDuels, Nanos, PrioritiesSeen,
-    RtosCriterion, WakesSeen,
+    Absence, Caveat, Cpu, DuelsSeen, Host, InterruptsSeen, InversionsSeen, LoadedDuels, Nanos,
+    PagesSeen, PrioritiesSeen, RtosCriterion, WakesSeen,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use interrupts::{InterruptFigures, InterruptTimes};
 pub use inversion::{InversionFigures, LockWaits};
 pub use largest::LoadedFigures;
+pub use locked::{LockedFigures, MappingFigures};
 pub use order::QueueOrder;
 pub use preemption::TakeOverFigures;
 pub use priorities::PriorityFigures;
@@ -31,7 +35,7 @@ pub struct RtosMeasured {
     pub host: Host,
     /// The CPU on which all threads ran.
     pub cpu: Cpu,
-    /// The longest that a take-over may take.
+    /// The longest that a take-over may take, and an interrupt's way in or out.
     pub within: Nanos,
     /// What was asked for, in the order of the paper.
     pub asked: Vec<RtosCriterion>,
@@ -45,6 +49,10 @@ pub struct RtosMeasured {
     pub inversion: Option<Result<InversionsSeen, Absence>>,
     /// Take-overs under loads; the first is what the others are held against.
     pub largest: Option<Vec<LoadedDuels>>,
+    /// Locked pages under pressure.
+    pub locked: Option<Result<PagesSeen, Absence>>,
+    /// Interrupts of a computing thread.
+    pub interrupts: Option<Result<InterruptsSeen, Absence>>,
     /// Reasons to doubt it.
     pub caveats: Vec<Caveat>,
 }
@@ -62,6 +70,8 @@ impl RtosMeasured {
             order: None,
             inversion: None,
             largest: None,
+            locked: None,
+            interrupts: None,
             caveats: Vec::new(),
         }
     }
@@ -76,7 +86,7 @@ pub struct RtosReport {
     pub host: Host,
     /// The CPU on which all threads ran.
     pub cpu: Cpu,
-    /// The longest that a take-over may take.
+    /// The longest that a take-over may take, and an interrupt's way in or out.
     pub within_ns: Nanos,
     /// The answer in a sentence or two.
     pub summary: String,
@@ -92,6 +102,10 @@ pub struct RtosReport {
     pub inversion: Option<InversionFigures>,
     /// What was seen of take-overs under each load.
     pub largest: Option<Vec<LoadedFigures>>,
+    /// What was seen of locked pages under memory pressure.
+    pub locked: Option<LockedFigures>,
+    /// What was seen of interrupts of a computing thread.
+    pub interrupts: Option<InterruptFigures>,
     /// Criteria that were asked for and not come to, because it was ended early.
     pub untried: Vec<RtosCriterion>,
     /// Reasons to doubt it.
@@ -166,6 +180,18 @@ pub fn rtos(measured: &RtosMeasured) -> RtosReport {
         rows.push(largest::row(&loads));
         loads
     });
+    let locked = seen(&measured.locked, RtosCriterion::Locked, &mut rows);
+    let locked = locked.map(|seen| {
+        let figures = locked::figures(seen);
+        rows.push(locked::row(&figures));
+        figures
+    });
+    let interrupts = seen(&measured.interrupts, RtosCriterion::Interrupts, &mut rows);
+    let interrupts = interrupts.map(|seen| {
+        let figures = interrupts::figures(seen, within);
+        rows.push(interrupts::row(&figures, within));
+        figures
+    });
     let is_untried = |one: &RtosCriterion| rows.iter().all(|row| row.criterion != *one);
     let untried = measured.asked.iter().copied().filter(is_untried).collect();
     RtosReport {
@@ -181,6 +207,8 @@ pub fn rtos(measured: &RtosMeasured) -> RtosReport {
         order,
         inversion,
         largest,
+        locked,
+        interrupts,
         untried,
     }
 }
@@ -231,6 +259,17 @@ fn summary(rows: &[RtosRow]) -> String {
 }
 
 impl RtosReport {
+    /// What would have all of it told, each once.
+    pub fn remedies(&self) -> Vec<&str> {
+        let mut told = Vec::new();
+        for absence in self.rows.iter().filter_map(|row| row.absence.as_ref()) {
+            if !told.contains(&absence.remedy.as_str()) {
+                told.push(&*absence.remedy);
+            }
+        }
+        told
+    }
+
     /// Whether all that was asked for is met.
     pub fn is_met(&self) -> bool {
         let is_met = |row: &RtosRow| row.verdict == RtosVerdict::Pass;

@@ -1,5 +1,7 @@
 //! Arguments of `laggard rtos`.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use laggard_model::{Nanos, RtosCriterion};
 
@@ -16,6 +18,7 @@ Examples:
   sudo laggard rtos --only inversion,order
   sudo laggard rtos --only largest --loads idle,draw,fileio
   sudo laggard rtos --within 100us --duration 1min --cpu 3
+  sudo laggard rtos -o rtos.html          one page, for others to look at
   sudo laggard rtos --json | jq '.rows[] | {criterion, verdict}'
 
 Criteria:
@@ -25,6 +28,9 @@ Criteria:
               semaphore, message queue
   inversion   a lock is had soon although a thread between computes
   largest     a take-over takes no longer at most under any of --loads
+  locked      locked pages stay in memory where a control group has too little
+  interrupts  the way into a handler and out of it is short enough; how many
+              interrupts a second a device may ask for
 
 Exit code 1 where one that was asked for fails, or cannot be told.")]
 pub(crate) struct RtosArgs {
@@ -32,7 +38,7 @@ pub(crate) struct RtosArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = criterion, add = completion::criteria())]
     pub(crate) only: Vec<RtosCriterion>,
     /// The longest that a take-over may take: the paper calls a switch in the order of
-    /// milliseconds too slow
+    /// milliseconds too slow; so with the way into an interrupt's handler, and out
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = some_time)]
     pub(crate) within: Nanos,
     /// How long each criterion takes at most, and each load: 1 s to 10 minutes
@@ -44,6 +50,12 @@ pub(crate) struct RtosArgs {
     /// CPU of the threads [default: the last one that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
+    /// Write a page for a browser to this file; what it held before is replaced
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Write Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
     /// Write JSON; `laggard schema rtos` describes it
     #[arg(long)]
     pub(crate) json: bool,

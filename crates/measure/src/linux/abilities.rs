@@ -157,6 +157,12 @@ fn evidence() -> Vec<Ability> {
             Help::TypesOfKernel,
         ),
         optional(
+            "BPF object interruption",
+            "`laggard rtos`: interrupt latencies of a thread",
+            super::rtos::try_watch().map_err(|refused| not_loaded(refused.reason)),
+            Help::CallTracepoints,
+        ),
+        optional(
             "SMI count",
             "stalls by the firmware, counted",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),

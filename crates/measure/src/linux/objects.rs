@@ -23,6 +23,7 @@ laggard_bpf::sources! {
     HANDOVER = "handover";
     HANDOVER_STOLEN = "handover_stolen";
     HANDLERS = "handlers";
+    INTERRUPTION = "interruption";
 }
 
 /// Keeps programs from loading whose tracepoint this kernel does not have;
@@ -59,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 16] = [
+    const ALL: [ObjectFile; 17] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -76,6 +77,7 @@ mod tests {
         HANDOVER,
         HANDOVER_STOLEN,
         HANDLERS,
+        INTERRUPTION,
     ];
 
     /// Whether an instruction of `source` calls the kernel's helper of this

@@ -46,6 +46,8 @@ pub(crate) enum Help {
     LowerPriority,
     /// A tracepoint of x86.
     TimerTracepoint,
+    /// Tracepoints of x86, of calls from other CPUs.
+    CallTracepoints,
     /// The tracepoints of softirqs.
     SoftirqTracepoints,
     /// Timers of programs, and loops.
@@ -102,6 +104,7 @@ impl Help {
             | Self::KernelWithBtf
             | Self::Doctor
             | Self::TimerTracepoint
+            | Self::CallTracepoints
             | Self::SoftirqTracepoints
             | Self::BpfTimers
             | Self::BpfWork
@@ -150,6 +153,9 @@ impl Display for Help {
             Self::LowerPriority => "ask for a lower priority, or run as root",
             Self::TimerTracepoint => {
                 "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"
+            }
+            Self::CallTracepoints => {
+                "the kernel needs BTF and the tracepoints irq_vectors:call_function_* (x86)"
             }
             Self::SoftirqTracepoints => "the kernel needs the tracepoints irq:softirq_*",
             Self::BpfTimers => {

@@ -20,16 +20,11 @@ pub fn rtos(report: &RtosReport, look: Look) -> String {
         let told = format!("{}: {}", row.criterion, row.because);
         text += &look.hanging(&verdict, &indent, &printable(&told).to_string());
     }
-    let mut told = Vec::new();
-    for absence in report.rows.iter().filter_map(|row| row.absence.as_ref()) {
-        if !told.contains(&&absence.remedy) {
-            told.push(&absence.remedy);
-        }
-    }
-    if !told.is_empty() {
+    let remedies = report.remedies();
+    if !remedies.is_empty() {
         text.push('\n');
     }
-    for remedy in told {
+    for remedy in remedies {
         text += &filled(look, &format!("To have all of it told: {remedy}."));
     }
     if !report.untried.is_empty() {

@@ -5,12 +5,18 @@
 //! taken over any second, which is below what the kernel lets real-time threads
 //! have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
 
+mod call;
 mod door;
 mod duel;
 mod guard;
+mod interrupt_watch;
+mod interrupts;
 mod inversion;
 mod lock;
+mod memory_group;
 mod order;
+mod pages;
+mod pressed;
 mod queue;
 mod rivals;
 mod trial;
@@ -18,11 +24,14 @@ mod trial;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelsSeen, InversionsSeen, Nanos, PrioritiesSeen, StolenInAll,
-    WaitQueue, WakesSeen,
+    Absence, Cpu, CpuList, DuelsSeen, InterruptsSeen, InversionsSeen, Nanos, PagesSeen,
+    PrioritiesSeen, StolenInAll, WaitQueue, WakesSeen,
 };
 
 use self::duel::{DuelsDone, PlannedDuel, duels};
+use self::interrupt_watch::InterruptWatch;
+pub(super) use self::interrupt_watch::try_watch;
+use self::interrupts::{Caller, InterruptsDone};
 pub use self::lock::LockProtocol;
 use self::rivals::Rivals;
 use self::trial::{TrialEnding, TrialPart, be, play};
@@ -215,6 +224,56 @@ impl RtosBench {
         Ok(seen)
     }
 
+    /// Whether locked pages stay in memory where there is too little of it.
+    ///
+    /// # Errors
+    /// When the memory of a process cannot be limited, or it may lock none.
+    pub fn pages(&self, stop: &AtomicBool) -> Result<PagesSeen, Absence> {
+        pages::pages(self.plan.duration, stop)
+    }
+
+    /// How long an interrupt from another CPU takes to begin and to be left, while a
+    /// `fifo:90` thread computes.
+    ///
+    /// # Errors
+    /// When there is no other CPU, the thread cannot be had, or nothing tells when a
+    /// handler begins and ends.
+    pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<InterruptsSeen, Absence> {
+        let cpu = self.plan.cpu;
+        let watch = InterruptWatch::start(cpu)?;
+        let caller = Caller::start(cpu)?;
+        self.outside.read();
+        let begin = clock::now();
+        let mut seen = InterruptsSeen::default();
+        let mut readings = 0;
+        let mut time = Nanos::ZERO;
+        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+            // What was before is none of its business.
+            let _ = self.witness.as_mut().map(Witness::was_stopped);
+            let done = interrupts::interrupts(cpu, &watch.seen, &caller, stop)?;
+            if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+                seen.unkept += done.unkept + done.interrupts.len() as u64;
+                continue;
+            }
+            readings += done.readings;
+            time += done.time;
+            self.keep(done, &mut seen);
+        }
+        seen.reading = Nanos::from_ns(time.ns() / readings.max(1));
+        seen.stolen = self.stolen_in_all(begin);
+        Ok(seen)
+    }
+
+    /// Keeps interrupts, with what the hypervisor took of each.
+    fn keep(&self, done: InterruptsDone, seen: &mut InterruptsSeen) {
+        seen.unkept += done.unkept;
+        let gaps: Vec<_> = done.interrupts.iter().map(|it| (it.0, it.1)).collect();
+        for ((_, _, mut one), stolen) in done.interrupts.into_iter().zip(self.stolen(&gaps)) {
+            one.stolen = stolen;
+            seen.interrupts.push(one);
+        }
+    }
+
     /// Plays rounds; those in which laggard was stopped are left out.
     fn chunk(
         &mut self,
@@ -236,29 +295,33 @@ impl RtosBench {
 
     /// Keeps rounds, with what the hypervisor took of each.
     fn told(&self, done: DuelsDone, seen: &mut DuelsSeen) {
-        let from = done.rounds.first().map(|(due, _)| *due);
-        let to = done
-            .rounds
-            .iter()
-            .map(|(due, round)| *due + round.took)
-            .max();
-        let (Some(steal_clock), Some(from), Some(to)) = (&self.steal, from, to) else {
-            seen.rounds
-                .extend(done.rounds.into_iter().map(|(_, it)| it));
-            return;
+        let times = done.rounds.iter().map(|(due, it)| (*due, *due + it.took));
+        let times: Vec<_> = times.collect();
+        for ((_, mut round), stolen) in done.rounds.into_iter().zip(self.stolen(&times)) {
+            round.stolen = stolen;
+            seen.rounds.push(round);
+        }
+    }
+
+    /// What the hypervisor took of the CPU in each of these times, which are in order:
+    /// at most.
+    fn stolen(&self, times: &[(Nanos, Nanos)]) -> Vec<Option<Nanos>> {
+        let begin = times.first().map(|(from, _)| *from);
+        let end = times.iter().map(|(_, to)| *to).max();
+        let (Some(steal_clock), Some(begin), Some(end)) = (&self.steal, begin, end) else {
+            return vec![None; times.len()];
         };
-        clock::sleep_until(to + STEAL_TOLD_AFTER);
-        let steals = steal_clock.steals(self.plan.cpu.0, from, to);
-        for (due, mut round) in done.rounds {
-            let ran = due + round.took;
+        clock::sleep_until(end + STEAL_TOLD_AFTER);
+        let steals = steal_clock.steals(self.plan.cpu.0, begin, end);
+        let of = |&(from, to): &(Nanos, Nanos)| {
             // A reading tells only that it was since the one before.
             let meets = steals
                 .iter()
-                .filter(|one| one.since_ns < ran && one.at_ns > due);
+                .filter(|one| one.since_ns < to && one.at_ns > from);
             let all = meets.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
-            round.stolen = Some(all.min(round.took));
-            seen.rounds.push(round);
-        }
+            Some(all.min(to.saturating_sub(from)))
+        };
+        times.iter().map(of).collect()
     }
 
     fn begun(&mut self) -> DuelsSeen {
@@ -268,17 +331,21 @@ impl RtosBench {
     }
 
     fn ended(&mut self, mut seen: DuelsSeen, begin: Nanos) -> DuelsSeen {
+        seen.stolen = self.stolen_in_all(begin);
+        seen.rivals = self.rivals.that_ran();
+        seen
+    }
+
+    /// By the coarse counter, from its reading before `begin` to one made now.
+    fn stolen_in_all(&mut self, begin: Nanos) -> Option<StolenInAll> {
         self.outside.read();
         let cpu = self.plan.cpu;
-        // From the reading before the beginning to the one just made.
         let stolen = self.outside.stolen(cpu, begin, clock::now());
-        seen.stolen = stolen.map(|stolen| StolenInAll {
+        stolen.map(|stolen| StolenInAll {
             time: stolen.time_ns,
             step: stolen.step_ns,
             has_counted: self.outside.has_stolen(cpu),
-        });
-        seen.rivals = self.rivals.that_ran();
-        seen
+        })
     }
 }
 

@@ -1,0 +1,285 @@
+//! The process whose memory is short. It is a copy of one that has many threads, of
+//! which it has one: it allocates nothing, and tells in whole numbers what it saw.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt as _;
+use std::ptr::NonNull;
+
+use laggard_model::Nanos;
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mlock, mmap};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+
+use crate::linux::clock;
+
+/// Pages of each of its mappings.
+pub(super) const PAGES: usize = 1_024;
+/// So many times the bytes of one are read of the file beside them.
+pub(super) const READ: u64 = 16;
+/// Read of the file at once.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What it is given.
+pub(super) struct Pressed<'a> {
+    /// Has two mappings' pages, and those that are read beside them.
+    pub(super) file: &'a File,
+    /// Of the group; whoever writes `0` is in it.
+    pub(super) door: &'a File,
+    /// Bytes of a page.
+    pub(super) page: u64,
+    /// How long the pressure lasts: until half of the plain pages are gone, but so
+    /// long at least,
+    pub(super) least: Nanos,
+    /// and at most.
+    pub(super) most: Nanos,
+}
+
+/// What it tells.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct PressureReport {
+    /// What was refused, from 1, and the error; 0: nothing was.
+    step: u64,
+    errno: u64,
+    /// Pages in memory before and after, major and minor faults: of the locked
+    /// mapping,
+    pub(super) locked: [u64; 4],
+    /// and of the plain one.
+    pub(super) plain: [u64; 4],
+    /// Bytes that were read of the file.
+    pub(super) read_bytes: u64,
+}
+
+const NUMBERS: usize = 11;
+/// Of a report.
+pub(super) const REPORT_BYTES: usize = NUMBERS * 8;
+/// What a step is called where it is refused, from 1.
+const STEPS: [&str; 5] = [
+    "a control group",
+    "a mapping",
+    "mlock",
+    "reading a file",
+    "mincore",
+];
+
+impl PressureReport {
+    fn to_bytes(self) -> [u8; REPORT_BYTES] {
+        let mut numbers = [0; NUMBERS];
+        numbers[0] = self.step;
+        numbers[1] = self.errno;
+        numbers[2..6].copy_from_slice(&self.locked);
+        numbers[6..10].copy_from_slice(&self.plain);
+        numbers[10] = self.read_bytes;
+        let mut bytes = [0; REPORT_BYTES];
+        for (eight, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            eight.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; REPORT_BYTES]) -> Self {
+        let number = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[at * 8..][..8]);
+            u64::from_ne_bytes(eight)
+        };
+        let four = |at: usize| [number(at), number(at + 1), number(at + 2), number(at + 3)];
+        Self {
+            step: number(0),
+            errno: number(1),
+            locked: four(2),
+            plain: four(6),
+            read_bytes: number(10),
+        }
+    }
+
+    /// What was refused to it.
+    pub(super) fn refusal(&self) -> Option<(&'static str, io::Error)> {
+        let step = usize::try_from(self.step).ok()?.checked_sub(1)?;
+        let errno = i32::try_from(self.errno).unwrap_or_default();
+        let what = STEPS.get(step).unwrap_or(&"a call");
+        Some((what, io::Error::from_raw_os_error(errno)))
+    }
+}
+
+/// Does what a process does whose memory is short, and tells of it.
+pub(super) fn press(pressed: &Pressed<'_>, parent: Pid, tell: BorrowedFd<'_>) {
+    if nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != parent {
+        return;
+    }
+    let mut report = PressureReport::default();
+    if let Err((step, errno)) = pressed.pressed(&mut report) {
+        report.step = step;
+        report.errno = u64::try_from(errno as i32).unwrap_or_default();
+    }
+    // Whoever is gone does not need it.
+    let _ = nix::unistd::write(tell, &report.to_bytes());
+}
+
+type StepRefused = (u64, Errno);
+
+impl Pressed<'_> {
+    fn pressed(&self, report: &mut PressureReport) -> Result<(), StepRefused> {
+        let (mut door, file) = (self.door, self.file);
+        door.write_all(b"0").map_err(|err| refused(1, &err))?;
+        let locked = Mapping::new(file, 0, self.page).map_err(|errno| (2, errno))?;
+        let plain = Mapping::new(file, locked.bytes as u64, self.page);
+        let plain = plain.map_err(|errno| (2, errno))?;
+        locked.lock().map_err(|errno| (3, errno))?;
+        plain.read();
+        report.locked[0] = locked.resident().map_err(|errno| (5, errno))?;
+        report.plain[0] = plain.resident().map_err(|errno| (5, errno))?;
+        let begin = clock::now();
+        loop {
+            report.read_bytes += self.read().map_err(|err| refused(4, &err))?;
+            let took = clock::now().saturating_sub(begin);
+            report.plain[1] = plain.resident().map_err(|errno| (5, errno))?;
+            let is_pressed = report.plain[1] <= report.plain[0] / 2;
+            if took >= self.most || (took >= self.least && is_pressed) {
+                break;
+            }
+        }
+        report.locked[1] = locked.resident().map_err(|errno| (5, errno))?;
+        let (before, ()) = (Faults::now(), locked.read());
+        let between = Faults::now();
+        plain.read();
+        let after = Faults::now();
+        [report.locked[2], report.locked[3]] = between.since(before);
+        [report.plain[2], report.plain[3]] = after.since(between);
+        Ok(())
+    }
+
+    /// Reads what is not mapped, once; how much.
+    fn read(&self) -> io::Result<u64> {
+        let mapping = PAGES as u64 * self.page;
+        let mut chunk = [0; CHUNK_BYTES];
+        let mut at = 2 * mapping;
+        let end = at + READ * mapping;
+        while at < end {
+            match self.file.read_at(&mut chunk, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                some => at += some as u64,
+            }
+        }
+        Ok(READ * mapping)
+    }
+}
+
+fn refused(step: u64, err: &io::Error) -> StepRefused {
+    (
+        step,
+        Errno::from_raw(err.raw_os_error().unwrap_or_default()),
+    )
+}
+
+/// Page faults of the calling process, so far.
+#[derive(Clone, Copy)]
+struct Faults {
+    major: u64,
+    minor: u64,
+}
+
+impl Faults {
+    fn now() -> Self {
+        let number = |one: i64| u64::try_from(one).unwrap_or_default();
+        // Cannot fail for this process.
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
+        Self {
+            major: usage.map_or(0, |usage| number(usage.major_page_faults())),
+            minor: usage.map_or(0, |usage| number(usage.minor_page_faults())),
+        }
+    }
+
+    const fn since(self, before: Self) -> [u64; 2] {
+        [
+            self.major.saturating_sub(before.major),
+            self.minor.saturating_sub(before.minor),
+        ]
+    }
+}
+
+/// A part of the file; mapped as long as the process lives.
+struct Mapping {
+    start: NonNull<libc::c_void>,
+    bytes: usize,
+    page: usize,
+}
+
+impl Mapping {
+    fn new(file: &File, from: u64, page: u64) -> Result<Self, Errno> {
+        let page = usize::try_from(page).map_err(|_| Errno::EINVAL)?;
+        let bytes = NonZeroUsize::new(PAGES * page).ok_or(Errno::EINVAL)?;
+        let from = libc::off_t::try_from(from).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            mmap(
+                None,
+                bytes,
+                ProtFlags::PROT_READ,
+                MapFlags::MAP_SHARED,
+                file,
+                from,
+            )
+        }?;
+        Ok(Self {
+            start,
+            bytes: bytes.get(),
+            page,
+        })
+    }
+
+    fn lock(&self) -> Result<(), Errno> {
+        // SAFETY: it is mapped.
+        unsafe { mlock(self.start, self.bytes) }
+    }
+
+    /// Reads a byte of each page.
+    fn read(&self) {
+        for page in 0..PAGES {
+            // SAFETY: within the mapping, of a file that nobody cuts.
+            unsafe {
+                self.start
+                    .cast::<u8>()
+                    .add(page * self.page)
+                    .read_volatile();
+            }
+        }
+    }
+
+    /// How many of its pages are in memory.
+    fn resident(&self) -> Result<u64, Errno> {
+        let mut pages = [0_u8; PAGES];
+        // SAFETY: it is mapped, and there is a byte for each of its pages.
+        Errno::result(unsafe {
+            libc::mincore(self.start.as_ptr(), self.bytes, pages.as_mut_ptr())
+        })?;
+        Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_what_was_told_after_the_pipe() {
+        let report = PressureReport {
+            step: 3,
+            errno: 12,
+            locked: [1, 2, 3, 4],
+            plain: [5, 6, 7, 8],
+            read_bytes: 1 << 40,
+        };
+
+        let back = PressureReport::from_bytes(&report.to_bytes());
+
+        assert_eq!(back, report);
+        let (what, err) = back.refusal().unwrap();
+        assert_eq!((what, err.raw_os_error()), ("mlock", Some(12)));
+        assert!(PressureReport::default().refusal().is_none());
+    }
+}
