@@ -208,12 +208,7 @@ mod tests {
     fn a_schema_accepts_it_whatever_names_hold() {
         let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/JUnit.xsd");
         let hostile = "</testcase><failure> & \"'`]]> \u{1b}[0m\n\u{9}\u{ffff}\u{202e}";
-        for (text, passes) in [
-            ("r.toml", false),
-            ("r.toml", true),
-            (hostile, true),
-            ("", false),
-        ] {
+        for (text, passes) in [("r.toml", false), ("r.toml", true), (hostile, true)] {
             let started = Command::new("xmllint")
                 .args(["--noout", "--nonet", "--schema", schema, "-"])
                 .stdin(Stdio::piped())
