@@ -41,7 +41,7 @@ pub(crate) fn put(file: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     part.keep(file)
 }
 
-/// Says at once what [`write`] would say of `file` after long work: that it is a folder,
+/// Says at once what [`write()`] would say of `file` after long work: that it is a folder,
 /// or that its folder is not there.
 pub(crate) fn check(file: &Path, what: &str) -> anyhow::Result<()> {
     let shown = file.display();
