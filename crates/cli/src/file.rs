@@ -351,7 +351,11 @@ mod tests {
         let (page, part) = part_of(&dir);
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             let name = "file::tests::a_signal_that_ends_the_program_leaves_no_half_file";
-            let mut program = Command::new(std::env::current_exe().unwrap())
+            // Who runs the tests by `nohup`, or behind other commands, has some ignored,
+            // and what is ignored ends nothing.
+            let mut program = Command::new("env")
+                .arg("--default-signal")
+                .arg(std::env::current_exe().unwrap())
                 .args(["--exact", name])
                 .env(BEGUN, &page)
                 .stdout(Stdio::null())
