@@ -383,7 +383,10 @@ fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
         assert!(made.success());
     }
     let known: Vec<PathBuf> = folders(temporary);
-    let mut report = Command::new(env!("CARGO_BIN_EXE_laggard"))
+    // Who runs the tests by `nohup` has some ignored, and what is ignored ends nothing.
+    let mut report = Command::new("env")
+        .arg("--default-signal=HUP,TERM,INT")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
         .args(["report", "--redact", "--output"])
         .args([&pipe, &planted.from])
         .env("TMPDIR", temporary)
