@@ -59,7 +59,7 @@ interface TableOptions {
 export function tableElement({ head, rows }: Table, { caption, words = 1, long = [] }: TableOptions): HTMLElement {
   const kind = (column: number) => (long.includes(column) ? "long" : column < words ? "word" : "number");
   const cell = (text: string | number, column: number) =>
-    column === 0 ? h("th", { scope: "row", class: kind(column) }, String(text)) : h("td", { class: kind(column) }, String(text));
+    column === 0 ? h("th", { scope: "row", class: kind(column) }, unbroken(String(text))) : h("td", { class: kind(column) }, String(text));
   const scroll = h(
     "div",
     { class: "scroll" },
