@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use nix::fcntl::OFlag;
 
-use crate::unfinished::{Removal, Unfinished};
+use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// Who may read and write a file, as far as the user's umask allows.
 const ALL: u32 = 0o666;
@@ -19,25 +19,79 @@ const TRIES: u32 = 10;
 /// sees half of it. What the file held before is replaced; a link stays, and so
 /// does a device or a pipe, to which it is written.
 pub(crate) fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()> {
-    let context = || format!("write the {what} `{}`", file.display());
-    // What does not exist yet is no link.
-    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let file = target.as_path();
-    // A file put in the place of `/dev/null` would take it from all others.
-    if file.exists() && !file.is_file() && !file.is_dir() {
-        let opened = File::options().write(true).open(file);
-        return opened
-            .and_then(|mut opened| opened.write_all(bytes))
-            .with_context(context);
+    Output::begin(file, AtSignal::Ends)
+        .and_then(|mut output| {
+            output.write_all(bytes)?;
+            output.keep()
+        })
+        .with_context(|| format!("write the {what} `{}`", file.display()))
+}
+
+/// What a user named, replaced when it is whole: what it held before stays until
+/// then. A link stays, too, and so does a device or a pipe, which is written to.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// A file, and what will have its name.
+    File(PathBuf, Part),
+    /// A device or a pipe.
+    Device(File),
+}
+
+impl Output {
+    /// Begins to write to `file`.
+    pub(crate) fn begin(file: &Path, at_signal: AtSignal) -> anyhow::Result<Self> {
+        // What does not exist yet is no link.
+        let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        // A file put in the place of `/dev/null` would take it from all others.
+        if target.exists() && !target.is_file() && !target.is_dir() {
+            return Ok(Self::Device(File::options().write(true).open(target)?));
+        }
+        let part = Part::begin(&target, ALL, at_signal)?;
+        Ok(Self::File(target, part))
     }
-    put(file, bytes, ALL).with_context(context)
+
+    /// Gives it its name.
+    pub(crate) fn keep(self) -> anyhow::Result<()> {
+        match self {
+            Self::File(target, part) => part.keep(&target),
+            Self::Device(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(_, part) => part.file.write(bytes).map_err(no_room),
+            Self::Device(device) => device.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(_, Part { file, .. }) | Self::Device(file) => file.flush(),
+        }
+    }
+}
+
+/// Says what helps where there is no room for a file.
+fn no_room(error: io::Error) -> io::Error {
+    let is = |kind| error.kind() == kind;
+    let helps = if is(io::ErrorKind::StorageFull) || is(io::ErrorKind::QuotaExceeded) {
+        "free some space, or write to another disk"
+    } else if is(io::ErrorKind::FileTooLarge) {
+        "raise the limit on files (`ulimit -f unlimited`)"
+    } else {
+        return error;
+    };
+    io::Error::new(error.kind(), format!("{error}; {helps}"))
 }
 
 /// Writes a file whole, in place of the one that has its name; `mode`: who may read
 /// and write it, as far as the user's umask allows.
 pub(crate) fn put(file: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-    let mut part = Part::begin(file, mode)?;
-    part.file.write_all(bytes)?;
+    let mut part = Part::begin(file, mode, AtSignal::Ends)?;
+    part.file.write_all(bytes).map_err(no_room)?;
     part.keep(file)
 }
 
@@ -76,7 +130,7 @@ impl NewFile {
         }
         Ok(Self {
             path: path.to_owned(),
-            part: Part::begin(path, ALL).with_context(context)?,
+            part: Part::begin(path, ALL, AtSignal::Ends).with_context(context)?,
             may_replace,
         })
     }
@@ -112,7 +166,7 @@ impl NewFile {
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.part.file.write(bytes)
+        self.part.file.write(bytes).map_err(no_room)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -122,9 +176,9 @@ impl Write for NewFile {
 
 /// A file beside the one that it will be, `NAME.part`, which is locked as long as
 /// somebody writes to it. It goes with this value, and with the program where a
-/// signal ends that; one of a killed program is in nobody's way.
+/// signal ends that at once; one of a killed program is in nobody's way.
 #[derive(Debug)]
-struct Part {
+pub(crate) struct Part {
     path: PathBuf,
     /// Removes it, while it is locked.
     unfinished: Unfinished,
@@ -133,14 +187,14 @@ struct Part {
 
 impl Part {
     /// Begins what is to be `whole`.
-    fn begin(whole: &Path, mode: u32) -> anyhow::Result<Self> {
+    fn begin(whole: &Path, mode: u32, at_signal: AtSignal) -> anyhow::Result<Self> {
         let Some(name) = whole.file_name() else {
             bail!("give the name of a file, not of a folder");
         };
         let mut name = name.to_owned();
         name.push(".part");
         let path = whole.with_file_name(name);
-        let ((path, file), unfinished) = Unfinished::begin(|| {
+        let ((path, file), unfinished) = Unfinished::begin(at_signal, || {
             let file = new_file(&path, mode)?;
             let theirs = path.clone();
             // One that is gone need not be removed.
@@ -159,8 +213,10 @@ impl Part {
         let Self {
             path,
             unfinished,
-            file: _locked,
+            file,
         } = self;
+        // Some disks say only now that they are full; what is there is whole still.
+        file.sync_all().map_err(no_room)?;
         Ok(unfinished.finish(|| fs::rename(path, whole))?)
     }
 }

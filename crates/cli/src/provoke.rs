@@ -1,6 +1,5 @@
 //! `laggard provoke`: make a known fault, and write down what it really did.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +16,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProvokeArgs;
 use crate::exit::Exit;
+use crate::file::Output;
 use crate::pipe;
+use crate::unfinished::AtSignal;
 
 /// Hits that come more often than this are not shown one by one.
 const READABLE: Nanos = Nanos::from_ms(100);
@@ -53,6 +54,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         shown.map(|()| hits)
     })?;
+    view.keep()?;
     view.sum_up(&hits)?;
     let is_done = !hits.is_empty() || stop.load(Ordering::Relaxed);
     Ok(if is_done { Exit::Ok } else { Exit::Unmet })
@@ -88,10 +90,32 @@ fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
     Ok(plan)
 }
 
+/// Where hits are written down.
+enum Hits {
+    Stdout(io::Stdout),
+    File(Output),
+}
+
+impl Write for Hits {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::File(file) => file.flush(),
+        }
+    }
+}
+
 /// What the user sees while the fault lasts.
 struct View {
     begin: Nanos,
-    json: Option<Box<dyn Write>>,
+    json: Option<Hits>,
     shows_text: bool,
     shows_each: bool,
 }
@@ -99,12 +123,15 @@ struct View {
 impl View {
     fn new(plan: &Disturbance, json: Option<&Path>) -> anyhow::Result<Self> {
         let is_stdout = json.is_some_and(|path| path == Path::new("-"));
-        let json: Option<Box<dyn Write>> = match json {
+        let json = match json {
             None => None,
-            Some(_) if is_stdout => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(
-                File::create(path).with_context(|| format!("create `{}`", path.display()))?,
-            )),
+            Some(_) if is_stdout => Some(Hits::Stdout(io::stdout())),
+            Some(path) => {
+                let output = Output::begin(path, AtSignal::Finishes);
+                Some(Hits::File(output.with_context(|| {
+                    format!("write the hits to `{}`", path.display())
+                })?))
+            }
         };
         let view = Self {
             begin: linux::now(),
@@ -139,6 +166,14 @@ impl View {
             Unit::Auto.write_nanos(hit.length_ns),
             hit.cpu
         ))
+    }
+
+    /// Gives the file of hits its name.
+    fn keep(&mut self) -> anyhow::Result<()> {
+        match self.json.take() {
+            Some(Hits::File(file)) => file.keep().context("write the hits"),
+            Some(Hits::Stdout(_)) | None => Ok(()),
+        }
     }
 
     fn sum_up(&self, hits: &[Hit]) -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use laggard_record::{Access, Folder};
 use nix::fcntl::OFlag;
 
-use crate::unfinished::{Removal, Unfinished};
+use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// What such a folder's name begins with.
 const PREFIX: &str = "laggard-copies-";
@@ -42,7 +42,7 @@ impl Temporary {
         let now = now.unwrap_or_default().as_nanos();
         let path = around.join(format!("{PREFIX}{}-{now}", process::id()));
         let context = || format!("make the folder `{}` for copies", path.display());
-        let ((folder, lock), unfinished) = Unfinished::begin(|| {
+        let ((folder, lock), unfinished) = Unfinished::begin(AtSignal::Ends, || {
             let folder = Folder::make(&path, Access::Private).with_context(context)?;
             let lock = File::open(&path).with_context(context)?;
             lock.lock().with_context(context)?;

@@ -26,21 +26,31 @@ struct All {
     unfinished: Vec<(u64, Removal)>,
 }
 
+/// What a signal does to this program while something is half made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum AtSignal {
+    /// It ends the program, after what is half made is removed.
+    Ends,
+    /// It tells who makes it to finish.
+    Finishes,
+}
+
 /// Something half made. It is removed with this value, unless it is finished.
 #[derive(Debug)]
 pub(crate) struct Unfinished(u64);
 
 impl Unfinished {
     /// Begins what `make` makes, and `removal`, which it gives too, removes. A signal
-    /// that comes meanwhile ends the program once there is what to remove.
+    /// that comes meanwhile, and ends the program, does so once there is what to remove.
     ///
     /// # Errors
     /// When it cannot be made, or signals not be waited for.
     pub(crate) fn begin<T>(
+        at_signal: AtSignal,
         make: impl FnOnce() -> anyhow::Result<(T, Removal)>,
     ) -> anyhow::Result<(T, Self)> {
         let mut all = all();
-        if !all.is_watched {
+        if at_signal == AtSignal::Ends && !all.is_watched {
             watch()?;
             all.is_watched = true;
         }

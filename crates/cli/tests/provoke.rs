@@ -58,27 +58,32 @@ fn either_signal_ends_a_fault_and_its_hits_so_far_are_kept() {
     for (kind, name) in [("queue", "INT"), ("queue", "TERM"), ("softirq", "TERM")] {
         let dir = TempDir::new().unwrap();
         let json = dir.path().join("hits.jsonl");
+        let part = dir.path().join("hits.jsonl.part");
+        fs::write(&json, "of another run\n").unwrap();
         let mut child = provoke(&[kind, "--every", "50ms", "--for", "1h", "--json"])
             .arg(&json)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let begin = Instant::now();
-        while !has_a_hit(&json) && child.try_wait().unwrap().is_none() {
+        while !has_a_hit(&part) && child.try_wait().unwrap().is_none() {
             assert!(begin.elapsed() < DEADLINE, "no hit of `{kind}`");
             thread::sleep(Duration::from_millis(20));
         }
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(1), "`{kind}`");
+            assert_eq!(fs::read_to_string(&json).unwrap(), "of another run\n");
             println!("skipped: `{kind}` is not possible here");
             continue;
         }
+        assert_eq!(fs::read_to_string(&json).unwrap(), "of another run\n");
         signal(&child, name);
 
         let status = child.wait().unwrap();
 
         assert!(status.success(), "{name}, `{kind}`: {status}");
         assert!(!hits_in(&fs::read_to_string(&json).unwrap()).is_empty());
+        assert!(!part.exists());
     }
 }
 

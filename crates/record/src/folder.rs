@@ -2,13 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::WriteError;
 use crate::access::Access;
 use crate::dir::{EntryKind, OpenDir};
+use crate::disk;
 
 /// The folder of the closed segments and nothing else, so that other programs
 /// can read it as one table.
@@ -99,13 +100,13 @@ impl Folder {
         self.0.is_new
     }
 
-    /// Leaves an answer beside recordings, as open as the folder. Whatever has
-    /// this name already is neither followed nor written to.
+    /// Leaves an answer beside recordings, as open as the folder, whole or not at
+    /// all. What has this name already is replaced, a link itself too.
     ///
     /// # Errors
-    /// When the system refuses, or the name is taken.
-    pub fn put_answer(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.new_file(name)?.write_all(content)
+    /// When the system refuses; what had this name is then as it was.
+    pub fn put_answer(&self, name: &str, content: &[u8]) -> Result<(), WriteError> {
+        disk::place(self, name, content)
     }
 
     /// Makes the folder of the closed segments.
@@ -232,7 +233,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{Destination, disk};
+    use crate::Destination;
 
     #[test]
     fn of_a_folder_that_was_there_all_goes_that_was_written_and_nothing_else() {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, State};
-use laggard_record::{Columns, CreateError, Recorder, Recording, WriteError};
+use laggard_record::{Access, Columns, CreateError, Folder, Recorder, Recording, WriteError};
 
 /// A file system of its own, unmounted at the end.
 struct SmallDisk {
@@ -154,4 +154,30 @@ fn root_a_disk_that_fills_up_behind_our_back_fails_a_complete_recording() {
     let mut rows = 0;
     recording.scan(Columns::default(), |batch| rows += batch.len());
     assert_eq!(rows, 60_000);
+}
+
+#[test]
+fn root_a_full_disk_leaves_an_answer_as_it_was_and_no_part_of_a_new_one() {
+    let Some(disk) = SmallDisk::mount("256k") else {
+        return;
+    };
+    let folder = Folder::make(&disk.dir(), Access::Private).unwrap();
+    for before in [None, Some("{\"whole\":true}")] {
+        if let Some(before) = before {
+            folder.put_answer("answer.json", before.as_bytes()).unwrap();
+        }
+
+        let error = folder
+            .put_answer("answer.json", &[b' '; 512 << 10])
+            .unwrap_err();
+
+        assert!(
+            matches!(error, WriteError::DiskFull { .. }),
+            "{before:?}: {error:?}"
+        );
+        let now = std::fs::read_to_string(disk.dir().join("answer.json")).ok();
+        assert!(now.as_deref() == before, "for {before:?}");
+        let there = std::fs::read_dir(disk.dir()).unwrap().count();
+        assert_eq!(there, usize::from(before.is_some()), "for {before:?}");
+    }
 }

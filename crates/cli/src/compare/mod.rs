@@ -148,7 +148,7 @@ fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyho
     let dir = folder.path().display();
     folder
         .put_answer(RESULT, pipe::json(report)?.as_bytes())
-        .with_context(|| format!("write the answer to `{dir}/{RESULT}`"))?;
+        .context("write the answer")?;
     let factor = if load_may_differ {
         " --factor load"
     } else {

@@ -169,7 +169,7 @@ impl Pieces<'_> {
         let dir = self.folder.path().display();
         self.folder
             .put_answer(RESULT, pipe::json(report)?.as_bytes())
-            .with_context(|| format!("write the answer to `{dir}/{RESULT}`"))?;
+            .context("write the answer")?;
         self.say(&format!("the recordings and the answer stay in `{dir}`"));
         Ok(())
     }

@@ -59,11 +59,12 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
         meanwhile: now,
     };
     let report = compare(&seen, &rehearsed)?;
-    keep(&report, &place)?;
-    for place in made.iter().chain([&place]) {
-        measuring::hand_over(place.folder())?;
-    }
+    let kept = keep(&report, &place);
+    let mut given = made.iter().chain([&place]);
+    let given = given.try_for_each(|place| measuring::hand_over(place.folder()));
+    // The answer is good all the same: it is shown first.
     show(args, &report)?;
+    kept.and(given)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
     Ok(match is_trusted {
         false => Exit::Untrustworthy,
@@ -113,7 +114,7 @@ fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
     let folder = place.folder().context("find what was recorded")?;
     folder
         .put_answer(RESULT, pipe::json(report)?.as_bytes())
-        .with_context(|| format!("write the result to `{}/{RESULT}`", place.path().display()))
+        .context("write the result")
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
