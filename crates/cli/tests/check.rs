@@ -279,27 +279,74 @@ fn what_is_not_trustworthy_never_passes() {
     );
 }
 
-/// What was measured then is partly of a machine without it.
-#[test]
-fn a_recording_whose_load_failed_never_passes() {
-    let dir = TempDir::new().unwrap();
-    recorded(&dir, "a", &every(1_000), &["--duration=100s"]);
-    let file = dir.path().join("a/manifest.json");
+/// Says in a recording that its load ended before it did.
+fn load_ended(dir: &TempDir, name: &str) {
+    let file = dir.path().join(name).join("manifest.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let caveat = serde_json::json!({
         "kind": "load_ended",
-        "what": "the load `x` ended before the recording: exit status 3",
+        "what": "the load `idle` ended before the recording: exit status 3",
         "advice": "run it by itself",
     });
     manifest["caveats"].as_array_mut().unwrap().push(caveat);
     fs::write(&file, manifest.to_string()).unwrap();
+}
+
+/// What was measured then is partly of a machine without it: what is too much in that
+/// mixture is too much somewhere, and not said to be so under that load.
+#[test]
+fn a_recording_whose_load_failed_never_passes() {
+    let dir = TempDir::new().unwrap();
+    let options = ["--duration=100s", "--load=idle"];
+    recorded(&dir, "a", &every(1_000), &options);
+    load_ended(&dir, "a");
+    let too_many = share("3500us", "1e-4");
+    let of_load = too_many.replace("[[require]]", "[[require]]\nload = \"idle\"");
     let text = format!("when_unclear = \"warn\"\n{}", share("3500us", "1e-2"));
 
     let easy = ask(&dir, &["a"], &text, &["--json"]);
-    let broken = ask(&dir, &["a"], &share("3500us", "1e-4"), &["--json"]);
+    let broken = ask(&dir, &["a"], &too_many, &["--json"]);
+    let of_load = ask(&dir, &["a"], &of_load, &["--json"]);
 
-    assert_eq!(told(&easy), (3, vec!["not_decided load_ended".into()]));
+    let undecided = (3, vec!["not_decided load_ended".into()]);
+    assert_eq!(told(&easy), undecided);
     assert_eq!(told(&broken), (1, vec!["broken".into()]));
+    assert_eq!(told(&of_load), undecided);
+}
+
+/// Eight times as often, in recordings of which one is partly of another load; and one
+/// of the baseline.
+#[test]
+fn a_recording_whose_load_failed_is_not_compared_with_a_baseline() {
+    let dir = TempDir::new().unwrap();
+    let options = ["--duration=30s", "--load=idle"];
+    let names = ["a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4"];
+    for (name, of) in names.iter().zip([2_000; 4].into_iter().chain([250; 4])) {
+        recorded(&dir, name, &every(of), &options);
+    }
+    let text = "[[require]]\nservice = \"fifo:90\"\nnot_worse_than = 1.25\n";
+    let compared = |first: &[&str], second: &[&str]| {
+        let options = [&["--json", "--baseline"], first].concat();
+        ask(&dir, second, text, &options)
+    };
+
+    let whole = compared(&names[..4], &names[4..]);
+    load_ended(&dir, "b3");
+    let ended = compared(&names[..4], &names[4..]);
+    let baseline = compared(&names[4..], &names[..4]);
+
+    assert_eq!(told(&whole), (1, vec!["broken".into()]));
+    assert_eq!(told(&ended), (3, vec!["not_decided load_ended".into()]));
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(
+        said.contains(
+            "fifo:90 under idle: not compared with the baseline; not decided: the load ended"
+        ),
+        "{said}"
+    );
+    let said = String::from_utf8(baseline.stderr).unwrap();
+    assert_eq!(baseline.status.code(), Some(3), "{said}");
+    assert!(said.contains("load: `b3`: the load `idle` ended"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `laggard compare`: verdicts on recordings whose every latency is known.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -176,6 +177,51 @@ fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
     assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
     assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
     assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
+}
+
+/// Says in a recording that its load ended before it did.
+fn load_ended(dir: &TempDir, name: &str) {
+    let file = dir.path().join(name).join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let caveat = serde_json::json!({
+        "kind": "load_ended",
+        "what": "the load `idle` ended before the recording: exit status 3",
+        "advice": "run it by itself",
+    });
+    manifest["caveats"].as_array_mut().unwrap().push(caveat);
+    fs::write(&file, manifest.to_string()).unwrap();
+}
+
+/// The rest of such a recording is of another load: eight times as often is no verdict
+/// on what was changed, nor in a series.
+#[test]
+fn a_side_whose_load_ended_before_its_recording_is_refused() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &["--load=idle"]);
+    recorded(&dir, &B, 250, &["--load=idle"]);
+    load_ended(&dir, "b3");
+
+    let sides = [
+        ask(&dir, &A, &B, &[]),
+        ask(&dir, &B, &A, &["--factor=load"]),
+        ask(&dir, &A[1..], &B[..3], &["--json"]),
+    ];
+    let series = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--over"])
+        .args([&A[..], &B].concat())
+        .output()
+        .unwrap();
+
+    for output in sides.into_iter().chain([series]) {
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        assert!(
+            told.contains("b3`: the load `idle` ended before the recording: exit status 3; "),
+            "{told}"
+        );
+    }
 }
 
 /// One activation in 10 is 4 ms late, at 1 ms: as a single run of late ones, that

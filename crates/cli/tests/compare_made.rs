@@ -278,6 +278,35 @@ fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
     }
 }
 
+/// Else it would be found out after the last recording.
+#[test]
+fn a_load_that_ends_before_its_recording_ends_the_comparison() {
+    let dir = TempDir::new().unwrap();
+    let load = "name = \"short\"\nabout = \"fails\"\norder = \"together\"\nunit = \"steps\"\n\
+                [[step]]\nname = \"once\"\ncommand = \"exit 3\"\nwork = 1\n";
+    fs::write(dir.path().join("short.toml"), load).unwrap();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--into=made", "--run=", "--run=sleep 60"])
+        .args(["--load=./short.toml", "--rounds=2", "--each=3s", "--"])
+        .args(["--backend=user", "--services=other"])
+        .output()
+        .unwrap();
+
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the load `short` ended before the recording: ")
+            && said.contains("nothing was compared"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 of 4: A") && !said.contains("2 of 4"),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_cannot_be_had_is_refused_before_anything_is_measured() {
     let dir = TempDir::new().unwrap();

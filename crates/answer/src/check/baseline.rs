@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use laggard_model::LoadLabel;
+use laggard_model::{LoadLabel, Route, Service};
 use laggard_record::Recording;
 
 use super::checking::{CheckError, Checking};
@@ -33,13 +33,16 @@ pub(super) fn rows(
         let load = load.label.as_str().into();
         return Err(checking.wrong(row, Wrong::BaselineNotLoaded { load }));
     }
+    let services = checking.lines(row, load, row.service)?;
+    if load.has_ended_early() {
+        let ended = services.into_iter();
+        return Ok(ended
+            .map(|line| of_another_load(checking, row, load, line))
+            .collect());
+    }
     // Each service could be called worse by chance: all of them no more often
     // than one requirement may be.
-    let services = load.lines().into_iter();
-    let tests = services
-        .filter(|line| row.service.is_none_or(|only| only == line.0))
-        .count()
-        .max(1);
+    let tests = services.len();
     let wrong = 1.0 - asked.confidence();
     let found = compare(&Question {
         first,
@@ -61,6 +64,19 @@ pub(super) fn rows(
         .collect())
 }
 
+/// A service of which a part was recorded without the baseline's load.
+fn of_another_load(
+    checking: &Checking<'_>,
+    row: &RequirementRow,
+    load: &Load,
+    line: (Service, Route),
+) -> CheckedRow {
+    let mut checked = checking.row(row, load, Some(line));
+    checked.why = Some(Undecided::LoadEnded);
+    checked.sentence = sentences::not_compared(&checked);
+    checked
+}
+
 fn of_level(
     checking: &Checking<'_>,
     row: &RequirementRow,
@@ -68,12 +84,7 @@ fn of_level(
     (one, level): (&ServiceComparison, &LevelComparison),
     ratio: f64,
 ) -> CheckedRow {
-    let (verdict, why) = match verdict(level, ratio) {
-        (CheckVerdict::Met, _) if load.has_ended_early() => {
-            (CheckVerdict::NotDecided, Some(Undecided::LoadEnded))
-        }
-        other => other,
-    };
+    let (verdict, why) = verdict(level, ratio);
     let mut checked = checking.row(row, load, Some((one.service, one.route)));
     checked.verdict = verdict;
     checked.why = why;

@@ -180,11 +180,12 @@ impl<'a> Checking<'a> {
     pub(super) fn judge(
         &self,
         checked: &mut CheckedRow,
-        load: &Load,
+        (row, load): (&RequirementRow, &Load),
         count: &CountAndLimit<'_>,
     ) -> Result<(), InputError> {
         let found = &count.found;
         let undecided = match (count.is_waiting_late, found.verdict) {
+            _ if row.is_of_less_than(load) => Some(Undecided::LoadEnded),
             // It has not ended, so no share or mean time of it is known.
             (Some(true), _) => None,
             _ if !load.is_trusted() => Some(Undecided::NotTrustworthy),

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
+use crate::load::Load;
 use crate::qos::Application;
 
 /// What is required, as a file has it.
@@ -48,6 +49,15 @@ pub struct RequirementRow {
     pub load: Option<String>,
     /// What.
     pub requirement: Requirement,
+}
+
+impl RequirementRow {
+    /// Whether it is of a load that did not run for all of its recordings: what they
+    /// saw may be of the machine without it. Of no load in particular, what is too much
+    /// in a mixture is too much in a part of it.
+    pub(super) fn is_of_less_than(&self, load: &Load) -> bool {
+        self.load.is_some() && load.has_ended_early()
+    }
 }
 
 /// What is required.

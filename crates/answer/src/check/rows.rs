@@ -31,7 +31,7 @@ impl Checking<'_> {
             is_waiting_late: late.waited.map(|waited| waited > at_most),
             is_kept: true,
         };
-        self.judge(&mut checked, load, &count)?;
+        self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
             of: FigureOf::Share,
             value: Some(seen.least / late.samples),
@@ -62,7 +62,7 @@ impl Checking<'_> {
             is_waiting_late: late.waited.map(|waited| waited > level),
             is_kept: late.is_kept,
         };
-        self.judge(&mut checked, load, &count)?;
+        self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
             of: FigureOf::MeanTime,
             value: (seen.least > 0.0).then(|| late.exposure / seen.least),
@@ -122,7 +122,7 @@ impl Checking<'_> {
             is_waiting_late: outlook.waited_ns.map(|waited| waited > slack),
             is_kept: true,
         };
-        self.judge(&mut checked, load, &count)?;
+        self.judge(&mut checked, (row, load), &count)?;
         // Without a count, nothing seen is not nothing there.
         let is_counted = figures.failures.is_some();
         if !is_counted && checked.why == Some(Undecided::TooShort) {
@@ -162,6 +162,7 @@ impl Checking<'_> {
         };
         let watched = known.watched_ns.filter(|watched| *watched > 0.0);
         match watched {
+            _ if row.is_of_less_than(load) => checked.why = Some(Undecided::LoadEnded),
             _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Broken,
             Some(watched) => {
                 let count = CountAndLimit {
@@ -170,7 +171,7 @@ impl Checking<'_> {
                     is_waiting_late: None,
                     is_kept: true,
                 };
-                self.judge(&mut checked, load, &count)?;
+                self.judge(&mut checked, (row, load), &count)?;
             }
             None if load.is_trusted() => checked.why = Some(Undecided::NotWatched),
             None => checked.why = Some(Undecided::NotTrustworthy),

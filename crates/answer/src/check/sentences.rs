@@ -147,6 +147,15 @@ pub(super) fn ratio(row: &CheckedRow, level: &LevelComparison) -> String {
     )
 }
 
+/// Of what cannot be compared with the baseline.
+pub(super) fn not_compared(row: &CheckedRow) -> String {
+    format!(
+        "{}: not compared with the baseline{}",
+        subject(row),
+        rest(row)
+    )
+}
+
 pub(super) fn longest(
     row: &CheckedRow,
     sort: HandlerSort,

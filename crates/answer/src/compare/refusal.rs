@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_analyze::InputError;
 use laggard_model::name::line_name;
-use laggard_model::{Backend, LoadLabel, Manifest, Service, Stage};
+use laggard_model::{Backend, CaveatKind, LoadLabel, Manifest, Service, Stage};
 use laggard_record::{OpenError, Recording};
 
 use crate::load::LoadError;
@@ -53,6 +53,14 @@ pub enum CompareError {
         /// Why, in words.
         reasons: String,
     },
+    /// The load of a recording failed, or ended before it did.
+    #[error("load: `{}`: {what}; what was measured then is of a machine without it: leave it out, or record it again", .dir.display())]
+    LoadEnded {
+        /// The recording.
+        dir: PathBuf,
+        /// Which load, and how it ended.
+        what: Box<str>,
+    },
     /// How often the application misses cannot be told.
     #[error(transparent)]
     Qos(#[from] QosError),
@@ -64,7 +72,7 @@ pub enum CompareError {
 impl CompareError {
     /// Whether it is because of what was measured, not of what was asked.
     pub const fn is_untrustworthy(&self) -> bool {
-        matches!(self, Self::Untrustworthy { .. })
+        matches!(self, Self::Untrustworthy { .. } | Self::LoadEnded { .. })
     }
 }
 
@@ -78,6 +86,7 @@ pub(super) fn check(
     only: Option<Service>,
     load_may_differ: bool,
 ) -> Result<(), CompareError> {
+    load_ran_throughout(recordings)?;
     if let Some(service) = only {
         let lacks = |one: &&Recording| !has(one.manifest(), service);
         if let Some(one) = recordings.iter().find(lacks) {
@@ -117,6 +126,20 @@ pub(super) fn check(
         alike(recordings, "load", load, remedy)?;
     }
     Ok(())
+}
+
+/// The rest of a recording whose load ended early is of another load, and nothing tells
+/// how much of it that is.
+fn load_ran_throughout(recordings: &[Recording]) -> Result<(), CompareError> {
+    let ended = |one: &Recording| {
+        let caveats = one.manifest().caveats.iter();
+        let mut of_load = caveats.filter(|caveat| caveat.kind == CaveatKind::LoadEnded);
+        of_load.next().map(|caveat| CompareError::LoadEnded {
+            dir: one.dir().into(),
+            what: caveat.what.as_str().into(),
+        })
+    };
+    recordings.iter().find_map(ended).map_or(Ok(()), Err)
 }
 
 fn has(manifest: &Manifest, service: Service) -> bool {

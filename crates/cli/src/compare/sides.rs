@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use laggard_answer::compare::Difference;
-use laggard_session::{LoadChoice, News, Next, Plan, WatchError, Watcher};
+use laggard_model::CaveatKind;
+use laggard_session::{Ending, LoadChoice, News, Next, Plan, WatchError, Watcher};
 use laggard_workload::load::{Ended, Launch, LoadProcess};
 
 use super::put_back::PutBack;
@@ -207,7 +208,7 @@ impl Sides {
                     plan,
                     Beside {
                         process: Some(process),
-                        ended: None,
+                        ..Beside::default()
                     },
                 ))
             }
@@ -215,12 +216,14 @@ impl Sides {
     }
 }
 
-/// A command that runs beside a load. Measuring ends with it, as with one that
-/// is the load.
+/// A command that runs beside a load, if one does, and how the load fared. Measuring
+/// ends with the command, as with one that is the load.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     process: Option<LoadProcess>,
     ended: Option<Ended>,
+    /// That the load ended before the recording did, in words.
+    load_ended: Option<String>,
 }
 
 impl Beside {
@@ -228,6 +231,11 @@ impl Beside {
     pub(super) fn failure(&self) -> Option<String> {
         let ended = self.ended.as_ref()?;
         (!ended.status.success()).then(|| ended.to_string())
+    }
+
+    /// What became of a load that ended before the recording did.
+    pub(super) fn load_ended(&self) -> Option<&str> {
+        self.load_ended.as_deref()
     }
 }
 
@@ -246,6 +254,12 @@ impl Watcher for Beside {
             Some(_) => Next::End,
             None => Next::GoOn,
         })
+    }
+
+    fn end(&mut self, ending: &Ending) {
+        let caveats = ending.caveats.iter();
+        let mut of_load = caveats.filter(|caveat| caveat.kind == CaveatKind::LoadEnded);
+        self.load_ended = of_load.next().map(|caveat| caveat.what.clone());
     }
 }
 

@@ -238,11 +238,17 @@ impl Turns<'_> {
         sides.check(side)?;
         // The command is the user's, whichever shell ran it.
         let failure = done.failure.map(|failure| failure.how);
-        match (sides.meanwhile(side), failure.or(beside.failure())) {
-            (Some(command), Some(how)) => anyhow::bail!(
+        match (
+            sides.meanwhile(side),
+            failure.or(beside.failure()),
+            beside.load_ended(),
+        ) {
+            (Some(command), Some(how), _) => anyhow::bail!(
                 "`{command}`, which runs while {} is recorded, failed: {how}",
                 side.name()
             ),
+            // Rather now than after hours: it could not be compared.
+            (_, _, Some(what)) => anyhow::bail!("{what}; run it by itself to see why"),
             _ => Ok(()),
         }
     }
