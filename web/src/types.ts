@@ -197,6 +197,7 @@ export interface ContextRow {
   context: Context;
   is_at_least: boolean;
   largest_ns: Nanos | null;
+  mean_error_ns: number | null;
   mean_ns: number | null;
   median_ns: Nanos | null;
   p99_ns: Nanos | null;

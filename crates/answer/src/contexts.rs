@@ -1,10 +1,12 @@
 //! Deferred work beside busy processes, by who does it (Heubaum 1995, Tables 3
 //! to 5 and Fig. 4).
 
-use laggard_analyze::bumps::{Bumps, find_bumps};
+use std::cmp::Ordering;
+
+use laggard_analyze::bumps::{self, Bumps, find_bumps};
 use laggard_analyze::distribution::{Group, Quantile};
-use laggard_model::text::{Unit, percent};
-use laggard_model::{Contexts, Nanos, ProbePlan, Route, Service};
+use laggard_model::text::{Unit, count, percent, span};
+use laggard_model::{Contexts, Histogram, Nanos, ProbePlan, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,6 +45,8 @@ pub struct ContextRow {
     pub samples: u64,
     /// How late they were on average.
     pub mean_ns: Option<f64>,
+    /// The standard error of that; absent where there are fewer than ten.
+    pub mean_error_ns: Option<f64>,
     /// The median; absent where it is not known.
     pub median_ns: Option<Nanos>,
     /// What one in 100 exceeds; absent where it is not known.
@@ -176,6 +180,7 @@ pub(crate) fn contexts(plan: &ProbePlan, groups: &[Group]) -> Option<ContextsRep
             route,
             samples: latency.count(),
             mean_ns: latency.mean_ns(),
+            mean_error_ns: mean_error(latency),
             median_ns: known(0.5),
             p99_ns: known(0.99),
             largest_ns: latency.max(),
@@ -191,7 +196,9 @@ pub(crate) fn contexts(plan: &ProbePlan, groups: &[Group]) -> Option<ContextsRep
         every_ns: beside.turn(plan.period_ns),
         is_tick: beside.turn_ns.is_none(),
     };
-    let bumps = rows.iter().filter_map(|row| bumps(row, turn));
+    let bumps = rows
+        .iter()
+        .filter_map(|row| bumps(row, turn, plan.period_ns));
     let sentences = order(&rows, beside).into_iter().chain(bumps).collect();
     Some(ContextsReport {
         beside,
@@ -201,24 +208,42 @@ pub(crate) fn contexts(plan: &ProbePlan, groups: &[Group]) -> Option<ContextsRep
     })
 }
 
+/// What a mean differs from the true one by, as far as chance goes; `None`: of so
+/// few that is not known.
+fn mean_error(latency: &Histogram) -> Option<f64> {
+    const LEAST: u64 = 10;
+    let count = latency.count();
+    let deviation = latency.deviation_ns().filter(|_| count >= LEAST)?;
+    Some(deviation / (count as f64).sqrt())
+}
+
+/// Which of two came later on average, where that is more than chance: twice the
+/// standard error of their difference, which is so in 1 of 20 cases that are alike.
+fn later(one: &ContextRow, other: &ContextRow) -> Option<Ordering> {
+    const BEYOND_CHANCE: f64 = 2.0;
+    let error = one.mean_error_ns?.hypot(other.mean_error_ns?);
+    let by = other.mean_ns? - one.mean_ns?;
+    (by.abs() > BEYOND_CHANCE * error).then(|| by.total_cmp(&0.0))
+}
+
 /// How late each came on average, and whether that is Heubaum's order.
 fn order(rows: &[ContextRow], beside: Contexts) -> Option<String> {
-    let mean = |context: ContextKind| {
-        let row = rows.iter().find(|row| row.context == context)?;
-        row.mean_ns
+    let row = |context: ContextKind| rows.iter().find(|row| row.context == context);
+    let three = [
+        row(ContextKind::Any)?,
+        row(ContextKind::Boosted)?,
+        row(ContextKind::Plain)?,
+    ];
+    let steps = [later(three[0], three[1]), later(three[1], three[2])];
+    let order = if steps.contains(&Some(Ordering::Less)) {
+        "not in the order of Heubaum's Tables 3 to 5"
+    } else if steps.contains(&None) {
+        "whether that is the order of Heubaum's Tables 3 to 5 cannot be told from so few"
+    } else {
+        "as in Heubaum's Tables 3 to 5, each is later than the one before"
     };
-    let of = |context: ContextKind| {
-        let row = rows.iter().find(|row| row.context == context)?;
-        row.mean(Unit::Auto)
-    };
-    let (any, boosted) = (of(ContextKind::Any)?, of(ContextKind::Boosted)?);
-    let plain = of(ContextKind::Plain)?;
-    let rises = mean(ContextKind::Any) < mean(ContextKind::Boosted)
-        && mean(ContextKind::Boosted) < mean(ContextKind::Plain);
-    let order = match rises {
-        true => "as in Heubaum's Tables 3 to 5, each is later than the one before",
-        false => "not in the order of Heubaum's Tables 3 to 5",
-    };
+    let [any, boosted, plain] = three.map(|row| row.mean(Unit::Auto));
+    let (any, boosted, plain) = (any?, boosted?, plain?);
     let processes = match beside.busy.number() {
         1 => "1 busy process".into(),
         several => format!("{several} busy processes"),
@@ -229,13 +254,23 @@ fn order(rows: &[ContextRow], beside: Contexts) -> Option<String> {
     ))
 }
 
-/// Where in the queue a thread was.
-fn bumps(row: &ContextRow, turn: TurnEnd) -> Option<String> {
+/// Where in the queue a thread was that is asked once in `period`.
+fn bumps(row: &ContextRow, turn: TurnEnd, period: Nanos) -> Option<String> {
     let who = format!("{} ({})", row.context.words(), row.service);
     let Some(bumps) = &row.bumps else {
-        let is_asked = row.context == ContextKind::Plain;
-        return is_asked.then(|| {
-            format!("No bumps that stand evenly apart, three or more, are seen in how late the {who} was.")
+        if row.context != ContextKind::Plain {
+            return None;
+        }
+        return Some(match row.samples < bumps::LEAST {
+            true => format!(
+                "Whether how late the {who} was has bumps cannot be told from {} activations; {} take {}.",
+                count(row.samples),
+                bumps::LEAST,
+                span(period * bumps::LEAST)
+            ),
+            false => format!(
+                "No bumps that stand evenly apart, three or more, are seen in how late the {who} was."
+            ),
         });
     };
     let every = Unit::Auto.write(bumps.every_ns);

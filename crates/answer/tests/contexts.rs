@@ -119,6 +119,35 @@ fn another_order_than_heubaums_is_called_that() {
 }
 
 #[test]
+fn what_so_few_cannot_tell_is_not_told() {
+    // Means of 20 us and 60 us, of twelve: chance does that, too.
+    let latencies = [20_000, 20_000, 20_000, 20_000, 20_000, 500_000];
+    let few = |number: usize| {
+        let late = latencies.into_iter().cycle().take(number);
+        let contexts = contexts(&report(Some("10ms"), late)).clone();
+        contexts.sentences
+    };
+
+    let [order, bumps] = few(12).try_into().unwrap();
+    assert!(
+        order.contains("for a plain one that is busy too 100 us"),
+        "{order}"
+    );
+    assert!(
+        order.ends_with(
+            "whether that is the order of Heubaum's Tables 3 to 5 cannot be told from so few."
+        ),
+        "{order}"
+    );
+    assert_eq!(
+        bumps,
+        "Whether how late the plain thread, busy (fifo:10) was has bumps cannot be told from 12 activations; 60 take 4.2 s."
+    );
+    assert!(few(9)[0].ends_with("cannot be told from so few."));
+    assert!(few(600)[0].ends_with("each is later than the one before."));
+}
+
+#[test]
 fn a_recording_beside_nobody_says_nothing_of_it() {
     let made = Made::new(&[line(Service::Other, 0)]).served(0, 100, &[(Stage::User, 9_000)]);
 

@@ -34,7 +34,7 @@ pub struct Bumps {
 }
 
 /// Fewer in a distribution show nothing.
-const LEAST: u64 = 60;
+pub const LEAST: u64 = 60;
 /// Evenly apart are at least so many: two always are.
 const LEAST_BUMPS: usize = 3;
 /// A bump holds at least so many, ...
