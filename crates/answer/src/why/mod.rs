@@ -225,7 +225,8 @@ impl Explained<'_> {
         let searched = ranking.causes.iter().take(RHYTHMS);
         let searched = searched.map(|one| &one.signature);
         let whole = watched::all_kept(late, service);
-        let rhythms = Rhythms::new(&self.episodes, symbols, searched, &whole);
+        let plan = &late.manifest.plan;
+        let rhythms = Rhythms::new(&self.episodes, symbols, searched, &whole, plan);
         let start = late.manifest.clock.start_ns;
         let rows: Vec<CauseRow> = ranking
             .causes

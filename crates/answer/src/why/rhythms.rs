@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::causes::{RankedCause, Rhythm, Signature, Watched, rank, rhythms};
 use laggard_model::name;
-use laggard_model::{Culprit, Symbols};
+use laggard_model::{Culprit, ProbePlan, Symbols};
 
 use super::{ExplainedEpisode, explanations};
 
@@ -22,12 +22,14 @@ pub(super) struct Rhythms {
 
 impl Rhythms {
     /// Looks at those culprits that have one of the `wanted` signatures, and
-    /// whether they were there for as long as they were watched for.
+    /// whether they were there for as long as they were watched for. `plan`: what
+    /// is always there seems to come as often as it is looked for.
     pub(super) fn new<'a>(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
         wanted: impl Iterator<Item = &'a Signature>,
         watched: &Watched,
+        plan: &ProbePlan,
     ) -> Self {
         let mut anywhere = BTreeMap::new();
         let all = explained.iter().flat_map(ExplainedEpisode::causes);
@@ -51,7 +53,10 @@ impl Rhythms {
         let found = searched
             .iter()
             .zip(rhythms(&searched, watched))
-            .filter_map(|(cause, found)| Some((cause.signature.clone(), found?)))
+            .filter_map(|(cause, found)| {
+                let found = found.filter(|found| !is_of_asking(found, plan));
+                Some((cause.signature.clone(), found?))
+            })
             .collect();
         Self { anywhere, found }
     }
@@ -60,6 +65,19 @@ impl Rhythms {
     pub(super) fn of(&self, signature: &Signature) -> Option<Rhythm> {
         self.found.get(self.anywhere.get(signature)?).copied()
     }
+}
+
+/// Whether that is how often lines are asked: once in a period, or in a few, where
+/// expiries are not spread and several lines take turns.
+fn is_of_asking(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
+    /// So many take turns, at most: the threads and the work item that a softirq
+    /// asks, one after the other.
+    const MOST: f64 = 8.0;
+    /// A comb is known to that part of its period.
+    const NEAR: f64 = 0.001;
+    let periods = rhythm.period.as_f64() / plan.period_ns.as_f64().max(1.0);
+    let whole = periods.round();
+    !plan.dither && (1.0..=MOST).contains(&whole) && (periods - whole).abs() <= NEAR * whole
 }
 
 #[cfg(test)]
@@ -101,7 +119,10 @@ mod tests {
             who: Some(who.into()),
         });
         let (symbols, watched) = (Symbols::default(), Watched::default());
-        let rhythms = Rhythms::new(&explained, &symbols, places.iter(), &watched);
+        let plan = manifest().plan;
+        let found =
+            |plan: &ProbePlan| Rhythms::new(&explained, &symbols, places.iter(), &watched, plan);
+        let rhythms = found(&plan);
 
         for signature in &places {
             let found = rhythms.of(signature).unwrap();
@@ -111,5 +132,13 @@ mod tests {
             );
             assert_eq!((found.hits, found.due), (10, 10), "{signature:?}");
         }
+        // Where it was looked for every 2.5 s only, it may have been there always.
+        let seldom = |dither| ProbePlan {
+            period_ns: Nanos::from_ms(2_500),
+            dither,
+            ..plan.clone()
+        };
+        assert_eq!(found(&seldom(false)).of(&places[0]), None);
+        assert!(found(&seldom(true)).of(&places[0]).is_some());
     }
 }
