@@ -53,6 +53,15 @@ fn list(items: &[String]) -> String {
         .collect()
 }
 
+/// A rate that so many events show, with no more digits than they carry: their
+/// number is known to its root.
+fn about(rate: f64, events: usize) -> String {
+    let digits = if events < 10 { 1 } else { 2 };
+    let power = rate.max(1.0).log10().floor();
+    let unit = 10_f64.powf((power + 1.0 - f64::from(digits)).max(0.0));
+    count(whole((rate / unit).round() * unit))
+}
+
 /// How often, how long, on which CPUs.
 fn figures(report: &BugReport) -> String {
     let cause = &report.cause;
@@ -75,11 +84,11 @@ fn figures(report: &BugReport) -> String {
         (
             "late activations it took part in",
             format!(
-                "{} of {} in {}, {} an hour",
+                "{} of {} in {}, about {} an hour",
                 count(cause.episodes as u64),
                 count(report.episodes as u64),
                 span(report.duration_ns),
-                count(whole(cause.per_hour))
+                about(cause.per_hour, cause.episodes)
             ),
         ),
         ("largest part of", count(cause.first_in as u64)),
@@ -287,7 +296,7 @@ mod tests {
         for part in [
             "## Higher-priority thread: hog on CPU 1 makes fifo:90 late by up to 1.99 ms\n",
             "| period | every 5.00 s, 11 of 11 seen |",
-            "| late activations it took part in | 11 of 11 in 60 s, 660 an hour |",
+            "| late activations it took part in | 11 of 11 in 60 s, about 660 an hour |",
             "22 samples:\n    spin [hog]\n",
             "laggard record --load 'a b'\nlaggard why --bug 1 r.laggard\n",
             "  <- this\n",
@@ -335,5 +344,18 @@ mod tests {
         }
         assert_eq!(fence, None, "{text}");
         assert!(text.contains("&#64;all"), "{text}");
+    }
+
+    #[test]
+    fn a_rate_has_the_digits_that_its_events_carry() {
+        for (rate, events, told) in [
+            (50_381.0, 112, "50,000"),
+            (720.0, 3, "700"),
+            (9_960.0, 11, "10,000"),
+            (7.3, 40, "7"),
+            (0.2, 1, "0"),
+        ] {
+            assert_eq!(about(rate, events), told, "{rate} of {events}");
+        }
     }
 }
