@@ -1,7 +1,7 @@
 //! `laggard show --intervals` for the terminal, in the form of Jones & Regehr
 //! 1999, Tables 1 and 2.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use laggard_answer::Trust;
 use laggard_answer::show::{CountedInterval, IntervalRow, IntervalsReport, RecordingIntervals};
@@ -11,7 +11,7 @@ use laggard_model::{Nanos, printable, printable_lines};
 use super::Look;
 use super::grid::Grid;
 
-/// Bins that are listed: the table of a screen or two. JSON has all.
+/// Bins that are listed, the fullest: the table of a screen or two. JSON has all.
 const MOST: usize = 60;
 
 /// The times between the runs of each service; `trusts` says of each recording
@@ -86,7 +86,7 @@ fn statistics(lines: &[IntervalRow], look: Look) -> String {
 fn signed(ns: f64, unit: Unit) -> String {
     let time = unit.write_nanos(Nanos::from_f64(ns.abs()));
     // What is written as 0 has no sign.
-    match ns <= -0.5 {
+    match ns < 0.0 && time.contains(|digit: char| ('1'..='9').contains(&digit)) {
         true => format!("-{time}"),
         false => time,
     }
@@ -117,11 +117,15 @@ fn bins(one: &RecordingIntervals, look: Look) -> String {
     if lines.iter().any(|line| line.shorter > 0) {
         row("shorter".into(), &|line| line.shorter);
     }
-    let all: BTreeSet<i64> = lines
-        .iter()
-        .flat_map(|line| line.bins.iter().map(|bin| bin.from_ns))
-        .collect();
-    for &from in all.iter().take(MOST) {
+    let mut all: BTreeMap<i64, u64> = BTreeMap::new();
+    for bin in lines.iter().flat_map(|line| &line.bins) {
+        *all.entry(bin.from_ns).or_default() += bin.count;
+    }
+    let mut fullest: Vec<(i64, u64)> = all.into_iter().collect();
+    fullest.sort_by_key(|&(from, count)| (std::cmp::Reverse(count), from));
+    let left_out = fullest.split_off(fullest.len().min(MOST));
+    fullest.sort_unstable();
+    for (from, _) in fullest {
         row(between(from, one.bin_ns), &|line| {
             let found = line.bins.binary_search_by_key(&from, |bin| bin.from_ns);
             found.map_or(0, |at| line.bins[at].count)
@@ -131,14 +135,15 @@ fn bins(one: &RecordingIntervals, look: Look) -> String {
         row("longer".into(), &|line| line.longer);
     }
     let mut told = grid.written(look);
-    if all.len() > MOST {
-        let more = all.len() - MOST;
+    if !left_out.is_empty() {
+        let inside: u64 = left_out.iter().map(|(_, count)| count).sum();
         told += &look.hanging(
             "",
             "  ",
             &format!(
-                "and {} more bins, of longer ones: a wider `--bins`, or --json",
-                count(more as u64)
+                "and {} more bins, which have {} intervals together: a wider `--bins`, or --json",
+                count(left_out.len() as u64),
+                count(inside)
             ),
         );
     }
@@ -226,12 +231,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_as_nothing_has_no_sign() {
+        assert_eq!(signed(-0.7, Unit::Auto), signed(0.0, Unit::Auto));
+        assert_eq!(signed(-0.2, Unit::Auto), signed(0.0, Unit::Auto));
+        assert_eq!(signed(-7.0, Unit::Auto), "-7 ns");
+    }
+
+    #[test]
     fn many_bins_are_cut_with_a_word_and_no_line_is_too_wide() {
-        let bins: Vec<(i64, u64)> = (0..100).map(|bin| (bin * 100_000, 1)).collect();
+        // What is rare comes first, as the far ends of a distribution do.
+        let bins = (0..100).map(|bin| (bin * 100_000, 1 + u64::from(bin >= 40)));
+        let bins: Vec<(i64, u64)> = bins.collect();
 
         let text = told((0..8).map(|cpu| row(cpu, &bins)).collect(), 60);
 
-        assert!(text.contains("and 40 more bins"), "{text}");
+        assert!(
+            text.contains("and 40 more bins, which have 320 intervals together"),
+            "{text}"
+        );
+        assert!(text.contains("\n9900 to 10000 us"), "{text}");
+        assert!(!text.contains("\n3900 to 4000 us"), "{text}");
         let wide = text.lines().find(|line| line.chars().count() > 60);
         assert_eq!(wide, None, "{text}");
     }
