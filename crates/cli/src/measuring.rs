@@ -19,7 +19,7 @@ use crate::exit::Exit;
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
     let plan = match args.contexts {
-        Some(busy) => Plan::from(args).beside(contexts(busy, args)?),
+        Some(busy) => long_enough(Plan::from(args).beside(contexts(busy, args)?))?,
         None => Plan::from(args),
     };
     let plan = by_this_program(plan);
@@ -41,6 +41,17 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
         busy,
         turn_ns: args.turns,
     })
+}
+
+/// The plan, where each of those that are asked beside busy processes is.
+fn long_enough(plan: Plan) -> anyhow::Result<Plan> {
+    let period = plan.period;
+    match plan.duration {
+        Some(duration) if duration < period => bail!(
+            "beside so many, with turns so long, each is asked once in {period}; use a longer --duration than {duration}"
+        ),
+        _ => Ok(plan),
+    }
 }
 
 /// The plan with what `application` needs, unless the user asked otherwise: the

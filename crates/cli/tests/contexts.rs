@@ -171,6 +171,11 @@ fn what_cannot_be_measured_so_is_refused_with_what_can() {
         (&["--turns=10ms"], 2, "--contexts"),
         (&["--contexts=4", "--load=fp"], 2, "cannot be used with"),
         (
+            &["--contexts=64", "--turns=100ms", "--duration=2s"],
+            2,
+            "each is asked once in 6700ms; use a longer --duration than 2s",
+        ),
+        (
             &["--contexts=4", "--cpus=0-1"],
             2,
             "--contexts takes one CPU",
