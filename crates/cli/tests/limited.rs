@@ -132,6 +132,16 @@ impl Group {
         }
     }
 
+    /// With 80 ms of CPU time in each 100 ms, where the kernel has such limits.
+    fn with_cpu_quota() -> Option<Self> {
+        let group = Self::new("cpu")?;
+        if !group.set("cpu.cfs_quota_us", "80000") {
+            println!("skipped: this kernel has no CFS_BANDWIDTH");
+            return None;
+        }
+        Some(group)
+    }
+
     fn set(&self, file: &str, text: &str) -> bool {
         std::fs::write(self.0.join(file), text).is_ok()
     }
@@ -169,13 +179,9 @@ fn a_group_without_time_for_real_time_threads_is_the_reason_and_not_the_user() {
 
 #[test]
 fn a_limit_on_cpu_time_is_a_caveat() {
-    let Some(group) = Group::new("cpu") else {
+    let Some(group) = Group::with_cpu_quota() else {
         return;
     };
-    if !group.set("cpu.cfs_quota_us", "80000") {
-        println!("skipped: this kernel has no CFS_BANDWIDTH");
-        return;
-    }
     let dir = TempDir::new().unwrap();
     let script = format!(
         "echo $$ > {}/cgroup.procs; $L record -q -d 1s -s other -o r.laggard",
@@ -191,13 +197,9 @@ fn a_limit_on_cpu_time_is_a_caveat() {
 
 #[test]
 fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too() {
-    let Some(group) = Group::new("cpu") else {
+    let Some(group) = Group::with_cpu_quota() else {
         return;
     };
-    if !group.set("cpu.cfs_quota_us", "80000") {
-        println!("skipped: this kernel has no CFS_BANDWIDTH");
-        return;
-    }
     let dir = TempDir::new().unwrap();
     for command in [
         "switch --policy other --threads 2 -d 1s",

@@ -194,6 +194,13 @@ pub struct StolenInAll {
     pub has_counted: bool,
 }
 
+impl StolenInAll {
+    /// Whether the hypervisor may have taken all of `longest` at once.
+    pub fn allows(&self, longest: Nanos) -> bool {
+        self.has_counted && self.time + self.step >= longest
+    }
+}
+
 /// Wakeups while the machine has a load besides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedDuels {

@@ -3,7 +3,7 @@
 //! interrupts a device may ask for.
 
 use laggard_model::text::{Unit, count, percent};
-use laggard_model::{InterruptSeen, InterruptsSeen, Nanos, RtosCriterion, StolenInAll};
+use laggard_model::{InterruptSeen, InterruptsSeen, Nanos, RtosCriterion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -120,6 +120,8 @@ pub(super) fn figures(seen: &InterruptsSeen, within: Nanos) -> InterruptFigures 
     });
     let unread = late().filter(|it| it.stolen.is_none());
     let most = late().map(longest).max();
+    let counted = seen.stolen.zip(most);
+    let may_be_stolen = counted.is_some_and(|(stolen, longest)| stolen.allows(longest));
     InterruptFigures {
         interrupts: all.len(),
         unkept: seen.unkept,
@@ -134,19 +136,12 @@ pub(super) fn figures(seen: &InterruptsSeen, within: Nanos) -> InterruptFigures 
         dispatch,
         late: late().count(),
         late_stolen: stolen.count(),
-        late_untold: match may_be_stolen(seen.stolen, most) {
+        late_untold: match may_be_stolen {
             true => unread.count(),
             false => 0,
         },
         stolen_ns: seen.stolen.map(|stolen| stolen.time),
     }
-}
-
-/// Whether the coarse counter allows that the hypervisor took so long.
-fn may_be_stolen(stolen: Option<StolenInAll>, longest: Option<Nanos>) -> bool {
-    stolen
-        .zip(longest)
-        .is_some_and(|(stolen, longest)| stolen.has_counted && stolen.time + stolen.step >= longest)
 }
 
 fn highest_rate(latency: &InterruptTimes, handler: &InterruptTimes) -> Option<f64> {
@@ -225,6 +220,8 @@ fn rough(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::StolenInAll;
+
     use super::*;
 
     const WITHIN: Nanos = Nanos::from_ms(1);

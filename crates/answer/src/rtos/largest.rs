@@ -82,10 +82,8 @@ pub(super) fn loads(seen: &[LoadedDuels]) -> Vec<LoadedFigures> {
 fn may_be_stolen(duels: &DuelsSeen) -> bool {
     let untold = duels.rounds.iter().filter(|round| round.stolen.is_none());
     let longest = untold.map(|round| round.took).max();
-    duels
-        .stolen
-        .zip(longest)
-        .is_some_and(|(stolen, longest)| stolen.has_counted && stolen.time + stolen.step >= longest)
+    let counted = duels.stolen.zip(longest);
+    counted.is_some_and(|(stolen, longest)| stolen.allows(longest))
 }
 
 /// Those that may have made the longest so long.

@@ -102,9 +102,8 @@ pub(super) fn rival_words(rivals: &[RivalThread]) -> String {
 /// Whether the coarse counter allows that the hypervisor made one of these late.
 fn may_be_stolen(seen: &DuelsSeen, late: &[&DuelRound]) -> bool {
     let longest = late.iter().map(|round| round.took).max();
-    seen.stolen
-        .zip(longest)
-        .is_some_and(|(stolen, longest)| stolen.has_counted && stolen.time + stolen.step >= longest)
+    let counted = seen.stolen.zip(longest);
+    counted.is_some_and(|(stolen, longest)| stolen.allows(longest))
 }
 
 pub(super) fn row(figures: &TakeOverFigures, within: Nanos) -> RtosRow {
