@@ -105,6 +105,7 @@ fn qos_and_the_first_screen_never_disagree() {
         .collect();
     let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
                    steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
+    let mut seen_unfailing = 0;
     for script in [
         of(&[("fifo:90", 5_000), ("fifo:50", 50), ("other", 3)], ""),
         of(&[("fifo:90", 5_000), ("other", 3)], &stalls),
@@ -141,6 +142,18 @@ fn qos_and_the_first_screen_never_disagree() {
                 !is_coarse || fit["decided_by_ns"].is_null(),
                 "{name}: {fit}"
             );
+            let sentence = said(&dir, &format!("qos r.laggard --app {name}")).join(" ");
+            let unfailing = fit["unfailing"]["buffers"].as_u64();
+            assert_eq!(
+                sentence.contains("did not run dry; proof takes"),
+                unfailing.is_some(),
+                "{name}: {fit}\n{sentence}"
+            );
+            if let Some(buffers) = unfailing {
+                let of = format!("{buffers} buffers (");
+                assert!(sentence.contains(&of), "{name}: {sentence}");
+                seen_unfailing += 1;
+            }
             let row = lines
                 .iter()
                 .find(|line| line.starts_with(&format!("{name} ")));
@@ -164,6 +177,7 @@ fn qos_and_the_first_screen_never_disagree() {
             assert_eq!(said[0], sentence);
         }
     }
+    assert!(seen_unfailing > 0);
 }
 
 #[test]

@@ -106,6 +106,7 @@ pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
             buffers: 6,
             is_sure: false,
         }),
+        unfailing: None,
     }
 }
 

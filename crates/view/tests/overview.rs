@@ -1,6 +1,6 @@
 //! The first screen and its sentences; its snapshots are in `snapshots/`.
 
-use laggard_answer::overview::{Fit, NextHour, Overview};
+use laggard_answer::overview::{Fit, NextHour, Overview, Unfailing};
 use laggard_answer::qos::{Apart, Fitness, MissFigures};
 use laggard_made::overview::{figures, fit, made, spoilt};
 use laggard_model::text::Unit;
@@ -357,6 +357,25 @@ fn of_several_that_still_waited_the_limit_holds_for_all() {
     let expected =
         "buffers of 2.67 ms are enough is not known: it was still waiting when measuring ended";
     assert!(one.contains(expected), "{one}");
+}
+
+#[test]
+fn what_buffers_did_not_run_dry_is_said_where_none_is_shown_to_be_enough() {
+    let said = verdict_on(Fit {
+        enough: None,
+        unfailing: Some(Unfailing {
+            buffers: 5,
+            record_ns: 1.08e13,
+        }),
+        ..fit(
+            "jack-128",
+            Fitness::NotFit,
+            figures(2.0, [30.0, 8.0, 100.0]),
+        )
+    });
+
+    let expected = "5 buffers of 2.67 ms did not run dry; proof takes 3.0 h without a dropout";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]

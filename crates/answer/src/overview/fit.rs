@@ -2,7 +2,7 @@
 
 use laggard_model::{Route, Service};
 
-use super::{Enough, Fit};
+use super::{Enough, Fit, Unfailing};
 use crate::load::Load;
 use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, of_line};
 
@@ -29,6 +29,7 @@ impl Fit {
             decided_by_ns: goal.and_then(|goal| decided_by(&found, goal)),
             narrowed_by_ns: narrowed_by(&found),
             enough: goal.and_then(enough),
+            unfailing: goal.and_then(|goal| unfailing(&found, goal)),
             figures: found.outlook,
             apart: found.apart,
             waited_ns: found.waited_ns,
@@ -69,4 +70,15 @@ fn enough(goal: &Needed) -> Option<Enough> {
     let about = || goal.by_estimate.map(|buffers| (buffers, false));
     let (buffers, is_sure) = surely.or_else(about)?;
     Some(Enough { buffers, is_sure })
+}
+
+/// By a recording that could have seen one run dry.
+fn unfailing(found: &ServiceOutlook, goal: &Needed) -> Option<Unfailing> {
+    if enough(goal).is_some() || goal.is_coarse {
+        return None;
+    }
+    Some(Unfailing {
+        buffers: found.without_failure()?.buffers,
+        record_ns: goal.record_ns?,
+    })
 }

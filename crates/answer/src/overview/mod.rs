@@ -141,6 +141,18 @@ pub struct Fit {
     pub narrowed_by_ns: Option<f64>,
     /// The fewest buffers of the same length for one dropout an hour at most.
     pub enough: Option<Enough>,
+    /// Where none is shown to be enough: the fewest with which no buffer ran dry.
+    pub unfailing: Option<Unfailing>,
+}
+
+/// With so many buffers none ran dry in what was recorded.
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct Unfailing {
+    /// The buffers.
+    pub buffers: u32,
+    /// How long must be recorded without a dropout to show that there is one an hour
+    /// at most, ns.
+    pub record_ns: f64,
 }
 
 /// So many buffers are enough.

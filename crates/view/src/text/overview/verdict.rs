@@ -1,6 +1,6 @@
 //! Whether the machine serves an application, in a sentence or a few.
 
-use laggard_answer::overview::{Enough, Fit, Overview};
+use laggard_answer::overview::{Enough, Fit, Overview, Unfailing};
 use laggard_answer::qos::Fitness;
 use laggard_model::text::{Unit, mean_time};
 
@@ -59,20 +59,27 @@ fn finer(fit: &Fit) -> Option<String> {
 
 fn enough(fit: &Fit) -> String {
     let length = Unit::Auto.write_nanos(fit.application.buffer_ns);
-    match fit.enough {
-        Some(Enough {
-            buffers,
-            is_sure: true,
-        }) => format!("{buffers} buffers of {length} are enough for one dropout an hour at most"),
-        Some(Enough { buffers, .. }) => format!(
+    match (fit.enough, fit.unfailing) {
+        (
+            Some(Enough {
+                buffers,
+                is_sure: true,
+            }),
+            _,
+        ) => format!("{buffers} buffers of {length} are enough for one dropout an hour at most"),
+        (Some(Enough { buffers, .. }), _) => format!(
             "by the estimate {buffers} buffers of {length} are enough for one dropout an hour; \
              not proved"
         ),
-        None if fit.waited_ns.is_some() => format!(
+        (None, _) if fit.waited_ns.is_some() => format!(
             "how many buffers of {length} are enough is not known: it was still waiting when \
              measuring ended"
         ),
-        None => {
+        (None, Some(Unfailing { buffers, record_ns })) => format!(
+            "{buffers} buffers of {length} did not run dry; proof takes {} without a dropout",
+            mean_time(record_ns)
+        ),
+        (None, None) => {
             let finer = fit.coarse.as_ref().map(|coarse| coarse.advice());
             format!(
                 "how many buffers of {length} are enough is not known: {}",
