@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -121,12 +122,17 @@ struct Group(PathBuf);
 impl Group {
     /// In the hierarchy of the first version, where this machine has it.
     fn new(controller: &str) -> Option<Self> {
-        let name = format!("laggard-test-{}-{controller}", std::process::id());
+        // Tests of one program run at once.
+        static GROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("laggard-test-{}-{number}", std::process::id());
         let folder = Path::new("/sys/fs/cgroup").join(controller).join(name);
         match std::fs::create_dir(&folder) {
             Ok(()) => Some(Self(folder)),
-            Err(_) => {
-                println!("skipped: it takes root and the controller {controller}, version 1");
+            Err(error) => {
+                println!(
+                    "skipped: it takes root and the controller {controller}, version 1: {error}"
+                );
                 None
             }
         }
