@@ -93,8 +93,8 @@ fn stopping_at_the_first_verdict_keeps_5_of_100_and_peeking_does_not() {
 fn a_change_is_found_almost_as_often_as_by_one_look_and_sooner() {
     for (events, times, least, most) in [
         (25.0, 2.0, 0.55, 7.5),
-        (50.0, 2.0, 0.92, 6.2),
-        (50.0, 3.0, 0.99, 4.5),
+        (50.0, 2.0, 0.9, 6.5),
+        (50.0, 3.0, 0.99, 5.2),
     ] {
         let rounds = 8;
         let machine = Machine {

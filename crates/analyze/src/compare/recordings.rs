@@ -3,9 +3,11 @@
 //! Late activations come in bursts, and one recording differs from the next
 //! also where nothing was changed. So counts weigh as many independent events
 //! as are behind them within a recording, and less again where recordings of
-//! one side vary more than that.
+//! one side vary more than that; and the ratio must hold recording by recording
+//! as well. Whether recordings vary is not asked first: what few of them do not
+//! show tells one of many services from itself all the same.
 
-use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
 use super::verdict::{Comparison, judged};
 use crate::InputError;
@@ -13,8 +15,8 @@ use crate::counts::{Clusters, Event, RateRatio, effective_ratio};
 use crate::input::{at_least, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 
-/// Recordings differ by themselves where chance alone gives as much in fewer than
-/// so many comparisons.
+/// Recordings are said to differ by themselves where chance alone gives as much in
+/// fewer than so many comparisons. No verdict depends on it.
 const VARIES: f64 = 0.1;
 /// One pair in so many may contradict the others.
 const CONTRADICTING_IN: usize = 3;
@@ -69,9 +71,8 @@ pub struct SetsCompared {
     pub comparison: Comparison,
     /// Events of each side that count as one independent.
     pub dispersions: [f64; 2],
-    /// How many times more recordings vary than their own events explain, with
-    /// what few recordings leave unknown of it where it is more than chance; 1
-    /// where they vary no more.
+    /// How many times more recordings vary than their own events explain; 1 where
+    /// they vary no more.
     pub between: f64,
     /// Whether that is more than chance.
     pub varies: bool,
@@ -106,15 +107,13 @@ pub fn compare_recordings(
         }
     }
     let dispersions = dispersions(sides);
-    let (between, varies) = between(sides, dispersions, confidence);
+    let (between, varies) = between(sides, dispersions);
     let [before, after] = [0, 1].map(|side| {
         let per = dispersions[side] * between;
         (events(sides[side]) / per, exposure(sides[side]) / per)
     });
     let mut ratio = effective_ratio(before, after, confidence)?;
-    if varies {
-        widen(&mut ratio, sides, confidence);
-    }
+    widen(&mut ratio, sides, confidence);
     let contradicting = (first.len() == second.len()).then(|| contradicting(first, second));
     Ok(SetsCompared {
         comparison: judged(ratio, margin)?,
@@ -147,22 +146,14 @@ fn dispersions(sides: [&[RecordingCount]; 2]) -> [f64; 2] {
 
 /// How many times more the recordings vary than `dispersions` explain, and whether
 /// that is more than chance.
-fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], confidence: f64) -> (f64, bool) {
+fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, bool) {
     let (statistic, freedom) = within(sides, dispersions);
     if freedom < 1.0 {
         return (1.0, false);
     }
     let seen = statistic / freedom;
     let chance = ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
-    if chance >= VARIES {
-        return (seen.max(1.0), false);
-    }
-    // A variance known from so few is uncertain itself: Student's quantile in
-    // place of the normal one.
-    let share = 0.5 + confidence / 2.0;
-    let normal = Normal::standard().inverse_cdf(share);
-    let student = StudentsT::new(0.0, 1.0, freedom).map_or(normal, |t| t.inverse_cdf(share));
-    ((seen * (student / normal).powi(2)).max(1.0), true)
+    (seen.max(1.0), chance < VARIES)
 }
 
 /// The squares of what recordings are off their side's rate, over their
@@ -185,10 +176,10 @@ fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
     (statistic, freedom)
 }
 
-/// Where recordings vary, the largest counts would decide by themselves: the
-/// ratio must hold recording by recording, too, by Student's interval of the
-/// difference of the means of their rates' logarithms. Half an event is added to
-/// each count, so that none is without a logarithm.
+/// The ratio must hold recording by recording, too, by Student's interval of the
+/// difference of the means of their rates' logarithms, which assumes nothing of why
+/// they differ. Half an event is added to each count, so that none is without a
+/// logarithm. Of one recording each there is no such interval.
 fn widen(ratio: &mut RateRatio, sides: [&[RecordingCount]; 2], confidence: f64) {
     let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
     let logs = sides.map(|side| side.iter().map(log).collect::<Vec<f64>>());

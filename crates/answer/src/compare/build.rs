@@ -326,7 +326,10 @@ impl Comparing<'_> {
         let adjusted = holm(&p)?;
         let tests = p.len().max(1) as f64;
         let wrong = 1.0 - self.confidence;
-        let clusters = |wrong: f64| expected_clusters_for(TIMES, POWER, wrong);
+        let recordings: usize = self.loads.iter().map(|load| load.runs.len()).sum();
+        // Fewer than it takes are not told how long, but how many.
+        let recordings = recordings.max(2 * LEAST_RECORDINGS);
+        let clusters = |wrong: f64| expected_clusters_for(TIMES, POWER, wrong, recordings);
         let (alone, wanted) = (clusters(wrong)?, clusters(wrong / tests)?);
         for (level, p) in tested.iter_mut().zip(adjusted) {
             level.p_adjusted = p;
