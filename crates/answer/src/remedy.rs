@@ -125,7 +125,7 @@ fn look(row: &CauseRow) -> String {
             .into();
     }
     format!(
-        "Look at the one of which it took most (`laggard why --episode {}`): what ran before and after often tells.",
+        "Look at `laggard why --episode {}`, of which it took most: what ran before and after often tells.",
         row.largest_episode
     )
 }

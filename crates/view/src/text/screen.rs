@@ -151,6 +151,10 @@ pub(crate) struct Room {
     pub(crate) indent: usize,
 }
 
+/// A text is cut before a word that has no room, unless that leaves less than this
+/// share of it.
+const LEAST_WHOLE: (usize, usize) = (2, 3);
+
 /// How many columns a text takes as it is shown.
 pub(crate) fn width(text: &str) -> usize {
     printable(text).to_string().width()
@@ -169,6 +173,13 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
             short.pop();
             break;
         }
+    }
+    let is_in_word = text[short.len()..].starts_with(|next| next != ' ');
+    let (part, of) = LEAST_WHOLE;
+    if let Some(end) = short.rfind(' ').filter(|_| is_in_word)
+        && short[..end].width() * of >= short.width() * part
+    {
+        short.truncate(end);
     }
     // Nothing follows a comma any more.
     (short.trim_end_matches([' ', ',', ';', ':']).to_owned() + CUT)
@@ -286,6 +297,11 @@ mod tests {
         assert_eq!(cut("a\u{1b}b", 8), "a\\x1bb");
         assert_eq!(cut("abc", 2), "..");
         assert_eq!(cut("came late, and why is not known", 13), "came late...");
+        assert_eq!(
+            cut("came late, and why is not known", 26),
+            "came late, and why is..."
+        );
+        assert_eq!(cut("came unaccountably-late", 16), "came unaccoun...");
         assert_eq!(width(&cut("音声スレッド", 8)), 7);
     }
 
