@@ -2,8 +2,8 @@
 
 use laggard_answer::timers::{TimerClass, TimersMeasured, TimersReport, timers};
 use laggard_model::{
-    Absence, ClockSeen, Cpu, Host, Lacks, Nanos, PeriodicWait, Service, SingleWait, TimerApi,
-    TimerRun,
+    Absence, ClockSeen, Cpu, HeldOff, Host, Lacks, Nanos, PeriodicWait, Service, SingleWait,
+    TimerApi, TimerRun,
 };
 
 /// Numbers from 0 to 1, always the same (Knuth 1997, "The Art of Computer
@@ -76,6 +76,7 @@ fn run(api: TimerApi, slack: f64, seed: u64, serve: impl Fn(f64, f64) -> f64) ->
         absence: None,
         allowed_slack: nanos(slack),
         periodic,
+        held_off: Vec::new(),
         single,
         left_out: 0,
     }
@@ -305,4 +306,115 @@ fn a_report_keeps_to_a_limit_that_no_row_is_later_than() {
 
     assert!(report.keeps(Nanos::from_ns(largest.unsigned_abs())));
     assert!(!report.keeps(Nanos::from_ns(largest.unsigned_abs() - 1)));
+}
+
+/// A timer of 1.5 ms that was not waited for, for five and a half periods, ten times;
+/// `at_once` callbacks come then.
+fn held_off(api: TimerApi, told: Option<u64>, at_once: u32) -> TimerRun {
+    let round = |at: u32| {
+        let from = START + 100e6 * f64::from(at);
+        let back = from + 5.5 * PERIOD;
+        let woke = (0..at_once).map(|of| nanos(back + 3e3 * f64::from(of + 1)));
+        HeldOff {
+            from: nanos(from),
+            back: nanos(back),
+            woke: woke.chain([nanos(from + 6.0 * PERIOD)]).collect(),
+            told,
+        }
+    };
+    TimerRun {
+        held_off: (0..10).map(round).collect(),
+        ..run(api, 0.0, 1, exact)
+    }
+}
+
+#[test]
+fn what_comes_once_for_each_expiry_that_passed_is_told_from_what_comes_once_for_all() {
+    let report = report(vec![
+        held_off(TimerApi::Timerfd, Some(6), 1),
+        held_off(TimerApi::Setitimer, None, 1),
+        held_off(TimerApi::IoUringMultishot, None, 5),
+    ]);
+
+    let classes: Vec<TimerClass> = report.rows.iter().map(|row| row.class).collect();
+    assert_eq!(
+        classes,
+        [TimerClass::Exact, TimerClass::Exact, TimerClass::Bursts]
+    );
+    let bursts = &report.groups[0];
+    assert_eq!(
+        bursts.sentence,
+        "io_uring-multishot comes once for each expiry that passed while nobody waited: 5 at once, where 5 had passed."
+    );
+    assert_eq!(bursts.instead.as_deref(), Some("Use timerfd instead."));
+    assert_eq!(
+        report.held_off,
+        [
+            "After 5 periods in which nobody waited, timerfd comes once, and says how many passed.",
+            "After 5 periods in which nobody waited, setitimer comes once, and does not say that some passed.",
+        ]
+    );
+}
+
+#[test]
+fn what_is_better_than_ticks_is_not_said_to_count_cpu_time() {
+    let report = report(vec![
+        run(TimerApi::SoRcvtimeo, 0.0, 3, a_tick_more),
+        run(TimerApi::SetitimerProf, 0.0, 4, a_tick_more),
+    ]);
+
+    let instead = report.groups[0].instead.as_deref().unwrap();
+    assert!(
+        instead.ends_with("None of these counts CPU time, as setitimer-prof would."),
+        "{instead}"
+    );
+    let alone = self::report(vec![run(TimerApi::SetitimerProf, 0.0, 4, a_tick_more)]);
+    assert_eq!(alone.groups[0].instead, None);
+}
+
+/// A hypervisor that takes the CPU for `share` of every `turn`, in ns: who is due
+/// meanwhile runs when it is given back.
+fn given_back(at: f64, turn: f64, share: f64) -> f64 {
+    let since = at % turn;
+    match since < share * turn {
+        true => at - since + share * turn,
+        false => at,
+    }
+}
+
+/// A sleep that is exact but for steal in turns, in the wait and in the finest sleep
+/// before it alike.
+fn stolen(seed: u64, turn: f64, share: f64) -> TimerRun {
+    let mut stolen = run(TimerApi::ClockNanosleep, SLACK, seed, |_, due| {
+        given_back(due, turn, share)
+    });
+    let mut chance = Chance(seed + 1_000);
+    for one in &mut stolen.single {
+        let at = one.called.as_f64() - 300e3 * chance.next();
+        one.reference_late = nanos(given_back(at, turn, share) - at + chance.waking());
+    }
+    stolen
+}
+
+/// A tick that is claimed of a sleep would be believed.
+#[test]
+fn no_tick_is_claimed_for_a_sleep_in_20_of_20_runs_idle_and_under_steal() {
+    for seed in 0..20 {
+        for (turn, share) in [
+            (4e6, 0.0),
+            (4e6, 0.1),
+            (4e6, 0.3),
+            (10e6, 0.3),
+            (10e6, 0.5),
+            (4e6, 0.5),
+            (1e6, 0.5),
+            (4e6, 0.8),
+        ] {
+            let report = report(vec![stolen(seed, turn, share)]);
+
+            let row = &report.rows[0];
+            assert_eq!(row.tick_ns, None, "{seed}, {turn}, {share}: {row:#?}");
+            assert_eq!(row.rounding, None, "{seed}, {turn}, {share}: {row:#?}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 
 use std::process::{Command, Output};
 
+use laggard_answer::timers::{TimerClass, TimersMeasured, timers};
+use laggard_model::{Cpu, Host, Nanos, Service, SingleWait, TimerApi, TimerRun};
 use serde_json::Value;
 
 fn laggard() -> Command {
@@ -93,6 +95,149 @@ fn the_tick_of_a_receive_timeout_is_that_of_the_coarse_clock() {
     };
     let stated = report["coarse_ns"].as_f64().unwrap();
     assert!((tick / stated - 1.0).abs() < 0.01, "{tick} ns, {stated} ns");
+}
+
+/// They count what the process computes, tick by tick: where the scheduler's clock is
+/// a finer one, the tick may be none.
+#[test]
+fn the_tick_of_timers_of_cpu_time_is_that_of_the_coarse_clock() {
+    let args = [
+        "--api",
+        "setitimer-virtual,setitimer-prof",
+        "--duration",
+        "5s",
+    ];
+    let report = measured(&args);
+
+    let stated = report["coarse_ns"].as_f64().unwrap();
+    for row in report["rows"].as_array().unwrap() {
+        assert_ne!(row["class"], "unavailable", "{row:#}");
+        let Some(tick) = row["tick_ns"].as_f64() else {
+            println!(
+                "skipped: no tick was claimed of {}: {} single waits, {} left out",
+                row["api"], row["single"], row["left_out"]
+            );
+            continue;
+        };
+        assert!((tick / stated - 1.0).abs() < 0.01, "{tick} ns, {stated} ns");
+    }
+}
+
+#[test]
+fn a_real_time_thread_is_not_let_compute_until_a_timer_comes() {
+    let args = [
+        "--api",
+        "setitimer-prof",
+        "--policy",
+        "fifo:1",
+        "--duration",
+        "1s",
+    ];
+    let report = measured(&args);
+
+    let reason = report["rows"][0]["absence"]["reason"].as_str().unwrap();
+    let is_refused = reason.starts_with("real-time policy fifo:1 is refused");
+    assert!(
+        is_refused || reason.contains("leaves the CPU to nobody"),
+        "{reason}"
+    );
+}
+
+/// Who comes once for each expiry that passed, and who once for all.
+#[test]
+fn a_timer_that_comes_in_a_burst_after_it_was_held_off_is_told_from_others() {
+    let args = [
+        "--api",
+        "timerfd,timer_create,setitimer,io_uring-multishot",
+        "--duration",
+        "2s",
+    ];
+    let report = measured(&args);
+
+    for row in report["rows"].as_array().unwrap() {
+        let seen = &row["held_off"];
+        if row["class"] == "unavailable" || seen.is_null() {
+            println!(
+                "skipped: {} was not held off: {}",
+                row["api"], row["absence"]
+            );
+            continue;
+        }
+        assert!(seen["passed"].as_f64().unwrap() >= 5.0, "{row:#}");
+        let is_repeated = row["api"] == "io_uring-multishot";
+        assert_eq!(seen["is_burst"], is_repeated, "{row:#}");
+        let says_how_many = row["api"] == "timerfd" || row["api"] == "timer_create";
+        assert_eq!(seen["is_told"], says_how_many, "{row:#}");
+    }
+}
+
+/// What `provoke tick` does to its own timer, as single waits of a timer: each was
+/// asked for a period before it was due.
+fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
+    let hits = hits
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ns = |hit: &Value, of: &str| Nanos::from_ns(hit[of].as_u64().unwrap());
+    let wait = |hit: Value| SingleWait {
+        asked: period,
+        called: ns(&hit, "start_ns").saturating_sub(period),
+        woke: ns(&hit, "start_ns") + ns(&hit, "length_ns"),
+        is_tight: true,
+        // The fault tells of none; a machine that is late itself is told no tick of.
+        reference_late: Nanos::ZERO,
+    };
+    hits.map(wait).collect()
+}
+
+/// The paper's: 1024 in a second.
+#[test]
+fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let hits = dir.path().join("hits.jsonl");
+    let mut found = None;
+    for _ in 0..TRIES {
+        let mut provoke = laggard();
+        provoke.args(["provoke", "tick", "--every", "1ms", "--for", "2s", "--json"]);
+        let output = provoke.arg(&hits).output().unwrap();
+        if !output.status.success() {
+            println!(
+                "skipped: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+            return;
+        }
+        let single = waits_of(&std::fs::read_to_string(&hits).unwrap(), Nanos::from_ms(1));
+        assert!(single.len() > 100, "{}", single.len());
+        let report = timers(&TimersMeasured {
+            host: Host::default(),
+            cpu: Cpu(0),
+            clocks: Vec::new(),
+            planned: 1,
+            runs: vec![TimerRun {
+                api: TimerApi::ClockNanosleepAbs,
+                service: Service::Other,
+                period: Nanos::from_ms(1),
+                absence: None,
+                allowed_slack: Nanos::ZERO,
+                periodic: Vec::new(),
+                held_off: Vec::new(),
+                single,
+                left_out: 0,
+            }],
+            caveats: Vec::new(),
+        });
+        let row = &report.rows[0];
+        if let Some(tick) = row.tick_ns {
+            assert_eq!(row.class, TimerClass::Tick, "{row:#?}");
+            found = Some(tick);
+            break;
+        }
+    }
+    let Some(tick) = found else {
+        println!("skipped: no tick was claimed: the machine was too late itself");
+        return;
+    };
+    assert!((tick - 976_562.5).abs() < 100.0, "{tick}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub use switch::{
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
 pub use throughput::Throughput;
-pub use timer::{ClockSeen, PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
+pub use timer::{ClockSeen, HeldOff, PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
 pub use usage::{ParseUsageError, UsagePattern};
 pub use whole::whole;
 

@@ -32,6 +32,10 @@ pub enum TimerApi {
     TimerCreateThread,
     /// `setitimer(ITIMER_REAL)`.
     Setitimer,
+    /// `setitimer(ITIMER_VIRTUAL)`.
+    SetitimerVirtual,
+    /// `setitimer(ITIMER_PROF)`.
+    SetitimerProf,
     /// `poll`.
     Poll,
     /// `ppoll`.
@@ -62,11 +66,13 @@ pub enum TimerApi {
     Semtimedop,
     /// `io_uring` with a timeout.
     IoUring,
+    /// `io_uring` with a timeout that expires again and again.
+    IoUringMultishot,
 }
 
 impl TimerApi {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::ClockNanosleepAbs,
         Self::ClockNanosleepRealtime,
         Self::ClockNanosleepBoottime,
@@ -78,6 +84,8 @@ impl TimerApi {
         Self::TimerCreate,
         Self::TimerCreateThread,
         Self::Setitimer,
+        Self::SetitimerVirtual,
+        Self::SetitimerProf,
         Self::Poll,
         Self::Ppoll,
         Self::Select,
@@ -93,6 +101,7 @@ impl TimerApi {
         Self::MqTimedreceive,
         Self::Semtimedop,
         Self::IoUring,
+        Self::IoUringMultishot,
     ];
 
     /// Its name, which `--api` takes.
@@ -109,6 +118,8 @@ impl TimerApi {
             Self::TimerCreate => "timer_create",
             Self::TimerCreateThread => "timer_create-thread",
             Self::Setitimer => "setitimer",
+            Self::SetitimerVirtual => "setitimer-virtual",
+            Self::SetitimerProf => "setitimer-prof",
             Self::Poll => "poll",
             Self::Ppoll => "ppoll",
             Self::Select => "select",
@@ -124,6 +135,7 @@ impl TimerApi {
             Self::MqTimedreceive => "mq_timedreceive",
             Self::Semtimedop => "semtimedop",
             Self::IoUring => "io_uring",
+            Self::IoUringMultishot => "io_uring-multishot",
         }
     }
 
@@ -143,6 +155,12 @@ impl TimerApi {
                 "timer_create with an interval; its function called in a thread (SIGEV_THREAD)"
             }
             Self::Setitimer => "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited",
+            Self::SetitimerVirtual => {
+                "setitimer(ITIMER_VIRTUAL) each time; the thread computes until SIGVTALRM"
+            }
+            Self::SetitimerProf => {
+                "setitimer(ITIMER_PROF) each time; the thread computes until SIGPROF"
+            }
             Self::Poll => "poll of nothing, in whole milliseconds",
             Self::Ppoll => "ppoll of nothing",
             Self::Select => "select of nothing",
@@ -158,6 +176,9 @@ impl TimerApi {
             Self::MqTimedreceive => "mq_timedreceive from an empty queue, by CLOCK_REALTIME",
             Self::Semtimedop => "semtimedop on a System V semaphore",
             Self::IoUring => "io_uring with a timeout (Linux 5.4)",
+            Self::IoUringMultishot => {
+                "io_uring with a timeout that expires again and again (Linux 6.4)"
+            }
         }
     }
 
@@ -166,7 +187,12 @@ impl TimerApi {
     pub const fn unit(self) -> Nanos {
         match self {
             Self::Poll | Self::EpollWait => Nanos::from_ms(1),
-            Self::Usleep | Self::Setitimer | Self::Select | Self::SoRcvtimeo => Nanos::from_us(1),
+            Self::Usleep
+            | Self::Setitimer
+            | Self::SetitimerVirtual
+            | Self::SetitimerProf
+            | Self::Select
+            | Self::SoRcvtimeo => Nanos::from_us(1),
             Self::ClockNanosleepAbs
             | Self::ClockNanosleepRealtime
             | Self::ClockNanosleepBoottime
@@ -186,7 +212,8 @@ impl TimerApi {
             | Self::Sigtimedwait
             | Self::MqTimedreceive
             | Self::Semtimedop
-            | Self::IoUring => Nanos::from_ns(1),
+            | Self::IoUring
+            | Self::IoUringMultishot => Nanos::from_ns(1),
         }
     }
 
@@ -205,6 +232,8 @@ impl TimerApi {
             | Self::Setitimer => true,
             Self::ClockNanosleep
             | Self::Usleep
+            | Self::SetitimerVirtual
+            | Self::SetitimerProf
             | Self::Poll
             | Self::Ppoll
             | Self::Select
@@ -219,8 +248,24 @@ impl TimerApi {
             | Self::SoRcvtimeo
             | Self::MqTimedreceive
             | Self::Semtimedop
-            | Self::IoUring => false,
+            | Self::IoUring
+            | Self::IoUringMultishot => false,
         }
+    }
+
+    /// Whether it goes on expiring while nobody waits for it, and the thread that
+    /// waits is the one that it wakes: only then can that thread hold it off.
+    pub const fn goes_on(self) -> bool {
+        matches!(
+            self,
+            Self::Timerfd | Self::TimerCreate | Self::Setitimer | Self::IoUringMultishot
+        )
+    }
+
+    /// Whether the time that it takes is one of computing: while the process does
+    /// not run, it stands still.
+    pub const fn counts_cpu_time(self) -> bool {
+        matches!(self, Self::SetitimerVirtual | Self::SetitimerProf)
     }
 }
 
@@ -258,6 +303,9 @@ pub struct TimerRun {
     pub allowed_slack: Nanos,
     /// Asked for the same period again and again, in order.
     pub periodic: Vec<PeriodicWait>,
+    /// Not waited for while several expiries passed, again and again. None where it
+    /// does not go on meanwhile, or there was no time for it.
+    pub held_off: Vec<HeldOff>,
     /// Asked for times of 1 to 3 ms at random instants, in order.
     pub single: Vec<SingleWait>,
     /// Waits left out because a signal ended them, or laggard was stopped.
@@ -274,6 +322,19 @@ pub struct PeriodicWait {
     /// Whether it came right after the one before it, of which nothing was left
     /// out.
     pub follows: bool,
+}
+
+/// What a timer did that goes on by itself, after nobody had waited for it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HeldOff {
+    /// When an expiry had been served, and it was not waited for any more.
+    pub from: Nanos,
+    /// When it was waited for again.
+    pub back: Nanos,
+    /// When the waits from then on were over, in order.
+    pub woke: Vec<Nanos>,
+    /// How many expiries these waits served, as the system says; `None`: it does not.
+    pub told: Option<u64>,
 }
 
 /// One wait that was not like the one before.
@@ -323,6 +384,6 @@ mod tests {
         let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
 
         assert!(err.starts_with("`nanonap` is no timer that is known; choose from clock_nano"));
-        assert!(err.ends_with("semtimedop, io_uring"), "{err}");
+        assert!(err.ends_with("io_uring, io_uring-multishot"), "{err}");
     }
 }

@@ -5,11 +5,13 @@
 mod difference;
 mod gaps;
 mod grid;
+mod held_off;
 mod rounding;
 
 pub use difference::{QuartileDifference, difference, drift};
 pub use gaps::{Intervals, binned, intervals, paired, tick_from_none, tick_of_doubled};
 pub use grid::{TickGrid, find_grid};
+pub use held_off::{Delivery, HeldOffRound, delivery};
 pub use rounding::{RoundingWay, RoundsTo, find_rounding};
 
 /// Waits for times that differ, called at instants that differ: one entry each.

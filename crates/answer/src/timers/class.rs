@@ -1,7 +1,7 @@
 //! What a timer does, in one word.
 
 use laggard_analyze::timer::{
-    QuartileDifference, RoundingWay, RoundsTo, TickGrid, drift, paired, share_above,
+    Delivery, QuartileDifference, RoundingWay, RoundsTo, TickGrid, drift, paired, share_above,
     tick_of_doubled,
 };
 use schemars::JsonSchema;
@@ -24,6 +24,9 @@ pub enum TimerClass {
     RoundedUp,
     /// Comes before it is due.
     Early,
+    /// After it was not waited for, it comes once for each expiry that passed, at
+    /// once.
+    Bursts,
     /// Goes wrong by more and more.
     Drifts,
     /// Later than others, and not for slack.
@@ -48,6 +51,7 @@ impl TimerClass {
             Self::Cut => "cut",
             Self::RoundedUp => "rounded up",
             Self::Early => "early",
+            Self::Bursts => "bursts",
             Self::Drifts => "drifts",
             Self::Later => "later",
             Self::Slack => "slack",
@@ -67,6 +71,7 @@ impl TimerClass {
             | Self::Cut
             | Self::RoundedUp
             | Self::Early
+            | Self::Bursts
             | Self::Drifts => Some(false),
             Self::Later | Self::Slack | Self::Exact => Some(true),
             Self::Undecided | Self::Unavailable => None,
@@ -90,6 +95,8 @@ pub(super) struct TimerFound {
     pub(super) paired: f64,
     /// The tick that the intervals tell of a timer that keeps time.
     pub(super) doubled: Option<f64>,
+    /// What it does after it was not waited for.
+    pub(super) delivery: Option<Delivery>,
     /// By how much of its own time it drifts.
     pub(super) drift: Option<f64>,
     /// The share of the finest sleeps that were late by more than a tenth of a tick.
@@ -131,6 +138,10 @@ impl TimerFound {
         }
         if self.early > EARLY {
             return TimerClass::Early;
+        }
+        // Of expiries in a burst it is not the machine that tells.
+        if self.delivery.is_some_and(|one| one.is_burst) {
+            return TimerClass::Bursts;
         }
         let Some(own) = self.own else {
             return TimerClass::Undecided;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::class::TimerClass;
-use super::row::TimerRow;
+use super::row::{TimerHeldOff, TimerRow};
 
 /// Timers that do alike.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -179,6 +179,11 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
             of(|row| row.rounding.map(|to| to.unit_ns))
         ),
         TimerClass::Early => format!("{who} {come} before it is time."),
+        TimerClass::Bursts => format!(
+            "{who} {come} once for each expiry that passed while nobody waited: {} at once, where {} had passed.",
+            of_count(rows, |it| it.at_once),
+            of_count(rows, |it| it.passed)
+        ),
         TimerClass::Drifts => format!(
             "{who}: goes wrong by more and more, {} of its time.",
             share(rows.iter().filter_map(|row| row.drift.map(f64::abs)))
@@ -198,7 +203,11 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
         TimerClass::Undecided => {
             let waits = rows.iter().map(|row| row.single).min().unwrap_or(0);
             let is_few = rows.iter().any(|row| row.told_from_ns.is_none());
+            let left_out: u64 = rows.iter().map(|row| row.left_out).sum();
             match is_few {
+                true if left_out > 0 => format!(
+                    "{who} cannot be told: {waits} single waits are too few, and {left_out} waits were left out, which something else ended or interrupted; measure for longer, or when less goes on."
+                ),
                 true => format!(
                     "{who} cannot be told: {waits} single waits are too few; measure for longer."
                 ),
@@ -226,6 +235,52 @@ fn share(values: impl Iterator<Item = f64>) -> String {
     }
 }
 
+/// `5`, or `5 to 7` where rows differ.
+fn of_count(rows: &[&TimerRow], of: fn(&TimerHeldOff) -> f64) -> String {
+    let values: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row.held_off.as_ref().map(of))
+        .collect();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    match least < most {
+        true => format!("{least:.0} to {most:.0}"),
+        false => format!("{most:.0}"),
+    }
+}
+
+/// What those do that come once for all that passed.
+pub(super) fn held_off(rows: &[TimerRow]) -> Vec<String> {
+    let of = |is_told: bool| -> Vec<&TimerRow> {
+        let is_one = |it: &TimerHeldOff| it.at_once == 1.0 && it.is_told == is_told;
+        let is_one = |row: &&TimerRow| row.held_off.as_ref().is_some_and(is_one);
+        rows.iter().filter(is_one).collect()
+    };
+    let sentence = |is_told: bool, ways: [&str; 2]| {
+        let of = of(is_told);
+        let apis = apis(of.iter().copied());
+        let (come, told) = match apis.len() {
+            0 => return None,
+            1 => ("comes", ways[0]),
+            _ => ("come", ways[1]),
+        };
+        let passed = of_count(&of, |it| it.passed);
+        Some(format!(
+            "After {passed} periods in which nobody waited, {} {come} once, and {told}.",
+            names(&apis)
+        ))
+    };
+    let told = sentence(true, ["says how many passed", "say how many passed"]);
+    let untold = sentence(
+        false,
+        [
+            "does not say that some passed",
+            "do not say that some passed",
+        ],
+    );
+    told.into_iter().chain(untold).collect()
+}
+
 /// What does the same and better, as far as is known of it.
 fn better(api: TimerApi) -> &'static [TimerApi] {
     match api {
@@ -234,6 +289,9 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         TimerApi::SoRcvtimeo => &[TimerApi::Ppoll],
         TimerApi::Select => &[TimerApi::Pselect],
         TimerApi::Setitimer => &[TimerApi::TimerCreate, TimerApi::Timerfd],
+        TimerApi::IoUringMultishot => &[TimerApi::Timerfd],
+        // Nothing else that is tried here counts it.
+        TimerApi::SetitimerVirtual | TimerApi::SetitimerProf => &[],
         TimerApi::ClockNanosleepAbs
         | TimerApi::ClockNanosleepRealtime
         | TimerApi::ClockNanosleepBoottime
@@ -292,5 +350,16 @@ fn instead(class: TimerClass, of: &[TimerApi], rows: &[TimerRow]) -> Option<Stri
     if of.contains(&TimerApi::SoRcvtimeo) {
         use_them += ", and receive when it says that there is something";
     }
-    (!found.is_empty()).then(|| use_them + ".")
+    let computing: Vec<TimerApi> = of
+        .iter()
+        .copied()
+        .filter(|api| api.counts_cpu_time())
+        .collect();
+    let alone = (!computing.is_empty() && computing.len() < of.len()).then(|| {
+        format!(
+            " None of these counts CPU time, as {} would.",
+            names(&computing)
+        )
+    });
+    (!found.is_empty()).then(|| use_them + "." + &alone.unwrap_or_default())
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub use class::TimerClass;
 pub use groups::TimerGroup;
-pub use row::{CallbackIntervals, IntervalBin, TimerRounding, TimerRow};
+pub use row::{CallbackIntervals, IntervalBin, TimerHeldOff, TimerRounding, TimerRow};
 
 /// The version of `timers --json`.
 pub const TIMERS_SCHEMA: u32 = 1;
@@ -48,6 +48,9 @@ pub struct TimersReport {
     /// Timers that do alike, each group with what it does and what to use
     /// instead; what goes wrong most first.
     pub groups: Vec<TimerGroup>,
+    /// What timers do that were not waited for while expiries passed, in a sentence
+    /// for each way.
+    pub held_off: Vec<String>,
     /// Each timer with each service and period.
     pub rows: Vec<TimerRow>,
     /// The system's clocks: what they state of themselves, and what they do.
@@ -71,6 +74,7 @@ pub fn timers(measured: &TimersMeasured) -> TimersReport {
         coarse_ns: coarse,
         verdict: groups::verdict(&rows),
         groups: groups::groups(&rows, coarse),
+        held_off: groups::held_off(&rows),
         unmeasured: measured.planned.saturating_sub(rows.len()),
         rows,
         clocks: measured.clocks.clone(),

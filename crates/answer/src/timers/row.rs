@@ -1,9 +1,10 @@
 //! One timer, asked for one period by one service.
 
 use laggard_analyze::timer::{
-    RoundingWay, Waits, binned, difference, find_grid, find_rounding, intervals, tick_from_none,
+    HeldOffRound, RoundingWay, Waits, binned, delivery, difference, find_grid, find_rounding,
+    intervals, tick_from_none,
 };
-use laggard_model::{Absence, Nanos, Service, TimerApi, TimerRun};
+use laggard_model::{Absence, HeldOff, Nanos, Service, TimerApi, TimerRun};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,6 +53,9 @@ pub struct TimerRow {
     pub told_from_ns: Option<i64>,
     /// How much its own time goes wrong, as a share of it.
     pub drift: Option<f64>,
+    /// What it does after it was not waited for while expiries passed. Absent where
+    /// it does not go on meanwhile, or too little was seen.
+    pub held_off: Option<TimerHeldOff>,
     /// How late it was when asked for the period, in the median; negative:
     /// early.
     pub late_median_ns: Option<i64>,
@@ -87,6 +91,21 @@ pub struct IntervalBin {
     pub from_ns: Nanos,
     /// How many.
     pub count: usize,
+}
+
+/// What a timer does that was not waited for while several expiries passed.
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct TimerHeldOff {
+    /// How often that was tried.
+    pub rounds: usize,
+    /// How many periods passed meanwhile, in the median.
+    pub passed: f64,
+    /// How many callbacks came at once after that, in the median.
+    pub at_once: f64,
+    /// Whether what passed comes in a burst, once for each.
+    pub is_burst: bool,
+    /// Whether the system says how many passed.
+    pub is_told: bool,
 }
 
 /// To what a timer rounds times.
@@ -169,6 +188,13 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
         machine_ns: middle(&singles.reference).map(rounded),
         told_from_ns: found.own.map(untold),
         drift: found.drift,
+        held_off: found.delivery.map(|one| TimerHeldOff {
+            rounds: one.rounds,
+            passed: one.passed,
+            at_once: one.at_once,
+            is_burst: one.is_burst,
+            is_told: run.held_off.iter().all(|round| round.told.is_some()),
+        }),
         late_median_ns: middle(&periodic.late).map(rounded),
         late_largest_ns: largest.reduce(f64::max).map(rounded),
         periodic: periodic.late.len(),
@@ -203,6 +229,16 @@ impl Singles {
                 .collect(),
         }
     }
+}
+
+/// Rounds in which it was not waited for, for mathematics.
+fn held_off(run: &TimerRun) -> Vec<HeldOffRound> {
+    let round = |one: &HeldOff| HeldOffRound {
+        from: ns(one.from),
+        back: ns(one.back),
+        woke: one.woke.iter().copied().map(ns).collect(),
+    };
+    run.held_off.iter().map(round).collect()
 }
 
 /// Waits for the period, for mathematics.
@@ -282,6 +318,7 @@ fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
             some => some as f64 / late.len() as f64,
         },
         machine_late: machine_late(&singles.reference, grid),
+        delivery: delivery(&held_off(run), ns(run.period)),
         ..TimerFound::default()
     };
     // On a grid, where a wait ends says nothing of slack.

@@ -27,9 +27,10 @@ Examples:
 Timers:
   clock_nanosleep-abs, nanosleep-realtime, nanosleep-boottime, nanosleep-tai,
   clock_nanosleep, usleep, timerfd-abs, timerfd, timer_create,
-  timer_create-thread, setitimer, poll, ppoll, select, pselect, epoll_wait,
-  epoll_pwait2, futex, sem_timedwait, cond_timedwait, mutex_timedlock,
-  sigtimedwait, so_rcvtimeo, mq_timedreceive, semtimedop, io_uring
+  timer_create-thread, setitimer, setitimer-virtual, setitimer-prof, poll,
+  ppoll, select, pselect, epoll_wait, epoll_pwait2, futex, sem_timedwait,
+  cond_timedwait, mutex_timedlock, sigtimedwait, so_rcvtimeo, mq_timedreceive,
+  semtimedop, io_uring, io_uring-multishot
 
 Exit code 1 when a timer asked for by name cannot be had here, was not measured
 because it was ended early, or is later than --max-lateness.")]

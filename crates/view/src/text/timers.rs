@@ -58,6 +58,9 @@ pub fn timers(report: &TimersReport, tables: TimerTables, look: Look) -> String 
         let first = format!("{}: ", group.class.words());
         text += &look.hanging(&first, "  ", &printable(all.trim_end()).to_string());
     }
+    for sentence in &report.held_off {
+        text += &look.hanging("held off: ", "  ", &printable(sentence).to_string());
+    }
     text += &clocks(&report.clocks, look);
     if report.unmeasured > 0 {
         let left = match report.unmeasured {

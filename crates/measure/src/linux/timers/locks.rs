@@ -120,6 +120,8 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::TimerCreate
         | TimerApi::TimerCreateThread
         | TimerApi::Setitimer
+        | TimerApi::SetitimerVirtual
+        | TimerApi::SetitimerProf
         | TimerApi::Poll
         | TimerApi::Ppoll
         | TimerApi::Select
@@ -129,6 +131,7 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::SoRcvtimeo
         | TimerApi::MqTimedreceive
         | TimerApi::Semtimedop
-        | TimerApi::IoUring => return None,
+        | TimerApi::IoUring
+        | TimerApi::IoUringMultishot => return None,
     })
 }

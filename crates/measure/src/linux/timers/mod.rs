@@ -10,6 +10,8 @@
 
 mod calling;
 mod clocks;
+mod computing;
+mod held_off;
 mod kept;
 mod locks;
 mod messages;
@@ -30,6 +32,7 @@ use laggard_model::{Absence, Cpu, Lacks, Nanos, Service, TimerApi, TimerRun};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 pub use self::clocks::clocks;
+use self::held_off::held_off;
 use self::wait::{For, TimedWait};
 pub(super) use self::waits::Random;
 use self::waits::{WaitsSeen, periodic, single};
@@ -65,25 +68,26 @@ pub struct TimerPlan {
 #[derive(Debug)]
 pub struct TimerBench {
     witness: Option<Witness>,
-    /// Whether the signal that is blocked now was not before.
-    is_blocked_here: bool,
+    /// Those of the signals blocked now that were not before.
+    blocked_here: SigSet,
     /// What a thread blocks is its own: who made this drops it.
     _of_this_thread: PhantomData<*const ()>,
 }
 
 impl TimerBench {
     /// Readies this process: its memory is locked as far as it may be, and the
-    /// signal of the interval timer is blocked in this thread and those that it
+    /// signals of the interval timers are blocked in this thread and those that it
     /// starts, until this is dropped. To be called before there are others.
     #[must_use]
     pub fn new() -> Self {
         // A limit is no reason not to measure: what is used was touched before.
         let _ = policy::lock_memory();
-        // Cannot fail for a known signal.
-        let before = alarm().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        // Cannot fail for known signals.
+        let before = alarms().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let was_open = |signal: &Signal| before.as_ref().is_ok_and(|it| !it.contains(*signal));
         Self {
             witness: Witness::settled().ok(),
-            is_blocked_here: before.is_ok_and(|before| !before.contains(Signal::SIGALRM)),
+            blocked_here: ALARMS.into_iter().filter(was_open).collect(),
             _of_this_thread: PhantomData,
         }
     }
@@ -97,6 +101,7 @@ impl TimerBench {
             absence: None,
             allowed_slack: Nanos::ZERO,
             periodic: Vec::new(),
+            held_off: Vec::new(),
             single: Vec::new(),
             left_out: 0,
         };
@@ -104,6 +109,7 @@ impl TimerBench {
             Ok(seen) => {
                 run.allowed_slack = seen.allowed_slack;
                 run.periodic = seen.periodic;
+                run.held_off = seen.held_off;
                 run.single = seen.single;
                 run.left_out = seen.left_out;
             }
@@ -147,7 +153,7 @@ impl TimerBench {
         // The thread is left behind: nothing can end a wait that does not end.
         end.store(true, Ordering::Relaxed);
         // It may yet have itself signalled, which ends who does not block that.
-        self.is_blocked_here = false;
+        self.blocked_here = SigSet::empty();
         Err(Absence {
             reason: "it did not return".into(),
             remedy: "look for what keeps its thread from running".into(),
@@ -165,19 +171,17 @@ impl Default for TimerBench {
 impl Drop for TimerBench {
     fn drop(&mut self) {
         policy::unlock_memory();
-        if self.is_blocked_here {
-            // As above.
-            let _ = alarm().thread_unblock();
-        }
+        // As above.
+        let _ = self.blocked_here.thread_unblock();
     }
 }
 
-/// The signal of the interval timer, which comes to any thread of the process
-/// that does not block it, and ends that.
-fn alarm() -> SigSet {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGALRM);
-    signals
+/// The signals of the interval timers, which come to any thread of the process that
+/// does not block them, and end it where nothing takes them.
+const ALARMS: [Signal; 3] = [Signal::SIGALRM, Signal::SIGVTALRM, Signal::SIGPROF];
+
+fn alarms() -> SigSet {
+    ALARMS.into_iter().collect()
 }
 
 /// What the measuring thread does, from its start to its end.
@@ -213,6 +217,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     policy::touch_stack();
     let footing = Footing::on(plan.cpu);
     periodic(plan, &mut *wait, end, &mut seen)
+        .and_then(|()| held_off(plan, &mut *wait, end, &mut seen))
         .and_then(|()| single(plan, &mut *wait, end, &mut seen))
         .map_err(|err| lacking(reason_of(&err), &err))?;
     footing.changed().map_or(Ok(seen), Err)
@@ -250,6 +255,8 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
         TimerApi::TimerCreate => Box::new(kept::Signalling::open()?),
         TimerApi::TimerCreateThread => Box::new(calling::Calling::open(service)?),
         TimerApi::Setitimer => Box::new(kept::IntervalTimer),
+        TimerApi::SetitimerVirtual => Box::new(computing::ComputingTimer::virtual_time(service)?),
+        TimerApi::SetitimerProf => Box::new(computing::ComputingTimer::profiling(service)?),
         TimerApi::SoRcvtimeo => Box::new(messages::Socket::open()?),
         TimerApi::MqTimedreceive => {
             let queue = messages::MessageQueue::open()?;
@@ -260,6 +267,7 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
             Box::new(For(move |length| semaphore.wait(length)))
         }
         TimerApi::IoUring => Box::new(uring::Uring::open()?),
+        TimerApi::IoUringMultishot => Box::new(uring::RepeatedUring::open()?),
         TimerApi::ClockNanosleepAbs
         | TimerApi::ClockNanosleepRealtime
         | TimerApi::ClockNanosleepBoottime
@@ -284,19 +292,24 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
 mod tests {
     use super::*;
 
-    /// Who started laggard may end it by this signal.
+    /// Who started laggard may end it by these signals.
     #[test]
-    fn the_alarm_is_blocked_while_timers_are_tried_and_not_after() {
-        let is_blocked = || SigSet::thread_get_mask().unwrap().contains(Signal::SIGALRM);
+    fn the_alarms_are_blocked_while_timers_are_tried_and_not_after() {
+        let blocked = || {
+            let all = SigSet::thread_get_mask().unwrap();
+            ALARMS.map(|signal| all.contains(signal))
+        };
 
         let bench = TimerBench::new();
-        assert!(is_blocked());
+        assert_eq!(blocked(), [true; 3]);
         drop(bench);
 
-        assert!(!is_blocked());
-        alarm().thread_block().unwrap();
+        assert_eq!(blocked(), [false; 3]);
+        let mut alarm = SigSet::empty();
+        alarm.add(Signal::SIGALRM);
+        alarm.thread_block().unwrap();
         drop(TimerBench::new());
-        assert!(is_blocked(), "it was before");
-        alarm().thread_unblock().unwrap();
+        assert_eq!(blocked(), [true, false, false], "the first was before");
+        alarm.thread_unblock().unwrap();
     }
 }

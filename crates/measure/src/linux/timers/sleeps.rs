@@ -135,6 +135,8 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::TimerCreate
         | TimerApi::TimerCreateThread
         | TimerApi::Setitimer
+        | TimerApi::SetitimerVirtual
+        | TimerApi::SetitimerProf
         | TimerApi::Futex
         | TimerApi::SemTimedwait
         | TimerApi::CondTimedwait
@@ -143,7 +145,8 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         | TimerApi::SoRcvtimeo
         | TimerApi::MqTimedreceive
         | TimerApi::Semtimedop
-        | TimerApi::IoUring => return None,
+        | TimerApi::IoUring
+        | TimerApi::IoUringMultishot => return None,
     };
     Some(Ok(Box::new(For(plain))))
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use laggard_model::{Nanos, PeriodicWait, SingleWait};
+use laggard_model::{HeldOff, Nanos, PeriodicWait, SingleWait};
 
 use super::super::{clock, policy};
-use super::TimerPlan;
 use super::wait::{Served, TimedWait};
+use super::{TimerPlan, held_off};
 
 /// Single waits are for such times.
 const SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
@@ -27,6 +27,7 @@ const MOST_BEHIND: u64 = 100;
 pub(super) struct WaitsSeen {
     pub(super) allowed_slack: Nanos,
     pub(super) periodic: Vec<PeriodicWait>,
+    pub(super) held_off: Vec<HeldOff>,
     pub(super) single: Vec<SingleWait>,
     pub(super) left_out: u64,
 }
@@ -44,6 +45,7 @@ impl WaitsSeen {
         Self {
             allowed_slack,
             periodic: touched(most(plan.period), no_wait),
+            held_off: held_off::room(plan),
             single: touched(most(LEAST_CYCLE), NO_WAIT),
             left_out: 0,
         }
@@ -64,6 +66,12 @@ impl WaitsSeen {
             is_kept
         });
         self.single.retain(|one| is_apart(one.called, one.woke));
+        self.held_off.retain(|one| {
+            let (Some(&first), Some(&last)) = (one.woke.first(), one.woke.last()) else {
+                return false;
+            };
+            is_apart(one.from, one.back) && is_apart(first, last)
+        });
         let lost = before - self.periodic.len() - self.single.len();
         self.left_out += lost as u64;
         self
@@ -93,7 +101,8 @@ pub(super) fn periodic(
     seen: &mut WaitsSeen,
 ) -> io::Result<()> {
     let period = plan.period;
-    let over = clock::now() + Nanos::from_ns(plan.duration.ns() / 2);
+    let half = Nanos::from_ns(plan.duration.ns() / 2);
+    let over = clock::now() + half.saturating_sub(held_off::length(plan));
     let mut due = wait.begin(clock::now() + period, period)?;
     let mut follows = false;
     while seen.periodic.len() < seen.periodic.capacity() && !end.load(Ordering::Relaxed) {
@@ -240,6 +249,7 @@ mod tests {
         let mut seen = WaitsSeen {
             allowed_slack: Nanos::ZERO,
             periodic: Vec::with_capacity(16),
+            held_off: Vec::new(),
             single: Vec::new(),
             left_out: 0,
         };
@@ -284,9 +294,16 @@ mod tests {
             woke: Nanos::from_ms(ms),
             follows: true,
         };
+        let round = |ms: u64| HeldOff {
+            from: Nanos::from_ms(ms),
+            back: Nanos::from_ms(ms + 1),
+            woke: vec![Nanos::from_ms(ms + 2)],
+            told: None,
+        };
         let seen = WaitsSeen {
             allowed_slack: Nanos::ZERO,
             periodic: [1, 2, 3, 4, 5].map(at).to_vec(),
+            held_off: vec![round(2), round(6)],
             single: vec![NO_WAIT],
             left_out: 1,
         };
@@ -296,6 +313,7 @@ mod tests {
         let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
         assert_eq!(follows, [true, true, false, true]);
         assert_eq!((left.left_out, left.single.len()), (2, 1));
+        assert_eq!(left.held_off, [round(6)]);
     }
 
     /// As after the machine stood still: to go through all of them would ask for
@@ -321,6 +339,7 @@ mod tests {
             let mut seen = WaitsSeen {
                 allowed_slack: Nanos::ZERO,
                 periodic: Vec::with_capacity(2),
+                held_off: Vec::new(),
                 single: Vec::new(),
                 left_out: 0,
             };
@@ -345,6 +364,7 @@ mod tests {
         let mut seen = WaitsSeen {
             allowed_slack: Nanos::ZERO,
             periodic: Vec::new(),
+            held_off: Vec::new(),
             single: Vec::with_capacity(40),
             left_out: 0,
         };
