@@ -250,6 +250,49 @@ fn what_is_not_decided_goes_on_to_the_end_and_all_rounds_are_made_where_asked() 
     assert!(!said(&all).contains("looks after"), "{}", said(&all));
 }
 
+/// The sides change places after four rounds; the other service never tells anything, so
+/// that it goes on.
+#[test]
+fn what_a_look_told_and_all_rounds_do_not_is_said_to_be_so() {
+    let dir = TempDir::new().unwrap();
+    let second = "[[line]]\nservice = \"fifo:50\"";
+    for (name, of) in [("often.toml", 250), ("seldom.toml", 2_000)] {
+        let other = often(500).replace("[[line]]\nservice = \"fifo:90\"", second);
+        let text = format!("period_ns = 1000000\n{}\n{other}", often(of));
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let before = "--before=A=[ $(ls made | grep -c lagg) -lt 8 ] && cp seldom.toml script.toml || \
+                  cp often.toml script.toml,B=[ $(ls made | grep -c lagg) -lt 8 ] && \
+                  cp often.toml script.toml || cp seldom.toml script.toml";
+
+    let options = [before, "--rounds=6", "--equal=1.0001", "--json"];
+    let output = made(&dir, &options, 500);
+
+    let said = said(&output);
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("after 4 of 6 rounds, irq is worse, fifo:90 is worse; not decided yet: "),
+        "{said}"
+    );
+    let lost = found["looks"]["not_borne_out"].as_array().unwrap();
+    let of_fifo: Vec<_> = lost
+        .iter()
+        .filter(|one| one["service"] == "fifo:90")
+        .collect();
+    assert_eq!(of_fifo.len(), 1, "{lost:?}");
+    assert_eq!(
+        (&of_fifo[0]["after"], &of_fifo[0]["change"]["verdict"]),
+        (&4.into(), &"worse".into())
+    );
+    let sentences = found["sentences"].to_string();
+    assert!(
+        sentences.contains("After 4 rounds fifo:90 was worse, which 6 do not bear out: "),
+        "{sentences}"
+    );
+}
+
 #[test]
 fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
     let dir = TempDir::new().unwrap();

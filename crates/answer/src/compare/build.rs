@@ -141,7 +141,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         sentences: Vec::new(),
         notes: loads.iter().flat_map(|load| load.notes()).collect(),
     };
-    let found = |look: &TrialLook| look.found(report.is_decided(), question.confidence);
+    let found = |look: &TrialLook| look.found(&report, question.confidence);
     report.looks = look.map(found).transpose()?;
     report.sentences = sentences(&report);
     Ok(report)

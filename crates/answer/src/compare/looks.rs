@@ -4,6 +4,7 @@ use laggard_analyze::InputError;
 use laggard_analyze::compare::RoundLooks;
 use laggard_model::name::line_name;
 use laggard_model::text::listed;
+use laggard_model::{Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +17,23 @@ pub struct TrialLook {
     pub looks: RoundLooks,
     /// Which look this is, from 1.
     pub number: usize,
+    /// The verdicts of those before, in their order.
+    pub earlier: Vec<EarlierVerdict>,
+}
+
+/// What an earlier look told of a service at a level.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct EarlierVerdict {
+    /// After so many recordings of each side.
+    pub after: usize,
+    /// The service.
+    pub service: Service,
+    /// How it is reached.
+    pub route: Route,
+    /// Which of its levels, from 0: each look chooses them anew.
+    pub level: usize,
+    /// Worse, better or equivalent.
+    pub change: Change,
 }
 
 /// How often was looked while the recordings were made.
@@ -32,6 +50,8 @@ pub struct TrialLooks {
     pub look: usize,
     /// Why no more was recorded; absent where it went on.
     pub ended: Option<TrialEnd>,
+    /// What an earlier look told and this one does not; the last of each.
+    pub not_borne_out: Vec<EarlierVerdict>,
 }
 
 /// Why no more recordings are made in turn.
@@ -51,7 +71,7 @@ impl TrialLook {
     }
 
     /// What becomes of it, by whether all is decided.
-    pub(super) fn found(&self, is_decided: bool, all: f64) -> Result<TrialLooks, InputError> {
+    pub(super) fn found(&self, report: &CompareReport, all: f64) -> Result<TrialLooks, InputError> {
         let after = self.looks.after();
         let each = (0..after.len()).map(|look| self.looks.confidence(look, all));
         Ok(TrialLooks {
@@ -59,16 +79,78 @@ impl TrialLook {
             after: after.to_vec(),
             confidence_of_each: each.collect::<Result<_, _>>()?,
             look: self.number,
-            ended: match (self.number >= after.len(), is_decided) {
-                (true, _) => Some(TrialEnd::AllRounds),
-                (false, true) => Some(TrialEnd::Decided),
-                (false, false) => None,
-            },
+            ended: self.ended(report.is_decided()),
+            not_borne_out: self.not_borne_out(report),
         })
+    }
+
+    fn ended(&self, is_decided: bool) -> Option<TrialEnd> {
+        match (self.number >= self.looks.after().len(), is_decided) {
+            (true, _) => Some(TrialEnd::AllRounds),
+            (false, true) => Some(TrialEnd::Decided),
+            (false, false) => None,
+        }
+    }
+
+    fn not_borne_out(&self, report: &CompareReport) -> Vec<EarlierVerdict> {
+        let mut last: Vec<&EarlierVerdict> = Vec::new();
+        for one in &self.earlier {
+            last.retain(|known| !known.is_of(one));
+            last.push(one);
+        }
+        let now = report.verdicts(0);
+        let is_told = |one: &&EarlierVerdict| {
+            let now = now.iter().find(|now| now.is_of(one));
+            now.is_some_and(|now| now.change == one.change)
+        };
+        last.retain(|one| !is_told(one));
+        last.into_iter().cloned().collect()
+    }
+}
+
+impl EarlierVerdict {
+    fn is_of(&self, other: &Self) -> bool {
+        (self.service, self.route, self.level) == (other.service, other.route, other.level)
+    }
+
+    /// `fifo:90 is worse`; `is` may be `was`.
+    fn in_words(&self, is: &str) -> String {
+        let line = line_name(self.service, self.route);
+        let what = match self.change {
+            Change::Worse => "worse",
+            Change::Better => "better",
+            Change::Equivalent => "equal",
+            Change::Unclear(_) => "not told",
+        };
+        format!("{line} {is} {what}")
     }
 }
 
 impl CompareReport {
+    /// What is told of each service and level after so many rounds.
+    pub fn verdicts(&self, after: usize) -> Vec<EarlierVerdict> {
+        let services = self.services.iter();
+        let levels =
+            services.flat_map(|one| one.levels.iter().enumerate().map(move |it| (one, it)));
+        let told = levels.filter(|(_, (_, level))| !matches!(level.change, Change::Unclear(_)));
+        told.map(|(one, (number, level))| EarlierVerdict {
+            after,
+            service: one.service,
+            route: one.route,
+            level: number,
+            change: level.change,
+        })
+        .collect()
+    }
+
+    /// Those in words: `fifo:90 is worse`.
+    pub fn told(&self) -> Vec<String> {
+        let all = self.verdicts(0).into_iter();
+        let mut words: Vec<String> = all.map(|one| one.in_words("is")).collect();
+        words.dedup();
+        words
+    }
+
     /// Services of which more rounds may tell whether they changed. Where some service
     /// has a verdict, none of them is one that was never so late on either side, or is
     /// always.
@@ -147,7 +229,16 @@ pub(super) fn sentences(report: &CompareReport) -> Vec<String> {
             count => format!("all {count}"),
         }
     );
-    vec![format!("{why} {sure}")]
+    let mut all = vec![format!("{why} {sure}")];
+    all.extend(looks.not_borne_out.iter().map(|one| {
+        format!(
+            "After {} rounds {}, which {now} do not bear out: more changed meanwhile than what was to be, or it was \
+             chance.",
+            one.after,
+            one.in_words("was"),
+        )
+    }));
+    all
 }
 
 #[cfg(test)]
@@ -164,16 +255,16 @@ mod tests {
     #[test]
     fn the_last_look_ends_it_and_an_earlier_one_where_all_is_decided() {
         let at = |number: usize, is_decided: bool| {
-            let looks = RoundLooks::planned(8, 4);
-            TrialLook { looks, number }.found(is_decided, 0.95).unwrap()
+            let look = TrialLook {
+                looks: RoundLooks::planned(8, 4),
+                number,
+                earlier: Vec::new(),
+            };
+            look.ended(is_decided)
         };
 
-        assert_eq!(at(1, false).ended, None);
-        assert_eq!(at(2, true).ended, Some(TrialEnd::Decided));
-        assert_eq!(at(3, true).ended, Some(TrialEnd::AllRounds));
-        assert_eq!(
-            (at(1, false).after, at(1, false).rounds),
-            (vec![4, 6, 8], 8)
-        );
+        assert_eq!(at(1, false), None);
+        assert_eq!(at(2, true), Some(TrialEnd::Decided));
+        assert_eq!(at(3, true), Some(TrialEnd::AllRounds));
     }
 }

@@ -20,7 +20,7 @@ use crate::note::Note;
 use crate::qos::{Application, MissFigures};
 
 pub use build::{Question, compare};
-pub use looks::{TrialEnd, TrialLook, TrialLooks};
+pub use looks::{EarlierVerdict, TrialEnd, TrialLook, TrialLooks};
 pub use refusal::CompareError;
 pub(crate) use sentences::times;
 pub use series::{

@@ -88,6 +88,7 @@ fn make(
             look: Some(TrialLook {
                 looks: looks.clone(),
                 number,
+                earlier: made.told.clone(),
             }),
             ..question.clone()
         })

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::Parser as _;
 use laggard_analyze::compare::RoundLooks;
-use laggard_answer::compare::{CompareError, CompareReport, Difference, LEAST_RECORDINGS};
+use laggard_answer::compare::{
+    CompareError, CompareReport, Difference, EarlierVerdict, LEAST_RECORDINGS,
+};
 use laggard_model::text::{listed, span};
 use laggard_record::{Destination, Folder};
 use laggard_session::{LoadChoice, Plan, Session};
@@ -23,6 +25,8 @@ pub(super) struct SidesMade {
     pub(super) second: Vec<PathBuf>,
     /// What was changed from one side to the other.
     pub(super) changed: Difference,
+    /// What each look told.
+    pub(super) told: Vec<EarlierVerdict>,
 }
 
 /// Recordings that were made in turn.
@@ -66,6 +70,7 @@ pub(super) fn record(
         first: Vec::new(),
         second: Vec::new(),
         changed: sides.changed(),
+        told: Vec::new(),
     };
     let turns = Turns {
         sides: &sides,
@@ -201,6 +206,7 @@ impl Turns<'_> {
                 if report.is_decided() {
                     return Ok(Some(report));
                 }
+                made.told.extend(report.verdicts(after));
                 unless_interrupted(self.interrupted)?;
             }
         }
@@ -263,7 +269,14 @@ fn found(report: &CompareReport, after: usize, rounds: usize) -> String {
             report.undecided().join(", ")
         ),
     };
-    format!("after {after} of {rounds} rounds, {what}")
+    let told = report.told();
+    match (report.is_decided(), told.is_empty()) {
+        (false, false) => format!(
+            "after {after} of {rounds} rounds, {}; {what}",
+            told.join(", ")
+        ),
+        _ => format!("after {after} of {rounds} rounds, {what}"),
+    }
 }
 
 /// An error where the user ended it: fewer recordings were made than asked.
