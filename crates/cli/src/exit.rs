@@ -7,6 +7,7 @@ use std::sync::Arc;
 use laggard_answer::Load;
 use laggard_answer::check::{CheckError, CheckReport, CheckVerdict};
 use laggard_answer::compare::CompareError;
+use laggard_measure::linux;
 use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::{LoadRunError, RecipeError};
@@ -68,7 +69,7 @@ Exit codes:
      rtos; check where one is broken; timers where one is too late; a service,
      load, fault or timer that cannot be had here), or nothing that was asked
      can be told (forecast)
-  2  error: wrong arguments, an unreadable recording, a full disk
+  2  error: wrong arguments, an unreadable recording, a full disk, no memory
   3  the measurement is not trustworthy (too much was lost or not seen, or
      measuring itself took too much); why and export pass it on all the same;
      or it does not decide what is required (check)
@@ -102,6 +103,20 @@ pub(crate) fn nothing_asked() -> ExitCode {
 
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
+    let is_vague = matches!(&result, Err(err) if !err.is::<linux::OutOfMemory>());
+    let code = told(result);
+    if let Some(refused) = linux::ran_out() {
+        pipe::say(&format!("{refused}; measuring ended there"));
+        return ExitCode::from(2);
+    }
+    // What a system call or a library in C was refused says less.
+    if let Some(refused) = is_vague.then(linux::is_short).flatten() {
+        pipe::say(&refused.to_string());
+    }
+    code
+}
+
+fn told(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(Exit::Ok) => ExitCode::SUCCESS,
         Ok(Exit::Unmet) => ExitCode::from(1),

@@ -44,12 +44,21 @@ mod why;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use laggard_measure::linux;
 
 use crate::args::{Args, BEGIN, Command};
 
+/// What any command takes at least, bytes of addresses: with less, libraries and
+/// threads that begin end the program before it can say why.
+const ROOM: usize = 8 << 20;
+
+/// Says what helps where there is no more.
+#[global_allocator]
+static MEMORY: linux::Memory = linux::Memory;
+
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
-    laggard_measure::linux::become_normal();
+    linux::become_normal();
     stack::enough(run)
 }
 
@@ -62,6 +71,9 @@ fn run() -> ExitCode {
         pipe::say_as_it_is(BEGIN);
         return exit::nothing_asked();
     };
+    if let Err(refused) = linux::has_room(ROOM) {
+        return exit::report(Err(refused.into()));
+    }
     let result = match command {
         Command::Record(args) => record::record(&args),
         Command::Top(args) => top::top(*args),

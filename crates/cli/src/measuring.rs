@@ -115,13 +115,14 @@ pub(crate) fn caller() -> Option<LoadUser> {
     is_root.then_some(LoadUser { user, group })
 }
 
-/// A flag that Ctrl-C, termination and the end of the terminal set. A hangup
+/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
 /// that was to be ignored (`nohup`) still is.
 pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in endings() {
         signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
     }
+    linux::end_in_order(interrupted.clone())?;
     Ok(interrupted)
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
         signal_hook::flag::register(signal, stop.clone())
             .context("watch for the signal that ends the fault")?;
     }
+    linux::end_in_order(stop.clone())?;
     let mut view = View::new(&plan, args.json.as_deref())?;
     let (tell, told) = mpsc::channel();
     let hits = thread::scope(|scope| {

@@ -77,6 +77,89 @@ fn little_stack_is_enough_for_every_command() {
     );
 }
 
+/// How many addresses more than it takes to start, KiB; the last are enough.
+const MORE_KIB: [u64; 14] = [
+    0,
+    128,
+    256,
+    512,
+    1024,
+    2048,
+    4096,
+    8192,
+    16_384,
+    33_792,
+    35_840,
+    40_960,
+    51_200,
+    1 << 20,
+];
+
+/// Addresses with which the program as such just starts, KiB.
+fn least_addresses(dir: &Path) -> u64 {
+    let (mut few, mut enough) = (0_u64, 1 << 20);
+    while enough - few > 128 {
+        let middle = few.midpoint(enough);
+        let output = shell(dir, &format!("ulimit -v {middle}; $L --version"));
+        match output.status.success() {
+            true => enough = middle,
+            false => few = middle,
+        }
+    }
+    enough
+}
+
+/// Where none is to be had the C library's allocator says so, and Rust's programs
+/// end by SIGABRT (134), without a word on what helps.
+#[test]
+fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_stays() {
+    let dir = TempDir::new().unwrap();
+    let least = least_addresses(dir.path());
+    shell(
+        dir.path(),
+        "$L record -q --backend user -s other -d 1s -o old.laggard",
+    );
+    let mut refused = 0;
+    for command in [
+        "record -q --backend user -s other -d 1s -o r.laggard",
+        "show old.laggard",
+        "report old.laggard -o page.html",
+        "switch --threads 40 -d 1s",
+    ] {
+        for more in MORE_KIB {
+            let limit = least + more;
+            let output = shell(
+                dir.path(),
+                &format!("ulimit -v {limit}; exec $L {command} >&2"),
+            );
+
+            let (code, said) = (output.status.code(), said(&output));
+            assert!(
+                matches!(code, Some(0..=3)),
+                "{command}, {limit} KiB: {code:?}, {said}"
+            );
+            // A row that cannot be had is told of in the answer, too.
+            if code == Some(2) {
+                refused += 1;
+                assert!(
+                    said.contains("`ulimit -v unlimited`"),
+                    "{command}, {limit} KiB: {said}"
+                );
+            }
+            if command.starts_with("record") && dir.path().join("r.laggard").exists() {
+                let shown = shell(dir.path(), "$L show r.laggard; rm -r r.laggard");
+                assert!(
+                    shown.status.success(),
+                    "{command}, {limit} KiB: {}, after {said}",
+                    self::said(&shown)
+                );
+            }
+            assert!(more < 1 << 20 || code != Some(2), "{command}: {said}");
+        }
+    }
+    assert!(refused > 3, "{least} KiB are nearly always enough");
+}
+
 #[test]
 fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
     if !can_measure_with_bpf() {

@@ -1,6 +1,7 @@
 //! How the kernel schedules a thread, and its memory.
 
 use std::io;
+use std::thread::Builder;
 
 use laggard_model::{Cpu, CpuList, Nanos, Service, Tid};
 use nix::errno::Errno;
@@ -9,10 +10,15 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
+use super::memory;
 use crate::host::{Files, Rights};
 
 /// Stack of a measuring thread. All of it is touched before measuring.
 pub(crate) const STACK_BYTES: usize = 128 * 1024;
+
+/// Room for the threads that begin at the same time, bytes: each maps some pages
+/// for its signals once it runs.
+const ROOM_BYTES: usize = 4 << 20;
 
 /// Blocks from this size on are mapped by themselves, and given back when they
 /// are freed. glibc otherwise raises the limit to the largest block freed so
@@ -38,6 +44,17 @@ pub(crate) fn lock_memory() -> io::Result<()> {
         })
 }
 
+/// A measuring thread that is to be started.
+///
+/// # Errors
+/// When there is no room for it: without its pages for signals Rust ends the whole
+/// program.
+pub(crate) fn thread(name: &str) -> io::Result<Builder> {
+    memory::has_room(STACK_BYTES + ROOM_BYTES)
+        .map_err(|refused| io::Error::new(io::ErrorKind::OutOfMemory, refused))?;
+    Ok(Builder::new().name(name.into()).stack_size(STACK_BYTES))
+}
+
 /// Whether so many more bytes may be locked.
 pub(crate) fn may_lock_more(bytes: u64) -> bool {
     let rights = Rights::read(&Files::default());
@@ -56,7 +73,7 @@ pub(crate) fn may_lock_more(bytes: u64) -> bool {
 /// Has the allocator give back what is free. Locked memory is memory that
 /// nobody else can have.
 #[cfg(target_env = "gnu")]
-fn stay_small() {
+pub(super) fn stay_small() {
     // One arena: only threads that may wait allocate at all.
     for (parameter, value) in [
         (libc::M_ARENA_MAX, 1),
@@ -70,7 +87,7 @@ fn stay_small() {
 
 /// Other allocators have no such settings.
 #[cfg(not(target_env = "gnu"))]
-fn stay_small() {}
+pub(super) fn stay_small() {}
 
 /// Lets the kernel move pages of the program out of memory again. Nothing
 /// depends on it, so a refusal is none of the caller's business.

@@ -101,9 +101,7 @@ impl MeasuringThread {
         let (start, started) = channel();
         let (ready, is_ready) = channel();
         let (is_service, competes) = (duty.is_service(), duty.competes());
-        let handle = std::thread::Builder::new()
-            .name(name(cpu, service, duty.name_suffix()))
-            .stack_size(policy::STACK_BYTES)
+        let handle = policy::thread(&name(cpu, service, duty.name_suffix()))?
             .spawn(move || run(&shared, (cpu, line), service, &*duty, &ready, &started))?;
         let tid = is_ready
             .recv()

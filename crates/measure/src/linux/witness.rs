@@ -67,10 +67,7 @@ impl Witness {
     pub(super) fn new() -> io::Result<Self> {
         let (asleep, awake) = io::pipe()?;
         let (ready, files) = channel();
-        let thread = std::thread::Builder::new()
-            .name("lag/witness".into())
-            .stack_size(policy::STACK_BYTES)
-            .spawn(move || sleep(asleep, &ready))?;
+        let thread = policy::thread("lag/witness")?.spawn(move || sleep(asleep, &ready))?;
         let files = files
             .recv()
             .map_err(|_| io::Error::other("the thread that only sleeps ended at its start"))??;

@@ -126,8 +126,8 @@ impl Busy {
     /// Whether turns can be taken here.
     fn check(self) -> Result<(), RunError> {
         let tried = std::thread::scope(|scope| {
-            let trial = scope.spawn(|| scheduling::set(RANK));
-            trial
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || scheduling::set(RANK))?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });

@@ -74,10 +74,8 @@ pub(super) fn play<T: Send + 'static>(
     let mut started = Ok(());
     for (number, part) in parts.into_iter().enumerate() {
         let (begin, tell) = (Arc::clone(&begin), tell.clone());
-        let thread = std::thread::Builder::new()
-            .name("lag/rtos".into())
-            .stack_size(policy::STACK_BYTES)
-            .spawn(move || take_part(number, part, cpu, &begin, &tell));
+        let part = move || take_part(number, part, cpu, &begin, &tell);
+        let thread = policy::thread("lag/rtos").and_then(|thread| thread.spawn(part));
         if let Err(err) = thread {
             started = Err(refused("a thread", &err));
             break;

@@ -26,10 +26,7 @@ impl Team {
             true => self.processes.push(process(ring, own, name)?),
             false => {
                 let ring = Arc::clone(ring);
-                let thread = std::thread::Builder::new()
-                    .name(name.into())
-                    .stack_size(policy::STACK_BYTES)
-                    .spawn(move || ring.take_part(own))?;
+                let thread = policy::thread(name)?.spawn(move || ring.take_part(own))?;
                 self.threads.push(thread);
             }
         }

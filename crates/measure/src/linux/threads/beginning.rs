@@ -103,14 +103,15 @@ impl ThreadSource {
             );
             // A thread of its own, so that nobody's affinity has to be restored.
             std::thread::scope(|scope| {
-                scope
-                    .spawn(|| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, || {
                         policy::pin(laggard_model::Cpu(plan.cpu))
                             .map_err(|err| system("move to a CPU", reason_of(&err)))?;
                         programs
                             .start_deferral(plan, timeline)
                             .map_err(|refused| system("start the softirq timer", refused.reason))
                     })
+                    .map_err(|err| system("start a thread", reason_of(&err)))?
                     .join()
                     .unwrap_or_else(|_| Err(system("start the softirq timer", "panicked".into())))
             })?;

@@ -160,8 +160,8 @@ pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
 /// Whether a thread of ours may have the service's policy.
 pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     std::thread::scope(|scope| {
-        scope
-            .spawn(|| policy::schedule_as(service))
+        std::thread::Builder::new()
+            .spawn_scoped(scope, || policy::schedule_as(service))?
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
     })

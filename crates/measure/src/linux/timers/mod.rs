@@ -123,10 +123,8 @@ impl TimerBench {
         let end = Arc::new(AtomicBool::new(false));
         let (tell, told) = channel();
         let (own, own_end) = (plan.clone(), Arc::clone(&end));
-        std::thread::Builder::new()
-            .name("lag/timer".into())
-            .stack_size(policy::STACK_BYTES)
-            .spawn(move || measured(&own, &own_end, &tell))
+        policy::thread("lag/timer")
+            .and_then(|thread| thread.spawn(move || measured(&own, &own_end, &tell)))
             .map_err(|err| refused("a thread", &err))?;
         let mut stops = Vec::new();
         let mut looked = clock::now();
