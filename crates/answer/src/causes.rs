@@ -321,9 +321,37 @@ fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::LineWatch;
+    use std::collections::BTreeSet;
+
+    use laggard_made::Made;
+    use laggard_model::{LineWatch, Stage};
 
     use super::*;
+    use crate::{Ask, loads};
+
+    #[test]
+    fn the_causes_of_a_load_are_those_of_all_its_recordings() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = laggard_made::late::manifest().lines[0];
+        let recorded = |name: &str, episodes: std::ops::Range<u64>, seed| {
+            let mut made = Made::new(&[line]).served(0, 10, &[(Stage::User, 16_000)]);
+            made.manifest.plan.seed = seed;
+            let late: Vec<Episode> = episodes.map(laggard_made::late::episode).collect();
+            let path = dir.path().join(name);
+            made.record_with(&path, &late, &laggard_made::late::notes());
+            path
+        };
+        let dirs = [recorded("a", 1..4, 1), recorded("b", 4..6, 2)];
+
+        let known = loads(&Ask::of(&dirs)).unwrap()[0].causes().unwrap();
+
+        // Each is one of the thread's and one of its interrupt's.
+        let of_each = known.recordings.iter().map(Vec::len);
+        assert_eq!(of_each.collect::<Vec<_>>(), [6, 4]);
+        let names: BTreeSet<_> = known.culprits.iter().map(|one| one.who.clone()).collect();
+        assert!(names.contains(&Some("hog".into())), "{names:?}");
+        assert!(known.threshold(line.service, line.route) > 0.0);
+    }
 
     #[test]
     fn more_episodes_are_asked_for_only_where_some_were_dropped() {

@@ -1,11 +1,14 @@
 //! Activations of a few lines, as `show` counts them.
 
+use std::path::Path;
+
 use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_answer::show::{Measured, RecordingReport, recording};
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Line, LineCount, LineId, Losses, Manifest, Nanos,
-    OwnCost, ProbePlan, Route, STAGES, Service, Stage, State,
+    Activation, Backend, Batch, Clock, Cpu, Episode, EpisodeNotes, Line, LineCount, LineId, Losses,
+    Manifest, Nanos, OwnCost, ProbePlan, Route, STAGES, Service, Stage, State,
 };
+use laggard_record::{EpisodeWriter, Recorder};
 
 /// When these recordings begin.
 pub const START: Nanos = Nanos::from_secs(100);
@@ -134,6 +137,33 @@ impl Made {
             fold,
             last: None,
         }
+    }
+
+    /// Writes it to the new folder `dir`, as long as its rows are.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn record(self, dir: &Path) {
+        self.record_with(dir, &[], &EpisodeNotes::default());
+    }
+
+    /// The same, with late activations and what is to be known of them.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn record_with(mut self, dir: &Path, late: &[Episode], notes: &EpisodeNotes) {
+        let last = self.seq.iter().max().copied().unwrap_or_default();
+        self.manifest.clock.end_ns = Some(START + Nanos::from_ms(last));
+        let mut recorder = Recorder::create(dir, self.manifest).expect("is new");
+        recorder.append(&self.rows).expect("there is room");
+        let mut episodes = EpisodeWriter::new(recorder.folder());
+        for one in late {
+            episodes.append(one).expect("there is room");
+        }
+        if !late.is_empty() {
+            episodes.finish(notes).expect("there is room");
+        }
+        recorder.finish(State::Complete).expect("there is room");
     }
 
     /// What `laggard show --json` says of it.

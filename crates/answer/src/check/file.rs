@@ -330,6 +330,25 @@ mod tests {
     }
 
     #[test]
+    fn a_row_requires_one_thing_and_a_confidence_is_more_than_even() {
+        let both = |text: &str| told(&format!("[[require]]\n{text}\n"));
+        for text in [
+            "longest_softirq = \"100us\"\nnot_worse_than = 1.25",
+            "level = \"2ms\"\nper = \"week\"\nlongest_irq = \"25us\"",
+        ] {
+            let said = both(text);
+            assert!(said.contains("longest_"), "{said}");
+        }
+        let sure = |share: &str| {
+            let text = format!("confidence = {share}\n[[require]]\nnot_worse_than = 1.25\n");
+            parse(&text).map(|found| found.confidence).ok()
+        };
+        assert_eq!(sure("0.501"), Some(0.501));
+        assert_eq!(sure("0.999"), Some(0.999));
+        assert_eq!(["0.5", "1.0", "0.0"].map(sure), [None, None, None]);
+    }
+
+    #[test]
     fn every_sort_of_requirement_is_read() {
         let share = row("service = \"fifo:90\"\nat_most = \"250us\"\nshare = 1e-5");
         assert!(matches!(share, Requirement::Share { at_most_ns, share }

@@ -245,6 +245,34 @@ mod tests {
     const DISK: Activity = Activity::Irq(21);
 
     #[test]
+    fn of_all_handlers_the_longest_is_told_and_of_equal_ones_the_first() {
+        let notes = laggard_made::late::notes();
+        let ran = |number, us| {
+            let one = Handler {
+                activity: Activity::Irq(number),
+                begun: Nanos::ZERO,
+                time: Nanos::from_us(us),
+            };
+            (one, laggard_made::late::episode(u64::from(number)))
+        };
+        let longest = |all: &[(Handler, Episode)]| {
+            let none: Option<Longest> = None;
+            let found = all.iter().fold(none, |longest, (one, late)| {
+                longest.max_of(one, late, &notes)
+            });
+            found.map(|one| (one.time.ns() / 1_000, one.name))
+        };
+        let name = |number| activity_name(Activity::Irq(number), &notes.symbols);
+
+        assert_eq!(longest(&[]), None);
+        assert_eq!(
+            longest(&[ran(1, 5), ran(2, 9), ran(3, 7)]),
+            Some((9, name(2)))
+        );
+        assert_eq!(longest(&[ran(1, 9), ran(2, 9)]), Some((9, name(1))));
+    }
+
+    #[test]
     fn a_handler_lasts_from_its_beginning_to_its_end_or_that_of_the_evidence() {
         let seen = evidence(&[
             (50, begin(NET)),

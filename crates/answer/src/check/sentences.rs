@@ -320,3 +320,15 @@ pub(super) fn of_all(report: &CheckReport) -> Vec<String> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_has_two_digits_or_its_whole_ones() {
+        let told = [0.456, 0.999, 1.0, 3.26, 9.94, 10.0, 123.4].map(figure);
+
+        assert_eq!(told, ["0.46", "1.00", "1.0", "3.3", "9.9", "10", "123"]);
+    }
+}

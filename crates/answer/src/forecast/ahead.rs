@@ -194,6 +194,31 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_block_is_ten_times_as_long_as_the_longest_time_in_which_something_was_late() {
+        let lasting = |ms: u64| {
+            let times = (0..40_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
+            let sizes = (0..40_u32)
+                .map(|at| 10e6 + f64::from(at * 7 % 40))
+                .collect();
+            let from = Nanos::from_secs(11);
+            let span = PeakSpan {
+                observation: 0,
+                from,
+                to: from + Nanos::from_ms(ms),
+            };
+            let observed = ObservedPeaks {
+                peaks: Peaks::new(1e6, 400e9, times, sizes).unwrap(),
+                spans: vec![span; 40],
+            };
+            Blocks::of(&observed).unwrap().least_ns
+        };
+
+        // Late for 2 s and 10 ms more, by the largest of its peaks.
+        assert!((20e9..21e9).contains(&lasting(2_000)), "{}", lasting(2_000));
+        assert!((1e9..20e9).contains(&lasting(20)), "{}", lasting(20));
+    }
+
     fn ahead(waited: Option<f64>, lost: u64) -> Ahead {
         past_of(waited, lost, |past| past.ahead(10e9).unwrap())
     }

@@ -303,6 +303,15 @@ mod tests {
         assert!(!report.is_met());
         let mut met = report.rows.clone();
         met[0].verdict = RtosVerdict::Pass;
+        let all = |untried: &[RtosCriterion], rows: &[RtosRow]| RtosReport {
+            untried: untried.to_vec(),
+            rows: rows.to_vec(),
+            ..report.clone()
+        };
+        assert!(all(&[], &met).is_met());
+        assert!(!all(&[RtosCriterion::Inversion], &met).is_met());
+        assert!(!all(&[], &report.rows).is_met());
+        assert!(!all(&[], &[]).is_met());
         assert!(summary(&met).starts_with("The one that was tried is met. "));
         assert!(
             report

@@ -307,3 +307,22 @@ fn a_periodic_hog_is_worth_its_latency() {
         (Service::Fifo(90), Route::Direct)
     );
 }
+
+#[test]
+fn a_recording_of_no_length_has_no_rate() {
+    let mut manifest = manifest();
+    manifest.clock.end_ns = Some(manifest.clock.start_ns);
+    let late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest,
+        episodes: vec![episode(1)],
+        notes: notes(),
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+
+    let report = why(&late, None, 3);
+
+    assert_eq!(report.causes[0].episodes, 1);
+    assert_eq!(report.causes[0].per_hour, 0.0);
+}

@@ -339,6 +339,30 @@ mod tests {
         }
     }
 
+    /// Between those that were kept, nothing else was late: a rhythm may be told by
+    /// what is not there. Where some were dropped, it may not.
+    #[test]
+    fn which_were_kept_matters_only_where_some_were_not() {
+        let all = |surplus| {
+            let late = RecordedEpisodes {
+                path: "r.laggard".into(),
+                manifest: manifest(),
+                episodes: vec![episode(2), episode(1)],
+                notes: EpisodeNotes {
+                    lines: vec![decided(0, surplus)],
+                    ..notes()
+                },
+                latest: Vec::new(),
+                shortfalls: Vec::new(),
+            };
+            all_kept(&late, None).kept
+        };
+
+        assert_eq!(all(0), None);
+        let expiries = [1, 2].map(|number| episode(number).expiry_ns);
+        assert_eq!(all(1).as_deref(), Some(&expiries[..]));
+    }
+
     #[test]
     fn nothing_was_late_only_where_that_is_known() {
         let threshold = Some(Nanos::from_us(100));

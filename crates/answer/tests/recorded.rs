@@ -1,0 +1,385 @@
+//! What is answered from recordings whose every activation is known.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use laggard_analyze::compare::RoundLooks;
+use laggard_answer::check::{
+    CheckLook, CheckQuestion, CheckReport, CheckVerdict, check, read_requirements,
+};
+use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
+use laggard_answer::forecast::{Horizon, Outcome, UsageSource, forecasts};
+use laggard_answer::qos::{assess, by_name};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, analysed};
+use laggard_answer::show::intervals;
+use laggard_answer::{Ask, Load, loads, open};
+use laggard_made::{Made, line};
+use laggard_model::{LoadRun, Nanos, Service, Stage, UsagePattern};
+use tempfile::TempDir;
+
+const URGENT: Service = Service::Fifo(90);
+const LESS_URGENT: Service = Service::Fifo(50);
+const EARLY: [(Stage, u64); 2] = [(Stage::Irq, 9_000), (Stage::User, 7_000)];
+const LATE: [(Stage, u64); 2] = [(Stage::Irq, 4_993_000), (Stage::User, 7_000)];
+
+/// A recording of a minute at most, each of whose lines is 16 us late, and 5 ms in
+/// every so many activations.
+struct Minute<'a> {
+    name: &'a str,
+    load: &'a str,
+    lines: &'a [(Service, u64)],
+    seconds: u64,
+    usage: Option<UsagePattern>,
+    /// How long its first line waited at the end.
+    waited: Option<Nanos>,
+}
+
+impl Default for Minute<'_> {
+    fn default() -> Self {
+        Self {
+            name: "a",
+            load: "draw",
+            lines: &[(URGENT, 1_000)],
+            seconds: 60,
+            usage: None,
+            waited: None,
+        }
+    }
+}
+
+impl Minute<'_> {
+    fn record(&self, dir: &Path) -> PathBuf {
+        let lines: Vec<_> = self.lines.iter().map(|one| line(one.0, 0)).collect();
+        let mut made = Made::new(&lines);
+        for (number, (_, of)) in (0..).zip(self.lines) {
+            for _ in 0..self.seconds * 1_000 / of {
+                made = made.served(number, of - 1, &EARLY).served(number, 1, &LATE);
+            }
+        }
+        if let Some(waited) = self.waited {
+            made = made.waiting(0, 1, waited);
+        }
+        made.manifest.load = Some(LoadRun {
+            name: self.load.into(),
+            command: Vec::new(),
+            usage: self.usage,
+            ended: None,
+            begun_ns: None,
+            throughput: None,
+        });
+        // No two recordings share it.
+        made.manifest.plan.seed = self.name.bytes().map(u64::from).sum();
+        let path = dir.join(self.name);
+        made.record(&path);
+        path
+    }
+}
+
+fn read(recordings: &[PathBuf]) -> Vec<Load> {
+    loads(&Ask::of(recordings)).unwrap()
+}
+
+fn checked(dir: &Path, recordings: &[PathBuf], look: Option<CheckLook>, text: &str) -> CheckReport {
+    let file = dir.join("r.toml");
+    std::fs::write(&file, text).unwrap();
+    check(&CheckQuestion {
+        recordings: recordings.to_vec(),
+        baseline: Vec::new(),
+        requirements: read_requirements(&file).unwrap(),
+        look,
+        threads: NonZeroUsize::MIN,
+    })
+    .unwrap()
+}
+
+/// The verdict and the sentence of each row.
+fn rows(report: &CheckReport) -> Vec<(CheckVerdict, &str)> {
+    let rows = report.rows.iter();
+    rows.map(|row| (row.verdict, &*row.sentence)).collect()
+}
+
+#[test]
+fn requirements_are_held_against_what_was_counted_under_their_own_load() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let once_a_second = Minute::default().record(dir);
+    let once = Minute {
+        name: "b",
+        load: "fileio",
+        lines: &[(URGENT, 60_000)],
+        ..Minute::default()
+    };
+    let recordings = [once_a_second, once.record(dir)];
+    let share = |share: &str, load: &str| {
+        format!(
+            "[[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = {share}\nload = \"{load}\"\n"
+        )
+    };
+    let text = share("1e-2", "draw")
+        + &share("1e-4", "draw")
+        + &share("1e-5", "fileio")
+        + "[[require]]\nlevel = \"2ms\"\nper = \"hour\"\nservice = \"fifo:90\"\nload = \"draw\"\n\
+           [[require]]\nlongest_softirq = \"100us\"\nload = \"draw\"\n";
+
+    let report = checked(dir, &recordings, None, &text);
+
+    use CheckVerdict::{Broken, Met, NotDecided};
+    assert_eq!(
+        rows(&report),
+        [
+            (
+                Met,
+                "fifo:90 under draw: 60 of 60,000 activations were later than 1.00 ms, between 8.0e-4 and 1.6e-3 of all; 1.0e-2 may be"
+            ),
+            (
+                Broken,
+                "fifo:90 under draw: 60 of 60,000 activations were later than 1.00 ms, between 8.0e-4 and 1.6e-3 of all; 1.0e-4 may be"
+            ),
+            (
+                NotDecided,
+                "fifo:90 under fileio: 1 of 60,000 activations were later than 1.00 ms, between 2.4e-7 and 1.7e-4 of all; 1.0e-5 may be; not decided: too short; 20 min would decide"
+            ),
+            (
+                Broken,
+                "fifo:90 under draw: later than 2.00 ms every 1.0 s, between 810 ms and 1.3 s on a CPU; every 1.0 h is allowed"
+            ),
+            (
+                NotDecided,
+                "softirqs under draw: no flight recorder's evidence; not decided; record without `--episodes off`"
+            ),
+        ]
+    );
+    assert_eq!(report.verdict, Broken);
+    assert!(report.file.ends_with("r.toml"), "{}", report.file);
+}
+
+#[test]
+fn the_verdict_on_a_buffer_is_that_of_the_replay() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let once_a_second = [Minute::default().record(dir)];
+    let asked = |mttf: &str| {
+        let text = format!("[[require]]\napp = \"jack-128\"\nmttf = \"{mttf}\"\n");
+        let report = checked(dir, &once_a_second, None, &text);
+        (report.rows[0].verdict, report.rows[0].sentence.clone())
+    };
+
+    let hour = asked("1h");
+    let second = asked("1s");
+
+    assert_eq!(
+        hour,
+        (
+            CheckVerdict::Broken,
+            "jack-128 as fifo:90 under draw: runs dry every 750 ms to 1.3 s; every 1.0 h is allowed"
+                .into()
+        )
+    );
+    assert_eq!(second.0, CheckVerdict::NotDecided, "{}", second.1);
+}
+
+#[test]
+fn how_often_was_looked_is_told() {
+    let dir = TempDir::new().unwrap();
+    let recordings = [Minute::default().record(dir.path())];
+    let text = "[[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-2\n";
+    let told = |number| {
+        let look = CheckLook {
+            number,
+            of: 5,
+            at_most: Nanos::from_secs(600),
+            is_interrupted: false,
+        };
+        let report = checked(dir.path(), &recordings, Some(look), text);
+        report.sentences.join(" ")
+    };
+
+    for (number, words) in [(1, "once"), (2, "twice"), (3, "3 times")] {
+        let said = told(number);
+        let looked = format!(
+            "It was looked at {words}, of 5 at most; each look is sure to 99 %, so that all together hold."
+        );
+        assert!(said.contains(&looked), "{said}");
+    }
+}
+
+/// Four recordings of each side, in which one service is late ten times as often on the
+/// second, and the other as often on both.
+#[test]
+fn a_look_between_ends_a_trial_only_where_every_service_is_decided() {
+    let dir = TempDir::new().unwrap();
+    let side = |side: &str, lines: &[(Service, u64)]| -> Vec<PathBuf> {
+        (1..=4)
+            .map(|number| {
+                let name = format!("{side}{number}");
+                Minute {
+                    name: &name,
+                    lines,
+                    seconds: 10,
+                    ..Minute::default()
+                }
+                .record(dir.path())
+            })
+            .collect()
+    };
+    let before = side("before", &[(URGENT, 1_000), (LESS_URGENT, 5_000)]);
+    let after = side("afterwards", &[(URGENT, 100), (LESS_URGENT, 5_000)]);
+    let asked = |service| {
+        compare(&Question {
+            first: before.clone(),
+            second: after.clone(),
+            application: None,
+            levels: vec![Nanos::from_ms(1)],
+            service,
+            equal: 1.25,
+            changed: None,
+            load_may_differ: false,
+            threads: NonZeroUsize::MIN,
+            confidence: 0.95,
+            look: Some(TrialLook {
+                looks: RoundLooks::planned(8, 4),
+                number: 1,
+            }),
+        })
+        .unwrap()
+    };
+
+    let both = asked(None);
+    let urgent = asked(Some(URGENT));
+
+    assert_eq!(both.undecided(), ["fifo:50"]);
+    assert!(!both.is_decided());
+    assert_eq!(both.looks.as_ref().unwrap().ended, None);
+    assert!(urgent.is_decided());
+    let looks = urgent.looks.as_ref().unwrap();
+    assert_eq!(looks.ended, Some(TrialEnd::Decided));
+    // Earlier looks have to be surer than all together.
+    assert!(urgent.confidence > 0.95 && urgent.confidence < 1.0);
+    assert_eq!(urgent.confidence, looks.confidence_of_each[0]);
+    let said = urgent.sentences.join(" ");
+    assert!(
+        said.contains("It ended after 4 of 8 rounds, when every service was decided."),
+        "{said}"
+    );
+}
+
+#[test]
+fn recordings_of_a_load_count_together_and_one_given_twice_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let first = Minute::default().record(dir);
+    let second = Minute {
+        name: "b",
+        seconds: 30,
+        ..Minute::default()
+    }
+    .record(dir);
+
+    let seen = read(&[first.clone(), second.clone()]);
+
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].paths().len(), 2);
+    let fitness = assess(&seen[0], &by_name("jack-128").unwrap(), None).unwrap();
+    let own = fitness.own().unwrap();
+    assert_eq!((own.service, own.samples), (URGENT, 90_000));
+    // 90 s, in which it was late once a second.
+    assert_eq!(own.outlook.exposure_ns, 90e9);
+    let (low, high) = (own.outlook.mttf_low_ns, own.outlook.mttf_high_ns);
+    assert!(
+        low < 1e9 && high.is_some_and(|high| high > 1e9),
+        "{low}, {high:?}"
+    );
+    assert_eq!(
+        own.hourly().unwrap().one_miss_per,
+        own.needed[0].one_miss_per
+    );
+    assert_eq!(open(&[first.clone(), second]).unwrap().len(), 2);
+    let twice = open(&[first.clone(), first]).unwrap_err();
+    assert!(twice.to_string().contains("twice"), "{twice}");
+}
+
+#[test]
+fn a_forecast_takes_the_usage_of_its_load_and_knows_of_who_still_waits() {
+    let dir = TempDir::new().unwrap();
+    let usage = UsagePattern {
+        compression: 10.0,
+        hours_per_day: 8.0,
+        days_per_week: 5.0,
+    };
+    let recording = Minute {
+        usage: Some(usage),
+        waited: Some(Nanos::from_ms(2_500)),
+        ..Minute::default()
+    }
+    .record(dir.path());
+
+    let report = forecasts(&read(&[recording]), None, &Horizon::ALL).unwrap();
+
+    let load = &report.loads[0];
+    assert_eq!((load.usage, load.usage_from), (usage, UsageSource::Load));
+    let told: Vec<&str> = load.advice.iter().map(|one| &*one.words).collect();
+    assert!(
+        told.contains(
+            &"a peak of at least 2.50 s had not ended when measuring did; record until it has"
+        ),
+        "{told:?}"
+    );
+    // A day is 8 h, each of which the load does in 6 min.
+    let Outcome::Refused(refused) = &load.services[0].cells[1].outcome else {
+        panic!("{:?}", load.services[0].cells[1].outcome);
+    };
+    assert_eq!(
+        refused.reasons_in_words(),
+        "the horizon is 48.0 times the recording; at most 30 can be forecast; \
+         98 % of the peaks are equal; the timer is too coarse"
+    );
+}
+
+#[test]
+fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
+    let dir = TempDir::new().unwrap();
+    let seen = read(&[Minute::default().record(dir.path())]);
+    let task = |name: &str, compute_ms, period_ms| TaskAsked {
+        name: name.into(),
+        compute_ns: Nanos::from_ms(compute_ms),
+        period_ns: Nanos::from_ms(period_ms),
+        deadline_ns: Nanos::from_ms(period_ms),
+        blocking_ns: Nanos::ZERO,
+        service: URGENT,
+        cpu: None,
+        buffers: None,
+    };
+    let asked = SchedQuestion {
+        tasks: vec![task("short", 2, 10), task("long", 7, 40)],
+        overhead: Nanos::ZERO,
+        permitted: Nanos::from_secs(3_600),
+    };
+
+    let report = analysed(&seen[0], &asked).unwrap();
+
+    let told = report
+        .tasks
+        .iter()
+        .map(|task| (task.ideal_ns, task.jitter_ns));
+    // The shorter task comes twice in 9 ms of the longer and, 5 ms later than it
+    // should, in 11 ms: then twice too, and the longer begins 5 ms late itself.
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [(Some(2e6), Some(7e6)), (Some(9e6), Some(16e6))]
+    );
+}
+
+#[test]
+fn a_bin_is_a_microsecond_to_a_second_wide() {
+    let dir = TempDir::new().unwrap();
+    let recording = &open(&[Minute::default().record(dir.path())]).unwrap()[0];
+    let asked = |bin| intervals(recording, Nanos::from_ns(bin), NonZeroUsize::MIN);
+
+    for bin in [1_000, 100_000, 1_000_000_000] {
+        assert_eq!(asked(bin).map(|_| ()), Ok(()), "{bin}");
+    }
+    for bin in [0, 999, 1_000_000_001] {
+        let told = asked(bin).unwrap_err().to_string();
+        assert!(told.contains("is not from 1us to 1s wide"), "{told}");
+    }
+}
