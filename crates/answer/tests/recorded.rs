@@ -239,6 +239,7 @@ fn a_look_between_ends_a_trial_only_where_every_service_is_decided() {
             look: Some(TrialLook {
                 looks: RoundLooks::planned(8, 4),
                 number: 1,
+                earlier: Vec::new(),
             }),
         })
         .unwrap()
