@@ -9,7 +9,6 @@ use laggard_model::{HeldOff, Nanos};
 use super::super::clock;
 use super::TimerPlan;
 use super::wait::{Served, TimedWait};
-use super::waits::WaitsSeen;
 
 /// So often. Of fewer nothing is told.
 pub(super) const ROUNDS: u64 = 10;
@@ -57,9 +56,9 @@ pub(super) fn held_off(
     plan: &TimerPlan,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
-    seen: &mut WaitsSeen,
+    rounds: &mut [HeldOff],
 ) -> io::Result<()> {
-    for round in &mut seen.held_off {
+    for round in rounds {
         if end.load(Ordering::Relaxed) {
             break;
         }

@@ -215,7 +215,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     policy::touch_stack();
     let footing = Footing::on(plan.cpu);
     periodic(plan, &mut *wait, end, &mut seen)
-        .and_then(|()| held_off(plan, &mut *wait, end, &mut seen))
+        .and_then(|()| held_off(plan, &mut *wait, end, &mut seen.held_off))
         .and_then(|()| single(plan, &mut *wait, end, &mut seen))
         .map_err(|err| lacking(reason_of(&err), &err))?;
     footing.changed().map_or(Ok(seen), Err)
