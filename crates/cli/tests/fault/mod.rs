@@ -43,13 +43,15 @@ impl Fault {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // It has its name when no more come.
+        let growing = dir.path().join("hits.jsonl.part");
         let fault = Self {
             process,
             cpu,
             _hits: dir,
         };
         let begun = Instant::now();
-        while !fs::read_to_string(&hits).is_ok_and(|text| text.contains('\n')) {
+        while !fs::read_to_string(&growing).is_ok_and(|text| text.contains('\n')) {
             assert!(begun.elapsed() < DEADLINE, "no fault is made");
             sleep(Duration::from_millis(20));
         }
