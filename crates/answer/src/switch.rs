@@ -8,6 +8,10 @@ use serde::Serialize;
 
 use crate::qos::CONFIDENCE;
 
+/// So many hand-overs of a stretch are kept one by one: more of them in a picture are
+/// one spot.
+const SERIES: usize = 1_000;
+
 /// The version of `switch --json`.
 pub const SWITCH_SCHEMA: u32 = 1;
 /// The kernel may count so many more: those of a stretch's first and last instants.
@@ -44,6 +48,8 @@ pub struct StretchFigures {
     gross: Option<HandOverTimes>,
     /// Without what came between; `None` too where nothing watched.
     net: Option<HandOverTimes>,
+    /// The first hand-overs, ns.
+    first: Vec<u32>,
     sums: Option<SwitchSums>,
     counted_by_kernel: u64,
     left_out: u64,
@@ -66,6 +72,7 @@ impl StretchFigures {
         Ok(Self {
             gross: times(&stretch.took_ns)?,
             net: times(&net.transpose()?.unwrap_or_default())?,
+            first: stretch.took_ns.iter().copied().take(SERIES).collect(),
             sums: watched.map(|watched| watched.sums),
             counted_by_kernel: stretch.counted_by_kernel,
             left_out: stretch.left_out,
@@ -132,6 +139,35 @@ pub struct SwitchRow {
     pub unwatched_median_ns: Option<f64>,
     /// Why it could not be had here, or not to the end.
     pub absence: Option<Absence>,
+}
+
+/// Hand-overs one after the other, as they were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchSeries {
+    /// How many threads.
+    pub threads: usize,
+    /// How, and as what.
+    pub way: SwitchWay,
+    /// How long each took, ns, in order, with what interrupted it: the first of a
+    /// stretch, 1,000 at most.
+    pub took_ns: Vec<u32>,
+}
+
+/// The first hand-overs among `threads` threads, or among the fewest where there were
+/// never so many; `None`: nobody handed over.
+pub fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
+    let is_had = |run: &&SwitchRun<StretchFigures>| {
+        let first = run.stretches.first();
+        first.is_some_and(|stretch| !stretch.first.is_empty())
+    };
+    let had = || measured.runs.iter().filter(is_had);
+    let asked = had().find(|run| run.threads == threads);
+    let run = asked.or_else(|| had().min_by_key(|run| run.threads))?;
+    Some(SwitchSeries {
+        threads: run.threads,
+        way: run.way,
+        took_ns: run.stretches.first()?.first.clone(),
+    })
 }
 
 /// How long hand-overs took, ns. Stretches count alike, so that ratios of what is
@@ -419,6 +455,33 @@ mod tests {
             "{}",
             found.sentence
         );
+    }
+
+    #[test]
+    fn a_series_has_the_first_hand_overs_of_one_number_of_threads_in_order() {
+        let mut ten = run(10, &[1_000]);
+        ten.stretches[0].took_ns[..3].copy_from_slice(&[3, 1, 2]);
+        let measured = SwitchesMeasured {
+            host: Host::default(),
+            cpu: Cpu(1),
+            other_cpu: None,
+            load: None,
+            runs: vec![figures(run(2, &[700])), figures(ten)],
+            stretches: 1,
+            unwatched_because: None,
+            caveats: Vec::new(),
+        };
+
+        let found = series(&measured, 10).unwrap();
+
+        assert_eq!((found.threads, found.took_ns.len()), (10, SERIES));
+        assert_eq!(found.took_ns[..4], [3, 1, 2, 1_000]);
+        assert_eq!(series(&measured, 64).unwrap().threads, 2);
+        let none = SwitchesMeasured {
+            runs: Vec::new(),
+            ..measured
+        };
+        assert_eq!(series(&none, 10), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod compare;
 mod completion;
 mod doctor;
 mod document;
+mod drawing;
 mod drawn;
 mod exit;
 mod export;

@@ -1,24 +1,28 @@
 //! `laggard plot`: one figure as a file.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
 use laggard_answer::show::{RecordingReport, foremost, leading};
 use laggard_answer::{Trust, loads, open};
+use laggard_model::Service;
 use laggard_model::name::line_name;
-use laggard_model::{Service, printable};
 use laggard_view::page::Charts;
-use laggard_view::picture::{FigureKind, Picture, Style, png, svg};
+use laggard_view::picture::{FigureKind, Picture, Style};
 
 use crate::args::PlotArgs;
+use crate::ask;
+use crate::drawing::Target;
 use crate::drawn::{Drawn, drawn};
 use crate::exit::Exit;
-use crate::{ask, file, pipe};
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
-    let to = Target::of(args)?;
+    let style = Style {
+        width: args.size.width,
+        height: args.size.height,
+        dark: args.dark,
+    };
+    let to = Target::of(&args.output, style)?;
     match args.figure {
         FigureKind::Distribution => distribution(args, &to),
         FigureKind::Stages => of_one(args, &to, |report, _, course| Picture::Stages {
@@ -49,7 +53,7 @@ fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
         .iter()
         .map(|one| only(&one.report, args, drawn.len() > 1))
         .collect();
-    to.write(Picture::Distribution {
+    to.write_and_say(Picture::Distribution {
         reports: &reports,
         exceedance: !args.counts,
     })?;
@@ -71,7 +75,7 @@ fn of_one(
     };
     let Drawn { report, charts, .. } = drawn(recording, None)?;
     let course = course(&charts, &report, args.service)?;
-    to.write(picture(&report, &charts, course))?;
+    to.write_and_say(picture(&report, &charts, course))?;
     Ok(exit([&report]))
 }
 
@@ -148,61 +152,6 @@ fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
         application,
         loads,
     };
-    to.write(Picture::Mttf { report: &report })?;
+    to.write_and_say(Picture::Mttf { report: &report })?;
     Ok(Exit::of(&seen))
-}
-
-/// How a picture is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Format {
-    Svg,
-    Png,
-}
-
-impl Format {
-    fn of(file: &Path) -> anyhow::Result<Self> {
-        let extension = file
-            .extension()
-            .map(|one| one.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            Some("svg") => Ok(Self::Svg),
-            Some("png") => Ok(Self::Png),
-            _ => anyhow::bail!(
-                "`{}` ends neither in .svg nor in .png, which says how to draw",
-                file.display()
-            ),
-        }
-    }
-}
-
-/// Where a picture goes, and how it looks.
-struct Target<'a> {
-    file: &'a Path,
-    format: Format,
-    style: Style,
-}
-
-impl<'a> Target<'a> {
-    fn of(args: &'a PlotArgs) -> anyhow::Result<Self> {
-        Ok(Self {
-            file: &args.output,
-            format: Format::of(&args.output)?,
-            style: Style {
-                width: args.size.width,
-                height: args.size.height,
-                dark: args.dark,
-            },
-        })
-    }
-
-    /// Writes a picture and says where.
-    fn write(&self, picture: Picture<'_>) -> anyhow::Result<()> {
-        let bytes = match self.format {
-            Format::Svg => svg(picture, self.style)?.into_bytes(),
-            Format::Png => png(picture, self.style)?,
-        };
-        file::write(self.file, "picture", &bytes)?;
-        let name = self.file.display().to_string();
-        pipe::print(&format!("Wrote {}\n", printable(&name)))
-    }
 }

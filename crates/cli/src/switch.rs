@@ -1,5 +1,6 @@
 //! `laggard switch`: how long a CPU takes from one thread to another.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
@@ -9,10 +10,12 @@ use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, SwitchBench, SwitchPlan};
 use laggard_model::text::Unit;
 use laggard_model::{Cpu, HandOver, Nanos, Service, SwitchPolicy, SwitchRun, SwitchWay};
+use laggard_view::picture::{MOST_WAYS, Picture, Style};
 use laggard_view::text;
 use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
 
 use crate::args::SwitchArgs;
+use crate::drawing::Target;
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 
@@ -35,6 +38,7 @@ const SHARE_OF_FREE: (u64, u64) = (3, 4);
 
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let plans = plans(args)?;
+    let pictures = Pictures::of(args, &plans)?;
     let stop = measuring::interruption()?;
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
@@ -51,7 +55,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         bail!("the load ended by itself: {ended}");
     }
     drop(load);
-    let report = switch::switches(&SwitchesMeasured {
+    let measured = SwitchesMeasured {
         host: host::identify(&Files::default()),
         cpu,
         other_cpu: plans[0].cpus.get(1).copied(),
@@ -60,15 +64,68 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         stretches: plans[0].stretches,
         unwatched_because: bench.unwatched_because().cloned(),
         caveats: measuring::caveats(),
-    })?;
+    };
+    let report = switch::switches(&measured)?;
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
         false => text::switches(&report, terminal::look(Unit::Auto)),
     })?;
+    // The figures are shown first: they are good without a picture.
+    pictures.draw(&report, &measured)?;
     Ok(match is_had(&report) {
         true => Exit::Ok,
         false => Exit::Unmet,
     })
+}
+
+/// How large pictures are, and with which letters.
+const STYLE: Style = Style {
+    width: 960,
+    height: 600,
+    dark: false,
+};
+/// Of so many threads the paper has a series.
+const OF_SERIES: usize = 10;
+
+/// Pictures that are asked for.
+struct Pictures<'a> {
+    series: Option<Target<'a>>,
+    growth: Option<Target<'a>>,
+}
+
+impl<'a> Pictures<'a> {
+    /// Refuses what could not be drawn, before anything is measured.
+    fn of(args: &'a SwitchArgs, plans: &[SwitchPlan]) -> anyhow::Result<Self> {
+        if args.growth.is_some() && plans.iter().all(|plan| plan.threads.len() < 2) {
+            bail!("--growth is drawn over the number of threads; ask for two numbers or more");
+        }
+        if args.growth.is_some() && plans.len() > MOST_WAYS {
+            bail!(
+                "{} ways to hand over are too many for --growth; ask for at most {MOST_WAYS}",
+                plans.len()
+            );
+        }
+        let target = |file: &'a PathBuf| Target::of(file, STYLE);
+        Ok(Self {
+            series: args.series.as_ref().map(target).transpose()?,
+            growth: args.growth.as_ref().map(target).transpose()?,
+        })
+    }
+
+    /// Draws them, and says where on standard error.
+    fn draw(&self, report: &SwitchReport, measured: &SwitchesMeasured) -> anyhow::Result<()> {
+        if let Some(to) = &self.series {
+            let Some(series) = switch::series(measured, OF_SERIES) else {
+                bail!("nobody handed over, so that there is no series to draw");
+            };
+            let series = &series;
+            pipe::say(&to.write(Picture::Series { report, series })?);
+        }
+        if let Some(to) = &self.growth {
+            pipe::say(&to.write(Picture::Growth { report })?);
+        }
+        Ok(())
+    }
 }
 
 fn is_had(report: &SwitchReport) -> bool {

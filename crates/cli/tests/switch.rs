@@ -348,3 +348,45 @@ fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
         );
     }
 }
+
+/// Timmerman's (1998) Fig. 2 to 4.
+#[test]
+fn a_series_and_growth_are_drawn_of_what_was_measured() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (series, growth) = (dir.path().join("series.svg"), dir.path().join("growth.png"));
+    let mut command = switch(&["--threads=2,10", "--duration=1s", "--policy=other"]);
+    let output = command
+        .arg("--series")
+        .arg(&series)
+        .arg("--growth")
+        .arg(&growth)
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches("Wrote ").count(), 2, "{output:?}");
+    let picture = std::fs::read_to_string(&series).unwrap();
+    assert!(picture.contains("hand-overs among 10 threads"), "{picture}");
+    let bytes = std::fs::read(&growth).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"), "{}", bytes.len());
+}
+
+#[test]
+fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
+    for (args, said) in [
+        (
+            ["--series=series.txt", "--threads=2,10"],
+            "ends neither in .svg nor in .png",
+        ),
+        (
+            ["--growth=growth.svg", "--threads=2"],
+            "ask for two numbers or more",
+        ),
+    ] {
+        let output = switch(&args).output().unwrap();
+
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(said), "{text}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Arguments of `laggard switch`.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use laggard_model::{HandOver, Nanos, SwitchPolicy};
 
@@ -18,6 +20,7 @@ Examples:
   sudo laggard switch --threads 2,8,32 --duration 10s --cpu 3
   sudo laggard switch --via pipe --processes --working-set 0,64K,1M
   sudo laggard switch --via futex --cross --threads 2 --load fileio
+  sudo laggard switch --series series.svg --growth growth.svg
   laggard switch --json | jq '.rows[] | {threads, median: .took.median_ns}'
 
 Exit code 1 where some of it could not be had.")]
@@ -51,6 +54,13 @@ pub(crate) struct SwitchArgs {
     /// CPU of the threads [default: the last one that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
+    /// Draw the first 1,000 hand-overs of a stretch to this file, .svg or .png: among 10
+    /// threads, or the fewest
+    #[arg(long, value_name = "FILE")]
+    pub(crate) series: Option<PathBuf>,
+    /// Draw how long they take over the number of threads to this file, .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub(crate) growth: Option<PathBuf>,
     /// Write JSON; `laggard schema switch` describes it
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,6 +7,7 @@
 mod axes;
 mod canvas;
 mod distribution;
+mod hand_overs;
 mod mttf;
 mod stages;
 mod theme;
@@ -18,6 +19,7 @@ use laggard_answer::compare::{CompareReport, ServiceComparison};
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
+use laggard_answer::switch::{SwitchReport, SwitchSeries};
 use laggard_model::LoadLabel;
 use laggard_model::text::{count, span};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
@@ -26,6 +28,8 @@ use plotters::style::{FontStyle, register_font};
 use canvas::Canvas;
 use distribution::{Curve, Words};
 use theme::Theme;
+
+pub use hand_overs::MOST_WAYS;
 
 use crate::Named;
 
@@ -125,6 +129,18 @@ pub enum Picture<'a> {
         report: &'a CompareReport,
         /// One of its services.
         service: &'a ServiceComparison,
+    },
+    /// Hand-overs of a CPU, one after the other.
+    Series {
+        /// What `laggard switch` says.
+        report: &'a SwitchReport,
+        /// Some of them.
+        series: &'a SwitchSeries,
+    },
+    /// How long hand-overs of a CPU take, over the number of threads.
+    Growth {
+        /// What `laggard switch` says.
+        report: &'a SwitchReport,
     },
     /// How often buffers run dry, over total buffering.
     Mttf {
@@ -255,6 +271,8 @@ fn draw<B: DrawingBackend>(
         ),
         Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
+        Picture::Series { report, series } => hand_overs::series(&mut canvas, report, series),
+        Picture::Growth { report } => hand_overs::growth(&mut canvas, report),
         Picture::Mttf { report } => mttf::draw(&mut canvas, report),
     }?;
     backend.present().map_err(|err| failed(err.to_string()))

@@ -1,8 +1,9 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_answer::show::{Measured, recording};
+use laggard_answer::switch::{SwitchRow, SwitchTimes};
 use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Losses, Manifest, Nanos, ProbePlan,
-    Route, STAGES, Service, Stage, State,
+    Activation, Backend, Batch, Clock, Cpu, HandOver, Host, Line, LineId, Losses, Manifest, Nanos,
+    ProbePlan, Route, STAGES, Service, Stage, State, SwitchPolicy, SwitchWay,
 };
 
 use super::*;
@@ -139,4 +140,142 @@ fn a_recording_without_samples_is_an_error_and_no_empty_picture() {
     let err = svg(distribution(&[report(&[])]), STYLE).unwrap_err();
 
     assert!(matches!(err, PictureError::Nothing(_)), "{err}");
+}
+
+fn switches(rows: &[(usize, f64)]) -> SwitchReport {
+    let way = SwitchWay {
+        via: HandOver::Yield,
+        service: SwitchPolicy::Fifo(80),
+        are_processes: false,
+        working_set_bytes: 0,
+        is_cross: false,
+    };
+    let row = |&(threads, mean_ns): &(usize, f64)| SwitchRow {
+        threads,
+        way,
+        count: 20_000,
+        counted_by_kernel: 20_000,
+        left_out: 0,
+        unkept: 0,
+        alone_ns: None,
+        took: Some(SwitchTimes {
+            least_ns: mean_ns / 2.0,
+            mean_ns,
+            median_ns: mean_ns,
+            one_in_1000_ns: Some(mean_ns * 8.0),
+            largest_ns: mean_ns * 90.0,
+        }),
+        net: None,
+        seen: None,
+        unwatched_median_ns: None,
+        absence: None,
+    };
+    SwitchReport {
+        schema: 1,
+        host: Host::default(),
+        cpu: Cpu(1),
+        other_cpu: None,
+        load: Some("<hostile> & load".into()),
+        rows: rows.iter().map(row).collect(),
+        growth: Vec::new(),
+        is_whole: true,
+        net_absence: None,
+        caveats: Vec::new(),
+    }
+}
+
+/// Each circle's height in its picture, from above.
+fn heights(picture: &str) -> Vec<i64> {
+    let circles = picture.split("<circle").skip(1);
+    let height = |one: &str| {
+        let rest = one.split("cy=\"").nth(1)?;
+        rest.split('"').next()?.parse().ok()
+    };
+    circles.filter_map(height).collect()
+}
+
+#[test]
+fn hand_overs_that_take_longer_with_more_threads_are_drawn_higher() {
+    let picture = svg(
+        Picture::Growth {
+            report: &switches(&[(2, 700.0), (10, 900.0), (128, 4_000.0)]),
+        },
+        STYLE,
+    );
+
+    let picture = picture.unwrap();
+    let heights = heights(&picture);
+    // The means, then the largest.
+    assert_eq!(heights.len(), 6, "{picture}");
+    assert!(
+        heights[0] > heights[1] && heights[1] > heights[2],
+        "{heights:?}"
+    );
+    assert!(
+        (0..3).all(|at| heights[at] > heights[at + 3]),
+        "{heights:?}"
+    );
+    assert!(picture.contains("&lt;hostile&gt; &amp; load"), "{picture}");
+    assert!(picture.contains("128"), "{picture}");
+}
+
+#[test]
+fn one_number_of_threads_shows_no_growth() {
+    let err = svg(
+        Picture::Growth {
+            report: &switches(&[(2, 700.0)]),
+        },
+        STYLE,
+    )
+    .unwrap_err();
+
+    assert!(
+        err.to_string()
+            .contains("no way was measured with two numbers"),
+        "{err}"
+    );
+}
+
+#[test]
+fn every_hand_over_of_a_series_is_drawn_and_the_median_named() {
+    let report = switches(&[(10, 700.0)]);
+    let series = SwitchSeries {
+        threads: 10,
+        way: report.rows[0].way,
+        took_ns: vec![700, 800, 90_000, 0, 750],
+    };
+
+    let picture = svg(
+        Picture::Series {
+            report: &report,
+            series: &series,
+        },
+        STYLE,
+    )
+    .unwrap();
+
+    let heights = heights(&picture);
+    assert_eq!(heights.len(), 5, "{picture}");
+    assert_eq!(heights.iter().min(), Some(&heights[2]), "{heights:?}");
+    assert!(
+        picture.contains("Half of them took 750 ns or less."),
+        "{picture}"
+    );
+    assert!(
+        picture.contains("5 hand-overs among 10 threads"),
+        "{picture}"
+    );
+    let none = SwitchSeries {
+        took_ns: Vec::new(),
+        ..series
+    };
+    let err = svg(
+        Picture::Series {
+            report: &report,
+            series: &none,
+        },
+        STYLE,
+    )
+    .unwrap_err();
+    assert!(err.to_string().contains("nobody handed over"), "{err}");
 }

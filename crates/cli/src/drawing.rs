@@ -1,0 +1,65 @@
+//! Where a picture goes, and how it looks.
+
+use std::path::Path;
+
+use laggard_model::printable;
+use laggard_view::picture::{Picture, Style, png, svg};
+
+use crate::{file, pipe};
+
+/// How a picture is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    fn of(file: &Path) -> anyhow::Result<Self> {
+        let extension = file
+            .extension()
+            .map(|one| one.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            _ => anyhow::bail!(
+                "`{}` ends neither in .svg nor in .png, which says how to draw",
+                file.display()
+            ),
+        }
+    }
+}
+
+/// A file for a picture.
+pub(crate) struct Target<'a> {
+    file: &'a Path,
+    format: Format,
+    style: Style,
+}
+
+impl<'a> Target<'a> {
+    /// This file, whose name says how it is written.
+    pub(crate) fn of(file: &'a Path, style: Style) -> anyhow::Result<Self> {
+        Ok(Self {
+            file,
+            format: Format::of(file)?,
+            style,
+        })
+    }
+
+    /// Writes a picture; where it is, in words.
+    pub(crate) fn write(&self, picture: Picture<'_>) -> anyhow::Result<String> {
+        let bytes = match self.format {
+            Format::Svg => svg(picture, self.style)?.into_bytes(),
+            Format::Png => png(picture, self.style)?,
+        };
+        file::write(self.file, "picture", &bytes)?;
+        let name = self.file.display().to_string();
+        Ok(format!("Wrote {}", printable(&name)))
+    }
+
+    /// The same, and prints where.
+    pub(crate) fn write_and_say(&self, picture: Picture<'_>) -> anyhow::Result<()> {
+        pipe::print(&format!("{}\n", self.write(picture)?))
+    }
+}
