@@ -109,7 +109,7 @@ fn an_application_that_is_not_known_or_cannot_be_is_refused_before_anything_is_w
         fs::write(dir.path().join(name), text).unwrap();
     }
     for (application, why) in [
-        ("jack-129", "`jack-129` is not in the catalogue"),
+        ("jack-129", "or give a TOML file; did you mean `jack-128`?"),
         ("none.toml", "read the application `none.toml`"),
         ("other.toml", "`other.toml` is not an application"),
         ("never.toml", "the work must be shorter than the buffer"),

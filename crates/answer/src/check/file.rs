@@ -9,7 +9,8 @@ use toml::Spanned;
 
 use super::place::Place;
 use super::requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
-use super::wrong::{Wrong, nearest};
+use super::wrong::Wrong;
+use crate::meant::nearest;
 use crate::qos::{CONFIDENCE, by_name};
 
 /// Lengths of time that have a name.
@@ -410,7 +411,7 @@ mod tests {
             ),
             (
                 "[[require]]\napp = \"jack-129\"\nmttf = \"1h\"",
-                "2:7: `jack-129` is not in the catalogue; see `laggard qos --list`, or give a TOML file",
+                "2:7: `jack-129` is not in the catalogue; see `laggard qos --list`, or give a TOML file; did you mean `jack-128`?",
             ),
             (
                 "[[require]]\nat_most = 250\nshare = 0.1",

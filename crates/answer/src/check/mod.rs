@@ -26,7 +26,7 @@ pub use file::{RequirementError, read_requirements};
 pub use place::Place;
 pub use requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
 pub use until::{CheckLook, EndedBy, UntilDecided};
-pub use wrong::{Meant, Wrong};
+pub use wrong::Wrong;
 
 /// The version of the JSON's layout.
 pub const CHECK_SCHEMA: u32 = 1;

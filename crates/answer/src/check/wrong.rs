@@ -1,13 +1,9 @@
 //! What is wrong in a file of requirements, and what was meant.
 
-use std::fmt::{self, Display, Formatter};
-
 use laggard_model::{ParseNanosError, ParseServiceError};
 
+use crate::meant::{Meant, nearest};
 use crate::qos::ApplicationError;
-
-/// Names that are less alike were hardly meant.
-const ALIKE: f64 = 0.6;
 
 /// What is wrong with a requirement.
 #[derive(Debug, thiserror::Error)]
@@ -124,29 +120,4 @@ impl Wrong {
             _ => Self::Toml(message.lines().next().unwrap_or_default().into()),
         }
     }
-}
-
-/// What was meant, as far as that can be guessed. Displayed as a question behind
-/// a semicolon, or as nothing.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Meant(Option<String>);
-
-impl Display for Meant {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(name) => write!(f, "; did you mean `{name}`?"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The name among `known` that `text` is most like.
-pub(super) fn nearest(text: &str, known: &[&str]) -> Meant {
-    let alike = |name| strsim::normalized_damerau_levenshtein(text, name);
-    let all = known.iter().map(|&name| (alike(name), name));
-    let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
-    Meant(
-        best.filter(|(alike, _)| *alike >= ALIKE)
-            .map(|(_, name)| name.into()),
-    )
 }

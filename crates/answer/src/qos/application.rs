@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::told::FINE_PART;
 use super::{Application, MissPolicy};
 use crate::finer::two_digits;
+use crate::meant::{Meant, nearest};
 
 /// The catalogue, part of the program.
 const CATALOGUE: &str = include_str!("../../applications.toml");
@@ -36,8 +37,8 @@ pub enum ApplicationError {
     #[error("read the catalogue")]
     Catalogue(#[source] toml::de::Error),
     /// Neither a name of the catalogue nor a file.
-    #[error("`{0}` is not in the catalogue; see `laggard qos --list`, or give a TOML file")]
-    Unknown(String),
+    #[error("`{0}` is not in the catalogue; see `laggard qos --list`, or give a TOML file{1}")]
+    Unknown(String, Meant),
     /// The file cannot be read.
     #[error("read the application `{file}`")]
     Read {
@@ -190,12 +191,17 @@ fn of_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
 }
 
 fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
-    if let Some(entry) = catalogue()?.into_iter().find(|entry| entry.name == name) {
-        return Ok(entry);
+    let mut known = catalogue()?;
+    if let Some(place) = known.iter().position(|entry| entry.name == name) {
+        return Ok(known.swap_remove(place));
     }
     let path = Path::new(name);
     if !name.ends_with(".toml") && !path.exists() {
-        return Err(ApplicationError::Unknown(name.into()));
+        let known: Vec<&str> = known.iter().map(|entry| &*entry.name).collect();
+        return Err(ApplicationError::Unknown(
+            name.into(),
+            nearest(name, &known),
+        ));
     }
     let file = || name.to_owned();
     let text = std::fs::read_to_string(path).map_err(|source| ApplicationError::Read {
