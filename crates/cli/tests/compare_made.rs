@@ -273,7 +273,8 @@ fn what_a_look_told_and_all_rounds_do_not_is_said_to_be_so() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("after 4 of 6 rounds, irq is worse, fifo:90 is worse; not decided yet: "),
+        words.contains("after 4 of 6 rounds, irq is worse (later than ")
+            && words.contains(" ms), fifo:90 is worse (later than 4.02 ms); not decided yet: "),
         "{said}"
     );
     let lost = found["looks"]["not_borne_out"].as_array().unwrap();
@@ -288,7 +289,9 @@ fn what_a_look_told_and_all_rounds_do_not_is_said_to_be_so() {
     );
     let sentences = found["sentences"].to_string();
     assert!(
-        sentences.contains("After 4 rounds fifo:90 was worse, which 6 do not bear out: "),
+        sentences.contains(
+            "After 4 rounds fifo:90 was worse (later than 4.02 ms), which 6 do not bear out: "
+        ),
         "{sentences}"
     );
 }

@@ -3,8 +3,8 @@
 use laggard_analyze::InputError;
 use laggard_analyze::compare::RoundLooks;
 use laggard_model::name::line_name;
-use laggard_model::text::listed;
-use laggard_model::{Route, Service};
+use laggard_model::text::{Unit, listed};
+use laggard_model::{Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,8 +30,10 @@ pub struct EarlierVerdict {
     pub service: Service,
     /// How it is reached.
     pub route: Route,
-    /// Which of its levels, from 0: each look chooses them anew.
+    /// Which of its levels, from 0: each look may choose them anew.
     pub level: usize,
+    /// Later than this.
+    pub level_ns: Nanos,
     /// Worse, better or equivalent.
     pub change: Change,
 }
@@ -113,16 +115,17 @@ impl EarlierVerdict {
         (self.service, self.route, self.level) == (other.service, other.route, other.level)
     }
 
-    /// `fifo:90 is worse`; `is` may be `was`.
+    /// `fifo:90 is worse (later than 1.00 ms)`; `is` may be `was`.
     fn in_words(&self, is: &str) -> String {
         let line = line_name(self.service, self.route);
+        let level = Unit::Auto.write_nanos(self.level_ns);
         let what = match self.change {
             Change::Worse => "worse",
             Change::Better => "better",
             Change::Equivalent => "equal",
             Change::Unclear(_) => "not told",
         };
-        format!("{line} {is} {what}")
+        format!("{line} {is} {what} (later than {level})")
     }
 }
 
@@ -138,17 +141,16 @@ impl CompareReport {
             service: one.service,
             route: one.route,
             level: number,
+            level_ns: level.level_ns,
             change: level.change,
         })
         .collect()
     }
 
-    /// Those in words: `fifo:90 is worse`.
+    /// Those in words: `fifo:90 is worse (later than 1.00 ms)`.
     pub fn told(&self) -> Vec<String> {
         let all = self.verdicts(0).into_iter();
-        let mut words: Vec<String> = all.map(|one| one.in_words("is")).collect();
-        words.dedup();
-        words
+        all.map(|one| one.in_words("is")).collect()
     }
 
     /// Services of which more rounds may tell whether they changed. Where some service
