@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProvokeArgs;
 use crate::exit::Exit;
-use crate::file::Output;
+use crate::file::{self, Output};
 use crate::pipe;
 use crate::unfinished::AtSignal;
 
@@ -128,6 +128,7 @@ impl View {
             None => None,
             Some(_) if is_stdout => Some(Hits::Stdout(io::stdout())),
             Some(path) => {
+                file::check(path, "hits")?;
                 let output = Output::begin(path, AtSignal::Finishes);
                 Some(Hits::File(output.with_context(|| {
                     format!("write the hits to `{}`", path.display())

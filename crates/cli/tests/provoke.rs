@@ -54,6 +54,24 @@ fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
 }
 
 #[test]
+fn a_folder_takes_no_hits_which_is_said_before_the_fault() {
+    let dir = TempDir::new().unwrap();
+
+    let output = provoke(&["queue", "--for", "1h", "--json"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("is a folder; give the name of a file"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn either_signal_ends_a_fault_and_its_hits_so_far_are_kept() {
     for (kind, name) in [("queue", "INT"), ("queue", "TERM"), ("softirq", "TERM")] {
         let dir = TempDir::new().unwrap();
