@@ -30,7 +30,8 @@ Criteria:
   largest     a take-over takes no longer at most under any of --loads
   locked      locked pages stay in memory where a control group has too little
   interrupts  the way into a handler and out of it is short enough; how many
-              interrupts a second a device may ask for
+              interrupts a second a device may ask for. Whoever runs on that
+              CPU meanwhile is interrupted, too: some 4,000 times a second
 
 Exit code 1 where one that was asked for fails, or cannot be told.")]
 pub(crate) struct RtosArgs {

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt as _;
 use std::ptr::NonNull;
 
 use laggard_model::Nanos;
@@ -19,10 +18,10 @@ use crate::linux::clock;
 
 /// Pages of each of its mappings.
 pub(super) const PAGES: usize = 1_024;
-/// So many times the bytes of one are read of the file beside them.
+/// So many times the bytes of one are read of the file beside them, through a mapping:
+/// pages of files that are only read, Linux 6.1 and later (multi-generational LRU) moves
+/// out before those that are mapped, however many they are.
 pub(super) const READ: u64 = 16;
-/// Read of the file at once.
-const CHUNK_BYTES: usize = 16 * 1024;
 
 /// What it is given.
 pub(super) struct Pressed<'a> {
@@ -58,13 +57,7 @@ const NUMBERS: usize = 11;
 /// Of a report.
 pub(super) const REPORT_BYTES: usize = NUMBERS * 8;
 /// What a step is called where it is refused, from 1.
-const STEPS: [&str; 5] = [
-    "a control group",
-    "a mapping",
-    "mlock",
-    "reading a file",
-    "mincore",
-];
+const STEPS: [&str; 4] = ["a control group", "a mapping", "mlock", "mincore"];
 
 impl PressureReport {
     fn to_bytes(self) -> [u8; REPORT_BYTES] {
@@ -126,24 +119,29 @@ impl Pressed<'_> {
     fn pressed(&self, report: &mut PressureReport) -> Result<(), StepRefused> {
         let (mut door, file) = (self.door, self.file);
         door.write_all(b"0").map_err(|err| refused(1, &err))?;
-        let locked = Mapping::new(file, 0, self.page).map_err(|errno| (2, errno))?;
-        let plain = Mapping::new(file, locked.bytes as u64, self.page);
-        let plain = plain.map_err(|errno| (2, errno))?;
+        let mapped = |first: u64, pages: u64| {
+            let mapping = Mapping::new(file, (first, pages), self.page);
+            mapping.map_err(|errno| (2, errno))
+        };
+        let one = PAGES as u64;
+        let (locked, plain) = (mapped(0, one)?, mapped(one, one)?);
+        let others = mapped(2 * one, READ * one)?;
         locked.lock().map_err(|errno| (3, errno))?;
         plain.read();
-        report.locked[0] = locked.resident().map_err(|errno| (5, errno))?;
-        report.plain[0] = plain.resident().map_err(|errno| (5, errno))?;
+        report.locked[0] = locked.resident().map_err(|errno| (4, errno))?;
+        report.plain[0] = plain.resident().map_err(|errno| (4, errno))?;
         let begin = clock::now();
         loop {
-            report.read_bytes += self.read().map_err(|err| refused(4, &err))?;
+            others.read();
+            report.read_bytes += READ * one * self.page;
             let took = clock::now().saturating_sub(begin);
-            report.plain[1] = plain.resident().map_err(|errno| (5, errno))?;
+            report.plain[1] = plain.resident().map_err(|errno| (4, errno))?;
             let is_pressed = report.plain[1] <= report.plain[0] / 2;
             if took >= self.most || (took >= self.least && is_pressed) {
                 break;
             }
         }
-        report.locked[1] = locked.resident().map_err(|errno| (5, errno))?;
+        report.locked[1] = locked.resident().map_err(|errno| (4, errno))?;
         let (before, ()) = (Faults::now(), locked.read());
         let between = Faults::now();
         plain.read();
@@ -151,21 +149,6 @@ impl Pressed<'_> {
         [report.locked[2], report.locked[3]] = between.since(before);
         [report.plain[2], report.plain[3]] = after.since(between);
         Ok(())
-    }
-
-    /// Reads what is not mapped, once; how much.
-    fn read(&self) -> io::Result<u64> {
-        let mapping = PAGES as u64 * self.page;
-        let mut chunk = [0; CHUNK_BYTES];
-        let mut at = 2 * mapping;
-        let end = at + READ * mapping;
-        while at < end {
-            match self.file.read_at(&mut chunk, at)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                some => at += some as u64,
-            }
-        }
-        Ok(READ * mapping)
     }
 }
 
@@ -205,15 +188,17 @@ impl Faults {
 /// A part of the file; mapped as long as the process lives.
 struct Mapping {
     start: NonNull<libc::c_void>,
-    bytes: usize,
+    pages: usize,
     page: usize,
 }
 
 impl Mapping {
-    fn new(file: &File, from: u64, page: u64) -> Result<Self, Errno> {
+    /// So many pages of `file` from its page `first` on.
+    fn new(file: &File, (first, pages): (u64, u64), page: u64) -> Result<Self, Errno> {
+        let from = libc::off_t::try_from(first * page).map_err(|_| Errno::EINVAL)?;
         let page = usize::try_from(page).map_err(|_| Errno::EINVAL)?;
-        let bytes = NonZeroUsize::new(PAGES * page).ok_or(Errno::EINVAL)?;
-        let from = libc::off_t::try_from(from).map_err(|_| Errno::EINVAL)?;
+        let pages = usize::try_from(pages).map_err(|_| Errno::EINVAL)?;
+        let bytes = NonZeroUsize::new(pages * page).ok_or(Errno::EINVAL)?;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let start = unsafe {
             mmap(
@@ -225,21 +210,17 @@ impl Mapping {
                 from,
             )
         }?;
-        Ok(Self {
-            start,
-            bytes: bytes.get(),
-            page,
-        })
+        Ok(Self { start, pages, page })
     }
 
     fn lock(&self) -> Result<(), Errno> {
         // SAFETY: it is mapped.
-        unsafe { mlock(self.start, self.bytes) }
+        unsafe { mlock(self.start, self.pages * self.page) }
     }
 
     /// Reads a byte of each page.
     fn read(&self) {
-        for page in 0..PAGES {
+        for page in 0..self.pages {
             // SAFETY: within the mapping, of a file that nobody cuts.
             unsafe {
                 self.start
@@ -250,13 +231,12 @@ impl Mapping {
         }
     }
 
-    /// How many of its pages are in memory.
+    /// How many of its first pages, [`PAGES`] at most, are in memory.
     fn resident(&self) -> Result<u64, Errno> {
         let mut pages = [0_u8; PAGES];
-        // SAFETY: it is mapped, and there is a byte for each of its pages.
-        Errno::result(unsafe {
-            libc::mincore(self.start.as_ptr(), self.bytes, pages.as_mut_ptr())
-        })?;
+        let bytes = self.pages.min(PAGES) * self.page;
+        // SAFETY: it is mapped, and there is a byte for each of these pages.
+        Errno::result(unsafe { libc::mincore(self.start.as_ptr(), bytes, pages.as_mut_ptr()) })?;
         Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64)
     }
 }
