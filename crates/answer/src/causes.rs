@@ -134,7 +134,7 @@ impl KnownCauses {
             .or_default();
         *threshold = episode.threshold_ns.max(*threshold);
         // Normal threads run by turns, and no piece bounds whose turn it is.
-        if line.service != Service::Other {
+        if !line.service.is_normal_thread() {
             self.pieces
                 .entry((line.service, line.route))
                 .or_default()

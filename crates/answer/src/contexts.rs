@@ -71,6 +71,8 @@ pub enum ContextKind {
     Worker,
     /// A thread that is raised above the others for it (his priority VM event).
     Boosted,
+    /// A normal thread of the least nice value, likewise.
+    Niced,
     /// A thread like the others, which sleeps until it is woken.
     Woken,
     /// One of those that compute, in its turn (his VM event).
@@ -85,18 +87,20 @@ impl ContextKind {
             Self::Any => "any context",
             Self::Worker => "kernel worker",
             Self::Boosted => "boosted thread",
+            Self::Niced => "boosted by nice",
             Self::Woken => "plain thread, asleep",
             Self::Plain => "plain thread, busy",
         }
     }
 
     /// Each with what stands for it beside `contexts`.
-    fn all(contexts: Contexts) -> [(Self, Service, Route); 5] {
+    fn all(contexts: Contexts) -> [(Self, Service, Route); 6] {
         let (direct, deferred) = (Route::Direct, Route::Deferred);
         [
             (Self::Any, Service::Softirq, direct),
             (Self::Worker, Service::Worker, deferred),
             (Self::Boosted, Contexts::BOOSTED, direct),
+            (Self::Niced, Contexts::NICED, direct),
             (Self::Woken, contexts.plain(), deferred),
             (Self::Plain, contexts.plain(), direct),
         ]

@@ -28,6 +28,10 @@ impl Contexts {
     /// event".
     pub const BOOSTED: Service = Service::Fifo(50);
 
+    /// The same, raised by the least nice value alone; not where those that are busy
+    /// are real-time ones.
+    pub const NICED: Service = Service::Nice(-20);
+
     /// The thread of a process that is one of the busy ones: Heubaum's "VM
     /// event". By the direct route it computes as they do, and finds the work when
     /// its turn comes; by the deferred route it sleeps until it is woken.
@@ -39,15 +43,19 @@ impl Contexts {
         }
     }
 
-    /// What is measured beside them, the most direct first. Work items wait for
-    /// normal threads alone, and would starve beside real-time ones.
+    /// What is measured beside them, the most direct first. Work items and niced
+    /// threads wait for normal threads alone, and would starve beside real-time ones.
     #[must_use]
     pub fn services(self) -> Vec<Service> {
-        let worker = self.turn_ns.is_none().then_some(Service::Worker);
+        let are_normal = self.turn_ns.is_none();
+        let worker = are_normal.then_some(Service::Worker);
+        let niced = are_normal.then_some(Self::NICED);
         let first = [Service::Irq, Service::Softirq].into_iter();
         first
             .chain(worker)
-            .chain([Self::BOOSTED, self.plain()])
+            .chain([Self::BOOSTED])
+            .chain(niced)
+            .chain([self.plain()])
             .collect()
     }
 
@@ -270,6 +278,7 @@ mod tests {
                 Service::Softirq,
                 Service::Worker,
                 Service::Fifo(50),
+                Service::Nice(-20),
                 Service::Other
             ]
         );

@@ -36,6 +36,8 @@ impl Every {
             Service::Irq
             | Service::Softirq
             | Service::Fifo(_)
+            | Service::Deadline
+            | Service::Nice(_)
             | Service::Other
             | Service::Kthread => asked,
         };

@@ -35,6 +35,8 @@ pub fn service_words(service: Service) -> String {
         Service::Worker => "kernel worker".into(),
         Service::Fifo(priority) => format!("RT thread ({priority})"),
         Service::Other => "normal thread".into(),
+        Service::Nice(nice) => format!("normal thread, nice {nice}"),
+        Service::Deadline => "deadline thread".into(),
         Service::Kthread => "kernel thread (95)".into(),
     }
 }

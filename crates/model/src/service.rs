@@ -22,6 +22,10 @@ pub enum Service {
     Fifo(u8),
     /// A normal thread (`SCHED_OTHER`, nice 0).
     Other,
+    /// A normal thread of another nice value, -20 to 19.
+    Nice(i8),
+    /// A `SCHED_DEADLINE` thread.
+    Deadline,
     /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
     Kthread,
 }
@@ -34,7 +38,7 @@ impl Service {
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
             Self::Kthread => Stage::Kthread,
-            Self::Fifo(_) | Self::Other => Stage::User,
+            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Other => Stage::User,
         }
     }
 
@@ -56,12 +60,16 @@ impl Service {
         match self {
             Self::Irq => 0,
             Self::Softirq => 1,
+            // Above all priorities.
+            Self::Deadline => 2,
             // A FIFO thread of priority 95, before the user's of that priority.
             Self::Kthread => 7,
             Self::Fifo(priority) if priority > 95 => 102 - priority,
             Self::Fifo(priority) => 103 - priority,
-            Self::Other => 103,
-            Self::Worker => 104,
+            Self::Nice(nice) if nice < 0 => 103 + nice.saturating_add(20).unsigned_abs(),
+            Self::Other => 123,
+            Self::Nice(nice) => 123 + nice.unsigned_abs(),
+            Self::Worker => 143,
         }
     }
 
@@ -70,17 +78,27 @@ impl Service {
     #[must_use]
     pub const fn urgency(self) -> u8 {
         match self {
-            Self::Irq => 101,
-            Self::Softirq => 100,
+            Self::Irq => 102,
+            Self::Softirq => 101,
+            Self::Deadline => 100,
             Self::Fifo(priority) => priority,
             Self::Kthread => 95,
-            Self::Other | Self::Worker => 0,
+            Self::Other | Self::Nice(_) | Self::Worker => 0,
         }
+    }
+
+    /// Whether it is a normal thread, which shares its CPU with others by turns.
+    #[must_use]
+    pub const fn is_normal_thread(self) -> bool {
+        matches!(self, Self::Other | Self::Nice(_))
     }
 
     /// Whether a thread of ours gives this service.
     pub const fn is_thread(self) -> bool {
-        matches!(self, Self::Fifo(_) | Self::Other)
+        matches!(
+            self,
+            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Other
+        )
     }
 }
 
@@ -93,6 +111,8 @@ impl fmt::Display for Service {
             Self::Kthread => f.write_str("kthread"),
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Other => f.write_str("other"),
+            Self::Nice(nice) => write!(f, "nice:{nice}"),
+            Self::Deadline => f.write_str("deadline"),
         }
     }
 }
@@ -103,9 +123,14 @@ impl fmt::Display for Service {
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, other, or kthread"
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, or kthread"
     )]
     Unknown(String),
+    /// The nice value is none, or that of `other`.
+    #[error(
+        "`{0}` has no nice value from -20 to 19, without 0, which is `other`; write it as `nice:-20`"
+    )]
+    Nice(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
@@ -121,11 +146,17 @@ impl FromStr for Service {
             "worker" => Ok(Self::Worker),
             "kthread" => Ok(Self::Kthread),
             "other" => Ok(Self::Other),
+            "deadline" => Ok(Self::Deadline),
             other => match other.split_once(':') {
                 Some(("fifo", priority)) => match priority.parse() {
                     Ok(priority @ 1..=99) => Ok(Self::Fifo(priority)),
                     _ => Err(ParseServiceError::Priority(other.into())),
                 },
+                Some(("nice", nice)) => match nice.parse() {
+                    Ok(nice @ (-20..=-1 | 1..=19)) => Ok(Self::Nice(nice)),
+                    _ => Err(ParseServiceError::Nice(other.into())),
+                },
+                None if other == "nice" => Err(ParseServiceError::Nice(other.into())),
                 None if other == "fifo" => Err(ParseServiceError::Priority(other.into())),
                 _ => Err(ParseServiceError::Unknown(other.into())),
             },
@@ -155,7 +186,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "A level at which an application can get its code run.",
-            "pattern": "^(irq|softirq|worker|other|kthread|fifo:[1-9][0-9]?)$"
+            "pattern": "^(irq|softirq|worker|other|deadline|kthread|fifo:[1-9][0-9]?|nice:-?[1-9][0-9]?)$"
         })
     }
 }
@@ -226,6 +257,9 @@ mod tests {
             Service::Worker,
             Service::Fifo(90),
             Service::Other,
+            Service::Nice(-20),
+            Service::Nice(19),
+            Service::Deadline,
             Service::Kthread,
         ] {
             assert_eq!(service.to_string().parse(), Ok(service));
@@ -235,17 +269,30 @@ mod tests {
     #[test]
     fn services_are_ranked_from_the_interrupt_outward() {
         let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
+        all.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
         all.extend([Service::Worker, Service::Other, Service::Kthread]);
+        all.push(Service::Deadline);
         all.extend([Service::Softirq, Service::Irq]);
         all.sort_by_key(|one| one.rank());
 
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
         let mut ranks: Vec<u8> = all.iter().map(|one| one.rank()).collect();
         ranks.dedup();
-        assert_eq!(names[..3], ["irq", "softirq", "fifo:99"]);
-        assert_eq!(names[6..8], ["kthread", "fifo:95"]);
-        assert_eq!(names[101..], ["fifo:1", "other", "worker"]);
+        assert_eq!(names[..4], ["irq", "softirq", "deadline", "fifo:99"]);
+        assert_eq!(names[7..9], ["kthread", "fifo:95"]);
+        assert_eq!(names[102..104], ["fifo:1", "nice:-20"]);
+        assert_eq!(names[122..125], ["nice:-1", "other", "nice:1"]);
+        assert_eq!(names[142..], ["nice:19", "worker"]);
         assert_eq!(ranks.len(), all.len(), "no two have the same rank");
+    }
+
+    #[test]
+    fn a_nice_value_that_does_not_exist_is_refused() {
+        for text in ["nice", "nice:0", "nice:20", "nice:-21", "nice:x"] {
+            let said = text.parse::<Service>().unwrap_err().to_string();
+
+            assert!(said.contains("from -20 to 19, without 0"), "{said}");
+        }
     }
 
     #[test]

@@ -99,7 +99,14 @@ impl FromStr for SwitchPolicy {
             other => match other.parse() {
                 Ok(Service::Fifo(priority)) => Ok(Self::Fifo(priority)),
                 Ok(Service::Other) => Ok(Self::Other),
-                Ok(Service::Irq | Service::Softirq | Service::Worker | Service::Kthread)
+                Ok(
+                    Service::Irq
+                    | Service::Softirq
+                    | Service::Worker
+                    | Service::Deadline
+                    | Service::Nice(_)
+                    | Service::Kthread,
+                )
                 | Err(_) => Err(UnknownSwitchPolicy {
                     policy: other.into(),
                 }),

@@ -50,7 +50,10 @@ impl Waiter {
         let priority = match service {
             Service::Fifo(priority) => NORMAL - 1 - i16::from(priority),
             Service::Kthread => KTHREAD,
+            // As the kernel has it.
+            Service::Deadline => -1,
             Service::Other | Service::Worker => NORMAL + 20,
+            Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
             Service::Irq | Service::Softirq => return None,
         };
         if episode.censored {
@@ -118,12 +121,15 @@ impl<'a> Judge<'a> {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Kthread, _) | (Service::Fifo(_) | Service::Other, Route::Direct) => {
-                interrupted
-            }
-            (Service::Fifo(_) | Service::Other, Route::Deferred) => {
-                first(&[Stage::Waking, Stage::Running])
-            }
+            (Service::Kthread, _)
+            | (
+                Service::Fifo(_) | Service::Deadline | Service::Nice(_) | Service::Other,
+                Route::Direct,
+            ) => interrupted,
+            (
+                Service::Fifo(_) | Service::Deadline | Service::Nice(_) | Service::Other,
+                Route::Deferred,
+            ) => first(&[Stage::Waking, Stage::Running]),
         };
         Self {
             episode,

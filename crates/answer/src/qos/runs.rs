@@ -20,7 +20,7 @@ pub fn runs(
     };
     let nearest = || match asked {
         Some(Service::Fifo(wanted)) => threads()
-            .filter(|one| one.0 != Service::Other)
+            .filter(|one| !one.0.is_normal_thread())
             // Of two as near the less urgent, which looks no better than it is.
             .min_by_key(|one| (one.0.urgency().abs_diff(wanted), one.0.urgency())),
         None => threads().max_by_key(|one| one.0.urgency()),

@@ -65,7 +65,8 @@ pub(crate) struct RecordArgs {
     /// may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Services to measure; those named must all be possible
+    /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, other,
+    /// nice:-20 to nice:19, kthread; those named must all be possible
     /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,

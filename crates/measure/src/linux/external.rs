@@ -81,6 +81,8 @@ impl External {
             | Service::Softirq
             | Service::Worker
             | Service::Fifo(_)
+            | Service::Deadline
+            | Service::Nice(_)
             | Service::Other
             | Service::Kthread => Service::Other,
         }

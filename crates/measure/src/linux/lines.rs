@@ -54,8 +54,9 @@ impl CpuLines {
     ///
     /// `irq` has no line of its own. `worker` is reached through the softirq,
     /// which is then measured too. Where there is a softirq, every thread
-    /// service has a second line, woken by it. A timer descriptor needs a
-    /// thread, so there is at least one of those.
+    /// service has a second line, woken by it, but for `deadline`: two such threads
+    /// on a CPU would move each other away. A timer descriptor needs a thread, so
+    /// there is at least one of those.
     pub(crate) fn new(cpu: Cpu, services: &[Service], every: &Every, deferral: Deferral) -> Self {
         let mut all = Self {
             cpu: cpu.0,
@@ -82,8 +83,9 @@ impl CpuLines {
             .extend(threads().map(|service| line(service, Route::Direct)));
         if all.deferral.is_some() {
             let first = all.lines.len();
+            let waiters = threads().filter(|service| *service != Service::Deadline);
             all.lines
-                .extend(threads().map(|service| line(service, Route::Deferred)));
+                .extend(waiters.map(|service| line(service, Route::Deferred)));
             if deferral == Deferral::Descriptor && all.lines.len() == first {
                 all.lines.push(line(CARRIER, Route::Deferred));
             }
@@ -226,6 +228,28 @@ mod tests {
             ]
         );
         assert_eq!((lines.timelines(), lines.followers), (3, vec![3, 4, 5]));
+    }
+
+    #[test]
+    fn a_cpu_has_one_deadline_thread() {
+        let services = [Service::Softirq, Service::Deadline, Service::Nice(-20)];
+
+        let lines = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Callback);
+
+        let names: Vec<String> = lines
+            .lines
+            .iter()
+            .map(|line| format!("{} {}", line.service, line.route))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "softirq direct",
+                "deadline direct",
+                "nice:-20 direct",
+                "nice:-20 deferred"
+            ]
+        );
     }
 
     #[test]

@@ -15,6 +15,12 @@ pub(crate) enum Obstacle {
     System(String),
     /// This user may not have threads of its policy.
     Policy,
+    /// The CPUs of the machine are parted (cpusets), or this process may not use all:
+    /// the kernel takes a deadline thread only where it may run on all that share
+    /// their bandwidth.
+    DeadlineCpus,
+    /// Deadline threads have been promised as much time as the kernel gives them.
+    DeadlineBandwidth,
     /// The control group gives real-time threads no time.
     NoRealTime,
     /// Its programs need the softirq service, which cannot be had.
@@ -44,6 +50,10 @@ pub(crate) enum Help {
     PriorityLimit,
     /// A priority within the limit.
     LowerPriority,
+    /// All CPUs, or an exclusive set of them.
+    AllCpus,
+    /// Fewer deadline threads.
+    FewerDeadlines,
     /// A tracepoint of x86.
     TimerTracepoint,
     /// Tracepoints of x86, of calls from other CPUs.
@@ -97,9 +107,10 @@ impl Help {
             | Self::CapSysNice
             | Self::PriorityLimit
             | Self::LowerPriority
+            | Self::AllCpus
             | Self::RootThen(_)
             | Self::CapabilitiesThen(_) => Lacks::Rights,
-            Self::Counters | Self::Registers => Lacks::Machine,
+            Self::Counters | Self::Registers | Self::FewerDeadlines => Lacks::Machine,
             Self::TypesOfKernel
             | Self::KernelWithBtf
             | Self::Doctor
@@ -120,6 +131,12 @@ impl Display for Obstacle {
         f.write_str(match self {
             Self::System(said) => said,
             Self::Policy => "this user may not have threads of its policy",
+            Self::DeadlineCpus => {
+                "the kernel refuses a deadline thread that may not run on all CPUs which share their bandwidth, and this process may not use all (a cpuset)"
+            }
+            Self::DeadlineBandwidth => {
+                "deadline threads have been promised as much time as the kernel gives them; each of laggard's takes 5 ms of each 20 ms"
+            }
             Self::NoRealTime => {
                 "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)"
             }
@@ -151,6 +168,12 @@ impl Display for Help {
                 return write!(f, "{}, or raise the limit with `ulimit -r 99`", Self::Rights);
             }
             Self::LowerPriority => "ask for a lower priority, or run as root",
+            Self::AllCpus => {
+                "run where all CPUs may be used, in a cpuset of its own (`cpuset.cpus.partition`), or with kernel.sched_rt_runtime_us at -1"
+            }
+            Self::FewerDeadlines => {
+                "measure fewer CPUs (`--cpus`), or end other deadline threads (`ps -eLo cls,tid,comm | grep DLN`)"
+            }
             Self::TimerTracepoint => {
                 "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"
             }

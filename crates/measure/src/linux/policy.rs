@@ -10,7 +10,7 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
-use super::memory;
+use super::{deadline, memory};
 use crate::host::{Files, Rights};
 
 /// Stack of a measuring thread. All of it is touched before measuring.
@@ -130,8 +130,19 @@ pub(crate) fn cpu_of(tid: Tid) -> Option<Cpu> {
 
 /// Gives the calling thread the policy of a service.
 pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
-    let Service::Fifo(priority) = service else {
-        return schedule_normally();
+    let priority = match service {
+        Service::Fifo(priority) => priority,
+        Service::Deadline => return deadline::schedule(),
+        Service::Nice(nice) => {
+            let share = CpuShare {
+                nice: nice.into(),
+                turn: None,
+            };
+            return share.take();
+        }
+        Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
+            return schedule_normally();
+        }
     };
     let param = libc::sched_param {
         sched_priority: priority.into(),

@@ -130,9 +130,12 @@ impl TaskSet {
                 Service::Fifo(_) | Service::Other => {
                     ThreadTask::ready(task, self.duration, rounds_per_ms).map(Ready::Thread)
                 }
-                Service::Irq | Service::Softirq | Service::Worker | Service::Kthread => {
-                    KernelTask::ready(task, self.duration).map(Ready::Kernel)
-                }
+                Service::Irq
+                | Service::Softirq
+                | Service::Worker
+                | Service::Kthread
+                | Service::Deadline
+                | Service::Nice(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

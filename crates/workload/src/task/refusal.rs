@@ -146,7 +146,11 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         Service::Softirq | Service::Worker => LONGEST_IN_KERNEL,
         Service::Fifo(1..=98) => LONGEST,
         Service::Other => task.period_ns,
-        level @ (Service::Irq | Service::Fifo(_) | Service::Kthread) => {
+        level @ (Service::Irq
+        | Service::Fifo(_)
+        | Service::Deadline
+        | Service::Nice(_)
+        | Service::Kthread) => {
             return Err(TaskRefused::Level(task.name.clone(), level));
         }
     };

@@ -117,9 +117,13 @@ fn run(
     jobs.fill(Job::default());
     let policy = match task.service {
         Service::Fifo(priority) => Policy::Fifo(priority),
-        Service::Other | Service::Irq | Service::Softirq | Service::Worker | Service::Kthread => {
-            Policy::Other
-        }
+        Service::Other
+        | Service::Nice(_)
+        | Service::Deadline
+        | Service::Irq
+        | Service::Softirq
+        | Service::Worker
+        | Service::Kthread => Policy::Other,
     };
     let placed = scheduling::pin(&CpuList::from_iter([task.cpu]))
         .and_then(|()| scheduling::refuse_timer_slack())

@@ -31,7 +31,9 @@ impl Setup<'_> {
             Service::Irq
             | Service::Softirq
             | Service::Worker
+            | Service::Deadline
             | Service::Other
+            | Service::Nice(_)
             | Service::Kthread => None,
         });
         priorities.max()

@@ -1,6 +1,6 @@
 //! Caveats about what the kernel and its helpers do in the background.
 
-use laggard_model::{Caveat, CaveatKind, Service};
+use laggard_model::{Caveat, CaveatKind};
 
 use super::{Check, Setup};
 
@@ -86,7 +86,8 @@ fn timer_migration(setup: &Setup<'_>) -> Option<Caveat> {
 
 fn autogroup(setup: &Setup<'_>) -> Option<Caveat> {
     let is_on = setup.host.settings.autogroup == Some(true);
-    (is_on && setup.services.contains(&Service::Other)).then(|| {
+    let has_normal = setup.services.iter().any(|one| one.is_normal_thread());
+    (is_on && has_normal).then(|| {
         Caveat::new(
             CaveatKind::Autogroup,
             "normal threads share the CPU by session (autogroup): niceness counts only within one session",

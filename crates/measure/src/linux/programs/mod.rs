@@ -171,7 +171,11 @@ impl Programs {
             Service::Irq => self.irq.is_some(),
             Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
             Service::Worker => self.worker.is_some() && self.gives(Service::Softirq),
-            Service::Fifo(_) | Service::Other | Service::Kthread => true,
+            Service::Fifo(_)
+            | Service::Deadline
+            | Service::Nice(_)
+            | Service::Other
+            | Service::Kthread => true,
         }
     }
 
@@ -183,6 +187,8 @@ impl Programs {
             Service::Softirq
             | Service::Worker
             | Service::Fifo(_)
+            | Service::Deadline
+            | Service::Nice(_)
             | Service::Other
             | Service::Kthread => objects::DEFERRED.name,
         };

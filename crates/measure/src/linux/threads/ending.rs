@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos};
+use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, Service};
 
 use super::super::programs::Programs;
 use super::super::thread::MeasuringThread;
@@ -247,8 +247,12 @@ impl ThreadSource {
         let (first, _) = moved().next()?;
         let online = online_cpus();
         let offline = moved().find(|(line, _)| !online.contains(line.cpu));
+        let are_deadline = moved().all(|(line, _)| line.service == Service::Deadline);
         let why = match offline {
             Some((line, _)) => format!("CPU {} was taken offline", line.cpu),
+            None if are_deadline => {
+                "the kernel moves a deadline thread that has used up its time, as when the hypervisor stopped its CPU".into()
+            }
             None => "something moved laggard's threads (`taskset`, a cpuset, a CPU taken offline)"
                 .into(),
         };

@@ -28,9 +28,12 @@ pub(super) fn readers(
                 Service::Softirq => Asker::Callback,
                 _ if is_deferred && plan.has_callback() => Asker::Follower,
                 Service::Worker => Asker::Carrier,
-                Service::Irq | Service::Fifo(_) | Service::Other | Service::Kthread => {
-                    Asker::Thread
-                }
+                Service::Irq
+                | Service::Fifo(_)
+                | Service::Deadline
+                | Service::Nice(_)
+                | Service::Other
+                | Service::Kthread => Asker::Thread,
             };
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);

@@ -1,6 +1,9 @@
 //! What of a request is possible on this machine.
 
 use std::io;
+use std::sync::RwLock;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, ProbePlan, Service, Stage};
 
@@ -89,11 +92,12 @@ pub(super) fn keep_possible(
     let mut refused = Vec::new();
     for &service in &request.services {
         let (obstacle, help) = match (service.is_thread(), programs) {
-            (true, _) => match may_be_scheduled_as(service) {
+            (true, _) => match may_all_be_scheduled_as(service, request.cpus.len()) {
                 Ok(()) => {
                     kept.push(service);
                     continue;
                 }
+                Err(err) if service == Service::Deadline => no_deadline(&err),
                 Err(err) => refusal(&err, &Rights::read(&Files::default())),
             },
             (false, Some(programs)) if programs.gives(service) => {
@@ -155,6 +159,51 @@ pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
         _ => err.into(),
     };
     (obstacle, help)
+}
+
+/// Why the kernel takes no deadline thread of ours, and what helps. No limit of a
+/// user's lets any have one, so who is not refused is root or has the capability.
+fn no_deadline(err: &io::Error) -> (Obstacle, Help) {
+    let is_root = nix::unistd::geteuid().is_root();
+    match (err.raw_os_error(), is_root) {
+        (Some(libc::EBUSY), _) => (Obstacle::DeadlineBandwidth, Help::FewerDeadlines),
+        (Some(libc::EPERM), false) => (Obstacle::Policy, Help::Rights),
+        (Some(libc::EPERM), true) if allowed_cpus() != online_cpus() => {
+            (Obstacle::DeadlineCpus, Help::AllCpus)
+        }
+        (Some(libc::EPERM), true) => (Obstacle::Policy, Help::CapSysNice),
+        _ => (err.into(), Help::Doctor),
+    }
+}
+
+/// Whether a thread of ours on each of so many CPUs may have the service's policy at
+/// the same time: of deadline threads the kernel takes no more than it has time for.
+fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
+    /// It gives back what an ended one was promised once its period is over.
+    const GIVEN_BACK: Duration = Duration::from_millis(5);
+    if service != Service::Deadline {
+        return may_be_scheduled_as(service);
+    }
+    // None of them ends before the last was tried.
+    let gate = RwLock::new(());
+    let tried = std::thread::scope(|scope| {
+        let (tell, told) = channel();
+        let closed = gate.write();
+        for _ in 0..cpus {
+            let (gate, tell) = (&gate, tell.clone());
+            std::thread::Builder::new().spawn_scoped(scope, move || {
+                // Who asked hears it, or is gone.
+                let _ = tell.send(policy::schedule_as(service));
+                drop(gate.read());
+            })?;
+        }
+        drop(tell);
+        let tried = told.iter().take(cpus).fold(Ok(()), io::Result::and);
+        drop(closed);
+        tried
+    });
+    std::thread::sleep(GIVEN_BACK);
+    tried
 }
 
 /// Whether a thread of ours may have the service's policy.

@@ -206,10 +206,13 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         .map_err(|err| refused(&format!("real-time policy {}", plan.service), &err))?;
     let mut wait = open(plan.api, plan.service).map_err(|err| lacking(reason_of(&err), &err))?;
     let allowed_slack = match plan.service {
-        Service::Fifo(_) => Nanos::ZERO,
-        Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
-            policy::timer_slack()
-        }
+        Service::Fifo(_) | Service::Deadline => Nanos::ZERO,
+        Service::Irq
+        | Service::Softirq
+        | Service::Worker
+        | Service::Other
+        | Service::Nice(_)
+        | Service::Kthread => policy::timer_slack(),
     };
     let mut seen = WaitsSeen::for_plan(plan, allowed_slack);
     policy::touch_stack();

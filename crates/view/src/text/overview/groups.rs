@@ -3,7 +3,6 @@
 
 use laggard_answer::overview::Fit;
 use laggard_answer::qos::Fitness;
-use laggard_model::Service;
 use laggard_model::text::mean_time;
 
 use super::super::screen::{Room, Screen, Tone, width};
@@ -78,7 +77,7 @@ const KINDS: [Kind; 7] = [
 
 fn groups(all: &[Fit]) -> Vec<Group<'_>> {
     let of = |kind: Kind, are_normal: bool| {
-        let is_normal = |fit: &Fit| fit.service == Service::Other;
+        let is_normal = |fit: &Fit| fit.service.is_normal_thread();
         let fits = all.iter();
         let fits = fits.filter(|fit| Kind::of(fit) == kind && is_normal(fit) == are_normal);
         let mut fits: Vec<&Fit> = fits.collect();

@@ -114,9 +114,13 @@ impl KernelTask {
 fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
     let sources: &[ObjectFile] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
-        Service::Softirq | Service::Irq | Service::Kthread | Service::Fifo(_) | Service::Other => {
-            &[object::SOFTIRQ]
-        }
+        Service::Softirq
+        | Service::Irq
+        | Service::Kthread
+        | Service::Fifo(_)
+        | Service::Deadline
+        | Service::Nice(_)
+        | Service::Other => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
     for &source in sources {
@@ -132,9 +136,13 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         Service::Worker => {
             "use a BPF work item; run as root on a kernel from 6.10 on, not PREEMPT_RT"
         }
-        Service::Softirq | Service::Irq | Service::Kthread | Service::Fifo(_) | Service::Other => {
-            "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT"
-        }
+        Service::Softirq
+        | Service::Irq
+        | Service::Kthread
+        | Service::Fifo(_)
+        | Service::Deadline
+        | Service::Nice(_)
+        | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
     };
     Err(needs(task, act)(err))
 }

@@ -1,0 +1,116 @@
+//! The service `deadline`, and what the kernel says where it has no time left for it.
+//!
+//! Takes the right to have such threads; without it says that it is skipped, and why.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn laggard() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+}
+
+fn record(dir: &TempDir, services: &str) -> Output {
+    let mut command = laggard();
+    command.args(["record", "--quiet", "--episodes=off", "--duration=2s"]);
+    command.arg(format!("--services={services}"));
+    command.arg("-o").arg(dir.path().join("r.laggard"));
+    command.output().unwrap()
+}
+
+/// Threads that the kernel has promised time; ended when this value is dropped.
+struct Promised(Vec<Child>);
+
+impl Promised {
+    /// As many as the kernel takes, each with a tenth of a CPU.
+    fn all() -> Option<Self> {
+        let mut promised = Self(Vec::new());
+        let began = Instant::now();
+        while began.elapsed() < DEADLINE {
+            let mut command = Command::new("chrt");
+            command.args(["-d", "-T", "10000000", "-P", "100000000"]);
+            command.args(["-D", "100000000", "0", "sleep", "60"]);
+            command.stderr(Stdio::null());
+            promised.0.push(command.spawn().ok()?);
+            // `chrt` is refused at once, or it is `sleep` by then.
+            std::thread::sleep(Duration::from_millis(100));
+            let last = promised.0.last_mut()?;
+            if last.try_wait().ok()?.is_some() {
+                promised.0.pop();
+                return (!promised.0.is_empty()).then_some(promised);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has ended is no more.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
+    let dir = TempDir::new().unwrap();
+
+    let recorded = record(&dir, "irq,softirq,deadline,nice:-20,other");
+
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    if matches!(recorded.status.code(), Some(1 | 2)) {
+        return println!("skipped: {said}");
+    }
+    let shown = laggard()
+        .args(["show", "--json"])
+        .arg(dir.path().join("r.laggard"))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let rows = report["recordings"][0]["services"].as_array().unwrap();
+    let of = |service: &str, route: &str| {
+        let mut rows = rows.iter();
+        let found = rows.find(|row| row["service"] == service && row["route"] == route);
+        found.map(|row| row["latency"]["samples"].as_u64().unwrap())
+    };
+    assert!(of("deadline", "direct").is_some_and(|samples| samples > 0));
+    assert_eq!(of("deadline", "deferred"), None);
+    assert!(of("nice:-20", "direct").is_some_and(|samples| samples > 0));
+    assert!(of("nice:-20", "deferred").is_some_and(|samples| samples > 0));
+    let all = serde_json::to_string(&report["recordings"][0]["caveats"]).unwrap();
+    assert!(!all.contains("was changed to"), "{all}");
+}
+
+#[test]
+fn where_the_kernel_has_no_time_left_for_it_that_is_said() {
+    let dir = TempDir::new().unwrap();
+    let before = record(&dir, "deadline");
+    if matches!(before.status.code(), Some(1 | 2)) {
+        return println!("skipped: {}", String::from_utf8_lossy(&before.stderr));
+    }
+    let Some(promised) = Promised::all() else {
+        return println!("skipped: no thread of ours is promised time (`chrt -d`)");
+    };
+
+    let dir = TempDir::new().unwrap();
+    let refused = record(&dir, "deadline");
+
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for part in [
+        "cannot measure `deadline`: deadline threads have been promised as much time",
+        "measure fewer CPUs (`--cpus`), or end other deadline threads",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!dir.path().join("r.laggard").exists());
+    drop(promised);
+}
