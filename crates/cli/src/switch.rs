@@ -105,6 +105,9 @@ impl<'a> Pictures<'a> {
                 plans.len()
             );
         }
+        if args.growth.is_some() && args.growth == args.series {
+            bail!("--series and --growth are two pictures; name a file for each");
+        }
         let target = |file: &'a PathBuf| Target::of(file, STYLE);
         Ok(Self {
             series: args.series.as_ref().map(target).transpose()?,

@@ -382,6 +382,10 @@ fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
             ["--growth=growth.svg", "--threads=2"],
             "ask for two numbers or more",
         ),
+        (
+            ["--growth=both.svg", "--series=both.svg"],
+            "name a file for each",
+        ),
     ] {
         let output = switch(&args).output().unwrap();
 
