@@ -6,7 +6,6 @@ mod awake;
 mod boost;
 mod carrier;
 mod clock;
-mod deadline;
 mod descriptors;
 mod doorbell;
 mod exhaustion;

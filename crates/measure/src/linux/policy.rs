@@ -10,7 +10,7 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
-use super::{deadline, memory};
+use super::{memory, online_cpus};
 use crate::host::{Files, Rights};
 
 /// Stack of a measuring thread. All of it is touched before measuring.
@@ -128,11 +128,30 @@ pub(crate) fn cpu_of(tid: Tid) -> Option<Cpu> {
     cpu.parse().ok().map(Cpu)
 }
 
+/// What a deadline thread may run for, in each ...
+const DEADLINE_RUNTIME: Nanos = Nanos::from_ms(5);
+/// ... of these, before whose end it has had that: much more than its activations
+/// take, so that it is moved seldom, and little enough that others can be promised
+/// time.
+const DEADLINE_PERIOD: Nanos = Nanos::from_ms(20);
+
+/// Makes the calling thread the one deadline thread of its CPU.
+///
+/// The kernel takes it only where it may run on all CPUs that share their bandwidth.
+/// It stays where it is unless it has used up what it may run for, as when its
+/// hypervisor stopped the CPU: then the kernel moves it to whichever CPU is free. It
+/// is not brought home: on Linux 6.18 one whose policy was changed to do that while it
+/// was throttled never ran again, and could not be killed.
+fn schedule_as_deadline() -> io::Result<()> {
+    pin_to(&online_cpus())?;
+    schedule_by_deadline(DEADLINE_RUNTIME, DEADLINE_PERIOD)
+}
+
 /// Gives the calling thread the policy of a service.
 pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
     let priority = match service {
         Service::Fifo(priority) => priority,
-        Service::Deadline => return deadline::schedule(),
+        Service::Deadline => return schedule_as_deadline(),
         Service::Nice(nice) => {
             let share = CpuShare {
                 nice: nice.into(),
