@@ -89,6 +89,15 @@ pub(crate) fn place(folder: &Folder, name: &str, content: &[u8]) -> Result<(), W
     put(folder, name, content, true)
 }
 
+/// Leaves an answer beside recordings, as open as `folder`, whole or not at all. What
+/// has this name already is replaced, a link itself too.
+///
+/// # Errors
+/// When the system refuses; what had this name is then as it was.
+pub fn put_answer(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    place(folder, name, content)
+}
+
 /// As [`place`], without waiting for the disk: it survives a kill, but perhaps
 /// not a power cut.
 pub(crate) fn place_soon(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {

@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use crate::WriteError;
 use crate::access::Access;
 use crate::dir::{EntryKind, OpenDir};
-use crate::disk;
 
 /// The folder of the closed segments and nothing else, so that other programs
 /// can read it as one table.
@@ -98,15 +97,6 @@ impl Folder {
     /// Whether it was made, not taken.
     pub(crate) fn is_new(&self) -> bool {
         self.0.is_new
-    }
-
-    /// Leaves an answer beside recordings, as open as the folder, whole or not at
-    /// all. What has this name already is replaced, a link itself too.
-    ///
-    /// # Errors
-    /// When the system refuses; what had this name is then as it was.
-    pub fn put_answer(&self, name: &str, content: &[u8]) -> Result<(), WriteError> {
-        disk::place(self, name, content)
     }
 
     /// Makes the folder of the closed segments.
@@ -233,7 +223,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::Destination;
+    use crate::{Destination, disk};
 
     #[test]
     fn of_a_folder_that_was_there_all_goes_that_was_written_and_nothing_else() {

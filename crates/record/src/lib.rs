@@ -30,6 +30,7 @@ mod table;
 
 pub use access::Access;
 pub use destination::Destination;
+pub use disk::put_answer;
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;

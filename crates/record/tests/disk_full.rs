@@ -9,7 +9,9 @@ use std::process::Command;
 
 use fixture::{Rows, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, State};
-use laggard_record::{Access, Columns, CreateError, Folder, Recorder, Recording, WriteError};
+use laggard_record::{
+    Access, Columns, CreateError, Folder, Recorder, Recording, WriteError, put_answer,
+};
 
 /// A file system of its own, unmounted at the end.
 struct SmallDisk {
@@ -164,12 +166,10 @@ fn root_a_full_disk_leaves_an_answer_as_it_was_and_no_part_of_a_new_one() {
     let folder = Folder::make(&disk.dir(), Access::Private).unwrap();
     for before in [None, Some("{\"whole\":true}")] {
         if let Some(before) = before {
-            folder.put_answer("answer.json", before.as_bytes()).unwrap();
+            put_answer(&folder, "answer.json", before.as_bytes()).unwrap();
         }
 
-        let error = folder
-            .put_answer("answer.json", &[b' '; 512 << 10])
-            .unwrap_err();
+        let error = put_answer(&folder, "answer.json", &[b' '; 512 << 10]).unwrap_err();
 
         assert!(
             matches!(error, WriteError::DiskFull { .. }),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Cpu, Episode, EpisodeNotes, Keep, Nanos, State};
 use laggard_record::{
-    Access, CreateError, Destination, EpisodeWriter, Folder, Recorder, Recording,
+    Access, CreateError, Destination, EpisodeWriter, Folder, Recorder, Recording, put_answer,
 };
 
 mod fixture;
@@ -125,7 +125,7 @@ fn nothing_that_is_recorded_lands_elsewhere_when_the_folder_around_it_is_swapped
         episodes.finish(&notes).unwrap();
         recorder.finish(State::Complete).unwrap();
         let folder = place.folder().unwrap();
-        folder.put_answer("answer.json", b"").unwrap();
+        put_answer(folder, "answer.json", b"").unwrap();
         if is_root(&around.moved) {
             folder.hand_over(65534, 65534).unwrap();
         }

@@ -15,7 +15,7 @@ use laggard_answer::compare::{
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
 use laggard_model::text::Unit;
-use laggard_record::Folder;
+use laggard_record::{Folder, put_answer};
 use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
@@ -147,9 +147,7 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
 /// Leaves the answer beside the recordings, and says how to ask them again.
 fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyhow::Result<()> {
     let dir = folder.path().display();
-    folder
-        .put_answer(RESULT, pipe::json(report)?.as_bytes())
-        .context("write the answer")?;
+    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the answer")?;
     let factor = if load_may_differ {
         " --factor load"
     } else {

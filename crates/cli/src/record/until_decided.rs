@@ -10,7 +10,7 @@ use laggard_answer::check::{
 };
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, span};
-use laggard_record::{Destination, Folder, Recording};
+use laggard_record::{Destination, Folder, Recording, put_answer};
 use laggard_session::{LoadChoice, Plan, Session};
 use laggard_view::text;
 
@@ -167,8 +167,7 @@ impl Pieces<'_> {
     /// Leaves the answer beside the recordings.
     fn keep(&self, report: &CheckReport) -> anyhow::Result<()> {
         let dir = self.folder.path().display();
-        self.folder
-            .put_answer(RESULT, pipe::json(report)?.as_bytes())
+        put_answer(self.folder, RESULT, pipe::json(report)?.as_bytes())
             .context("write the answer")?;
         self.say(&format!("the recordings and the answer stay in `{dir}`"));
         Ok(())

@@ -12,7 +12,7 @@ use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compa
 use laggard_answer::{Load, loads};
 use laggard_model::LoadLabel;
 use laggard_model::text::Unit;
-use laggard_record::{Destination, Recorder};
+use laggard_record::{Destination, Recorder, put_answer};
 use laggard_view::text;
 use laggard_workload::load::NamedLoad;
 use laggard_workload::task::TaskSet;
@@ -112,9 +112,7 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
 
 fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
     let folder = place.folder().context("find what was recorded")?;
-    folder
-        .put_answer(RESULT, pipe::json(report)?.as_bytes())
-        .context("write the result")
+    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the result")
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {

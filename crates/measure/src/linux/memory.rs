@@ -19,11 +19,13 @@ use std::sync::{Arc, OnceLock};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use super::policy;
-
 /// What is held back, bytes of addresses, not of memory: several times what a
 /// recording takes to end.
 const HELD: usize = 32 << 20;
+/// Blocks from this size on are mapped by themselves, and given back when they
+/// are freed. glibc otherwise raises the limit to the largest block freed so
+/// far, and keeps what the writing of one segment took.
+const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
 /// With this exit code a program ends that has no memory: that of an error.
 const ERROR: i32 = 2;
 
@@ -115,12 +117,31 @@ pub fn end_in_order(end: Arc<AtomicBool>) -> Result<(), OutOfMemory> {
     }
     // Without a limit it is memory that would be short, not addresses.
     if limit().is_some() {
-        policy::stay_small();
+        stay_small();
         HELD_AT.store(hold(HELD)?.as_ptr(), Ordering::Release);
     }
     END.get_or_init(|| end);
     Ok(())
 }
+
+/// Has the allocator give back what is free. Locked memory is memory that
+/// nobody else can have.
+#[cfg(target_env = "gnu")]
+pub(super) fn stay_small() {
+    // One arena: only threads that may wait allocate at all.
+    for (parameter, value) in [
+        (libc::M_ARENA_MAX, 1),
+        (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES),
+        (libc::M_TRIM_THRESHOLD, OWN_MAPPING_BYTES),
+    ] {
+        // SAFETY: takes no pointers. A refusal costs memory only.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Other allocators have no such settings.
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn stay_small() {}
 
 /// Takes so many addresses.
 fn hold(bytes: usize) -> Result<NonNull<c_void>, OutOfMemory> {

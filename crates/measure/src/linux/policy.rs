@@ -20,15 +20,10 @@ pub(crate) const STACK_BYTES: usize = 128 * 1024;
 /// for its signals once it runs.
 const ROOM_BYTES: usize = 4 << 20;
 
-/// Blocks from this size on are mapped by themselves, and given back when they
-/// are freed. glibc otherwise raises the limit to the largest block freed so
-/// far, and keeps what the writing of one segment took.
-const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
-
 /// Keeps every page of the program in memory. Of pages to come, those that
 /// are used: a measuring thread touches its own beforehand.
 pub(crate) fn lock_memory() -> io::Result<()> {
-    stay_small();
+    memory::stay_small();
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
     mlockall(MlockAllFlags::MCL_CURRENT)
         .and_then(|()| mlockall(MlockAllFlags::from_bits_retain(future)))
@@ -69,25 +64,6 @@ pub(crate) fn may_lock_more(bytes: u64) -> bool {
         .unwrap_or_default();
     (locked * 1024).saturating_add(bytes) <= most
 }
-
-/// Has the allocator give back what is free. Locked memory is memory that
-/// nobody else can have.
-#[cfg(target_env = "gnu")]
-pub(super) fn stay_small() {
-    // One arena: only threads that may wait allocate at all.
-    for (parameter, value) in [
-        (libc::M_ARENA_MAX, 1),
-        (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES),
-        (libc::M_TRIM_THRESHOLD, OWN_MAPPING_BYTES),
-    ] {
-        // SAFETY: takes no pointers. A refusal costs memory only.
-        unsafe { libc::mallopt(parameter, value) };
-    }
-}
-
-/// Other allocators have no such settings.
-#[cfg(not(target_env = "gnu"))]
-pub(super) fn stay_small() {}
 
 /// Lets the kernel move pages of the program out of memory again. Nothing
 /// depends on it, so a refusal is none of the caller's business.
