@@ -19,7 +19,7 @@ const TRIES: u32 = 10;
 /// sees half of it. What the file held before is replaced; a link stays, and so
 /// does a device or a pipe, to which it is written.
 pub(crate) fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()> {
-    Output::begin(file, AtSignal::Ends)
+    UserFile::begin(file, AtSignal::Ends)
         .and_then(|mut output| {
             output.write_all(bytes)?;
             output.keep()
@@ -30,14 +30,14 @@ pub(crate) fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()>
 /// What a user named, replaced when it is whole: what it held before stays until
 /// then. A link stays, too, and so does a device or a pipe, which is written to.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub(crate) enum UserFile {
     /// A file, and what will have its name.
-    File(PathBuf, Part),
+    File(PathBuf, HalfFile),
     /// A device or a pipe.
     Device(File),
 }
 
-impl Output {
+impl UserFile {
     /// Begins to write to `file`.
     pub(crate) fn begin(file: &Path, at_signal: AtSignal) -> anyhow::Result<Self> {
         // What does not exist yet is no link.
@@ -46,7 +46,7 @@ impl Output {
         if target.exists() && !target.is_file() && !target.is_dir() {
             return Ok(Self::Device(File::options().write(true).open(target)?));
         }
-        let part = Part::begin(&target, ALL, at_signal)?;
+        let part = HalfFile::begin(&target, ALL, at_signal)?;
         Ok(Self::File(target, part))
     }
 
@@ -59,7 +59,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for UserFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::File(_, part) => part.file.write(bytes).map_err(no_room),
@@ -69,7 +69,7 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::File(_, Part { file, .. }) | Self::Device(file) => file.flush(),
+            Self::File(_, HalfFile { file, .. }) | Self::Device(file) => file.flush(),
         }
     }
 }
@@ -90,7 +90,7 @@ fn no_room(error: io::Error) -> io::Error {
 /// Writes a file whole, in place of the one that has its name; `mode`: who may read
 /// and write it, as far as the user's umask allows.
 pub(crate) fn put(file: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-    let mut part = Part::begin(file, mode, AtSignal::Ends)?;
+    let mut part = HalfFile::begin(file, mode, AtSignal::Ends)?;
     part.file.write_all(bytes).map_err(no_room)?;
     part.keep(file)
 }
@@ -117,7 +117,7 @@ pub(crate) fn check(file: &Path, what: &str) -> anyhow::Result<()> {
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    part: Part,
+    part: HalfFile,
     may_replace: bool,
 }
 
@@ -130,7 +130,7 @@ impl NewFile {
         }
         Ok(Self {
             path: path.to_owned(),
-            part: Part::begin(path, ALL, AtSignal::Ends).with_context(context)?,
+            part: HalfFile::begin(path, ALL, AtSignal::Ends).with_context(context)?,
             may_replace,
         })
     }
@@ -178,14 +178,14 @@ impl Write for NewFile {
 /// somebody writes to it. It goes with this value, and with the program where a
 /// signal ends that at once; one of a killed program is in nobody's way.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct HalfFile {
     path: PathBuf,
     /// Removes it, while it is locked.
     unfinished: Unfinished,
     file: File,
 }
 
-impl Part {
+impl HalfFile {
     /// Begins what is to be `whole`.
     fn begin(whole: &Path, mode: u32, at_signal: AtSignal) -> anyhow::Result<Self> {
         let Some(name) = whole.file_name() else {

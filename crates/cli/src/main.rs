@@ -55,7 +55,7 @@ const ROOM: usize = 8 << 20;
 
 /// Says what helps where there is no more.
 #[global_allocator]
-static MEMORY: linux::Memory = linux::Memory;
+static MEMORY: linux::ToldMemory = linux::ToldMemory;
 
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProvokeArgs;
 use crate::exit::Exit;
-use crate::file::{self, Output};
+use crate::file::{self, UserFile};
 use crate::pipe;
 use crate::unfinished::AtSignal;
 
@@ -94,7 +94,7 @@ fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
 /// Where hits are written down.
 enum Hits {
     Stdout(io::Stdout),
-    File(Output),
+    File(UserFile),
 }
 
 impl Write for Hits {
@@ -129,7 +129,7 @@ impl View {
             Some(_) if is_stdout => Some(Hits::Stdout(io::stdout())),
             Some(path) => {
                 file::check(path, "hits")?;
-                let output = Output::begin(path, AtSignal::Finishes);
+                let output = UserFile::begin(path, AtSignal::Finishes);
                 Some(Hits::File(output.with_context(|| {
                     format!("write the hits to `{}`", path.display())
                 })?))

@@ -1,7 +1,7 @@
 //! What happens where there is no more memory.
 //!
 //! Rust ends such a program by SIGABRT, with the number of bytes that were asked
-//! for. So memory is had through [`Memory`], which says what helps. Who measures
+//! for. So memory is had through [`ToldMemory`], which says what helps. Who measures
 //! holds back some addresses, by [`end_in_order`]: the first time that there are
 //! no more, these are given up, and what was measured is written as after Ctrl-C.
 //! Where nothing is refused all this costs a comparison per allocation; measuring
@@ -39,11 +39,11 @@ static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// The system's allocator, for a program's `#[global_allocator]`. Where it has no
 /// more the program is to end, in order if it measures, else at once.
 #[derive(Debug)]
-pub struct Memory;
+pub struct ToldMemory;
 
 // SAFETY: passes every call on, a second time where the first was refused; what is
 //         returned is the system's own.
-unsafe impl GlobalAlloc for Memory {
+unsafe impl GlobalAlloc for ToldMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         or_again(layout.size(), || unsafe { System.alloc(layout) })

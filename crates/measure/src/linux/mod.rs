@@ -50,7 +50,7 @@ pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use handlers::{HandlerCounter, HandlersRefused};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
-pub use memory::{Memory, OutOfMemory, end_in_order, has_room, is_short, ran_out};
+pub use memory::{OutOfMemory, ToldMemory, end_in_order, has_room, is_short, ran_out};
 pub use probe::LinuxProbe;
 pub use rtos::{LockProtocol, RtosBench, RtosPlan};
 pub use switch::{SwitchBench, SwitchPlan};

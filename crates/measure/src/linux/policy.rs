@@ -116,8 +116,8 @@ const DEADLINE_PERIOD: Nanos = Nanos::from_ms(20);
 /// The kernel takes it only where it may run on all CPUs that share their bandwidth.
 /// It stays where it is unless it has used up what it may run for, as when its
 /// hypervisor stopped the CPU: then the kernel moves it to whichever CPU is free. It
-/// is not brought home: on Linux 6.18 one whose policy was changed to do that while it
-/// was throttled never ran again, and could not be killed.
+/// is not brought home: of those whose policy was changed to do that, two stayed throttled
+/// for minutes on Linux 6.18, with a signal that kills pending, until `chrt -o -p 0 TID`.
 fn schedule_as_deadline() -> io::Result<()> {
     pin_to(&online_cpus())?;
     schedule_by_deadline(DEADLINE_RUNTIME, DEADLINE_PERIOD)
