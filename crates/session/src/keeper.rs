@@ -6,6 +6,7 @@ use laggard_model::{Account, Batch, Manifest, Nanos, OwnCost};
 use laggard_record::{Destination, Recorder, WriteError};
 
 use crate::SessionError;
+use crate::load::LoadEnded;
 use crate::writer::{self, Writer};
 
 /// A recording that is being written.
@@ -52,6 +53,11 @@ impl Keeper {
     /// [`Writer::keep`].
     pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         self.writer.keep(from(batch, self.start), accounts, now)
+    }
+
+    /// See [`Writer::note_load`].
+    pub(crate) fn note_load(&mut self, ended: LoadEnded) {
+        self.writer.note_load(ended);
     }
 
     /// How many activations were dropped so far because the disk is slow.

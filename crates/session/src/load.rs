@@ -17,6 +17,16 @@ pub(crate) struct Meanwhile {
     process: Option<LoadProcess>,
     is_command: bool,
     failure: Option<Failure>,
+    /// Whether it was told that it ended by itself.
+    is_told: bool,
+}
+
+/// A load of ours ended by itself, which it should not have.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadEnded {
+    /// What the manifest says of it.
+    pub(crate) run: LoadRun,
+    pub(crate) caveat: Caveat,
 }
 
 /// How the user's own command failed.
@@ -87,6 +97,7 @@ impl Meanwhile {
             process: Some(process),
             is_command,
             failure: None,
+            is_told: false,
         })
     }
 
@@ -124,6 +135,17 @@ impl Meanwhile {
         Ok(self.is_command)
     }
 
+    /// That a load of ours has ended by itself, once.
+    pub(crate) fn news(&mut self) -> Option<LoadEnded> {
+        let run = self.run.as_ref().filter(|_| !self.is_command)?;
+        let how = run.ended.as_ref()?;
+        let is_told = std::mem::replace(&mut self.is_told, true);
+        (!is_told).then(|| LoadEnded {
+            run: run.clone(),
+            caveat: ended_early(&run.name, how),
+        })
+    }
+
     /// Ends the load. Returns what is to be said of it.
     pub(crate) fn stop(&mut self) -> Result<Vec<Caveat>, LaunchError> {
         let (Some(process), Some(run)) = (self.process.take(), &mut self.run) else {
@@ -147,14 +169,18 @@ impl Meanwhile {
             .as_ref()
             .filter(|_| !self.is_command || !ended.status.success())
         {
-            caveats.push(Caveat::new(
-                CaveatKind::LoadEnded,
-                format!("the load `{}` ended before the recording: {how}", run.name),
-                "the figures are partly of a machine without it; run the load by itself to see why",
-            ));
+            caveats.push(ended_early(&run.name, how));
         }
         Ok(caveats)
     }
+}
+
+fn ended_early(name: &str, how: &str) -> Caveat {
+    Caveat::new(
+        CaveatKind::LoadEnded,
+        format!("the load `{name}` ended before the recording: {how}"),
+        "the figures are partly of a machine without it; run the load by itself to see why",
+    )
 }
 
 /// A status as shells have it.

@@ -195,6 +195,9 @@ impl RunParts<'_, '_, '_> {
         let mut losses = self.probe.losses();
         let goes_on = match &mut self.keeper {
             Some(keeper) => {
+                if let Some(ended) = self.meanwhile.news() {
+                    keeper.note_load(ended);
+                }
                 let goes_on = keeper.keep(batch.clone(), self.probe.accounts(), now);
                 losses.add(LossReason::NotWritten, keeper.dropped());
                 goes_on

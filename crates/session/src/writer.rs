@@ -12,6 +12,8 @@ use laggard_measure::linux::{self, LateBoost};
 use laggard_model::{Account, Backend, Batch, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
+use crate::load::LoadEnded;
+
 /// Memory that rows may take while they wait for the disk: a sixteenth of
 /// what is free, within these. About 90 bytes a row: 48 MiB are 50 s of the
 /// services and period that two CPUs have by default, 1 GiB a minute of 32.
@@ -25,6 +27,7 @@ struct Drained {
     accounts: Vec<Account>,
     /// By line: rows for which there was no room before these.
     dropped: Vec<u64>,
+    load_ended: Option<LoadEnded>,
     now: Nanos,
     came: Instant,
 }
@@ -50,6 +53,8 @@ pub(crate) struct Writer {
     /// know of; and all there were.
     dropped: Vec<u64>,
     all_dropped: u64,
+    /// What the recorder does not know yet of the load.
+    load_ended: Option<LoadEnded>,
 }
 
 impl Writer {
@@ -80,6 +85,7 @@ impl Writer {
             can_wait,
             dropped: Vec::new(),
             all_dropped: 0,
+            load_ended: None,
         })
     }
 
@@ -102,6 +108,7 @@ impl Writer {
             batch,
             accounts,
             dropped,
+            load_ended: self.load_ended.take(),
             now,
             came: Instant::now(),
         };
@@ -110,6 +117,12 @@ impl Writer {
             // The thread panicked; finishing passes that on.
             Err(_) => false,
         }
+    }
+
+    /// Has the manifest say, from the next rows on, that the load has ended: a kill may
+    /// come before measuring ends.
+    pub(crate) fn note_load(&mut self, ended: LoadEnded) {
+        self.load_ended = Some(ended);
     }
 
     /// How many rows were dropped so far because the disk is slow.
@@ -170,6 +183,7 @@ fn write(
             batch,
             accounts,
             dropped,
+            load_ended,
             now,
             came,
         } = look;
@@ -177,6 +191,12 @@ fn write(
             boost.note_wait(came.elapsed().into());
         }
         recorder.lose(&dropped);
+        if let Some(LoadEnded { run, caveat }) = load_ended {
+            recorder.update(|manifest| {
+                manifest.load = Some(run);
+                manifest.caveats.push(caveat);
+            });
+        }
         if written.is_err() {
             let mut lost = Vec::new();
             count_lines(&mut lost, &batch);
@@ -265,8 +285,8 @@ mod tests {
 
     use laggard_model::text::Unit;
     use laggard_model::{
-        Activation, Clock, Cpu, Line, LineId, Manifest, ProbePlan, Route, STAGES, Service, Stage,
-        State,
+        Activation, Caveat, CaveatKind, Clock, Cpu, Line, LineId, LoadRun, Manifest, ProbePlan,
+        Route, STAGES, Service, Stage, State,
     };
     use laggard_record::Recording;
 
@@ -318,6 +338,40 @@ mod tests {
         };
         let room = 3 * bytes_of(&batch(0), &[]);
         (Writer::with(recorder, room, disk).unwrap(), go, writes)
+    }
+
+    /// Who is killed later cannot say it then.
+    #[test]
+    fn that_a_load_ended_is_written_with_the_rows_that_come_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("r");
+        let recorder = Recorder::create(&dir, manifest(Backend::Fake)).unwrap();
+        let mut writer = Writer::start(recorder).unwrap();
+        writer.note_load(LoadEnded {
+            run: LoadRun {
+                name: "fp".into(),
+                command: Vec::new(),
+                usage: None,
+                ended: Some("exit status 1".into()),
+                begun_ns: None,
+                throughput: None,
+            },
+            caveat: Caveat::new(CaveatKind::LoadEnded, "it ended", "run it by itself"),
+        });
+
+        assert!(writer.keep(batch(0), Vec::new(), Nanos::from_secs(1)));
+        drop(writer.finish());
+
+        let killed = Recording::open(&dir).unwrap();
+        let load = killed.manifest().load.as_ref().unwrap();
+        assert_eq!(load.ended.as_deref(), Some("exit status 1"));
+        let caveats = killed.manifest().caveats.iter();
+        assert_eq!(
+            caveats
+                .filter(|one| one.kind == CaveatKind::LoadEnded)
+                .count(),
+            1
+        );
     }
 
     #[test]
