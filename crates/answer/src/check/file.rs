@@ -382,7 +382,7 @@ mod tests {
             ),
             (
                 "[[require]]\nservice = \"softirk\"\nat_most = \"1ms\"\nshare = 0.1",
-                "2:11: `softirk` is not a service; use irq, softirq, worker, fifo:1 to fifo:99, other, or kthread; did you mean `softirq`?",
+                "2:11: `softirk` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, or kthread; did you mean `softirq`?",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nsahre = 1e-5",
