@@ -324,6 +324,7 @@ export interface Fit {
   narrowed_by_ns: number | null;
   route: Route;
   service: Service;
+  unfailing: Unfailing | null;
   verdict: Fitness;
   waited_ns: Nanos | null;
 }
@@ -935,6 +936,11 @@ export interface TurnEnd {
 }
 
 export type Turns = Nanos;
+
+export interface Unfailing {
+  buffers: number;
+  record_ns: number;
+}
 
 export interface UsagePattern {
   compression: number;
