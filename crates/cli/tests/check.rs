@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{laggard, often, record, script, stall};
+use scripted::{laggard, load_ended, often, record, script, stall};
 
 /// A recording at 1 ms of `script` and its options.
 fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
@@ -277,19 +277,6 @@ fn what_is_not_trustworthy_never_passes() {
         told(&output),
         (3, vec!["not_decided not_trustworthy".into()])
     );
-}
-
-/// Says in a recording that its load ended before it did.
-fn load_ended(dir: &TempDir, name: &str) {
-    let file = dir.path().join(name).join("manifest.json");
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    let caveat = serde_json::json!({
-        "kind": "load_ended",
-        "what": "the load `idle` ended before the recording: exit status 3",
-        "advice": "run it by itself",
-    });
-    manifest["caveats"].as_array_mut().unwrap().push(caveat);
-    fs::write(&file, manifest.to_string()).unwrap();
 }
 
 /// What was measured then is partly of a machine without it: what is too much in that

@@ -1,6 +1,5 @@
 //! `laggard compare`: verdicts on recordings whose every latency is known.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -9,7 +8,7 @@ use tempfile::TempDir;
 
 mod scripted;
 
-use scripted::{laggard, often, record};
+use scripted::{laggard, load_ended, often, record};
 
 /// Recordings of 30 s, an activation in each `of` of which is 4 ms late.
 fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
@@ -177,19 +176,6 @@ fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
     assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
     assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
     assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
-}
-
-/// Says in a recording that its load ended before it did.
-fn load_ended(dir: &TempDir, name: &str) {
-    let file = dir.path().join(name).join("manifest.json");
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    let caveat = serde_json::json!({
-        "kind": "load_ended",
-        "what": "the load `idle` ended before the recording: exit status 3",
-        "advice": "run it by itself",
-    });
-    manifest["caveats"].as_array_mut().unwrap().push(caveat);
-    fs::write(&file, manifest.to_string()).unwrap();
 }
 
 /// The rest of such a recording is of another load: eight times as often is no verdict

@@ -69,3 +69,17 @@ pub(crate) fn backend(dir: &Path, script: &str) -> String {
     fs::write(&file, script).unwrap();
     format!("--backend=fake:{}", file.display())
 }
+
+/// Says in a recording that its load ended before it did.
+pub(crate) fn load_ended(dir: &TempDir, name: &str) {
+    let file = dir.path().join(name).join("manifest.json");
+    let mut manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let caveat = serde_json::json!({
+        "kind": "load_ended",
+        "what": "the load `idle` ended before the recording: exit status 3",
+        "advice": "run it by itself",
+    });
+    manifest["caveats"].as_array_mut().unwrap().push(caveat);
+    fs::write(&file, manifest.to_string()).unwrap();
+}
