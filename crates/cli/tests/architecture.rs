@@ -8,7 +8,7 @@ const FOR_TESTS: &str = "made";
 const LEVELS: [&[&str]; 7] = [
     &["model"],
     &["bpf"],
-    &["measure", "workload", "record", "analyze"],
+    &["measure", "workload", "record", "analyze", "etl"],
     &["session", "answer"],
     &[FOR_TESTS],
     &["view"],

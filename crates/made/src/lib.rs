@@ -3,6 +3,7 @@
 //! [`Made`] has activations, as [`laggard_answer::show`] counts them; [`late`] has
 //! late ones with their evidence, as [`laggard_answer::why`] explains them.
 //! [`overview`] has a whole answer, as the first screen shows it.
+//! [`trace`] has traces of Windows, byte by byte.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -10,5 +11,6 @@
 pub mod late;
 pub mod overview;
 mod recording;
+pub mod trace;
 
 pub use recording::{LENGTH, Made, START, line};

@@ -1,0 +1,260 @@
+//! The kernel's events that tell of latency, as Windows 7 and later write them
+//! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process` and `PageFault` of the
+//! kernel's MOF).
+
+use crate::bytes::{
+    PointerWidth, narrow_text_at, pointer_at, u8_at, u16_at, u32_at, u64_at, wide_text_at,
+};
+use crate::event::{EventName, TraceEvent};
+
+const MEMORY: u8 = 2;
+const PROCESS: u8 = 3;
+const THREAD: u8 = 5;
+const PERF_INFO: u8 = 15;
+const IMAGE: u8 = 20;
+
+/// Which handler ran.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum RoutineSort {
+    /// An interrupt service routine.
+    Isr,
+    /// A deferred procedure call.
+    Dpc,
+    /// One that a timer queued.
+    TimerDpc,
+    /// One that a thread of real-time priority may run.
+    ThreadedDpc,
+}
+
+/// What is said of a process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ProcessNote {
+    /// Its number.
+    pub id: u32,
+    /// The name of its image, as `svchost.exe`.
+    pub name: String,
+}
+
+/// What is said of a thread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadNote {
+    /// Its number.
+    pub id: u32,
+    /// The number of its process.
+    pub process: u32,
+}
+
+/// What an event of the kernel says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum KernelEvent {
+    /// A handler ended; the event's time is its end.
+    Handler {
+        /// Which sort.
+        sort: RoutineSort,
+        /// When it began, in the trace's clock.
+        begun: u64,
+        /// Its address.
+        routine: u64,
+        /// The interrupt's vector, of an ISR.
+        vector: Option<u16>,
+    },
+    /// A CPU went from one thread to another.
+    Switch {
+        /// Who runs now.
+        to: u32,
+        /// Who ran.
+        from: u32,
+        /// The priority of the one that runs now, 0 to 31.
+        priority: u8,
+    },
+    /// A thread became ready to run.
+    Ready {
+        /// Which.
+        thread: u32,
+    },
+    /// A page was read from a disk; the event's time is its end.
+    HardFault {
+        /// When it began, in the trace's clock.
+        begun: u64,
+        /// The thread that waited.
+        thread: u32,
+    },
+    /// An image is, or was, in memory there.
+    Image {
+        /// Its first address.
+        base: u64,
+        /// How long it is, bytes.
+        size: u64,
+        /// The path of its file.
+        path: String,
+    },
+    /// A process began, or is there.
+    Process {
+        /// Which.
+        process: ProcessNote,
+        /// Whether it began just then.
+        is_new: bool,
+    },
+    /// A thread began, or is there.
+    Thread {
+        /// Which.
+        thread: ThreadNote,
+        /// Whether it began just then.
+        is_new: bool,
+    },
+    /// A thread ended.
+    ThreadEnd(ThreadNote),
+    /// What a CPU was at when it was looked at.
+    Sample {
+        /// The address of what it ran.
+        address: u64,
+        /// Which thread.
+        thread: u32,
+        /// Whether the thread was held up by a DPC then.
+        in_dpc: bool,
+        /// Whether it was held up by an ISR.
+        in_isr: bool,
+    },
+    /// Switches that are told in a form of their own, which is not read here.
+    SwitchBatch,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decoded {
+    /// It was read.
+    Known(KernelEvent),
+    /// It should be one of these and is too short for it, or of a version
+    /// before Windows 7.
+    Unreadable,
+    /// It tells of something else.
+    Other,
+}
+
+/// What `event` says, if it is one of those.
+pub fn decode(event: &TraceEvent<'_>) -> Decoded {
+    let EventName::Kernel { group, opcode } = event.name else {
+        return Decoded::Other;
+    };
+    let told = match (group, opcode) {
+        (PERF_INFO, 50 | 67) => handler(event, RoutineSort::Isr),
+        (PERF_INFO, 66) => handler(event, RoutineSort::ThreadedDpc),
+        (PERF_INFO, 68) => handler(event, RoutineSort::Dpc),
+        (PERF_INFO, 69) => handler(event, RoutineSort::TimerDpc),
+        (PERF_INFO, 46) => sample(event),
+        (THREAD, 36) => switch(event),
+        (THREAD, 37) => Some(KernelEvent::SwitchBatch),
+        (THREAD, 50) => u32_at(event.payload, 0).map(|thread| KernelEvent::Ready { thread }),
+        (THREAD, 1 | 3 | 4) => thread(event).map(|thread| KernelEvent::Thread {
+            thread,
+            is_new: opcode == 1,
+        }),
+        (THREAD, 2) => thread(event).map(KernelEvent::ThreadEnd),
+        (PROCESS, 1 | 3 | 4) => process(event).map(|process| KernelEvent::Process {
+            process,
+            is_new: opcode == 1,
+        }),
+        (PROCESS, 10) | (IMAGE, 2..=4) => image(event),
+        (MEMORY, 32) => hard_fault(event),
+        _ => return Decoded::Other,
+    };
+    told.map_or(Decoded::Unreadable, Decoded::Known)
+}
+
+fn handler(event: &TraceEvent<'_>, sort: RoutineSort) -> Option<KernelEvent> {
+    let (bytes, pointer) = (event.payload, event.pointers.bytes());
+    if event.version < 2 {
+        return None;
+    }
+    Some(KernelEvent::Handler {
+        sort,
+        begun: u64_at(bytes, 0)?,
+        routine: pointer_at(bytes, 8, event.pointers)?,
+        vector: match sort {
+            RoutineSort::Isr => Some(u16_at(bytes, 8 + pointer + 1)?),
+            RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => None,
+        },
+    })
+}
+
+fn switch(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+    if event.version < 2 {
+        return None;
+    }
+    Some(KernelEvent::Switch {
+        to: u32_at(event.payload, 0)?,
+        from: u32_at(event.payload, 4)?,
+        priority: u8_at(event.payload, 8)?,
+    })
+}
+
+fn sample(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+    let pointer = event.pointers.bytes();
+    let during = u16_at(event.payload, pointer + 6)?;
+    Some(KernelEvent::Sample {
+        address: pointer_at(event.payload, 0, event.pointers)?,
+        thread: u32_at(event.payload, pointer)?,
+        in_dpc: during & 1 != 0,
+        in_isr: during & 2 != 0,
+    })
+}
+
+fn hard_fault(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+    Some(KernelEvent::HardFault {
+        begun: u64_at(event.payload, 0)?,
+        thread: u32_at(event.payload, 16 + 2 * event.pointers.bytes())?,
+    })
+}
+
+fn thread(event: &TraceEvent<'_>) -> Option<ThreadNote> {
+    Some(ThreadNote {
+        process: u32_at(event.payload, 0)?,
+        id: u32_at(event.payload, 4)?,
+    })
+}
+
+/// Where the path of an image is: before it are two pointers (where, how long),
+/// four numbers, a third pointer and four numbers more.
+const fn path_at(pointers: PointerWidth) -> usize {
+    3 * pointers.bytes() + 32
+}
+
+fn image(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+    let (bytes, pointers) = (event.payload, event.pointers);
+    if event.version < 2 {
+        return None;
+    }
+    Some(KernelEvent::Image {
+        base: pointer_at(bytes, 0, pointers)?,
+        size: pointer_at(bytes, pointers.bytes(), pointers)?,
+        path: wide_text_at(bytes, path_at(pointers))?,
+    })
+}
+
+fn process(event: &TraceEvent<'_>) -> Option<ProcessNote> {
+    let (bytes, pointer) = (event.payload, event.pointers.bytes());
+    if event.version < 2 {
+        return None;
+    }
+    let mut user_at = pointer + 16;
+    if event.version >= 3 {
+        user_at += pointer;
+    }
+    if event.version >= 4 {
+        user_at += 4;
+    }
+    Some(ProcessNote {
+        id: u32_at(bytes, pointer)?,
+        name: narrow_text_at(bytes, user_at + user_size(bytes, user_at, pointer)?)?,
+    })
+}
+
+/// How long the user's name (a `TOKEN_USER` and a SID) is: 4 bytes where there
+/// is none.
+fn user_size(bytes: &[u8], at: usize, pointer: usize) -> Option<usize> {
+    if u32_at(bytes, at)? == 0 {
+        return Some(4);
+    }
+    let authorities = u8_at(bytes, at + 2 * pointer + 1)?;
+    Some(2 * pointer + 8 + 4 * usize::from(authorities))
+}

@@ -1,0 +1,219 @@
+//! What a trace tells of latency, added up event by event: how long handlers
+//! ran, how long threads that were ready waited for a CPU, and how long threads
+//! waited for pages. Memory is bounded whatever the trace holds.
+
+mod drivers;
+mod threads;
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use laggard_model::{Histogram, Nanos};
+
+use crate::event::TraceEvent;
+use crate::header::TraceHeader;
+use crate::kernel::{Decoded, KernelEvent, RoutineSort, decode};
+use drivers::Drivers;
+pub use threads::{ThreadTallies, ThreadTally};
+
+/// Most routines that are told apart.
+const MOST_ROUTINES: usize = 16_384;
+/// A handler or a fault that took longer did not: it would have stopped the
+/// machine. Its beginning is not in the trace's time.
+const IMPLAUSIBLE: Nanos = Nanos::from_secs(60);
+
+impl RoutineSort {
+    /// What Microsoft asks of drivers: an ISR runs 25 us at most, a DPC 100 us
+    /// (Windows driver documentation, "Guidelines for Writing DPC Routines" and
+    /// "ISR and DPC timing").
+    pub const fn limit(self) -> Nanos {
+        match self {
+            Self::Isr => Nanos::from_us(25),
+            Self::Dpc | Self::TimerDpc | Self::ThreadedDpc => Nanos::from_us(100),
+        }
+    }
+}
+
+/// A routine that ran as a handler.
+#[derive(Clone, Debug, Default)]
+pub struct HandlerTally {
+    /// How long it ran each time, with whatever interrupted it.
+    pub times: Histogram,
+    /// How often longer than [`RoutineSort::limit`].
+    pub over_limit: u64,
+}
+
+impl HandlerTally {
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.times.merge(&other.times);
+        self.over_limit += other.over_limit;
+    }
+}
+
+/// Where a CPU was when it was looked at.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SampleTally {
+    /// How often CPUs were looked at.
+    pub all: u64,
+    /// How often there was a DPC.
+    pub in_dpc: u64,
+    /// How often there was an ISR.
+    pub in_isr: u64,
+    /// How often there was nothing to do.
+    pub idle: u64,
+}
+
+/// What a trace tells of latency.
+#[derive(Debug)]
+pub struct TraceTally {
+    header: TraceHeader,
+    /// Events of all sorts.
+    pub events: u64,
+    /// When the first and the last of those counted below were, in ticks.
+    span: Option<(i64, i64)>,
+    handlers: HashMap<(RoutineSort, u64), HandlerTally>,
+    /// Runs of routines beyond those that are told apart.
+    pub crowded: u64,
+    drivers: Drivers,
+    /// What is told of threads.
+    pub threads: ThreadTallies,
+    /// What samples tell.
+    pub samples: SampleTally,
+    /// Events that should have been read and could not be.
+    pub unreadable: u64,
+    /// Handlers and faults that begin outside of the trace's time.
+    pub implausible: u64,
+    /// Batches of switches, which are not read.
+    pub batches: u64,
+}
+
+impl TraceTally {
+    /// Of a trace that says this of itself, and nothing counted yet.
+    pub fn new(header: &TraceHeader) -> Self {
+        Self {
+            header: header.clone(),
+            events: 0,
+            span: None,
+            handlers: HashMap::new(),
+            crowded: 0,
+            drivers: Drivers::default(),
+            threads: ThreadTallies::default(),
+            samples: SampleTally::default(),
+            unreadable: 0,
+            implausible: 0,
+            batches: 0,
+        }
+    }
+
+    /// Adds an event; events come in the order of time.
+    pub fn add(&mut self, event: &TraceEvent<'_>) {
+        self.events += 1;
+        let told = match decode(event) {
+            Decoded::Known(told) => told,
+            Decoded::Unreadable => {
+                self.unreadable += 1;
+                return;
+            }
+            Decoded::Other => return,
+        };
+        match told {
+            KernelEvent::Handler {
+                sort,
+                begun,
+                routine,
+                vector: _,
+            } => self.ran(event.ticks, sort, begun, routine),
+            KernelEvent::HardFault { begun, thread } => match self.took(begun, event.ticks) {
+                Some(took) => {
+                    self.lasts(event.ticks);
+                    self.threads.faulted(thread, took);
+                }
+                None => self.implausible += 1,
+            },
+            KernelEvent::Switch { to, from, priority } => {
+                self.lasts(event.ticks);
+                let header = &self.header;
+                self.threads
+                    .switched(from, to, priority, event.ticks, |begin, end| {
+                        header.between(begin, end)
+                    });
+            }
+            KernelEvent::Ready { thread } => {
+                self.lasts(event.ticks);
+                self.threads.became_ready(thread, event.ticks);
+            }
+            KernelEvent::Sample {
+                address: _,
+                thread,
+                in_dpc,
+                in_isr,
+            } => {
+                self.lasts(event.ticks);
+                self.samples.all += 1;
+                self.samples.in_dpc += u64::from(in_dpc);
+                self.samples.in_isr += u64::from(in_isr);
+                self.samples.idle += u64::from(thread == 0 && !in_dpc && !in_isr);
+            }
+            KernelEvent::Image { base, size, path } => self.drivers.add(base, size, &path),
+            KernelEvent::Process { process, is_new: _ } => self.threads.is_process(&process),
+            KernelEvent::Thread { thread, is_new } => self.threads.is_thread(thread, is_new),
+            KernelEvent::ThreadEnd(thread) => self.threads.ended(thread),
+            KernelEvent::SwitchBatch => self.batches += 1,
+        }
+    }
+
+    /// How long the trace tells of what is counted here; `None`: it does not.
+    pub fn span(&self) -> Option<Nanos> {
+        let (first, last) = self.span?;
+        self.header.between(first, last)
+    }
+
+    /// Handlers by sort and by routine, as `ndis.sys+0x1234`.
+    pub fn routines(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+        self.by(Drivers::routine)
+    }
+
+    /// Handlers by sort and by driver, as `ndis.sys`.
+    pub fn drivers(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+        self.by(Drivers::driver)
+    }
+
+    fn by(
+        &self,
+        name: impl Fn(&Drivers, u64) -> String,
+    ) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+        let mut all: BTreeMap<_, HandlerTally> = BTreeMap::new();
+        for ((sort, routine), tally) in &self.handlers {
+            let key = (*sort, name(&self.drivers, *routine));
+            all.entry(key).or_default().merge(tally);
+        }
+        all
+    }
+
+    fn lasts(&mut self, ticks: i64) {
+        let (first, _) = *self.span.get_or_insert((ticks, ticks));
+        self.span = Some((first, ticks));
+    }
+
+    fn took(&self, begun: u64, ended: i64) -> Option<Nanos> {
+        let took = self.header.between(i64::try_from(begun).ok()?, ended)?;
+        (took <= IMPLAUSIBLE).then_some(took)
+    }
+
+    fn ran(&mut self, ended: i64, sort: RoutineSort, begun: u64, routine: u64) {
+        let Some(took) = self.took(begun, ended) else {
+            self.implausible += 1;
+            return;
+        };
+        self.lasts(ended);
+        let is_known = self.handlers.contains_key(&(sort, routine));
+        if !is_known && self.handlers.len() >= MOST_ROUTINES {
+            self.crowded += 1;
+            return;
+        }
+        let tally = self.handlers.entry((sort, routine)).or_default();
+        tally.times.add(took);
+        tally.over_limit += u64::from(took > sort.limit());
+    }
+}

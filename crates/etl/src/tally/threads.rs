@@ -1,0 +1,176 @@
+//! Threads: how long each that was ready waited for a CPU, and for pages.
+
+use std::collections::{BTreeMap, HashMap};
+
+use laggard_model::{Histogram, Nanos};
+
+use crate::kernel::{ProcessNote, ThreadNote};
+
+/// Most threads that are told apart, and most processes whose names are kept.
+const MOST_THREADS: usize = 16_384;
+const MOST_PROCESSES: usize = 65_536;
+/// Most threads that can be ready at a time.
+const MOST_READY: usize = 65_536;
+/// Longest name that is kept, characters.
+const LONGEST: usize = 260;
+
+/// What is told of one thread.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadTally {
+    /// Its number; numbers of threads that ended are given anew.
+    pub id: u32,
+    /// The number of its process, where the trace says so.
+    pub process: Option<u32>,
+    /// Its process' name, where the trace says so.
+    pub name: Option<String>,
+    /// From when it was made ready until it ran.
+    pub ready: Histogram,
+    /// Its lowest and highest priority when it then ran.
+    pub priorities: Option<(u8, u8)>,
+    /// How long it waited for pages from a disk.
+    pub faults: Histogram,
+}
+
+/// What is told of all threads.
+#[derive(Debug, Default)]
+pub struct ThreadTallies {
+    threads: Vec<ThreadTally>,
+    current: HashMap<u32, usize>,
+    names: HashMap<u32, String>,
+    waiting: HashMap<u32, i64>,
+    /// From ready to run by the priority with which a thread then ran.
+    pub by_priority: BTreeMap<u8, Histogram>,
+    /// Times of threads beyond those that are told apart.
+    pub crowded: u64,
+    /// Switches from one thread to another or to none.
+    pub switches: u64,
+    /// How often a thread was made ready.
+    pub readied: u64,
+    /// How often a thread ran that nobody was seen to make ready: it goes on
+    /// after another took its CPU.
+    pub resumed: u64,
+    /// How often a thread was made ready while it ran, or again before it ran,
+    /// so that nothing is known of its wait.
+    pub unclear: u64,
+}
+
+impl ThreadTallies {
+    /// Every thread of which something is known, in no order.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadTally> + '_ {
+        self.threads.iter().map(|thread| ThreadTally {
+            name: thread.name.clone().or_else(|| self.name(thread.process)),
+            ..thread.clone()
+        })
+    }
+
+    /// How many threads were still ready and not run at the end.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn name(&self, process: Option<u32>) -> Option<String> {
+        self.names.get(&process?).cloned()
+    }
+
+    pub(super) fn is_process(&mut self, process: &ProcessNote) {
+        if self.names.len() < MOST_PROCESSES || self.names.contains_key(&process.id) {
+            let name = process.name.chars().take(LONGEST).collect();
+            self.names.insert(process.id, name);
+        }
+    }
+
+    pub(super) fn is_thread(&mut self, thread: ThreadNote, is_new: bool) {
+        if is_new {
+            self.forget(thread.id);
+        }
+        // A thread of which nothing else is told takes no place.
+        if let Some(place) = self.current.get(&thread.id) {
+            self.threads[*place].process.get_or_insert(thread.process);
+        } else if let Some(mine) = self.entry(thread.id) {
+            mine.process = Some(thread.process);
+        }
+    }
+
+    pub(super) fn ended(&mut self, thread: ThreadNote) {
+        self.is_thread(thread, false);
+        self.forget(thread.id);
+    }
+
+    /// Its number may be another's from now on, and its process' too.
+    fn forget(&mut self, thread: u32) {
+        self.waiting.remove(&thread);
+        if let Some(place) = self.current.remove(&thread) {
+            let name = self.name(self.threads[place].process);
+            self.threads[place].name = name;
+        }
+    }
+
+    pub(super) fn became_ready(&mut self, thread: u32, ticks: i64) {
+        self.readied += 1;
+        if self.waiting.contains_key(&thread) || self.waiting.len() >= MOST_READY {
+            // The first time is when it could have run.
+            self.unclear += 1;
+            return;
+        }
+        self.waiting.insert(thread, ticks);
+    }
+
+    pub(super) fn switched(
+        &mut self,
+        from: u32,
+        to: u32,
+        priority: u8,
+        ticks: i64,
+        between: impl Fn(i64, i64) -> Option<Nanos>,
+    ) {
+        self.switches += 1;
+        // It was made ready while it still ran: when it stops, and why, is not
+        // told, so that its wait began at no known time.
+        if self.waiting.remove(&from).is_some() {
+            self.unclear += 1;
+        }
+        // Thread 0 of each CPU runs when nobody else does.
+        if to == 0 {
+            return;
+        }
+        let Some(since) = self.waiting.remove(&to) else {
+            self.resumed += 1;
+            return;
+        };
+        let Some(took) = between(since, ticks) else {
+            self.unclear += 1;
+            return;
+        };
+        self.by_priority.entry(priority).or_default().add(took);
+        match self.entry(to) {
+            Some(thread) => {
+                thread.ready.add(took);
+                let (low, high) = thread.priorities.unwrap_or((priority, priority));
+                thread.priorities = Some((low.min(priority), high.max(priority)));
+            }
+            None => self.crowded += 1,
+        }
+    }
+
+    pub(super) fn faulted(&mut self, thread: u32, took: Nanos) {
+        match self.entry(thread) {
+            Some(thread) => thread.faults.add(took),
+            None => self.crowded += 1,
+        }
+    }
+
+    fn entry(&mut self, thread: u32) -> Option<&mut ThreadTally> {
+        if let Some(place) = self.current.get(&thread) {
+            return self.threads.get_mut(*place);
+        }
+        if self.threads.len() >= MOST_THREADS {
+            return None;
+        }
+        self.current.insert(thread, self.threads.len());
+        self.threads.push(ThreadTally {
+            id: thread,
+            ..ThreadTally::default()
+        });
+        self.threads.last_mut()
+    }
+}

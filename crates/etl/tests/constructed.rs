@@ -1,0 +1,204 @@
+//! Events of which no real trace is at hand, constructed byte by byte; one ISR
+//! is real.
+
+use std::io::Cursor;
+
+use laggard_etl::{
+    Decoded, EventName, KernelEvent, PointerWidth, RoutineSort, Trace, TraceEvent, TraceTally,
+    decode,
+};
+use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
+use laggard_model::Nanos;
+
+/// 10 MHz: a tick is 100 ns.
+const HZ: i64 = 10_000_000;
+
+fn tally(trace: MadeTrace) -> TraceTally {
+    let mut trace = Trace::open(Cursor::new(trace.bytes())).unwrap();
+    let mut tally = TraceTally::new(trace.header());
+    trace.visit(|event| tally.add(event)).unwrap();
+    tally
+}
+
+fn us(us: u64) -> Option<Nanos> {
+    Some(Nanos::from_us(us))
+}
+
+/// From a public report to a library that reads traces.
+#[test]
+fn a_real_isr_is_read_as_it_was_written() {
+    let payload = [
+        0xef, 0x60, 0x83, 0xe0, 0xd0, 1, 0, 0, 0x10, 0xf3, 0xa8, 0x9e, 0x06, 0xf8, 0xff, 0xff, 1,
+        0x61, 0, 0,
+    ];
+    let event = TraceEvent {
+        name: EventName::Kernel {
+            group: 15,
+            opcode: 67,
+        },
+        version: 2,
+        cpu: 0,
+        ticks: 1_996_631_531_786,
+        thread: None,
+        pointers: PointerWidth::Eight,
+        payload: &payload,
+    };
+
+    assert_eq!(
+        decode(&event),
+        Decoded::Known(KernelEvent::Handler {
+            sort: RoutineSort::Isr,
+            begun: 1_996_631_531_759,
+            routine: 0xffff_f806_9ea8_f310,
+            vector: Some(97),
+        })
+    );
+    let short = TraceEvent {
+        payload: &payload[..18],
+        ..event
+    };
+    assert_eq!(decode(&short), Decoded::Unreadable);
+    let old = TraceEvent {
+        version: 1,
+        ..event
+    };
+    assert_eq!(decode(&old), Decoded::Unreadable);
+}
+
+#[test]
+fn handlers_are_told_by_sort_and_driver_with_those_beyond_the_limit() {
+    let trace = MadeTrace::new(HZ, 0, 0)
+        .buffer(
+            0,
+            &[
+                MadeEvent::image(900, DRIVER, 0x10000, r"\SystemRoot\drivers\made.sys"),
+                MadeEvent::isr(1_250, 1_000, DRIVER + 0xf310),
+                MadeEvent::isr(2_251, 2_000, DRIVER + 0xf310),
+                MadeEvent::dpc(68, 4_000, 3_000, DRIVER + 0x10),
+                MadeEvent::dpc(69, 5_001, 4_000, DRIVER + 0x20),
+                MadeEvent::dpc(66, 5_100, 5_050, 0x1234),
+            ],
+        )
+        .buffer(
+            1,
+            // From before the counter began, and from after its end.
+            &[
+                MadeEvent::dpc(68, 6_000, -1, DRIVER),
+                MadeEvent::dpc(68, 6_000, 6_001, DRIVER),
+            ],
+        );
+
+    let tally = tally(trace);
+
+    let drivers = tally.drivers();
+    let of = |sort, name: &str| {
+        let one = &drivers[&(sort, name.to_owned())];
+        (one.times.count(), one.times.max(), one.over_limit)
+    };
+    assert_eq!(
+        of(RoutineSort::Isr, "made.sys"),
+        (2, Some(Nanos::from_ns(25_100)), 1)
+    );
+    assert_eq!(of(RoutineSort::Dpc, "made.sys"), (1, us(100), 0));
+    assert_eq!(
+        of(RoutineSort::TimerDpc, "made.sys"),
+        (1, Some(Nanos::from_ns(100_100)), 1)
+    );
+    assert_eq!(of(RoutineSort::ThreadedDpc, "unknown"), (1, us(5), 0));
+    assert_eq!(tally.implausible, 2);
+    let routines: Vec<String> = tally.routines().into_keys().map(|(_, name)| name).collect();
+    assert_eq!(
+        routines,
+        [
+            "made.sys+0xf310",
+            "made.sys+0x10",
+            "made.sys+0x20",
+            "0x1234"
+        ]
+    );
+}
+
+#[test]
+fn a_thread_s_wait_is_from_when_it_was_ready_on_one_cpu_until_it_ran_on_another() {
+    // The buffer of CPU 1 is first in the file, and holds what was later.
+    let trace = MadeTrace::new(HZ, 0, 0)
+        .buffer(
+            1,
+            &[
+                MadeEvent::switch(1_500, 0, 8, 15),
+                MadeEvent::switch(3_000, 8, 9, 8),
+            ],
+        )
+        .buffer(
+            0,
+            &[
+                MadeEvent::process(100, 4, b"made.exe"),
+                MadeEvent::thread(3, 100, 4, 8),
+                MadeEvent::ready(1_000, 8),
+                MadeEvent::ready(1_600, 8),
+                MadeEvent::ready(3_100, 10),
+            ],
+        );
+
+    let tally = tally(trace);
+
+    let threads: Vec<_> = tally.threads.threads().collect();
+    assert_eq!(threads.len(), 1);
+    assert_eq!(
+        (threads[0].id, threads[0].name.as_deref()),
+        (8, Some("made.exe"))
+    );
+    assert_eq!(
+        (threads[0].ready.count(), threads[0].ready.max()),
+        (1, us(50))
+    );
+    assert_eq!(threads[0].priorities, Some((15, 15)));
+    let threads = &tally.threads;
+    assert_eq!((threads.switches, threads.readied), (2, 3));
+    assert_eq!(threads.resumed, 1, "nobody made thread 9 ready");
+    assert_eq!(threads.unclear, 1, "thread 8 was made ready while it ran");
+    assert_eq!(threads.waiting(), 1, "thread 10");
+    assert_eq!(threads.by_priority[&15].count(), 1);
+}
+
+#[test]
+fn a_thread_s_number_that_is_given_anew_is_another_thread() {
+    let trace = MadeTrace::new(HZ, 0, 0).buffer(
+        0,
+        &[
+            MadeEvent::process(100, 4, b"first.exe"),
+            MadeEvent::process(100, 5, b"second.exe"),
+            MadeEvent::thread(1, 110, 4, 8),
+            MadeEvent::ready(200, 8),
+            MadeEvent::switch(210, 0, 8, 8),
+            MadeEvent::ready(220, 8),
+            MadeEvent::thread(2, 300, 4, 8),
+            MadeEvent::thread(1, 400, 5, 8),
+            MadeEvent::switch(900, 0, 8, 8),
+            MadeEvent::hard_fault(1_000, 910, 8),
+        ],
+    );
+
+    let tally = tally(trace);
+
+    let threads: Vec<_> = tally.threads.threads().collect();
+    let told = |place: usize| {
+        let one = &threads[place];
+        (one.name.clone().unwrap(), one.ready.max(), one.faults.max())
+    };
+    assert_eq!(threads.len(), 2);
+    assert_eq!(told(0), ("first.exe".into(), us(1), None));
+    assert_eq!(told(1), ("second.exe".into(), None, us(9)));
+}
+
+#[test]
+fn what_was_lost_and_which_clock_it_was_is_in_the_header() {
+    let trace = Trace::open(Cursor::new(MadeTrace::new(HZ, 7, 2).bytes())).unwrap();
+    let header = trace.header();
+
+    assert_eq!((header.events_lost, header.buffers_lost), (7, 2));
+    assert_eq!((header.hz, header.session.as_str()), (10_000_000, "made"));
+    assert_eq!(header.between(10, 9), None);
+    assert_eq!(header.between(i64::MIN, i64::MAX), None);
+    assert_eq!(header.between(-5, 5), us(1));
+}
