@@ -38,11 +38,13 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// This file, whose name says how it is written.
+    /// This file, whose name says how it is written, if it can be.
     pub(crate) fn of(file: &'a Path, style: Style) -> anyhow::Result<Self> {
+        let format = Format::of(file)?;
+        file::check(file, "picture")?;
         Ok(Self {
             file,
-            format: Format::of(file)?,
+            format,
             style,
         })
     }

@@ -147,8 +147,8 @@ pub(crate) fn caveats() -> Vec<Caveat> {
     host::quota(&linux::own_rights()).into_iter().collect()
 }
 
-/// The one CPU that is measured on: the one asked for, or the last that this
-/// process may use.
+/// The one CPU that is measured on: the one asked for, or the last of those on which
+/// this process was started.
 ///
 /// # Errors
 /// When it may not be used, or is not there.
@@ -160,7 +160,21 @@ pub(crate) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
             bail!("CPU {cpu} is not for this process; choose from {allowed}")
         }
         Some(cpu) => bail!("CPU {cpu} is not online; choose from {allowed}"),
-        None => allowed.as_slice().last().copied().context("find a CPU"),
+        None => linux::usual_cpus()
+            .as_slice()
+            .last()
+            .copied()
+            .context("find a CPU"),
+    }
+}
+
+/// Says that not all CPUs are measured because this process was started on some alone.
+pub(crate) fn say_where() {
+    let (usual, allowed) = (linux::usual_cpus(), linux::allowed_cpus());
+    if usual != allowed {
+        crate::pipe::say(&format!(
+            "measures CPU {usual} of {allowed}, on which it was started (taskset); --cpus names others"
+        ));
     }
 }
 

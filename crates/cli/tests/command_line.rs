@@ -301,3 +301,25 @@ fn the_published_schema_of_show_is_the_program_s() {
         "docs/show.schema.json is stale; run this test with LAGGARD_REWRITE_SCHEMA=1"
     );
 }
+
+#[test]
+fn who_misspells_a_name_is_asked_whether_another_was_meant() {
+    for (args, meant) in [
+        (&["record", "-s", "softirk"][..], "softirq"),
+        (&["record", "-s", "fifo90"], "fifo:90"),
+        (&["record", "-s", "deadlin"], "deadline"),
+        (&["record", "--load", "kernal"], "kernel"),
+        (&["load", "run", "fileoi"], "fileio"),
+        (&["switch", "--load", "offise"], "office"),
+        (&["switch", "--via", "yeild"], "yield"),
+        (&["timers", "--api", "timer_fd"], "timerfd"),
+        (&["rtos", "--only", "inversoin"], "inversion"),
+    ] {
+        laggard(args)
+            .code(2)
+            .stderr(contains(format!("did you mean `{meant}`?")));
+    }
+    laggard(&["record", "-s", "nothing-like-it"])
+        .code(2)
+        .stderr(contains("is not a service").and(contains("did you mean").not()));
+}

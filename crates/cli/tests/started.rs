@@ -144,6 +144,55 @@ fn a_load_inherits_no_real_time_policy() {
     assert_eq!(std::fs::read_to_string(policies).unwrap(), "0\n");
 }
 
+/// CPUs that were measured, as the recording names them.
+fn measured(dir: &Path) -> std::collections::BTreeSet<u64> {
+    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let lines = manifest["lines"].as_array().unwrap().iter();
+    lines.map(|line| line["cpu"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn who_is_started_on_one_cpu_measures_that_one_unless_it_names_another() {
+    for (more, cpu) in [(&[][..], 0), (&["--cpus=1"][..], 1)] {
+        let dir = TempDir::new().unwrap();
+        if !std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+            return println!("skipped: there is one CPU");
+        }
+        let Some(mut running) = record(&["taskset", "-c", "0"], dir.path(), more) else {
+            return;
+        };
+
+        threads_while_measuring(&mut running);
+
+        assert_eq!(measured(dir.path()), [cpu].into(), "{more:?}");
+        let said = said_of_the_start(dir.path());
+        let expected = "started on CPU 0 alone";
+        assert!(said.iter().any(|what| what.contains(expected)), "{said:?}");
+    }
+}
+
+#[test]
+fn who_asks_for_figures_is_told_that_not_all_cpus_are_measured() {
+    let dir = TempDir::new().unwrap();
+    let laggard = assert_cmd::cargo::cargo_bin("laggard");
+    let output = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(laggard)
+        .args(["record", "--duration=1s", "--services=other", "--output"])
+        .arg(dir.path().join("r.laggard"))
+        .output();
+    let (Ok(output), Ok(cpus)) = (output, std::thread::available_parallelism()) else {
+        return println!("skipped: taskset is not here");
+    };
+    if cpus.get() < 2 {
+        return println!("skipped: there is one CPU");
+    }
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("measures CPU 0 of 0-"), "{said}");
+}
+
 #[test]
 fn who_is_started_with_nice_hears_of_it() {
     let dir = TempDir::new().unwrap();

@@ -379,6 +379,10 @@ fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
             "ends neither in .svg nor in .png",
         ),
         (
+            ["--series=not-there/series.svg", "--threads=2,10"],
+            "its folder is not there",
+        ),
+        (
             ["--growth=growth.svg", "--threads=2"],
             "ask for two numbers or more",
         ),

@@ -26,6 +26,7 @@ mod host;
 mod label;
 mod losses;
 mod manifest;
+mod meant;
 pub mod name;
 mod names;
 mod nanos;
@@ -68,6 +69,7 @@ pub use manifest::{
     Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, ProbePlan, SCHEMA_VERSION,
     SegmentEntry, State,
 };
+pub use meant::{Meant, nearest};
 pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 pub use interrupts::{InterruptSeen, InterruptsSeen};
 pub use pages::{MappingSeen, PagesSeen};
 
-use crate::{Absence, Nanos};
+use crate::{Absence, Nanos, nearest};
 
 /// What an operating system needs to be a good real-time system: necessary, not
 /// sufficient.
@@ -82,7 +82,7 @@ impl fmt::Display for RtosCriterion {
 
 /// No criterion has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no criterion; choose from {}", RtosCriterion::ALL.map(RtosCriterion::name).join(", "))]
+#[error("`{name}` is no criterion; choose from {}{}", RtosCriterion::ALL.map(RtosCriterion::name).join(", "), nearest(name, &RtosCriterion::ALL.map(RtosCriterion::name)))]
 pub struct UnknownCriterion {
     /// The name.
     pub name: String,

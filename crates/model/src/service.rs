@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Cpu, Stage};
+use crate::{Cpu, Stage, nearest};
 
 /// A level at which an application can get its code run (OSDI'99 2.1: ISR,
 /// DPC, work item, high and default real-time thread).
@@ -117,13 +117,19 @@ impl fmt::Display for Service {
     }
 }
 
+/// Names, for who misspelt one.
+const NAMES: [&str; 8] = [
+    "irq", "softirq", "worker", "deadline", "fifo:90", "other", "nice:-20", "kthread",
+];
+
 /// Why a text is not a service.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, or kthread"
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, or kthread{meant}",
+        meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
     /// The nice value is none, or that of `other`.

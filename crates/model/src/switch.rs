@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::by_name::by_name;
-use crate::{Absence, Service};
+use crate::{Absence, Service, nearest};
 
 /// How a thread hands its CPU over to the next.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -55,7 +55,7 @@ by_name!(
 
 /// No way of handing over has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no way to hand over; choose from {}", HandOver::ALL.map(HandOver::name).join(", "))]
+#[error("`{name}` is no way to hand over; choose from {}{}", HandOver::ALL.map(HandOver::name).join(", "), nearest(name, &HandOver::ALL.map(HandOver::name)))]
 pub struct UnknownHandOver {
     /// The name.
     pub name: String,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::by_name::by_name;
-use crate::{Absence, Nanos, Service};
+use crate::{Absence, Nanos, Service, nearest};
 
 /// A call by which a program waits until a time, or for a time.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -277,14 +277,10 @@ by_name!(
 
 /// No timer has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no timer that is known; choose from {}", known())]
+#[error("`{name}` is no timer that is known; choose from {}{}", TimerApi::ALL.map(TimerApi::name).join(", "), nearest(name, &TimerApi::ALL.map(TimerApi::name)))]
 pub struct UnknownTimer {
     /// The name.
     pub name: String,
-}
-
-fn known() -> String {
-    TimerApi::ALL.map(TimerApi::name).join(", ")
 }
 
 /// What was seen of one timer, asked for one period by a thread of one service.

@@ -215,7 +215,7 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
         None => (Service::DEFAULTS.to_vec(), Service::DEFAULTS.to_vec()),
     };
     let request = Request {
-        cpus: plan.cpus.clone().unwrap_or_else(linux::allowed_cpus),
+        cpus: plan.cpus.clone().unwrap_or_else(linux::usual_cpus),
         services,
         optional,
         period: plan.period,

@@ -369,6 +369,7 @@ prop_compose! {
                 coarse: is_coarse.then(|| Coarse {
                     slack: Nanos::from_ns(times[0]),
                     reason: CoarseReason::Before { apart_ns: times[1] as f64 },
+                    policy: MissPolicy::Late,
                 }),
                 application: Application { name: names[5].clone(), ..overview::application("jack-128") },
                 ..overview::fit(

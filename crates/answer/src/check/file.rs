@@ -10,8 +10,8 @@ use toml::Spanned;
 use super::place::Place;
 use super::requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
 use super::wrong::Wrong;
-use crate::meant::nearest;
 use crate::qos::{CONFIDENCE, by_name};
+use laggard_model::nearest;
 
 /// Lengths of time that have a name.
 const NAMED: [(&str, Nanos); 3] = [
@@ -155,10 +155,11 @@ impl Entry {
         self.partners()?;
         let service = match &self.service {
             None => None,
-            Some(name) => Some(name.get_ref().parse().map_err(|error| {
-                let wrong = Wrong::Service(error, nearest(name.get_ref(), &SERVICES));
-                misplaced(name.span(), wrong)
-            })?),
+            Some(name) => Some(
+                name.get_ref()
+                    .parse()
+                    .map_err(|error| misplaced(name.span(), Wrong::Service(error)))?,
+            ),
         };
         if let (Some(name), true) = (&self.service, of_handlers(first)) {
             return Err(misplaced(name.span(), Wrong::HandlersHaveNoService));
@@ -289,9 +290,6 @@ impl Entry {
         Ok(all)
     }
 }
-
-/// Names that a service may have been meant by.
-const SERVICES: [&str; 6] = ["irq", "softirq", "worker", "fifo:90", "other", "kthread"];
 
 /// A time above 0.
 fn time(given: &Spanned<String>) -> Found<Nanos> {

@@ -2,8 +2,8 @@
 
 use laggard_model::{ParseNanosError, ParseServiceError};
 
-use crate::meant::{Meant, nearest};
 use crate::qos::ApplicationError;
+use laggard_model::{Meant, nearest};
 
 /// What is wrong with a requirement.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +52,8 @@ pub enum Wrong {
     #[error("`{0}` is no length of time{1}")]
     Length(String, Meant),
     /// There is no such service.
-    #[error("{0}{1}")]
-    Service(ParseServiceError, Meant),
+    #[error(transparent)]
+    Service(ParseServiceError),
     /// Handlers are of a CPU, not of a service.
     #[error("the longest handlers are those of a CPU, whichever service; leave `service` out")]
     HandlersHaveNoService,

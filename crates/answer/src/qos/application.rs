@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::told::FINE_PART;
 use super::{Application, MissPolicy};
 use crate::finer::two_digits;
-use crate::meant::{Meant, nearest};
+use laggard_model::{Meant, nearest};
 
 /// The catalogue, part of the program.
 const CATALOGUE: &str = include_str!("../../applications.toml");

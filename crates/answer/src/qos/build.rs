@@ -142,6 +142,10 @@ pub(crate) fn of_line_at(
         .find(|point| point.buffers == application.buffers)
         .expect("an application's own buffers are tried");
     let coarse = way.coarse(slack(application, application.buffers));
+    let coarse = coarse.map(|coarse| Coarse {
+        policy: application.policy,
+        ..coarse
+    });
     let is_blind = coarse.as_ref().is_some_and(Coarse::is_blind);
     let blind = |point: &CurvePoint| way.told(slack(application, point.buffers)) == Told::Between;
     Ok(ServiceOutlook {

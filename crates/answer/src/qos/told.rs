@@ -8,6 +8,7 @@ use laggard_model::text::{Unit, span};
 use laggard_model::{Keep, Nanos};
 use serde::{Serialize, Serializer};
 
+use super::policy::MissPolicy;
 use crate::finer::Finer;
 use crate::selection::Selection;
 
@@ -53,6 +54,8 @@ pub struct Coarse {
     pub slack: Nanos,
     /// What they do not see.
     pub reason: CoarseReason,
+    /// What becomes of late buffers: an interval without a replay is that of `late`.
+    pub policy: MissPolicy,
 }
 
 /// What recordings do not see of what matters for a slack.
@@ -113,6 +116,10 @@ impl Coarse {
     fn what(&self) -> String {
         let write = |time: Nanos| Unit::Auto.write_nanos(time);
         let slack = write(self.slack);
+        let of_late = match self.policy {
+            MissPolicy::Late => "",
+            MissPolicy::Drop | MissPolicy::Reset => " (that of `--policy late`)",
+        };
         match self.reason {
             CoarseReason::Beginnings { apart_ns, .. } => format!(
                 "a probe every {} sees a slack of {slack} only coarsely: the interval is wide",
@@ -125,7 +132,7 @@ impl Coarse {
             ),
             CoarseReason::Between { apart_ns, .. } => format!(
                 "a probe every {} does not see what begins and ends between two activations, which can use up a slack \
-                 of {slack}: only an interval can be told, and late buffers by the share of activations that were later \
+                 of {slack}: only an interval can be told{of_late}, and late buffers by the share of activations that were later \
                  than the slack",
                 span_or_unit(apart_ns),
             ),
@@ -135,7 +142,7 @@ impl Coarse {
                 is_tail,
             } => format!(
                 "when latencies up to {} came was not kept ({}), and with a slack of {slack} those above {} matter: \
-                 only an interval can be told, and late buffers by the histogram",
+                 only an interval can be told{of_late}, and late buffers by the histogram",
                 write(floor),
                 if is_tail {
                     "`--keep tail`"
@@ -236,7 +243,12 @@ impl Selection<'_> {
                 is_tail: self.is_tail(),
             },
         };
-        Some(Coarse { slack, reason })
+        let policy = MissPolicy::Late;
+        Some(Coarse {
+            slack,
+            reason,
+            policy,
+        })
     }
 }
 
@@ -261,5 +273,33 @@ fn span_or_unit(ns: f64) -> String {
         Unit::Auto.write(ns)
     } else {
         span(Nanos::from_f64(ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_without_a_replay_says_whose_policy_it_is_of() {
+        let said = |policy| {
+            let reason = CoarseReason::NotKept {
+                floor: Nanos::from_us(10),
+                ordinary: Nanos::from_us(5),
+                is_tail: true,
+            };
+            let slack = Nanos::from_us(50);
+            Coarse {
+                slack,
+                reason,
+                policy,
+            }
+            .to_string()
+        };
+
+        let of_late = "only an interval can be told (that of `--policy late`), and";
+        assert!(!said(MissPolicy::Late).contains("--policy"));
+        assert!(said(MissPolicy::Drop).contains(of_late));
+        assert!(said(MissPolicy::Reset).contains(of_late));
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
     /// CPUs to measure, as in `0-3,6` [default: all online that this process
-    /// may use]
+    /// may use, or those that `taskset` started it on]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, other,

@@ -48,7 +48,8 @@ pub(crate) struct RtosArgs {
     /// Loads for `largest`; others are held against the first
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
-    /// CPU of the threads [default: the last one that this process may use]
+    /// CPU of the threads [default: the last one that this process may use,
+    /// or that `taskset` started it on]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Write a page for a browser to this file; what it held before is replaced

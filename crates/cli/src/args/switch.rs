@@ -51,7 +51,8 @@ pub(crate) struct SwitchArgs {
     /// How long each row takes, 1 s to 10 minutes
     #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// CPU of the threads [default: the last one that this process may use]
+    /// CPU of the threads [default: the last one that this process may use,
+    /// or that `taskset` started it on]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Draw the first 1,000 hand-overs of a stretch to this file, .svg or .png: among 10

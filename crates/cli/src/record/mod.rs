@@ -30,6 +30,9 @@ fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
         .get_or_insert_with(|| measuring::default_name("").into())
         .clone();
     let session = Session::ready(&plan, &interrupted).map_err(|err| named(args, err))?;
+    if !args.quiet && args.cpus.is_none() {
+        measuring::say_where();
+    }
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     let ended = session.run(&mut [&mut progress]);
     let given = measuring::hand_over(place.folder());

@@ -44,7 +44,7 @@ impl External {
         }
         match request.cpus.as_slice() {
             [_] => {}
-            cpus if *cpus == *super::allowed_cpus().as_slice() => {
+            cpus if *cpus == *super::usual_cpus().as_slice() => {
                 request.cpus = [uio.cpu()].into_iter().collect();
             }
             cpus => {

@@ -43,6 +43,14 @@ pub fn inherited() -> Vec<Caveat> {
     })
 }
 
+/// Those of `allowed` on which this process was started; all where none is left, or
+/// that is not known.
+pub(super) fn of_start(allowed: &CpuList) -> CpuList {
+    AT_START
+        .get()
+        .map_or_else(|| allowed.clone(), |at_start| at_start.of(allowed))
+}
+
 /// The nice value of this process's threads, unless they change it.
 pub(super) fn usual_nice() -> i32 {
     AT_START.get().map_or(0, |at_start| at_start.nice)
@@ -66,6 +74,15 @@ impl Inherited {
             refused: result.err().map(|err| err.to_string()),
             nice: nice_of(OWN),
             cpus: affinity().unwrap_or_default(),
+        }
+    }
+
+    fn of(&self, allowed: &CpuList) -> CpuList {
+        let all = allowed.as_slice().iter().copied();
+        let left: CpuList = all.filter(|cpu| self.cpus.contains(*cpu)).collect();
+        match left.as_slice() {
+            [] => allowed.clone(),
+            _ => left,
         }
     }
 
@@ -105,10 +122,10 @@ impl Inherited {
         let cpus = (missing && !self.cpus.is_empty()).then(|| {
             caveat(
                 format!(
-                    "this program was started on CPU {} alone (of {allowed}): a load and its own work stay there; every chosen CPU is measured",
+                    "this program was started on CPU {} alone (of {allowed}): where no other is named, that is what is measured, and a load and its own work are there",
                     self.cpus
                 ),
-                "start it without `taskset`; `--load-cpus` says where a load runs",
+                "start it without `taskset`; `--cpus` says what is measured, `--load-cpus` where a load runs",
             )
         });
         [policy, nice, cpus].into_iter().flatten()
@@ -182,6 +199,19 @@ mod tests {
         assert!(said[0].contains("at nice 10"), "{said:?}");
         assert!(said[0].contains("smaller share"), "{said:?}");
         assert!(said[1].contains("on CPU 1 alone (of 0-3)"), "{said:?}");
+        assert_eq!(inherited.of(&all()), inherited.cpus);
+    }
+
+    #[test]
+    fn where_no_cpu_of_the_start_is_left_or_known_all_are_measured() {
+        for cpus in ["", "7"] {
+            let inherited = Inherited {
+                cpus: cpus.parse().unwrap_or_default(),
+                ..Inherited::default()
+            };
+
+            assert_eq!(inherited.of(&all()), all(), "{cpus}");
+        }
     }
 
     #[test]

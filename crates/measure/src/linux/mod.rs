@@ -110,6 +110,12 @@ pub fn allowed_cpus() -> CpuList {
     }
 }
 
+/// The CPUs to measure where none are named: those of [`allowed_cpus`] that this
+/// process was started on (`taskset`), as far as [`become_normal`] saw it.
+pub fn usual_cpus() -> CpuList {
+    inherited::of_start(&allowed_cpus())
+}
+
 /// What this process may do on this machine.
 pub fn own_rights() -> Rights {
     Rights {

@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((found.name(), found.usage()), ("fp".into(), None));
         assert!(matches!(
             NamedLoad::find("no such load"),
-            Err(RecipeError::Unknown(_))
+            Err(RecipeError::Unknown(..))
         ));
     }
 }

@@ -263,7 +263,7 @@ fn rate(per_hour: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::qos::{Coarse, CoarseReason, Fitness};
+    use laggard_answer::qos::{Coarse, CoarseReason, Fitness, MissPolicy};
     use laggard_model::{LoadLabel, Nanos, Route, Service};
 
     use super::*;
@@ -296,6 +296,7 @@ mod tests {
                 reason: CoarseReason::Before {
                     apart_ns: period.as_f64(),
                 },
+                policy: MissPolicy::Late,
             }),
         }
     }

@@ -12,10 +12,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use laggard_model::UsagePattern;
+use laggard_model::{Meant, UsagePattern, nearest};
 use serde::Deserialize;
 
-use super::BusyError;
+use super::{Builtin, Busy, BusyError};
 
 pub use run::run_recipe;
 
@@ -127,8 +127,10 @@ pub struct Need {
 #[non_exhaustive]
 pub enum RecipeError {
     /// There is no such load.
-    #[error("`{0}` is not a load; `laggard load list` shows those there are, or give a TOML file")]
-    Unknown(String),
+    #[error(
+        "`{0}` is not a load; `laggard load list` shows those there are, or give a TOML file{1}"
+    )]
+    Unknown(String, Meant),
     /// So many busy processes, or such turns, are not possible.
     #[error(transparent)]
     Busy(#[from] BusyError),
@@ -217,12 +219,18 @@ impl Recipe {
     /// # Errors
     /// When there is none, or the file is not one.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
-        if let Some(recipe) = Self::built_in()?.into_iter().find(|one| one.name == name) {
-            return Ok(recipe);
+        let mut recipes = Self::built_in()?;
+        if let Some(found) = recipes.iter().position(|one| one.name == name) {
+            return Ok(recipes.swap_remove(found));
         }
         let file = Path::new(name);
         if !name.ends_with(".toml") {
-            return Err(RecipeError::Unknown(name.into()));
+            let recipes = recipes.iter().map(|one| one.name.as_str());
+            let all = recipes
+                .chain(Builtin::ALL.map(Builtin::name))
+                .chain(Busy::NAMES);
+            let meant = nearest(name, &all.collect::<Vec<_>>());
+            return Err(RecipeError::Unknown(name.into(), meant));
         }
         let text = fs::read_to_string(file)
             .map_err(|source| RecipeError::Unreadable(file.into(), source))?;

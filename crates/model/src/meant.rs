@@ -20,7 +20,8 @@ impl Display for Meant {
 }
 
 /// The name among `known` that `text` is most like.
-pub(crate) fn nearest(text: &str, known: &[&str]) -> Meant {
+#[must_use]
+pub fn nearest(text: &str, known: &[&str]) -> Meant {
     let alike = |name| strsim::normalized_damerau_levenshtein(text, name);
     let all = known.iter().map(|&name| (alike(name), name));
     let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
