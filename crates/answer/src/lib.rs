@@ -45,6 +45,7 @@ mod selection;
 pub mod show;
 pub mod switch;
 pub mod timers;
+pub mod trace;
 pub mod trust;
 mod waiting;
 pub mod why;

@@ -28,6 +28,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Switch => schema_for!(laggard_answer::switch::SwitchReport),
         SchemaOf::Rtos => schema_for!(laggard_answer::rtos::RtosReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),
+        SchemaOf::Import => schema_for!(laggard_answer::trace::TraceReport),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&pipe::json(&schema)?)?;

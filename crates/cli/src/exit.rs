@@ -68,7 +68,7 @@ Exit codes:
   1  a requirement is not met, or not shown to be met (doctor; sched; rehearse;
      rtos; check where one is broken; timers where one is too late; a service,
      load, fault or timer that cannot be had here), or nothing that was asked
-     can be told (forecast)
+     can be told (forecast, import)
   2  error: wrong arguments, an unreadable recording, a full disk, no memory
   3  the measurement is not trustworthy (too much was lost or not seen, or
      measuring itself took too much); why and export pass it on all the same;

@@ -16,6 +16,7 @@ mod exit;
 mod export;
 mod file;
 mod forecast;
+mod import;
 mod load;
 mod manual;
 mod measuring;
@@ -83,6 +84,7 @@ fn run() -> ExitCode {
         Command::Report(args) => report::report(&args),
         Command::Plot(args) => plot::plot(&args),
         Command::Export(args) => export::export(&args),
+        Command::Import(args) => import::import(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Compare(args) => compare::compare(&args),

@@ -16,6 +16,7 @@ fn every_command_explains_itself() {
         "show",
         "qos",
         "forecast",
+        "import",
         "sched",
         "doctor",
         "switch",

@@ -5,6 +5,7 @@ mod compare;
 #[cfg(test)]
 mod documented;
 mod export;
+mod import;
 mod live;
 mod named;
 mod plan;
@@ -27,6 +28,7 @@ use laggard_workload::disturb::FaultKind;
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use compare::{CompareArgs, FactorArg};
 pub(crate) use export::ExportArgs;
+pub(crate) use import::ImportArgs;
 pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
@@ -85,6 +87,8 @@ pub(crate) enum Command {
     Plot(PlotArgs),
     /// Write a recording for other programs: samples or distributions
     Export(ExportArgs),
+    /// Say what a trace of Windows (.etl) tells of latency
+    Import(ImportArgs),
     /// Say how often an application's buffers will run dry
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use
@@ -166,6 +170,8 @@ pub(crate) enum SchemaOf {
     Timers,
     /// `rtos --json`
     Rtos,
+    /// `import --json`
+    Import,
     /// A recording's `manifest.json`
     Manifest,
 }

@@ -24,6 +24,7 @@ mod show;
 mod switch;
 mod table4;
 mod timers;
+mod trace;
 mod why;
 
 pub use beside::{beside, by_load};
@@ -49,4 +50,5 @@ pub use show::{services, show, stages};
 pub use switch::switches;
 pub use table4::table4;
 pub use timers::{TimerTables, timers};
+pub use trace::trace;
 pub use why::why;

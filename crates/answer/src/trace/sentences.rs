@@ -1,0 +1,202 @@
+//! The report in words.
+
+use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
+
+use super::{HandlerKind, TraceHandlerRow, TraceReport, TraceThreadRow};
+
+fn time(time: Nanos) -> String {
+    Unit::Auto.write_nanos(time)
+}
+
+/// `1 thing`, `2 things`.
+fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {what}{s}", count(number))
+}
+
+/// What can be said of latency, the most direct first.
+pub(super) fn sentences(report: &TraceReport) -> Vec<String> {
+    let handlers = [(HandlerKind::Isr, "ISR"), (HandlerKind::Dpc, "DPC")];
+    let handlers = handlers
+        .into_iter()
+        .filter_map(|(handler, name)| of_handlers(report, handler, name));
+    handlers
+        .chain(of_threads(report))
+        .chain(of_faults(report))
+        .collect()
+}
+
+fn of_handlers(report: &TraceReport, handler: HandlerKind, name: &str) -> Option<String> {
+    let of = |row: &&TraceHandlerRow| row.handler == handler;
+    let longest = report.drivers.iter().find(of)?;
+    let all: u64 = report
+        .drivers
+        .iter()
+        .filter(of)
+        .map(|row| row.times.count)
+        .sum();
+    let over: u64 = report
+        .drivers
+        .iter()
+        .filter(of)
+        .map(|row| row.over_limit)
+        .sum();
+    let limit = longest.limit_ns;
+    let beyond = match over {
+        0 => format!("none of {} ran longer than {limit}", counted(all, name)),
+        over => format!(
+            "{} of {} ran longer than {limit}",
+            count(over),
+            counted(all, name)
+        ),
+    };
+    Some(format!(
+        "The longest {name} took {}, of {}; {beyond}, Microsoft's limit for drivers.",
+        time(longest.times.longest_ns),
+        whose(&longest.who),
+    ))
+}
+
+fn whose(driver: &str) -> &str {
+    match driver {
+        "unknown" => "a driver that the trace does not name",
+        name => name,
+    }
+}
+
+/// Whose thread it is, with its number.
+fn who(row: &TraceThreadRow) -> String {
+    match (&row.name, row.process) {
+        (Some(name), _) => format!("thread {} of {name}", row.thread),
+        (None, Some(process)) => format!("thread {} of process {process}", row.thread),
+        (None, None) => format!("thread {}", row.thread),
+    }
+}
+
+fn of_threads(report: &TraceReport) -> Option<String> {
+    let longest = report.threads.first()?;
+    let priority = match longest.priorities {
+        Some((low, high)) if low == high => format!(", priority {low}"),
+        Some((low, high)) => format!(", priority {low} to {high}"),
+        None => String::new(),
+    };
+    Some(format!(
+        "Threads that were ready waited for a CPU {}; the longest wait was {}, of {}{priority}.",
+        counted(report.ready.told, "time"),
+        time(longest.times.longest_ns),
+        who(longest),
+    ))
+}
+
+fn of_faults(report: &TraceReport) -> Option<String> {
+    let longest = report.hard_faults.first()?;
+    let (mut all, mut total) = (0, 0_u64);
+    for row in &report.hard_faults {
+        all += row.times.count;
+        total = total.saturating_add(row.times.total_ns);
+    }
+    Some(format!(
+        "Threads waited for a page from a disk {}, {} in all; the longest wait was {}, of {}.",
+        counted(all, "time"),
+        time(Nanos::from_ns(total)),
+        time(longest.times.longest_ns),
+        who(longest),
+    ))
+}
+
+/// What the trace does not tell, and what to record for it.
+pub(super) fn absent(report: &TraceReport) -> Vec<String> {
+    let mut absent = Vec::new();
+    let has = |handler| report.drivers.iter().any(|row| row.handler == handler);
+    for (handler, name, flag) in [
+        (HandlerKind::Isr, "ISRs", "INTERRUPT"),
+        (HandlerKind::Dpc, "DPCs", "DPC"),
+    ] {
+        if !has(handler) {
+            absent.push(format!(
+                "It has no {name}; record them with `xperf -on PROC_THREAD+LOADER+{flag}`"
+            ));
+        }
+    }
+    let ready = &report.ready;
+    if ready.switches == 0 || ready.readied == 0 {
+        let what = match (ready.switches, ready.readied) {
+            (0, 0) => "neither switches nor ready threads",
+            (0, _) => "no switches",
+            _ => "no ready threads",
+        };
+        absent.push(format!(
+            "It has {what}, so that no thread's wait for a CPU is known; record them with `xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER`"
+        ));
+    }
+    if report.hard_faults.is_empty() {
+        absent.push(
+            "It has no hard faults: there were none, or they were not asked for (`xperf -on PROC_THREAD+LOADER+HARD_FAULTS`)".into(),
+        );
+    }
+    absent
+}
+
+/// What makes figures less, or other, than they seem.
+pub(super) fn doubts(report: &TraceReport, is_coarse: bool) -> Vec<String> {
+    let (lost, ready) = (&report.losses, &report.ready);
+    let mut doubts = Vec::new();
+    if is_coarse {
+        doubts.push(
+            "its clock is the system's time, which moves in steps of up to 15.6 ms: shorter times are not told; record with the performance counter".into(),
+        );
+    }
+    if (lost.events > 0 || lost.buffers > 0) && !report.threads.is_empty() {
+        doubts.push(
+            "where a switch was lost, a thread's wait for a CPU seems longer than it was; record with more buffers".into(),
+        );
+    }
+    if let Some(damage) = &lost.first_damage {
+        doubts.push(format!(
+            "the file is damaged ({damage}): {} and {} at its end are not read; copy it again",
+            counted(lost.damaged_buffers, "buffer"),
+            counted(lost.unread_bytes, "byte"),
+        ));
+    }
+    for (number, what) in [
+        (
+            lost.unreadable,
+            "too short to be read, or of a version before Windows 7",
+        ),
+        (lost.implausible, "that begins outside of the trace's time"),
+        (
+            lost.switch_batches,
+            "that is a batch of switches, which laggard does not read",
+        ),
+        (
+            lost.crowded,
+            "of a routine or thread beyond the 16,384 that are told apart",
+        ),
+    ] {
+        if number > 0 {
+            doubts.push(format!("left out: {} {what}", counted(number, "event")));
+        }
+    }
+    if ready.told > 0 && ready.unclear > 0 {
+        doubts.push(format!(
+            "{} a thread was made ready while it ran, or twice: nothing is known of those waits",
+            counted(ready.unclear, "time")
+        ));
+    }
+    if ready.told > 0 && ready.waiting > 0 {
+        doubts.push(format!(
+            "{} still waiting when the trace ended: those waits are in no figure",
+            match ready.waiting {
+                1 => "1 thread was".to_owned(),
+                many => format!("{} threads were", count(many)),
+            }
+        ));
+    }
+    if !report.drivers.is_empty() {
+        doubts.push(
+            "a handler's time has in it what interrupted the handler, also time that a hypervisor took".into(),
+        );
+    }
+    doubts
+}
