@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use laggard_analyze::causes::explain_named;
-use laggard_model::name::{cause_words, line_name};
-use laggard_model::{Batch, Cpu, Episode, Happening, Line, Names, Nanos};
+use laggard_model::name::{cause_name, line_name, who, who_anywhere};
+use laggard_model::{Batch, CauseClass, Cpu, Episode, Happening, Line, Names, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
 
 /// How many are kept to scroll through.
@@ -22,7 +22,9 @@ const SMALL_PART: u64 = 20;
 pub struct LateActivation {
     /// The programmed time, since measuring began.
     pub at: Nanos,
-    /// The service, with its route.
+    /// The service and how it is reached.
+    pub line: Line,
+    /// The same as a name.
     pub name: String,
     /// The CPU that it ran on.
     pub cpu: Cpu,
@@ -31,7 +33,27 @@ pub struct LateActivation {
     /// Its number in the recording, where it is in one.
     pub number: Option<u64>,
     /// Who took how much of it, most first; empty: nobody watched.
-    pub causes: Vec<(Nanos, String)>,
+    pub causes: Vec<LatePart>,
+}
+
+/// A part of a late activation's time, and what took it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LatePart {
+    /// How much it took.
+    pub time: Nanos,
+    /// What sort of cause it is.
+    pub class: CauseClass,
+    /// Who it was, with the place in the code; `None` where the class says it all.
+    pub who: Option<String>,
+    /// The same without the place, which samples show here or there.
+    pub who_anywhere: Option<String>,
+}
+
+impl LatePart {
+    /// Its class, and who.
+    pub fn words(&self) -> String {
+        cause_name(self.class, self.who.as_deref())
+    }
 }
 
 impl LateActivation {
@@ -41,18 +63,16 @@ impl LateActivation {
             return "not explained".into();
         }
         let small = self.latency.ns() / SMALL_PART;
-        let is_told = |(index, (time, _)): &(usize, &(Nanos, String))| {
-            *index == 0 || (*index < MOST_CAUSES && time.ns() >= small)
+        let is_told = |(index, cause): &(usize, &LatePart)| {
+            *index == 0 || (*index < MOST_CAUSES && cause.time.ns() >= small)
         };
+        let told_of = |cause: &LatePart| format!("{} {}", write(cause.time), cause.words());
         let told = self.causes.iter().enumerate().take_while(is_told).count();
         let (large, rest) = self.causes.split_at(told);
-        let mut parts: Vec<String> = large
-            .iter()
-            .map(|(time, words)| format!("{} {words}", write(*time)))
-            .collect();
-        let left = rest.iter().fold(Nanos::ZERO, |sum, (time, _)| sum + *time);
-        if let [(time, words)] = rest {
-            parts.push(format!("{} {words}", write(*time)));
+        let mut parts: Vec<String> = large.iter().map(told_of).collect();
+        let left = rest.iter().fold(Nanos::ZERO, |sum, one| sum + one.time);
+        if let [one] = rest {
+            parts.push(told_of(one));
         } else if !rest.is_empty() {
             parts.push(format!("{} of {} others", write(left), rest.len()));
         }
@@ -105,6 +125,7 @@ impl LateFinder {
         let lines = &self.lines;
         let late = |line: Line, at: Nanos, latency: Nanos| LateActivation {
             at: at.saturating_sub(start),
+            line,
             name: line_name(line.service, line.route),
             cpu: line.cpu,
             latency,
@@ -138,7 +159,7 @@ impl LateFinder {
     }
 }
 
-fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<(Nanos, String)> {
+fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
     for event in &episode.evidence.events {
         match event.what {
             Happening::Begin(activity) => names.learn_activity(activity),
@@ -155,7 +176,12 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<(Nanos, S
         .iter()
         .map(|cause| {
             names.learn(&cause.culprit);
-            (cause.time_ns, cause_words(cause, names.symbols()))
+            LatePart {
+                time: cause.time_ns,
+                class: cause.class,
+                who: who(&cause.culprit, names.symbols()),
+                who_anywhere: who_anywhere(&cause.culprit, names.symbols()),
+            }
         })
         .collect()
 }
@@ -231,24 +257,30 @@ mod tests {
 
     #[test]
     fn small_causes_are_told_together_and_no_time_is_left_out() {
-        let cause = |us, words: &str| (Nanos::from_us(us), words.to_owned());
+        let cause = |us, class, who: Option<&str>| LatePart {
+            time: Nanos::from_us(us),
+            class,
+            who: who.map(str::to_owned),
+            who_anywhere: None,
+        };
         let late = LateActivation {
             at: Nanos::ZERO,
+            line: LINE,
             name: "fifo:90".into(),
             cpu: Cpu(0),
             latency: Nanos::from_us(1_000),
             number: None,
             causes: vec![
-                cause(700, "stolen"),
-                cause(240, "softirq"),
-                cause(40, "irq work"),
-                cause(20, "context switch"),
+                cause(700, CauseClass::Stolen, None),
+                cause(240, CauseClass::Softirq, Some("NET_RX")),
+                cause(40, CauseClass::Interrupt, Some("irq work")),
+                cause(20, CauseClass::ContextSwitch, None),
             ],
         };
 
         assert_eq!(
             late.why(|time| time.to_string()),
-            "700us stolen; 240us softirq; 60us of 2 others"
+            "700us stolen by the hypervisor; 240us softirq: NET_RX; 60us of 2 others"
         );
     }
 

@@ -16,7 +16,7 @@ use laggard_model::{
     STAGES, Service,
 };
 
-pub use late::{LateActivation, LateFinder, LateList};
+pub use late::{LateActivation, LateFinder, LateList, LatePart};
 pub use series::Window;
 use series::{LineSeries, MINUTE};
 

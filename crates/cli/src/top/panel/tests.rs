@@ -1,7 +1,7 @@
-use laggard_answer::live::LateActivation;
+use laggard_answer::live::{LateActivation, LatePart};
 use laggard_model::{
-    Activation, Batch, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, Nanos, OwnCost,
-    Processor, STAGES, Stage,
+    Activation, Batch, CauseClass, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, Nanos,
+    OwnCost, Processor, STAGES, Stage,
 };
 
 use super::*;
@@ -64,13 +64,24 @@ fn state(seconds: u64) -> Live {
         }
         let late = (second % 12 == 7).then(|| LateActivation {
             at: Nanos::from_ms(second * 1_000 + 200),
+            line: made::manifest().lines[1],
             name: "fifo:90".into(),
             cpu: Cpu(1),
             latency: Nanos::from_us(24_024),
             number: Some(second / 12 + 1),
             causes: vec![
-                (Nanos::from_us(21_000), "stolen by the hypervisor".into()),
-                (Nanos::from_us(3_024), "softirq: NET_RX".into()),
+                LatePart {
+                    time: Nanos::from_us(21_000),
+                    class: CauseClass::Stolen,
+                    who: None,
+                    who_anywhere: None,
+                },
+                LatePart {
+                    time: Nanos::from_us(3_024),
+                    class: CauseClass::Softirq,
+                    who: Some("NET_RX".into()),
+                    who_anywhere: Some("NET_RX".into()),
+                },
             ],
         });
         let losses = Losses {
