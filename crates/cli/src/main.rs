@@ -33,6 +33,7 @@ mod rehearse;
 mod report;
 mod rtos;
 mod sched;
+mod serve;
 mod show;
 mod stack;
 mod switch;
@@ -79,6 +80,7 @@ fn run() -> ExitCode {
     let result = match command {
         Command::Record(args) => record::record(&args),
         Command::Top(args) => top::top(*args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),

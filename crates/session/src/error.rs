@@ -116,6 +116,27 @@ impl SessionError {
         }
     }
 
+    /// Whether only the recording is to blame: without one, measuring would go on.
+    #[must_use]
+    pub fn is_of_recording(&self) -> bool {
+        match self {
+            Self::Create(_) | Self::Write(_) | Self::Close(_) | Self::Thread { .. } => true,
+            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_of_recording(),
+            Self::Probe(_)
+            | Self::Script { .. }
+            | Self::Awake(_)
+            | Self::NoEpisodes
+            | Self::Flight(_)
+            | Self::Handlers(_)
+            | Self::HandlersAlone
+            | Self::Recipe(_)
+            | Self::Load(_)
+            | Self::SetUp { .. }
+            | Self::Recording(_)
+            | Self::Watcher(_) => false,
+        }
+    }
+
     /// The error with what caused it, in one line.
     #[must_use]
     pub fn in_full(&self) -> String {
@@ -145,6 +166,18 @@ mod tests {
         assert!(SessionError::MeasuringEnded(Box::new(unmet())).is_unmet());
         assert!(!wrong().is_unmet());
         assert!(!SessionError::RecordingEnded(Box::new(wrong())).is_unmet());
+    }
+
+    #[test]
+    fn a_recording_that_cannot_be_written_is_told_from_measuring_that_cannot_go_on() {
+        let thread = SessionError::Thread {
+            what: "",
+            source: io::ErrorKind::OutOfMemory.into(),
+        };
+
+        assert!(SessionError::RecordingEnded(Box::new(thread)).is_of_recording());
+        let probe = SessionError::Probe(ProbeError::NoService);
+        assert!(!SessionError::RecordingEnded(Box::new(probe)).is_of_recording());
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod plan;
 mod record;
 mod rehearsal;
 mod rtos;
+mod serve;
+mod size;
 mod switch;
 mod timers;
 
@@ -33,6 +35,8 @@ pub(crate) use live::{PlotArgs, TopArgs};
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
+pub(crate) use serve::{ListenArg, ServeArgs};
+use size::SizeLimitArg;
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
@@ -75,6 +79,12 @@ pub(crate) enum Command {
     #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
     #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
     Top(Box<TopArgs>),
+    /// Measure this machine for months, and answer Prometheus
+    ///
+    /// Measures as `record` does, seldom enough to stay on, until Ctrl-C or
+    /// SIGTERM. Answers /metrics (text, and native histograms), /episodes
+    /// (late activations, JSON), /healthz, and a page for a browser.
+    Serve(Box<ServeArgs>),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late

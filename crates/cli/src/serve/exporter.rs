@@ -1,0 +1,151 @@
+//! The watcher of a piece of measuring: it counts what comes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use laggard_answer::live::{LateFinder, Live};
+use laggard_model::{Manifest, Nanos, OwnCost};
+use laggard_session::{Ending, News, Next, WatchError, Watcher};
+
+use super::notify;
+use super::shown::ServedState;
+use crate::pipe;
+
+/// How often what measuring costs is read, and whether it can be trusted judged.
+const COST_EVERY: Duration = Duration::from_secs(10);
+/// What the figures of the live page are made of.
+const STEP: Nanos = Nanos::from_secs(5);
+/// When the cost is told on the terminal, once.
+const TOLD_AFTER: Nanos = Nanos::from_secs(60);
+
+/// Counts what comes.
+pub(super) struct Exporter {
+    shown: Arc<ServedState>,
+    finder: LateFinder,
+    cost_due: Option<Instant>,
+    /// Whether the cost is still to be told.
+    pub(super) is_new: bool,
+}
+
+impl Exporter {
+    /// Of a piece of measuring that `manifest` describes.
+    pub(super) fn new(
+        shown: Arc<ServedState>,
+        manifest: &Manifest,
+        finder: LateFinder,
+        is_new: bool,
+    ) -> Self {
+        {
+            let mut seen = shown.seen();
+            seen.metrics.begin(manifest);
+            seen.live = Some(Live::new(manifest, STEP));
+            seen.looked = Instant::now();
+        }
+        Self {
+            shown,
+            finder,
+            cost_due: None,
+            is_new,
+        }
+    }
+
+    fn tell_cost(&mut self, cost: &OwnCost) {
+        if !self.is_new || cost.wall_ns < TOLD_AFTER {
+            return;
+        }
+        self.is_new = false;
+        pipe::say(&cost_in_words(cost));
+    }
+}
+
+/// What measuring took of one CPU, and of memory.
+fn cost_in_words(cost: &OwnCost) -> String {
+    let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns().max(1) as f64;
+    let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
+    format!(
+        "cost so far: {:.2} % of one CPU (threads that measure {:.2}, other threads {:.2}, \
+         eBPF programs {:.2}), {} MB at most",
+        share(cost.total()),
+        share(cost.measuring_cpu_ns),
+        share(cost.other_cpu_ns),
+        share(cost.total().saturating_sub(threads)),
+        cost.resident_bytes.div_ceil(1_000_000),
+    )
+}
+
+impl Watcher for Exporter {
+    fn begun(&mut self, _start: Nanos) {
+        notify::ready();
+    }
+
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+        let now = Instant::now();
+        let late = self.finder.find(news.batch, news.late, news.start);
+        let is_due = self.cost_due.is_none_or(|due| now >= due);
+        // Read before the lock is taken: it takes system calls.
+        let cost = is_due.then(|| (news.cost)());
+        let since_start = news.now.saturating_sub(news.start);
+        let mut guard = self.shown.seen();
+        let seen = &mut *guard;
+        seen.looked = now;
+        seen.metrics.count(news.batch);
+        for one in &late {
+            seen.add_late(one, since_start);
+        }
+        seen.metrics.note_losses(news.losses);
+        if let Some(live) = &mut seen.live {
+            live.observe(news.batch, late, news.losses, (news.start, news.now));
+            if let Some(cost) = &cost {
+                live.cost = Some(cost.clone());
+                seen.metrics.note_trust(&live.judge().trust);
+            }
+        }
+        if let Some(cost) = &cost {
+            seen.metrics.note_cost(cost);
+        }
+        drop(guard);
+        if let Some(cost) = cost {
+            self.cost_due = Some(now + COST_EVERY);
+            self.tell_cost(&cost);
+        }
+        notify::alive(now);
+        Ok(Next::GoOn)
+    }
+
+    fn say(&mut self, text: &str) {
+        pipe::say(text);
+    }
+
+    fn end(&mut self, ending: &Ending) {
+        let mut seen = self.shown.seen();
+        seen.metrics.note_losses(ending.losses);
+        seen.metrics.note_cost(&ending.cost);
+        seen.metrics.note_caveats(&ending.caveats);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_the_cost_add_up_to_the_whole() {
+        let cost = OwnCost {
+            wall_ns: Nanos::from_secs(100),
+            measuring_cpu_ns: Nanos::from_ms(100),
+            other_cpu_ns: Nanos::from_ms(200),
+            programs: vec![laggard_model::ProgramCost {
+                run_ns: Nanos::from_ms(50),
+                ..laggard_model::ProgramCost::default()
+            }],
+            resident_bytes: 20_500_000,
+            ..OwnCost::default()
+        };
+
+        assert_eq!(
+            cost_in_words(&cost),
+            "cost so far: 0.35 % of one CPU (threads that measure 0.10, other threads 0.20, \
+             eBPF programs 0.05), 21 MB at most"
+        );
+    }
+}

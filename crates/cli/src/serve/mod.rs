@@ -1,0 +1,91 @@
+//! `laggard serve`: measure for months, and answer who asks.
+//!
+//! Measuring goes on in pieces: one an hour where there is a store, whose recordings
+//! they are, else one a day. Each looks at the machine anew (CPUs come and go, the
+//! clock is set), and ends in order.
+
+mod culprits;
+mod exporter;
+mod http;
+mod metrics;
+mod notify;
+mod pieces;
+mod resident;
+mod shown;
+mod store;
+
+use std::io;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use laggard_measure::linux;
+use laggard_model::printable;
+
+use crate::args::{ListenArg, ServeArgs};
+use crate::exit::Exit;
+use crate::{measuring, pipe};
+use http::Listener;
+use metrics::Metrics;
+use pieces::ServedPieces;
+use shown::ServedState;
+use store::Store;
+
+/// Stack of a thread that serves, bytes: all of it may be locked in memory.
+const STACK: usize = 512 << 10;
+
+pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
+    if !args.listen.is_local() && !args.expose {
+        bail!(
+            "{} is reached from other machines, which would read the names of processes, devices \
+             and kernel functions here, without a password; say --expose, or listen on 127.0.0.1",
+            args.listen
+        );
+    }
+    let interrupted = measuring::interruption()?;
+    let metrics = Metrics::new(args.store.is_some());
+    let store = match &args.store {
+        Some(dir) => Some(Store::open(dir, args.keep.0, metrics.store.clone())?),
+        None => None,
+    };
+    let listener = listen(&args.listen)?;
+    let address = listener.address()?;
+    let shown = Arc::new(ServedState::new(metrics));
+    let pieces = ServedPieces::new(args, store, shown.clone());
+    let served = pieces.ready(&interrupted)?;
+    // Held here, so that a socket of ours is removed at the end.
+    let listener = Arc::new(listener);
+    let theirs = listener.clone();
+    thread("laggard/http", move || {
+        let err = http::serve(&theirs, &*shown);
+        pipe::say(&format!("no more answers: {err}"));
+    })
+    .context("start the thread that answers")?;
+    pipe::print(&format!(
+        "laggard serve: {}\nAnswers at {}: /metrics, /episodes, /healthz, and a page\n",
+        served.in_words(),
+        printable(&address)
+    ))?;
+    served.run(&interrupted)?;
+    notify::stopping();
+    drop(listener);
+    Ok(Exit::Ok)
+}
+
+fn listen(listen: &ListenArg) -> anyhow::Result<Listener> {
+    let listener = match listen {
+        ListenArg::Tcp(address) => Listener::tcp(*address),
+        ListenArg::Unix(path) => Listener::unix(path),
+    };
+    listener.with_context(|| format!("listen on {listen}; choose another with --listen"))
+}
+
+/// Starts a thread that has the share of a CPU that this program was started with, and
+/// ends with it.
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.into());
+    builder.stack_size(STACK).spawn(move || {
+        linux::take_usual_share();
+        run();
+    })?;
+    Ok(())
+}

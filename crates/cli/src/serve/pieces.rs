@@ -1,0 +1,264 @@
+//! Measuring, piece by piece.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use laggard_answer::live::LateFinder;
+use laggard_measure::LiveNames;
+use laggard_model::text::count;
+use laggard_model::{Keep, Names, Nanos};
+use laggard_record::Destination;
+use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
+
+use super::exporter::Exporter;
+use super::shown::ServedState;
+use super::store::Store;
+use crate::args::{EpisodesArg, ServeArgs};
+use crate::{measuring, pipe};
+
+/// How long a piece is where nothing is recorded.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A piece that would be a smaller part of a whole one goes on through the next.
+const SMALL_PART: u32 = 20;
+/// Pieces begin no more often than this, whatever ends them.
+const APART: Duration = Duration::from_secs(10);
+/// After the store could not be written: from, and up to, so long without it.
+const WITHOUT: Duration = Duration::from_secs(60);
+const WITHOUT_AT_MOST: Duration = Duration::from_secs(60 * 60);
+/// Late activations a minute that are kept, besides each line's new largest: some ten
+/// kB each.
+const EPISODES: u64 = 20;
+
+/// What is measured, again and again.
+pub(super) struct ServedPieces {
+    plan: Plan,
+    every: Duration,
+    store: Option<Store>,
+    shown: Arc<ServedState>,
+    /// For how long to go on without the store, since it could not be written.
+    without: Option<Duration>,
+    /// How long that was last; zero since it was written again.
+    was_without: Duration,
+    /// Whether nothing was measured yet.
+    is_new: bool,
+}
+
+/// The first piece, ready to begin.
+pub(super) struct FirstPiece<'a> {
+    pieces: ServedPieces,
+    first: Session<'a>,
+    place: Option<Destination>,
+}
+
+impl ServedPieces {
+    pub(super) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
+        Self {
+            plan: measuring::by_this_program(plan(args)),
+            every: match store {
+                Some(_) => args.every.into(),
+                None => DAY,
+            },
+            store,
+            shown,
+            without: None,
+            was_without: Duration::ZERO,
+            is_new: true,
+        }
+    }
+
+    /// Readies the first piece: what cannot be measured here is said at once.
+    pub(super) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
+        let (first, place) = self.session(interrupted)?;
+        if let Some(store) = &self.store {
+            store.watch()?;
+        }
+        Ok(FirstPiece {
+            pieces: self,
+            first,
+            place,
+        })
+    }
+
+    /// A piece that begins now, and where it is recorded.
+    fn session<'a>(
+        &mut self,
+        interrupted: &'a AtomicBool,
+    ) -> Result<(Session<'a>, Option<Destination>), SessionError> {
+        let place = match (&self.store, self.without) {
+            (Some(store), None) => Some(store.next()),
+            (_, Some(_)) | (None, _) => None,
+        };
+        let length = match self.without {
+            Some(without) => without,
+            None => until_next(self.every),
+        };
+        self.plan.duration = Some(length.into());
+        self.plan.recording.clone_from(&place);
+        let session = Session::ready(&self.plan, interrupted)?;
+        Ok((session.at_pace(ScriptPace::RealTime), place))
+    }
+
+    /// Measures a piece to its end.
+    fn measure(
+        &mut self,
+        session: Session<'_>,
+        place: Option<&Destination>,
+    ) -> Result<(), SessionError> {
+        let manifest = session.manifest();
+        // Read before measuring: looking them up takes its time.
+        let names = session
+            .explains()
+            .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
+        let finder = LateFinder::new(&manifest.lines, names, self.plan.threshold);
+        let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, self.is_new);
+        self.note_place(place);
+        let ended = session.run(&mut [&mut exporter]);
+        self.is_new = exporter.is_new;
+        ended.map(|_| ())
+    }
+
+    fn note_place(&self, place: Option<&Destination>) {
+        let mut seen = self.shown.seen();
+        let name = place.and_then(|place| place.path().file_name());
+        seen.recording = name.map(|name| name.to_string_lossy().into_owned());
+        seen.metrics.store.recording.set(i64::from(place.is_some()));
+        if place.is_some() {
+            seen.unkept = None;
+        }
+    }
+
+    /// Goes on without the store for a while, where that is what went wrong.
+    fn live_with(&mut self, err: SessionError) -> Result<(), SessionError> {
+        if self.store.is_none() || !err.is_of_recording() {
+            return Err(err);
+        }
+        let without = (self.was_without * 2).clamp(WITHOUT, WITHOUT_AT_MOST);
+        (self.without, self.was_without) = (Some(without), without);
+        let why = err.in_full();
+        pipe::say(&format!(
+            "the store cannot be written: {why}; measuring goes on, and recording is tried again \
+             in {} s",
+            count(without.as_secs())
+        ));
+        let mut seen = self.shown.seen();
+        seen.metrics.store.failures.inc();
+        seen.metrics.store.recording.set(0);
+        seen.unkept = Some(why);
+        Ok(())
+    }
+}
+
+impl FirstPiece<'_> {
+    /// What is measured, in words.
+    pub(super) fn in_words(&self) -> String {
+        let manifest = self.first.manifest();
+        let mut services: Vec<String> = Vec::new();
+        let mut cpus = Vec::new();
+        for line in &manifest.lines {
+            let name = laggard_model::name::line_name(line.service, line.route);
+            if !services.contains(&name) {
+                services.push(name);
+            }
+            if !cpus.contains(&line.cpu) {
+                cpus.push(line.cpu);
+            }
+        }
+        let causes = match self.first.explains() {
+            true => "with causes",
+            false => "without causes",
+        };
+        format!(
+            "{} every {} on {} CPUs, {causes}, {} caveats",
+            services.join(", "),
+            manifest.plan.period_ns,
+            cpus.len(),
+            manifest.caveats.len()
+        )
+    }
+
+    /// Measures until interrupted.
+    ///
+    /// # Errors
+    /// When measuring itself cannot go on; a store that cannot be written ends nothing.
+    pub(super) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
+        let Self {
+            mut pieces,
+            first,
+            place,
+        } = self;
+        let mut next = Ok((first, place));
+        loop {
+            let began = Instant::now();
+            let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
+            match ended {
+                // The time without the store is over. If it fails again, that is longer.
+                Ok(()) if pieces.without.take().is_some() => {}
+                Ok(()) => pieces.was_without = Duration::ZERO,
+                Err(err) => pieces.live_with(err)?,
+            }
+            let apart = APART.min(pieces.every);
+            while began.elapsed() < apart && !interrupted.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            next = pieces.session(interrupted);
+        }
+    }
+}
+
+/// How long until the wall clock comes to a whole multiple of `every`.
+fn until_next(every: Duration) -> Duration {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    left_of(every, now)
+}
+
+fn left_of(every: Duration, now: Duration) -> Duration {
+    let gone = Nanos::from(now).ns() % Nanos::from(every).ns().max(1);
+    let left = every.saturating_sub(Duration::from_nanos(gone));
+    match left < every / SMALL_PART {
+        true => left + every,
+        false => left,
+    }
+}
+
+/// What `serve` measures with, and what it keeps.
+fn plan(args: &ServeArgs) -> Plan {
+    Plan {
+        probe: args.backend.0.clone(),
+        cpus: args.cpus.clone(),
+        services: Some(args.services.clone()),
+        period: args.period,
+        stages: args.stages.as_ref().map(|stages| stages.0.clone()),
+        threshold: args.threshold,
+        episodes: match args.episodes {
+            EpisodesArg::Auto => EpisodesChoice::Auto,
+            EpisodesArg::On => EpisodesChoice::On,
+            EpisodesArg::Off => EpisodesChoice::Off,
+        },
+        stack_rate: args.stack_rate,
+        keep: Keep::Tail,
+        max_episodes_per_minute: EPISODES,
+        ..Plan::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_with_the_hour_and_a_last_minute_goes_on_through_the_next() {
+        let hour = Duration::from_secs(3_600);
+        let left = |seconds| left_of(hour, Duration::from_secs(seconds)).as_secs();
+
+        assert_eq!(left(7_200), 3_600);
+        assert_eq!(left(7_203), 3_597);
+        assert_eq!(left(10_000), 800);
+        assert_eq!(left(10_740), 60 + 3_600);
+    }
+}

@@ -1,0 +1,312 @@
+//! `laggard serve`, played by a script: what it answers, keeps, and lives through.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+mod scripted;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// An answer may be so old.
+const FRESH: Duration = Duration::from_millis(1_100);
+
+/// A running `serve`; ended when it is dropped.
+struct Serve {
+    child: Child,
+    address: String,
+}
+
+impl Serve {
+    /// Of `script`, with `options`; it begins by `shell`, as `ulimit -f 1`.
+    fn start(dir: &Path, script: &str, options: &[&str], shell: &str) -> Self {
+        let program = assert_cmd::cargo::cargo_bin("laggard");
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{shell} exec \"$@\""))
+            .arg("sh")
+            .arg(program)
+            .args(["serve", "--listen=127.0.0.1:0"])
+            .arg(scripted::backend(dir, script))
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let told = told.join("\n");
+        let Some((_, rest)) = told.split_once("http://") else {
+            let _ = child.kill();
+            let output = child.wait_with_output().unwrap();
+            panic!("{told}\n{}", String::from_utf8_lossy(&output.stderr));
+        };
+        let address = rest.split(": ").next().unwrap().to_owned();
+        Self { child, address }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Asks until `is_there` is in the answer, which is returned.
+    fn until(&self, path: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let begin = Instant::now();
+        loop {
+            let text = self.get(path);
+            if is_there(&text) {
+                return text;
+            }
+            assert!(begin.elapsed() < DEADLINE, "in {path}:\n{text}");
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// The exit code, and what was said.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.signal("-TERM");
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The value of the only series that begins like this.
+fn value(text: &str, begin: &str) -> Option<f64> {
+    let mut found = text.lines().filter(|line| line.starts_with(begin));
+    let line = found.next()?;
+    assert!(found.next().is_none(), "{begin} is there twice:\n{text}");
+    line[begin.len()..].split_whitespace().next()?.parse().ok()
+}
+
+fn recordings(store: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(store).unwrap();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.extension().is_some_and(|kind| kind == "laggard"));
+    found.sort();
+    found
+}
+
+fn show(recording: &Path) -> Value {
+    let output = scripted::laggard()
+        .args(["show", "--json"])
+        .arg(recording)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// `fifo:90` comes late by 18.851 us, and 3 s after the begin by 50 ms.
+fn stalled() -> String {
+    scripted::script(10_000_000, &scripted::stall(3_000_000_000, 50_000_000))
+}
+
+#[test]
+fn what_is_scraped_is_what_show_says_of_the_store_s_recording() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    // Seldom enough that none comes between the last scrape and the end.
+    let other = "[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
+                 steps = [[[\"irq\", 25000], [\"waking\", 400], [\"user\", 2345678]]]\n";
+    let script = scripted::script(12_000_000_000, other);
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let is_whole = |text: &str| {
+        let of_other = count.replace("fifo:90", "other");
+        (value(text, count), value(text, &of_other)) == (Some(1.0), Some(1.0))
+    };
+    let text = serve.until("/metrics", is_whole);
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    let [recording] = &recordings(&store)[..] else {
+        panic!("{:?}", recordings(&store))
+    };
+    let shown = show(recording);
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    for service in services {
+        let name = service["service"].as_str().unwrap();
+        let labels = format!("{{service=\"{name}\",route=\"direct\",cpu=\"0\"}} ");
+        let of = |what: &str| value(&text, &format!("laggard_{what}{labels}"));
+        let count = service["latency"]["samples"].as_f64();
+        assert!(count.is_some(), "{service}");
+        assert_eq!(of("latency_seconds_count"), count, "{name}");
+        let largest = service["latency"]["largest_ns"].as_f64().unwrap();
+        assert_eq!(of("largest_latency_seconds"), Some(largest / 1e9), "{name}");
+    }
+    assert_eq!(
+        services.len(),
+        3,
+        "two threads, and interrupts: {services:?}"
+    );
+}
+
+#[test]
+fn a_late_activation_is_counted_listed_and_on_the_page() {
+    let dir = TempDir::new().unwrap();
+    let serve = Serve::start(dir.path(), &stalled(), &["--threshold=1ms"], "");
+
+    let list = serve.until("/episodes", |text| text.contains("\"episode\": 1"));
+    sleep(FRESH);
+    let metrics = serve.get("/metrics");
+    let page = serve.get("/");
+
+    let (_, json) = list.split_once("\r\n\r\n").unwrap();
+    let list: Value = serde_json::from_str(json).unwrap();
+    let late = &list["episodes"][0];
+    assert_eq!(late["service"], "fifo:90");
+    assert!(late["latency_ns"].as_u64().unwrap() > 1_000_000, "{late}");
+    assert_eq!(
+        late["causes"],
+        Value::Array(Vec::new()),
+        "nobody watched a script"
+    );
+    let episodes = "laggard_episodes_total{class=\"not_watched\",culprit=\"\"} ";
+    assert_eq!(
+        value(&metrics, episodes),
+        list["count"].as_f64(),
+        "{metrics}"
+    );
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(
+        page.contains("Late activations") && page.contains("fifo:90"),
+        "{page}"
+    );
+    assert!(serve.get("/nothing").starts_with("HTTP/1.1 404"));
+    assert!(serve.get("/healthz").ends_with("\r\n\r\nok\n"));
+}
+
+#[test]
+fn each_piece_is_a_whole_recording_and_counters_go_on() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option, "--every=2s"], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let begin = Instant::now();
+    while recordings(&store).len() < 3 && begin.elapsed() < DEADLINE {
+        sleep(Duration::from_millis(50));
+    }
+    let scraped = value(&serve.get("/metrics"), count).unwrap();
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    let all = recordings(&store);
+    assert!(all.len() >= 3, "{all:?}");
+    let mut sum = 0.0;
+    for recording in &all {
+        let manifest = fs::read(recording.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let state = &manifest["state"];
+        assert!(*state == "complete" || *state == "interrupted", "{state}");
+        let shown = show(recording);
+        let services = shown["recordings"][0]["services"].as_array().unwrap();
+        let of_thread = services.iter().find(|one| one["service"] == "fifo:90");
+        sum += of_thread.map_or(0.0, |one| one["latency"]["samples"].as_f64().unwrap());
+    }
+    // The last scrape was before the end, and after a whole piece at least.
+    assert!(scraped <= sum && scraped >= 150.0, "{scraped} of {sum}");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_ends_no_measuring_and_is_said() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(1_000_000, "");
+    // A file may have 4 kB: the manifest has room, what is measured has not.
+    let serve = Serve::start(dir.path(), &script, &[&option], "ulimit -f 8;");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let said = serve.until("/healthz", |text| text.contains("does not record"));
+    let before = value(&serve.get("/metrics"), count).unwrap();
+    let text = serve.until("/metrics", |text| value(text, count) > Some(before + 100.0));
+
+    assert!(said.contains("ulimit -f"), "{said}");
+    assert_eq!(value(&text, "laggard_store_recording "), Some(0.0));
+    assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
+    let (code, said) = serve.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("measuring goes on"), "{said}");
+}
+
+#[test]
+fn what_was_recorded_before_a_kill_is_there_and_the_store_is_free() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(1_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    serve.until("/metrics", |text| value(text, count) > Some(8_000.0));
+    serve.signal("-KILL");
+    drop(serve);
+    let shown = show(&recordings(&store)[0]);
+    let again = Serve::start(dir.path(), &script, &[&option], "");
+
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    let kept = services.iter().find(|one| one["service"] == "fifo:90");
+    let kept = kept.and_then(|one| one["latency"]["samples"].as_f64());
+    assert!(kept > Some(100.0), "{services:?}");
+    again.until("/metrics", |text| value(text, count) > Some(0.0));
+    assert_eq!(recordings(&store).len(), 2);
+}
+
+#[test]
+fn other_machines_are_not_answered_unless_that_is_said() {
+    let refused = |options: &[&str]| {
+        let output = scripted::laggard()
+            .arg("serve")
+            .args(options)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+
+    let (code, said) = refused(&["--listen=0.0.0.0:0"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("names of processes") && said.contains("--expose"),
+        "{said}"
+    );
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", taken.local_addr().unwrap());
+    let (code, said) = refused(&[&listen]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--listen"), "{said}");
+}
