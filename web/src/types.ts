@@ -365,6 +365,8 @@ export interface ForemostWhy {
   why: WhyReport;
 }
 
+export type HandOver = "yield" | "futex" | "pipe" | "eventfd";
+
 export interface HandlerView {
   count: number;
   longest_after_start_s: number;
@@ -652,6 +654,7 @@ export interface Plan {
   held_awake: boolean;
   keep: Keep;
   period_ns: Nanos;
+  rows?: RowsOf;
   seed: number;
   stages?: Stage[];
   threshold_ns: Nanos;
@@ -738,6 +741,8 @@ export interface RhythmRow {
 }
 
 export type Route = "direct" | "deferred";
+
+export type RowsOf = { of: "expiries" } | { of: "hand_overs"; threads: number; way: SwitchWay } | { early: number; of: "waits"; timer: TimerApi };
 
 export interface Said {
   head: string;
@@ -887,6 +892,16 @@ export interface Subject {
   service: Service;
 }
 
+export type SwitchPolicy = string;
+
+export interface SwitchWay {
+  are_processes: boolean;
+  is_cross: boolean;
+  service: SwitchPolicy;
+  via: HandOver;
+  working_set_bytes: number;
+}
+
 export interface TableView {
   head: string[];
   rows: string[][];
@@ -925,6 +940,8 @@ export interface Throughput {
   elapsed_ns: Nanos;
   unit: string;
 }
+
+export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep-boottime" | "nanosleep-tai" | "clock_nanosleep" | "usleep" | "timerfd-abs" | "timerfd" | "timer_create" | "timer_create-thread" | "setitimer" | "setitimer-virtual" | "setitimer-prof" | "poll" | "ppoll" | "select" | "pselect" | "epoll_wait" | "epoll_pwait2" | "futex" | "sem_timedwait" | "cond_timedwait" | "mutex_timedlock" | "sigtimedwait" | "so_rcvtimeo" | "mq_timedreceive" | "semtimedop" | "io_uring" | "io_uring-multishot";
 
 export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 

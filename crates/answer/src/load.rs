@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
@@ -86,6 +86,35 @@ pub enum LoadError {
         .0.display()
     )]
     Empty(PathBuf),
+    /// How often something is late is asked of what does not come by itself.
+    #[error(
+        "`{}` is of {of}, of which no rates over time are told: {why}; `laggard show`, `plot distribution` and a `share` of `laggard check` read it",
+        dir.display()
+    )]
+    NoRates {
+        /// The recording.
+        dir: PathBuf,
+        /// What its rows are.
+        of: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// Rows of several kinds would be counted together.
+    #[error(
+        "`{}` and `{}` are not of the same: {first_of}, and {other_of}; ask them one by one",
+        first.display(),
+        other.display()
+    )]
+    Mixed {
+        /// A recording.
+        first: PathBuf,
+        /// What its rows are.
+        first_of: String,
+        /// Another one.
+        other: PathBuf,
+        /// What those of it are.
+        other_of: String,
+    },
     /// Minutes were asked for where only hours are kept apart.
     #[error(
         "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
@@ -151,13 +180,66 @@ fn identity(manifest: &Manifest) -> (Nanos, Option<Timestamp>, u64) {
 /// same load together.
 ///
 /// # Errors
-/// When one cannot be opened, is given twice, or holds no activation.
+/// When one cannot be opened, is given twice, holds no activation, or is of what has
+/// no rates over time.
 pub fn loads(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
+    have_rates(&recordings)?;
+    read(&recordings, ask)
+}
+
+/// The same for who asks for shares alone: of rows that do not come by themselves,
+/// too.
+///
+/// # Errors
+/// When one cannot be opened, is given twice, holds no activation, or has other rows
+/// than the others.
+pub(crate) fn loads_for_shares(ask: &Ask) -> Result<Vec<Load>, LoadError> {
+    let recordings = open(&ask.dirs)?;
+    let plan = |one: &Recording| one.manifest().plan.clone();
+    let of = |one: &Recording| {
+        let plan = plan(one);
+        let words = plan.rows.words(plan.period_ns);
+        words.unwrap_or_else(|| "expiries".into())
+    };
+    if let Some((first, others)) = recordings.split_first() {
+        let other = others.iter().find(|other| of(other) != of(first));
+        if let Some(other) = other {
+            return Err(LoadError::Mixed {
+                first: first.dir().into(),
+                first_of: of(first),
+                other: other.dir().into(),
+                other_of: of(other),
+            });
+        }
+    }
+    read(&recordings, ask)
+}
+
+fn read(recordings: &[Recording], ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let runs = recordings
         .iter()
         .map(|recording| Run::read(recording, ask.threads));
     Ok(Load::of(runs.collect::<Result<_, _>>()?))
+}
+
+/// Refuses recordings of what does not come by itself: how often something is late is
+/// not told by them.
+///
+/// # Errors
+/// When one of them is such.
+pub fn have_rates(recordings: &[Recording]) -> Result<(), LoadError> {
+    let refused = recordings.iter().find_map(|recording| {
+        let plan = &recording.manifest().plan;
+        no_rates(recording.dir(), plan)
+    });
+    refused.map_or(Ok(()), Err)
+}
+
+fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
+    let (of, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_rates())?;
+    let dir = dir.into();
+    Some(LoadError::NoRates { dir, of, why })
 }
 
 impl Load {
@@ -205,6 +287,16 @@ impl Load {
     /// What is missing from its recordings or spoils them, each with where.
     pub fn notes(&self) -> Vec<Note> {
         self.runs.iter().flat_map(Run::notes).collect()
+    }
+
+    /// Refuses to tell how often something is late where the rows do not come by
+    /// themselves.
+    pub(crate) fn has_rates(&self) -> Result<(), LoadError> {
+        let refused = self
+            .runs
+            .iter()
+            .find_map(|run| no_rates(&run.dir, &run.plan));
+        refused.map_or(Ok(()), Err)
     }
 
     /// Whether no recording lost too much to be trusted.

@@ -419,6 +419,7 @@ mod tests {
             left_out: 0,
             unkept: 0,
             alone_ns: 0,
+            ..SwitchStretch::default()
         };
         SwitchRun {
             threads,

@@ -31,6 +31,7 @@ mod record;
 mod redacted;
 mod rehearse;
 mod report;
+mod rows;
 mod rtos;
 mod sched;
 mod serve;

@@ -178,6 +178,18 @@ pub(crate) fn say_where() {
     }
 }
 
+/// Says where the recordings of rows are.
+pub(crate) fn say_rows(folder: Option<&std::path::Path>, count: usize) {
+    let shown = folder.map(|folder| folder.display().to_string());
+    let shown = shown.unwrap_or_default();
+    let folder = laggard_model::printable(&shown);
+    crate::pipe::say(&match count {
+        0 => format!("nothing was measured to be kept in {folder}"),
+        1 => format!("Kept a recording in {folder}; laggard show {folder}/*"),
+        _ => format!("Kept {count} recordings in {folder}; laggard show {folder}/*"),
+    });
+}
+
 /// A name that no other run has: the local time, and `what` it is.
 pub(crate) fn default_name(what: &str) -> PathBuf {
     let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();

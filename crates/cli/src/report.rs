@@ -7,7 +7,7 @@ use laggard_answer::overview::{self, made_for};
 use laggard_answer::qos::{Application, buffers, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
 use laggard_answer::why;
-use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, loads, open};
+use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
 use laggard_view::text::told;
@@ -49,7 +49,9 @@ fn write(
     let mut runs = Vec::new();
     let mut overviews = Vec::new();
     let mut made = None;
-    for recording in &open(recordings)? {
+    let opened = open(recordings)?;
+    have_rates(&opened)?;
+    for recording in &opened {
         made.get_or_insert_with(|| made_for(recording.manifest()));
         if args.markdown {
             let (report, overview) = overview::read(recording, asked.as_ref(), ask::threads())?;

@@ -5,7 +5,7 @@ use laggard_answer::qos::by_name;
 use laggard_answer::show::{
     By, INTERVALS_SCHEMA, IntervalsReport, RecordingReport, intervals, report,
 };
-use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, open};
+use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, have_rates, open};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_view::text;
@@ -20,7 +20,12 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         return between_runs(&recordings, args);
     }
     let (reports, overviews) = match args.by {
-        None if !args.is_figures() => in_short(&recordings, args)?,
+        // The first screen is of how often something is late.
+        None if !args.is_figures()
+            && (args.application.is_some() || have_rates(&recordings).is_ok()) =>
+        {
+            in_short(&recordings, args)?
+        }
         by => (in_figures(&recordings, by)?, Vec::new()),
     };
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);

@@ -1,15 +1,17 @@
 //! `laggard switch`: how long a CPU takes from one thread to another.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::switch::{self, StretchFigures, SwitchReport, SwitchesMeasured};
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, SwitchBench, SwitchPlan};
+use laggard_measure::linux::{self, StretchOf, SwitchBench, SwitchPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Cpu, HandOver, Nanos, Service, SwitchPolicy, SwitchRun, SwitchWay};
+use laggard_model::{
+    Cpu, HandOver, Nanos, RowsOf, Service, SwitchPolicy, SwitchRun, SwitchStretch, SwitchWay,
+};
 use laggard_view::picture::{MOST_WAYS, Picture, Style};
 use laggard_view::text;
 use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
@@ -17,6 +19,7 @@ use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
 use crate::args::SwitchArgs;
 use crate::drawing::Target;
 use crate::exit::Exit;
+use crate::rows::{RowFolder, RowPlan};
 use crate::{measuring, pipe, terminal};
 
 /// Of each number of threads, at least: enough that what differs between them is
@@ -39,6 +42,7 @@ const SHARE_OF_FREE: (u64, u64) = (3, 4);
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let plans = plans(args)?;
     let pictures = Pictures::of(args, &plans)?;
+    let mut recorded = args.output.as_deref().map(RowFolder::make).transpose()?;
     let stop = measuring::interruption()?;
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
@@ -50,7 +54,12 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     ));
     let mut bench = SwitchBench::new();
     let mut load = loaded(args.load.as_deref(), &stop)?;
-    let runs = measured(&mut bench, &plans, &stop)?;
+    let runs = measured(&mut bench, &plans, &stop, |plan, of, stretch| {
+        let Some(folder) = &mut recorded else {
+            return Ok(());
+        };
+        record(folder, &row_plan(plan, of.threads, args), stretch)
+    })?;
     if let Some(ended) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
         bail!("the load ended by itself: {ended}");
     }
@@ -72,6 +81,10 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     })?;
     // The figures are shown first: they are good without a picture.
     pictures.draw(&report, &measured)?;
+    if let Some(folder) = recorded {
+        let count = folder.end(!stop.load(Ordering::Relaxed))?;
+        measuring::say_rows(args.output.as_deref(), count);
+    }
     Ok(match is_had(&report) {
         true => Exit::Ok,
         false => Exit::Unmet,
@@ -136,10 +149,46 @@ fn is_had(report: &SwitchReport) -> bool {
     report.is_whole && report.rows.iter().all(is_whole)
 }
 
+/// What the recording of a row is of.
+fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
+    let way = plan.way;
+    let set = match way.working_set_bytes {
+        0 => String::new(),
+        bytes => format!("-{bytes}"),
+    };
+    RowPlan {
+        name: format!("{}-{threads}{set}", way.via),
+        rows: RowsOf::HandOvers {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            way,
+        },
+        service: match way.service {
+            SwitchPolicy::Fifo(priority) => Service::Fifo(priority),
+            SwitchPolicy::Other => Service::Other,
+            SwitchPolicy::Deadline => Service::Deadline,
+        },
+        cpu: plan.cpus[0],
+        period: Nanos::ZERO,
+        duration: args.duration,
+        load: args.load.clone(),
+    }
+}
+
+/// Adds a stretch to the recording of its row: gross, at the instants before.
+fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) -> anyhow::Result<()> {
+    let at = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
+    let took = |&ns: &u32| Nanos::from_ns(ns.into());
+    let seen = stretch.at_ns.iter().map(at);
+    let seen = seen.zip(stretch.took_ns.iter().map(took));
+    folder.add(plan, seen, stretch.left_out)
+}
+
+/// `keep` has each stretch that counts, before the next one begins.
 fn measured(
     bench: &mut SwitchBench,
     plans: &[SwitchPlan],
     stop: &AtomicBool,
+    mut keep: impl FnMut(&SwitchPlan, StretchOf, &SwitchStretch) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<SwitchRun<StretchFigures>>> {
     let stretches = |plan: &SwitchPlan| plan.threads.len() * (plan.stretches + 1);
     let bar = ProgressBar::new(plans.iter().map(stretches).sum::<usize>() as u64);
@@ -150,14 +199,17 @@ fn measured(
     let mut runs = Vec::new();
     for plan in plans {
         bar.set_message(format!("by {}", plan.way.via));
-        runs.extend(bench.measure(plan, stop, |stretch| {
+        runs.extend(bench.measure(plan, stop, |of, stretch| {
             bar.inc(1);
-            StretchFigures::of(&stretch)
+            if !of.is_extra {
+                keep(plan, of, &stretch)?;
+            }
+            anyhow::Ok(StretchFigures::of(&stretch)?)
         }));
     }
     bar.finish_and_clear();
     let runs = runs.into_iter().map(|run| run.try_map(|figures| figures));
-    Ok(runs.collect::<Result<_, _>>()?)
+    runs.collect()
 }
 
 /// A plan for each way of handing over.

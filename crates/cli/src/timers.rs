@@ -8,11 +8,12 @@ use laggard_answer::timers::{self, TimerClass, TimersMeasured};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, TimerBench, TimerPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, Service, TimerApi};
+use laggard_model::{Nanos, PeriodicWait, RowsOf, Service, TimerApi, TimerRun};
 use laggard_view::text::{self, TimerTables};
 
 use crate::args::{SomeTimers, TimersArgs};
 use crate::exit::Exit;
+use crate::rows::{RowFolder, RowPlan};
 use crate::{measuring, pipe, terminal};
 
 /// Shorter waits are mostly the call itself, and a real-time thread that asks for
@@ -31,6 +32,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     if args.max_lateness.is_some() && !is_named {
         bail!("--max-lateness is for timers named with --api; name those that matter");
     }
+    let mut recorded = args.output.as_deref().map(RowFolder::make).transpose()?;
     let stop = measuring::interruption()?;
     let cpu = plans[0].cpu;
     let whole = args.duration * plans.len() as u64;
@@ -43,7 +45,10 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         args.duration,
         Unit::Auto.write_nanos(whole)
     ));
-    let runs = measured(&plans, &stop);
+    let runs = measured(&plans, &stop, |plan, run| match &mut recorded {
+        Some(folder) => record(folder, plan, run),
+        None => Ok(()),
+    })?;
     let files = Files::default();
     let report = timers::timers(&TimersMeasured {
         host: host::identify(&files),
@@ -63,6 +68,10 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
             text::timers(&report, tables, terminal::look(Unit::Auto))
         }
     })?;
+    if let Some(folder) = recorded {
+        let count = folder.end(!stop.load(Ordering::Relaxed))?;
+        measuring::say_rows(args.output.as_deref(), count);
+    }
     let is_there = |class| class != TimerClass::Unavailable;
     let is_whole = report.unmeasured == 0;
     let is_had = is_whole && report.rows.iter().all(|row| is_there(row.class));
@@ -74,8 +83,34 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// One after the other, until all were tried or `stop` is set.
-fn measured(plans: &[TimerPlan], stop: &AtomicBool) -> Vec<laggard_model::TimerRun> {
+/// Keeps the waits for the period: when each was due, and how late it was. Who comes
+/// early is 0 late, and counted.
+fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) -> anyhow::Result<()> {
+    let early = run.periodic.iter().filter(|wait| wait.woke < wait.due);
+    let row = RowPlan {
+        name: format!("{}-{}-{}", plan.api, plan.service, plan.period).replace(':', "-"),
+        rows: RowsOf::Waits {
+            timer: plan.api,
+            early: early.count() as u64,
+        },
+        service: plan.service,
+        cpu: plan.cpu,
+        period: plan.period,
+        duration: plan.duration,
+        load: None,
+    };
+    let late = |wait: &PeriodicWait| (wait.due, wait.woke.saturating_sub(wait.due));
+    // What was left out is none of the machine's: laggard was stopped, or a signal came.
+    folder.add(&row, run.periodic.iter().map(late), 0)
+}
+
+/// One after the other, until all were tried or `stop` is set; `keep` has each before
+/// the next one.
+fn measured(
+    plans: &[TimerPlan],
+    stop: &AtomicBool,
+    mut keep: impl FnMut(&TimerPlan, &TimerRun) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<TimerRun>> {
     let mut bench = TimerBench::new();
     let bar = ProgressBar::new(plans.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
@@ -92,11 +127,12 @@ fn measured(plans: &[TimerPlan], stop: &AtomicBool) -> Vec<laggard_model::TimerR
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        keep(plan, &run)?;
         runs.push(run);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    runs
+    Ok(runs)
 }
 
 /// What is to be measured, in the order of rows.

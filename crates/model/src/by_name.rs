@@ -2,7 +2,7 @@
 //! to describe it.
 
 /// Gives an enumeration with `ALL` and `name()` its `Display`, its `FromStr` (in
-/// capitals or not), its `Serialize` and its `JsonSchema`; `unknown` is the error,
+/// capitals or not), its `Serialize`, `Deserialize` and its `JsonSchema`; `unknown` is the error,
 /// which has the `name` that was asked for.
 macro_rules! by_name {
     ($type:ident, $about:literal, unknown: $unknown:ident) => {
@@ -26,6 +26,13 @@ macro_rules! by_name {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
             }
         }
 

@@ -32,6 +32,7 @@ mod names;
 mod nanos;
 mod printable;
 mod reading;
+mod rows;
 mod rtos;
 mod service;
 mod stage;
@@ -74,6 +75,7 @@ pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
+pub use rows::RowsOf;
 pub use rtos::{
     DuelRound, DuelsSeen, InterruptSeen, InterruptsSeen, InversionRound, InversionsSeen,
     LoadedDuels, MappingSeen, PagesSeen, PrioritiesSeen, RivalThread, RtosCriterion, StolenInAll,

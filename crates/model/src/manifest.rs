@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AskedApplication, Caveat, Contexts, Every, Host, Line, LossReason, Losses, Nanos, OwnCost,
-    Stage, Throughput, UsagePattern,
+    RowsOf, Stage, Throughput, UsagePattern,
 };
 
 /// The version of the recording's layout that this program writes. Readers
@@ -61,7 +61,8 @@ pub enum Keep {
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Plan")]
 pub struct ProbePlan {
-    /// The mean time between a line's expiries, but for those of `every`.
+    /// The mean time between a line's expiries, but for those of `every`. 0: they are
+    /// not planned (see `rows`).
     pub period_ns: Nanos,
     /// Which services have only one in so many of these expiries; absent: none.
     #[serde(default, skip_serializing_if = "Every::is_all")]
@@ -86,6 +87,9 @@ pub struct ProbePlan {
     /// absent: none of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
+    /// What each row is; absent: an expiry that was planned.
+    #[serde(default, skip_serializing_if = "RowsOf::are_expiries")]
+    pub rows: RowsOf,
 }
 
 impl ProbePlan {
@@ -109,6 +113,18 @@ impl ProbePlan {
         };
         let seldom: String = seldom.into_iter().map(of).collect();
         format!("{}{seldom}", self.period_ns)
+    }
+
+    /// What the rows are and how often they come, in words: `period 1ms (dithered)`.
+    #[must_use]
+    pub fn rhythm(&self) -> String {
+        let dither = if self.dither {
+            "dithered"
+        } else {
+            "not dithered"
+        };
+        let words = self.rows.words(self.period_ns);
+        words.unwrap_or_else(|| format!("period {} ({dither})", self.periods()))
     }
 
     /// The same in short: `1ms`, or `1ms to 4ms`.
@@ -135,6 +151,7 @@ impl Default for ProbePlan {
             held_awake: false,
             stages: None,
             contexts: None,
+            rows: RowsOf::Expiries,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::by_name::by_name;
-use crate::{Absence, Service, nearest};
+use crate::{Absence, Nanos, Service, nearest};
 
 /// How a thread hands its CPU over to the next.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -121,6 +121,13 @@ impl Serialize for SwitchPolicy {
     }
 }
 
+impl<'de> Deserialize<'de> for SwitchPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl JsonSchema for SwitchPolicy {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "SwitchPolicy".into()
@@ -136,7 +143,7 @@ impl JsonSchema for SwitchPolicy {
 }
 
 /// A way of handing over that is measured by itself.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchWay {
     /// How they hand over.
     pub via: HandOver,
@@ -187,6 +194,11 @@ impl<S> SwitchRun<S> {
 /// One stretch of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchStretch {
+    /// When it began, `CLOCK_MONOTONIC`.
+    pub begin: Nanos,
+    /// The instant before each hand-over, ns since it began, at most 2.14 s: which a
+    /// stretch of a second has only where its CPU was away for as long.
+    pub at_ns: Vec<u32>,
     /// From the instant before a hand-over to the first of the next thread, ns,
     /// at most 4.29 s; in order.
     pub took_ns: Vec<u32>,

@@ -3,7 +3,9 @@
 use laggard_measure::Probe;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux;
-use laggard_model::{Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, ProbePlan, Service};
+use laggard_model::{
+    Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, ProbePlan, RowsOf, Service,
+};
 
 use crate::Plan;
 
@@ -26,6 +28,7 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
         held_awake: plan.hold_cpu_awake,
         stages: plan.stages.clone(),
         contexts: plan.contexts,
+        rows: RowsOf::Expiries,
     };
     let clock = Clock::monotonic(probe.now(), wall_clock());
     Manifest {

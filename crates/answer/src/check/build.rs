@@ -10,7 +10,7 @@ use super::{
     Undecided, WhenUnclear, baseline, sentences,
 };
 use crate::began::began;
-use crate::load::{Load, loads, open};
+use crate::load::{Load, loads_for_shares, open};
 use crate::qos::runs;
 use crate::scan::Ask;
 
@@ -23,7 +23,7 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
     let opened = open(&question.recordings)?;
     let first = opened.iter().map(Recording::manifest);
     let first = first.min_by(|one, other| began(one).cmp(&began(other)));
-    let loads = loads(&Ask {
+    let loads = loads_for_shares(&Ask {
         dirs: question.recordings.clone(),
         threads: question.threads,
     })?;
@@ -76,6 +76,9 @@ fn of_row(
     row: &RequirementRow,
     load: &Load,
 ) -> Result<Vec<CheckedRow>, CheckError> {
+    if !matches!(row.requirement, Requirement::Share { .. }) {
+        load.has_rates()?;
+    }
     match &row.requirement {
         Requirement::Share { at_most_ns, share } => checking
             .lines(row, load, row.service)?

@@ -8,7 +8,7 @@ use laggard_model::name::line_name;
 use laggard_model::{Backend, CaveatKind, LoadLabel, Manifest, Service, Stage};
 use laggard_record::{OpenError, Recording};
 
-use crate::load::LoadError;
+use crate::load::{LoadError, have_rates};
 use crate::qos::QosError;
 
 /// Why recordings cannot be compared.
@@ -86,6 +86,7 @@ pub(super) fn check(
     only: Option<Service>,
     load_may_differ: bool,
 ) -> Result<(), CompareError> {
+    have_rates(recordings)?;
     load_ran_throughout(recordings)?;
     if let Some(service) = only {
         let lacks = |one: &&Recording| !has(one.manifest(), service);

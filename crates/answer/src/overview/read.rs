@@ -6,7 +6,7 @@ use laggard_model::Manifest;
 use laggard_record::Recording;
 
 use super::{Grounds, Overview, overview};
-use crate::load::{Load, LoadError, Run, search};
+use crate::load::{Load, LoadError, Run, have_rates, search};
 use crate::qos::Application;
 use crate::show::{self, Measured, RecordingReport};
 use crate::why::{EpisodesError, Explained, RecordedEpisodes};
@@ -34,6 +34,7 @@ pub fn read(
     asked: Option<&Application>,
     threads: NonZeroUsize,
 ) -> Result<(RecordingReport, Overview), OverviewError> {
+    have_rates(std::slice::from_ref(from))?;
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
     let asked = asked.or(made_for.as_ref());

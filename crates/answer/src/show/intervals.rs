@@ -212,7 +212,8 @@ fn sentences(manifest: &Manifest, counted: CountedInterval, rows: &[IntervalRow]
             if unknown == 1 { " is" } else { "s are" }
         ));
     }
-    if counted == CountedInterval::Interval && !is_external(manifest) {
+    let is_planned = manifest.plan.rows.are_expiries() && !is_external(manifest);
+    if counted == CountedInterval::Interval && is_planned {
         said.push(format!(
             "Planned every {}; a service that takes turns with others comes as many times less \
              often.",

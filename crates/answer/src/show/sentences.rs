@@ -23,8 +23,13 @@ const RARE: [(f64, &str); 2] = [(0.999, "1,000"), (0.99, "100")];
 pub(super) fn sentences(report: &RecordingReport) -> Vec<String> {
     let mut sentences: Vec<String> = still_waiting(report).into_iter().collect();
     if let Some(row) = representative_row(report) {
-        sentences.push(how_late(report, row));
-        sentences.extend(what_dominates(report, row));
+        // Hand-overs are not late: their figures say all.
+        if let Some(what) = report.plan.rows.words(report.plan.period_ns) {
+            sentences.push(format!("These are {what}."));
+        } else {
+            sentences.push(how_late(report, row));
+            sentences.extend(what_dominates(report, row));
+        }
     }
     if sentences.is_empty() {
         sentences.push("Nothing was measured.".into());

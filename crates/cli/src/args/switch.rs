@@ -21,6 +21,8 @@ Examples:
   sudo laggard switch --via pipe --processes --working-set 0,64K,1M
   sudo laggard switch --via futex --cross --threads 2 --load fileio
   sudo laggard switch --series series.svg --growth growth.svg
+  sudo laggard switch --threads 2,128 -o switches
+                                        a recording of each row
   laggard switch --json | jq '.rows[] | {threads, median: .took.median_ns}'
 
 Exit code 1 where some of it could not be had.")]
@@ -62,6 +64,10 @@ pub(crate) struct SwitchArgs {
     /// Draw how long they take over the number of threads to this file, .svg or .png
     #[arg(long, value_name = "FILE")]
     pub(crate) growth: Option<PathBuf>,
+    /// Keep each row as a recording of its own in this folder, which must not exist; of
+    /// them shares and quantiles are told, and no rates
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Write JSON; `laggard schema switch` describes it
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,7 @@
 //! Arguments of `laggard timers`.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use laggard_model::{Nanos, Service, TimerApi};
 
@@ -22,6 +24,7 @@ Examples:
                                         exit code 1 where it is later once
   laggard timers --api timerfd,poll --table1 --table2
                                         as Jones and Regehr had them in 1999
+  laggard timers --api timerfd,poll -o timers     a recording of each row
   laggard timers --json | jq '.rows[] | {api, class}'
 
 Timers:
@@ -71,6 +74,10 @@ pub(crate) struct TimersArgs {
     /// Their histogram in bins of 100 us, as its Table 2
     #[arg(long, conflicts_with = "json")]
     pub(crate) table2: bool,
+    /// Keep each row as a recording of its own in this folder, which must not exist; of
+    /// them shares and quantiles are told, and no rates
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Write JSON; `laggard schema timers` describes it
     #[arg(long)]
     pub(crate) json: bool,

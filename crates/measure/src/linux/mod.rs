@@ -53,7 +53,7 @@ pub use inherited::{become_normal, inherited};
 pub use memory::{OutOfMemory, ToldMemory, end_in_order, has_room, is_short, ran_out};
 pub use probe::LinuxProbe;
 pub use rtos::{LockProtocol, RtosBench, RtosPlan};
-pub use switch::{SwitchBench, SwitchPlan};
+pub use switch::{StretchOf, SwitchBench, SwitchPlan};
 pub use threads::BackendChoice;
 pub use timers::{TimerBench, TimerPlan, clocks};
 

@@ -4,12 +4,42 @@
 //! later has to be judged here before this builds.
 
 use laggard_model::{
-    AskedApplication, Caveat, CaveatKind, Clock, Host, LoadRun, Manifest, OwnCost, SCHEMA_VERSION,
-    Service, State, Throughput,
+    AskedApplication, Caveat, CaveatKind, Clock, Host, LoadRun, Manifest, OwnCost, ProbePlan,
+    SCHEMA_VERSION, Service, State, Throughput,
 };
 
 use super::known;
 use super::names::{NameSort, Redactor};
+
+/// What was asked of the probe: numbers, and names out of lists.
+fn planned(plan: ProbePlan) -> ProbePlan {
+    let ProbePlan {
+        period_ns,
+        every,
+        dither,
+        seed,
+        duration_ns,
+        threshold_ns,
+        keep,
+        held_awake,
+        stages,
+        contexts,
+        rows,
+    } = plan;
+    ProbePlan {
+        period_ns,
+        every,
+        dither,
+        seed,
+        duration_ns,
+        threshold_ns,
+        keep,
+        held_awake,
+        stages,
+        contexts,
+        rows,
+    }
+}
 
 /// What loads count that is nobody's secret.
 const UNITS: [&str; 7] = [
@@ -73,7 +103,7 @@ impl Redactor {
             },
             command: self.command(&command),
             backend,
-            plan,
+            plan: planned(plan),
             clock,
             written_within_ns,
             lines,

@@ -132,8 +132,11 @@ fn recording(text: &mut String, report: &RecordingReport) {
 
 fn latencies(text: &mut String, report: &RecordingReport) {
     let name = "laggard_latency_seconds";
-    let help = "From the programmed expiry to the service's first instruction.";
-    family(text, name, "histogram", Some("seconds"), help);
+    let help = match report.plan.rows.latency() {
+        Some(from) => format!("Latency, {from}."),
+        None => "From the programmed expiry to the service's first instruction.".into(),
+    };
+    family(text, name, "histogram", Some("seconds"), &help);
     for (row, histogram) in report.services.iter().zip(&report.histograms) {
         let labels = of_row(row);
         for (edge, count) in octaves(histogram) {

@@ -293,7 +293,10 @@ fn place(report: &RecordingReport) -> String {
     let mut parts = vec![
         load(report),
         span(report.duration_ns),
-        format!("every {}", report.plan.pace()),
+        match report.plan.rows.words(report.plan.period_ns) {
+            Some(words) => words,
+            None => format!("every {}", report.plan.pace()),
+        },
     ];
     if !host.kernel.is_empty() {
         parts.push(format!("Linux {}", host.kernel));

@@ -8,7 +8,7 @@ use laggard_answer::show::{
 };
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, percent, rate, span};
-use laggard_model::{Backend, LoadLabel, Nanos, Stage, State, printable, printable_lines};
+use laggard_model::{Backend, LoadLabel, Nanos, RowsOf, Stage, State, printable, printable_lines};
 
 use super::Look;
 use super::bars::BarAxis;
@@ -57,8 +57,14 @@ pub fn show(report: &RecordingReport, look: Look) -> String {
 }
 
 fn latency(report: &RecordingReport, look: Look) -> String {
-    let beginning = report.beginning();
-    let what = format!("Latency: from {beginning} to the service's first instruction");
+    let from = match report.plan.rows.latency() {
+        Some(from) => from.into(),
+        None => format!(
+            "from {} to the service's first instruction",
+            report.beginning()
+        ),
+    };
+    let what = format!("Latency: {from}");
     let table = service_table(report, look);
     format!(
         "\n{}\n{table}{}",
@@ -79,6 +85,11 @@ fn ways(report: &RecordingReport, look: Look) -> String {
 
 /// With what it was measured, and what that sees.
 pub(crate) fn measured_with(report: &RecordingReport) -> String {
+    match report.plan.rows {
+        RowsOf::Expiries => {}
+        RowsOf::HandOvers { .. } => return "recorded by `laggard switch`".into(),
+        RowsOf::Waits { .. } => return "recorded by `laggard timers`".into(),
+    }
     match report.backend {
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),
@@ -100,11 +111,6 @@ fn head(report: &RecordingReport, look: Look) -> String {
         None => "no load of ours".into(),
     };
     let backend = measured_with(report);
-    let dither = if report.plan.dither {
-        "dithered"
-    } else {
-        "not dithered"
-    };
     let awake = if report.plan.held_awake {
         ", CPUs held awake"
     } else {
@@ -112,10 +118,10 @@ fn head(report: &RecordingReport, look: Look) -> String {
     };
     let mut text = look.hanging("", "  ", &format!("{}{state}", printable(&report.path)));
     let ran = format!(
-        "{} from {}, {load}, period {} ({dither}){awake}, {backend}",
+        "{} from {}, {load}, {}{awake}, {backend}",
         span(report.duration_ns),
         printable(&report.started),
-        report.plan.periods(),
+        report.plan.rhythm(),
     );
     text += &look.hanging("  ", "    ", &ran);
     let model = |text: &Option<String>, before: &str, after: &str| {
@@ -380,6 +386,9 @@ const LEAST_FOR_RATES: Nanos = Nanos::from_ms(100);
 fn cost(report: &RecordingReport, look: Look) -> String {
     let line = |text: &str| look.hanging("", "  ", text);
     let cost = &report.cost;
+    if !report.plan.rows.are_expiries() {
+        return line("Own cost: not counted");
+    }
     if cost.wall_ns == Nanos::ZERO {
         return line("Own cost: not known (the recording has no end)");
     }

@@ -262,6 +262,7 @@ threads";
                     left_out: 7,
                     unkept: 0,
                     alone_ns: 0,
+                    ..SwitchStretch::default()
                 };
                 3
             ],

@@ -64,6 +64,15 @@ pub struct SwitchPlan {
     pub stretches: usize,
 }
 
+/// Which stretch it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StretchOf {
+    /// Among so many threads.
+    pub threads: usize,
+    /// Whether it is the one that tells what watching costs, and none of the others.
+    pub is_extra: bool,
+}
+
 /// Measures hand-overs.
 #[derive(Debug)]
 pub struct SwitchBench {
@@ -100,7 +109,7 @@ impl SwitchBench {
         &mut self,
         plan: &SwitchPlan,
         stop: &AtomicBool,
-        mut keep: impl FnMut(SwitchStretch) -> S,
+        mut keep: impl FnMut(StretchOf, SwitchStretch) -> S,
     ) -> Vec<SwitchRun<S>> {
         if !policy::may_lock_more(plan.bytes()) {
             // Locked, memory to come would be refused.
@@ -132,7 +141,11 @@ impl SwitchBench {
                 let Some(result) = self.undisturbed(plan, run.threads, seen, stop) else {
                     return runs;
                 };
-                match result.map(&mut keep) {
+                let of = StretchOf {
+                    threads: run.threads,
+                    is_extra: is_alone,
+                };
+                match result.map(|stretch| keep(of, stretch)) {
                     Ok(kept) if is_alone => run.unwatched = Some(kept),
                     Ok(kept) => run.stretches.push(kept),
                     Err(absence) => run.absence = Some(absence),

@@ -205,7 +205,8 @@ impl Ring {
             .stolen_ns
             .saturating_sub(state.stolen.load(Ordering::Relaxed));
         let took = first.ns().saturating_sub(stamp).saturating_sub(alone);
-        self.shared.push(took, taken.saturating_sub(again), stolen);
+        self.shared
+            .push(stamp, took, taken.saturating_sub(again), stolen);
     }
 
     /// All run, one after the other. Nothing is kept while some come back from a

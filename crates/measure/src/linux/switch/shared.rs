@@ -157,8 +157,12 @@ struct Kept {
     took_ns: AtomicU32,
     taken_ns: AtomicU32,
     stolen_ns: AtomicU32,
-    follows: AtomicU32,
+    /// The instant before it, ns since the begin, with [`FOLLOWS`].
+    at_ns: AtomicU32,
 }
+
+/// It came right after the one before it.
+const FOLLOWS: u32 = 1 << 31;
 
 // SAFETY: as above.
 unsafe impl Shared for Kept {}
@@ -231,8 +235,9 @@ impl SharedRing {
         self.state().count.load(Ordering::Relaxed);
     }
 
-    /// Keeps a hand-over, ns each.
-    pub(super) fn push(&self, took: u64, taken: u64, stolen: u64) {
+    /// Keeps a hand-over: the instant before it, how long it took, and what was taken
+    /// and stolen meanwhile, ns each.
+    pub(super) fn push(&self, stamp: u64, took: u64, taken: u64, stolen: u64) {
         let state = self.state();
         let follows = state.is_apart.swap(0, Ordering::Relaxed) == 0;
         let place = state.count.fetch_add(1, Ordering::Relaxed);
@@ -244,7 +249,10 @@ impl SharedRing {
         kept.took_ns.store(least(took), Ordering::Relaxed);
         kept.taken_ns.store(least(taken), Ordering::Relaxed);
         kept.stolen_ns.store(least(stolen), Ordering::Relaxed);
-        kept.follows.store(u32::from(follows), Ordering::Relaxed);
+        let since = stamp.saturating_sub(state.begin.load(Ordering::Relaxed));
+        let at = least(since).min(FOLLOWS - 1);
+        let follows = if follows { FOLLOWS } else { 0 };
+        kept.at_ns.store(at | follows, Ordering::Relaxed);
     }
 
     /// What was kept; `sums`: of what watched.
@@ -256,13 +264,15 @@ impl SharedRing {
         let between = |one: &Kept| Interruption {
             taken_ns: read(&one.taken_ns),
             stolen_ns: read(&one.stolen_ns),
-            follows: read(&one.follows) != 0,
+            follows: read(&one.at_ns) & FOLLOWS != 0,
         };
         let all = |of: fn(&Member) -> &AtomicU64| -> u64 {
             let members = self.members.all().iter();
             members.map(|one| of(one).load(Ordering::Relaxed)).sum()
         };
         SwitchStretch {
+            begin: Nanos::from_ns(self.state().begin.load(Ordering::Relaxed)),
+            at_ns: kept.iter().map(|one| read(&one.at_ns) & !FOLLOWS).collect(),
             took_ns: kept.iter().map(|one| read(&one.took_ns)).collect(),
             watched: sums.map(|sums| SwitchWatched {
                 between: kept.iter().map(between).collect(),
@@ -291,10 +301,11 @@ mod tests {
     fn what_has_no_room_is_counted_and_what_is_kept_is_in_order() {
         let ring = SharedRing::new(1, 2).unwrap();
 
-        ring.push(600, 0, 0);
+        ring.begin(Some(Nanos::from_ns(1_000)));
+        ring.push(1_050, 600, 0, 0);
         ring.state().is_apart.store(1, Ordering::Relaxed);
-        ring.push(u64::MAX, 20, 30);
-        ring.push(700, 0, 0);
+        ring.push(u64::MAX, u64::MAX, 20, 30);
+        ring.push(1_900, 700, 0, 0);
 
         let seen = ring.seen(Some(SwitchSums::default()));
         // A page has room for more than two; what it has is used.
@@ -303,6 +314,8 @@ mod tests {
         let between = seen.watched.unwrap().between;
         assert_eq!((between[1].taken_ns, between[1].stolen_ns), (20, 30));
         assert!(between[0].follows && !between[1].follows);
+        assert_eq!(seen.begin, Nanos::from_ns(1_000));
+        assert_eq!(seen.at_ns[..2], [50, FOLLOWS - 1]);
     }
 
     #[test]

@@ -1,0 +1,216 @@
+//! Recordings of `switch` and `timers`: what they are, and who refuses them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn laggard(dir: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .current_dir(dir)
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+/// Hand-overs by futex among 2 and 5 threads, in `rows`; with what `switch` said.
+fn switched(dir: &Path) -> Output {
+    let words = "switch --policy=other --threads=2,5 --via=futex --duration=1s --json -o rows";
+    let output = laggard(dir, &words.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    output
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
+    let dir = TempDir::new().unwrap();
+
+    let output = switched(dir.path());
+
+    let told = said(&output);
+    assert!(told.contains("Kept 2 recordings in rows"), "{told}");
+    let rows = json(&output)["rows"].as_array().unwrap().clone();
+    for (row, name) in rows.iter().zip(["futex-2", "futex-5"]) {
+        let place = format!("rows/{name}.laggard");
+        let shown = json(&laggard(dir.path(), &["show", "--json", &place]));
+        let recording = &shown["recordings"][0];
+
+        assert!(shown["overviews"].as_array().unwrap().is_empty(), "{shown}");
+        assert_eq!(recording["plan"]["rows"]["of"], "hand_overs");
+        assert_eq!(recording["plan"]["rows"]["threads"], row["threads"]);
+        assert_eq!(recording["plan"]["rows"]["way"]["via"], "futex");
+        let latency = &recording["services"][0]["latency"];
+        assert_eq!(latency["samples"], row["count"], "{name}");
+        for (of, name) in [("min_ns", "least_ns"), ("largest_ns", "largest_ns")] {
+            assert_eq!(
+                latency[of].as_f64().unwrap(),
+                row["took"][name].as_f64().unwrap(),
+                "{of}: {row}"
+            );
+        }
+    }
+}
+
+/// Who runs is the one to whom was handed over: so no hand-over begins before the one
+/// before it has ended, if the instants are real.
+#[test]
+fn hand_overs_are_recorded_at_the_instants_at_which_they_were() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+
+    let export = "export rows/futex-2.laggard --format csv -o rows.csv";
+    let output = laggard(dir.path(), &export.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = std::fs::read_to_string(dir.path().join("rows.csv")).unwrap();
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let of = |name: &str| head.iter().position(|one| *one == name).unwrap();
+    let (expiry, user) = (of("expiry_ns"), of("user_ns"));
+    let mut before = 0;
+    let mut count = 0;
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let at: u64 = cells[expiry].parse().unwrap();
+        assert!(at >= before, "{line}: the last ended at {before}");
+        before = at + cells[user].parse::<u64>().unwrap();
+        count += 1;
+    }
+    assert!(count > 1_000, "{count}");
+}
+
+#[test]
+fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    let recording = "rows/futex-2.laggard";
+
+    for words in [
+        &["qos", recording][..],
+        &["forecast", recording],
+        &["report", recording],
+        &["report", "--markdown", recording],
+        &["show", "--for", "jack-128", recording],
+        &["plot", recording, "mttf", "-o", "mttf.svg"],
+        &["compare", recording, "--with", "rows/futex-5.laggard"],
+    ] {
+        let output = laggard(dir.path(), words);
+
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        let told = said(&output);
+        let why = "each hand-over begins when the one before has ended";
+        assert!(told.contains(why), "{words:?}: {told}");
+        assert!(
+            told.contains("hand-overs by futex among 2 threads"),
+            "{told}"
+        );
+    }
+    assert!(!dir.path().join("report.html").exists());
+    assert!(!dir.path().join("mttf.svg").exists());
+}
+
+#[test]
+fn shares_are_checked_and_rates_are_not() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    let check = |requirement: &str, recordings: &[&str]| {
+        std::fs::write(
+            dir.path().join("r.toml"),
+            format!("[[require]]\n{requirement}\n"),
+        )
+        .unwrap();
+        laggard(
+            dir.path(),
+            &[&["check", "--require", "r.toml"], recordings].concat(),
+        )
+    };
+    let one = ["rows/futex-2.laggard"];
+
+    let broken = check("share = 0.001\nat_most = \"1ns\"", &one);
+    let met = check("share = 0.5\nat_most = \"10s\"", &one);
+    let rate = check("level = \"1ms\"\nper = \"hour\"", &one);
+    let both = check(
+        "share = 0.5\nat_most = \"10s\"",
+        &[one[0], "rows/futex-5.laggard"],
+    );
+
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    assert_eq!(met.status.code(), Some(0), "{met:?}");
+    for (output, why) in [(rate, "of which no rates"), (both, "are not of the same")] {
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(said(&output).contains(why), "{output:?}");
+    }
+}
+
+#[test]
+fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
+    let dir = TempDir::new().unwrap();
+    let words = "timers --api=clock_nanosleep-abs,poll --duration=1s --json -o rows";
+
+    let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
+
+    assert!(said(&output).contains("Kept 2 recordings"), "{output:?}");
+    let of = |name: &str| {
+        let place = format!("rows/{name}-other-1500us.laggard");
+        json(&laggard(dir.path(), &["show", "--json", &place]))["recordings"][0].clone()
+    };
+    let (exact, cut) = (of("clock_nanosleep-abs"), of("poll"));
+    for (recording, timer) in [(&exact, "clock_nanosleep-abs"), (&cut, "poll")] {
+        assert_eq!(recording["plan"]["rows"]["of"], "waits");
+        assert_eq!(recording["plan"]["rows"]["timer"], timer);
+        assert!(
+            recording["services"][0]["latency"]["samples"]
+                .as_u64()
+                .unwrap()
+                > 0
+        );
+    }
+    // It takes whole milliseconds, and is asked for one.
+    assert_eq!(exact["plan"]["rows"]["early"], 0);
+    assert!(cut["plan"]["rows"]["early"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_folder_that_is_there_is_refused_before_anything_is_measured() {
+    let dir = TempDir::new().unwrap();
+    std::fs::create_dir(dir.path().join("rows")).unwrap();
+    for words in ["switch -o rows", "timers -o rows"] {
+        let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
+
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(said(&output).contains("give another name with -o"));
+    }
+    assert!(files(&dir.path().join("rows")).is_empty());
+}
+
+#[test]
+fn a_recording_without_names_still_says_what_its_rows_are() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    let words = "export rows/futex-2.laggard --redact -o copy.laggard";
+    let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+
+    let shown = json(&laggard(dir.path(), &["show", "--json", "copy.laggard"]));
+
+    let rows = &shown["recordings"][0]["plan"]["rows"];
+    assert_eq!(rows["of"], "hand_overs");
+    assert_eq!(rows["way"]["service"], "other");
+}

@@ -1,0 +1,153 @@
+//! What the rows of a recording are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Nanos, SwitchWay, TimerApi};
+
+/// What each row of a recording is.
+///
+/// Expiries come by themselves, as planned, so that rates over time are told of them.
+/// The others are asked for by who waits for them, one after the other: a slow machine
+/// has fewer of them, not more that are late.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum RowsOf {
+    /// An expiry that was planned.
+    #[default]
+    Expiries,
+    /// A hand-over of the CPU from one thread to the next, with whatever came between.
+    /// Its expiry is the instant before.
+    HandOvers {
+        /// How many threads take turns.
+        threads: u32,
+        /// How they hand over, and as what.
+        way: SwitchWay,
+    },
+    /// A wait of one thread for a timer. Its expiry is when that was due.
+    Waits {
+        /// The timer.
+        timer: TimerApi,
+        /// How many came early: they have a latency of 0.
+        early: u64,
+    },
+}
+
+impl RowsOf {
+    /// Whether they come by themselves, as planned.
+    #[must_use]
+    pub const fn are_expiries(&self) -> bool {
+        matches!(self, Self::Expiries)
+    }
+
+    /// What they are, in words: `hand-overs by futex among 10 threads`; `period`: what
+    /// timers were asked for. `None`: expiries.
+    #[must_use]
+    pub fn words(&self, period: Nanos) -> Option<String> {
+        match self {
+            Self::Expiries => None,
+            Self::HandOvers { threads, way } => {
+                let who = if way.are_processes {
+                    "processes"
+                } else {
+                    "threads"
+                };
+                let set = match way.working_set_bytes {
+                    0 => String::new(),
+                    bytes => format!(", each with {bytes} bytes of memory"),
+                };
+                let cross = if way.is_cross { ", on two CPUs" } else { "" };
+                let via = way.via;
+                Some(format!(
+                    "hand-overs by {via} among {threads} {who}{set}{cross}"
+                ))
+            }
+            Self::Waits { timer, early: 0 } => Some(format!("waits for {timer} every {period}")),
+            Self::Waits { timer, early } => Some(format!(
+                "waits for {timer} every {period}, of which {early} came early, here 0 late"
+            )),
+        }
+    }
+
+    /// From where latency is counted, and to where; `None`: from the expiry to the
+    /// service's first instruction.
+    #[must_use]
+    pub const fn latency(&self) -> Option<&'static str> {
+        match self {
+            Self::Expiries => None,
+            Self::HandOvers { .. } => Some(
+                "from the instant before a hand-over to the next thread's first, with what came between",
+            ),
+            Self::Waits { .. } => Some("from when a wait was due to the thread's next instruction"),
+        }
+    }
+
+    /// Why nothing can be told of how often something is late; `None`: it can be.
+    #[must_use]
+    pub const fn no_rates(&self) -> Option<&'static str> {
+        match self {
+            Self::Expiries => None,
+            Self::HandOvers { .. } => Some(
+                "each hand-over begins when the one before has ended, so that a slow system makes fewer of them, not more that are late",
+            ),
+            Self::Waits { .. } => Some(
+                "one thread waits again when the wait before has ended, so that a slow system has fewer of them, not more that are late",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HandOver, ProbePlan, SwitchPolicy};
+
+    const WAY: SwitchWay = SwitchWay {
+        via: HandOver::Pipe,
+        service: SwitchPolicy::Fifo(80),
+        are_processes: true,
+        working_set_bytes: 65_536,
+        is_cross: false,
+    };
+
+    #[test]
+    fn rows_are_read_back_as_they_were_written() {
+        for rows in [
+            RowsOf::Expiries,
+            RowsOf::HandOvers {
+                threads: 10,
+                way: WAY,
+            },
+            RowsOf::Waits {
+                timer: TimerApi::ALL[0],
+                early: 3,
+            },
+        ] {
+            let plan = ProbePlan {
+                rows,
+                ..ProbePlan::default()
+            };
+            let text = serde_json::to_string(&plan).unwrap();
+
+            assert_eq!(serde_json::from_str::<ProbePlan>(&text).unwrap(), plan);
+            // Readers of today's recordings know nothing of it.
+            assert_eq!(text.contains("\"rows\""), !rows.are_expiries(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_rates_says_what_it_is_and_why() {
+        let rows = RowsOf::HandOvers {
+            threads: 10,
+            way: WAY,
+        };
+
+        let words = rows.words(Nanos::ZERO).unwrap();
+        assert_eq!(
+            words,
+            "hand-overs by pipe among 10 processes, each with 65536 bytes of memory"
+        );
+        assert!(rows.no_rates().is_some() && rows.latency().is_some());
+        assert_eq!(RowsOf::Expiries.no_rates(), None);
+    }
+}
