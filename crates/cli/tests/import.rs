@@ -113,6 +113,20 @@ Bear in mind:
 }
 
 #[test]
+fn handlers_without_images_have_no_names_and_it_says_why() {
+    let trace = MadeTrace::new(HZ, 0, 0).buffer(0, &[MadeEvent::dpc(69, 2_000, 1_000, DRIVER)]);
+
+    let (text, code) = told(trace.bytes(), &[]);
+
+    assert_eq!(code, Some(0));
+    let longest =
+        "The longest DPC took 100 us, of a driver that the trace does not name; none of 1 DPC";
+    assert!(text.replace("\n  ", " ").contains(longest), "{text}");
+    assert!(text.contains("0xfffff8069ea80000"), "{text}");
+    assert!(text.contains("It has no images of drivers"), "{text}");
+}
+
+#[test]
 fn the_same_is_told_as_json_with_its_losses() {
     let (text, code) = told(made(1, b"made.exe", "made.sys").bytes(), &["--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();

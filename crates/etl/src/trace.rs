@@ -69,8 +69,11 @@ impl OpenBuffer {
         self.bytes.capacity() + self.events.capacity() * size_of::<(i64, u32)>()
     }
 
-    /// Finds the events in what it holds. Returns whether all of it was read.
-    fn find_events(&mut self, cpu: u16) -> bool {
+    /// Finds the events in what it holds. Some have no time of their own
+    /// (messages of WPP): they go with what is before them, or with the first
+    /// that has one, or, where none has, are of `otherwise`. Returns whether all
+    /// of it was read.
+    fn find_events(&mut self, cpu: u16, otherwise: i64) -> bool {
         self.cpu = cpu;
         self.events.clear();
         let mut at = 0;
@@ -86,8 +89,8 @@ impl OpenBuffer {
                 }
             }
         };
-        // Messages have no time of their own: they go with what is before them.
-        let mut before = i64::MIN;
+        let mut timed = self.events.iter().map(|(ticks, _)| *ticks);
+        let mut before = timed.find(|ticks| *ticks != 0).unwrap_or(otherwise);
         for (ticks, _) in &mut self.events {
             if *ticks == 0 {
                 *ticks = before;
@@ -194,7 +197,8 @@ impl<R: Read + Seek> Trace<R> {
             self.damage.note(at, "a compressed buffer that is damaged");
             return Ok(());
         }
-        if !open.find_events(header.cpu) {
+        let before = self.places.last().map_or(0, |place| place.earliest);
+        if !open.find_events(header.cpu, before) {
             self.damage.buffers += 1;
             self.damage
                 .note(at, "a buffer with something that is no event");
@@ -247,7 +251,7 @@ impl<R: Read + Seek> Trace<R> {
                     &mut self.packed,
                     &mut buffer.bytes,
                 )?;
-                buffer.find_events(place.header.cpu);
+                buffer.find_events(place.header.cpu, place.earliest);
                 held = held - before + buffer.size();
                 if held > MOST_OPEN {
                     let (at, most) = (place.at, MOST_OPEN);

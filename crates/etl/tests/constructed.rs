@@ -202,3 +202,25 @@ fn what_was_lost_and_which_clock_it_was_is_in_the_header() {
     assert_eq!(header.between(i64::MIN, i64::MAX), None);
     assert_eq!(header.between(-5, 5), us(1));
 }
+
+/// What has no time is not taken for what was first of all: thousands of such
+/// buffers would all be in memory at once.
+#[test]
+fn messages_without_a_time_are_where_they_are_in_the_file() {
+    let trace = MadeTrace::new(HZ, 0, 0)
+        .buffer(0, &[MadeEvent::ready(1_000, 8)])
+        .messages(0, 3)
+        .buffer(0, &[MadeEvent::ready(2_000, 8)]);
+    let mut trace = Trace::open(Cursor::new(trace.bytes())).unwrap();
+    let mut seen = Vec::new();
+
+    trace
+        .visit(|event| seen.push((event.name == EventName::Message, event.ticks)))
+        .unwrap();
+
+    let message = (true, 1_000);
+    assert_eq!(
+        seen[1..],
+        [(false, 1_000), message, message, message, (false, 2_000)]
+    );
+}

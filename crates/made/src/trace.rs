@@ -139,6 +139,15 @@ impl MadeTrace {
         self.with(cpu, &events)
     }
 
+    /// With a buffer of messages, which have no time.
+    #[must_use]
+    pub fn messages(self, cpu: u16, number: usize) -> Self {
+        self.with(
+            cpu,
+            &[16, 0, 0, 0x90, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].repeat(number),
+        )
+    }
+
     fn with(mut self, cpu: u16, events: &[u8]) -> Self {
         let filled = HEADER + events.len();
         assert!(filled <= BUFFER, "these events need {filled} bytes");

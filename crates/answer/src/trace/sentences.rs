@@ -5,6 +5,9 @@ use laggard_model::text::{Unit, count};
 
 use super::{HandlerKind, TraceHandlerRow, TraceReport, TraceThreadRow};
 
+/// What the reader calls a driver that is not known.
+const UNKNOWN: &str = "unknown";
+
 fn time(time: Nanos) -> String {
     Unit::Auto.write_nanos(time)
 }
@@ -60,7 +63,7 @@ fn of_handlers(report: &TraceReport, handler: HandlerKind, name: &str) -> Option
 
 fn whose(driver: &str) -> &str {
     match driver {
-        "unknown" => "a driver that the trace does not name",
+        UNKNOWN => "a driver that the trace does not name",
         name => name,
     }
 }
@@ -118,6 +121,11 @@ pub(super) fn absent(report: &TraceReport) -> Vec<String> {
                 "It has no {name}; record them with `xperf -on PROC_THREAD+LOADER+{flag}`"
             ));
         }
+    }
+    if !report.drivers.is_empty() && report.drivers.iter().all(|row| row.who == UNKNOWN) {
+        absent.push(
+            "It has no images of drivers where handlers ran, so that these have no names; record them with `xperf -on PROC_THREAD+LOADER`, and merge (`xperf -d`)".into(),
+        );
     }
     let ready = &report.ready;
     if ready.switches == 0 || ready.readied == 0 {
