@@ -225,7 +225,16 @@ impl<R: Read + Seek> Trace<R> {
     /// # Errors
     ///
     /// The file cannot be read any more, or more buffers overlap than fit.
-    pub fn visit(&mut self, mut each: impl FnMut(&TraceEvent<'_>)) -> Result<(), EtlError> {
+    pub fn visit(&mut self, each: impl FnMut(&TraceEvent<'_>)) -> Result<(), EtlError> {
+        self.visit_holding(MOST_OPEN, each)
+    }
+
+    /// The same, with at most so many bytes of buffers in memory.
+    fn visit_holding(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(&TraceEvent<'_>),
+    ) -> Result<(), EtlError> {
         let mut waiting = self.places.clone();
         let mut open: Vec<OpenBuffer> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
@@ -253,9 +262,8 @@ impl<R: Read + Seek> Trace<R> {
                 )?;
                 buffer.find_events(place.header.cpu, place.earliest);
                 held = held - before + buffer.size();
-                if held > MOST_OPEN {
-                    let (at, most) = (place.at, MOST_OPEN);
-                    return Err(EtlError::Overlap { at, most });
+                if held > most {
+                    return Err(EtlError::Overlap { at: place.at, most });
                 }
                 if let Some((ticks, _)) = buffer.events.last() {
                     next.push(Reverse((*ticks, place.at, slot)));
@@ -323,4 +331,58 @@ fn load<R: Read + Seek>(
         to.clear();
     }
     Ok(is_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use laggard_made::trace::{MadeEvent, MadeTrace};
+
+    use super::*;
+
+    const HZ: i64 = 10_000_000;
+    /// Room for three made buffers with their lists of events, not for ten.
+    const ROOM: usize = 16 << 10;
+
+    /// A hundred buffers of 100 events each, of which every one begins when so
+    /// many events of the one before are left.
+    fn made(overlap: i64) -> Trace<Cursor<Vec<u8>>> {
+        let mut trace = MadeTrace::new(HZ, 0, 0);
+        for number in 1..=100 {
+            let begin = number * (100 - overlap);
+            let events: Vec<MadeEvent> = (begin..begin + 100)
+                .map(|ticks| MadeEvent::ready(ticks, 8))
+                .collect();
+            trace = trace.buffer(0, &events);
+        }
+        Trace::open(Cursor::new(trace.bytes())).unwrap()
+    }
+
+    #[test]
+    fn only_buffers_that_overlap_in_time_are_in_memory() {
+        let (mut last, mut events) = (i64::MIN, 0);
+        made(20)
+            .visit_holding(ROOM, |event| {
+                assert!(event.ticks >= last, "{} is before {last}", event.ticks);
+                (last, events) = (event.ticks, events + 1);
+            })
+            .unwrap();
+
+        assert_eq!(events, 1 + 100 * 100);
+    }
+
+    #[test]
+    fn more_buffers_at_a_time_than_fit_are_refused_with_what_to_do() {
+        let refused = made(99)
+            .visit_holding(ROOM, |_| ())
+            .unwrap_err()
+            .to_string();
+
+        assert!(
+            refused.contains("buffers that overlap in time take more than"),
+            "{refused}"
+        );
+        assert!(refused.contains("xperf -merge"), "{refused}");
+    }
 }
