@@ -1,0 +1,110 @@
+//! A running `laggard serve` that plays a script, for tests of what it exports.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::scripted;
+
+/// A limit against hanging, not an expectation: generous on purpose.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+/// An answer may be so old.
+pub(crate) const FRESH: Duration = Duration::from_millis(1_100);
+
+/// A running `serve`; ended when it is dropped.
+pub(crate) struct Serve {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Serve {
+    /// Of `script`, with `options`; it begins by `shell`, as `ulimit -f 1`.
+    pub(crate) fn start(dir: &Path, script: &str, options: &[&str], shell: &str) -> Self {
+        let program = assert_cmd::cargo::cargo_bin("laggard");
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{shell} exec \"$@\""))
+            .arg("sh")
+            .arg(program)
+            .args(["serve", "--listen=127.0.0.1:0"])
+            .arg(scripted::backend(dir, script))
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let told = told.join("\n");
+        let Some((_, rest)) = told.split_once("http://") else {
+            let _ = child.kill();
+            let output = child.wait_with_output().unwrap();
+            panic!("{told}\n{}", String::from_utf8_lossy(&output.stderr));
+        };
+        let address = rest.split(": ").next().unwrap().to_owned();
+        Self { child, address }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        get(&self.address, path)
+    }
+
+    /// Asks until `is_there` is in the answer, which is returned.
+    pub(crate) fn until(&self, path: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let begin = Instant::now();
+        loop {
+            let text = self.get(path);
+            if is_there(&text) {
+                return text;
+            }
+            assert!(begin.elapsed() < DEADLINE, "in {path}:\n{text}");
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// The exit code, and what was said.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        self.signal("-TERM");
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The value of the only series that begins like this.
+pub(crate) fn value(text: &str, begin: &str) -> Option<f64> {
+    let mut found = text.lines().filter(|line| line.starts_with(begin));
+    let line = found.next()?;
+    assert!(found.next().is_none(), "{begin} is there twice:\n{text}");
+    line[begin.len()..].split_whitespace().next()?.parse().ok()
+}
+
+/// What a server answers, with its head.
+pub(crate) fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    // By HTTP/1.0, so that nobody answers in chunks.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
