@@ -161,8 +161,12 @@ impl From<Bumps> for BumpRow {
 }
 
 /// What the activations of a recording of `plan` say of them; `None`: it was not
-/// made beside any.
-pub(crate) fn contexts(plan: &ProbePlan, groups: &[Group]) -> Option<ContextsReport> {
+/// made beside any. `by_session`: the kernel shares the CPU among sessions first.
+pub(crate) fn contexts(
+    plan: &ProbePlan,
+    groups: &[Group],
+    by_session: bool,
+) -> Option<ContextsReport> {
     let beside = plan.contexts?;
     let row = |(context, service, route)| {
         let of = |group: &&Group| {
@@ -203,7 +207,9 @@ pub(crate) fn contexts(plan: &ProbePlan, groups: &[Group]) -> Option<ContextsRep
     let bumps = rows
         .iter()
         .filter_map(|row| bumps(row, turn, plan.period_ns));
-    let sentences = order(&rows, beside).into_iter().chain(bumps).collect();
+    let nice = by_session.then(|| worth_of_nice(&rows)).flatten();
+    let order = order(&rows, beside).into_iter();
+    let sentences = order.chain(nice).chain(bumps).collect();
     Some(ContextsReport {
         beside,
         turn,
@@ -256,6 +262,20 @@ fn order(rows: &[ContextRow], beside: Contexts) -> Option<String> {
         "Beside {processes} on CPU {} work for any context came {any} late on average, for a boosted thread {boosted}, for a plain one that is busy too {plain}: {order}.",
         beside.cpu
     ))
+}
+
+/// What a nice value does not do, where that shows: the niced thread is later than the
+/// real-time one, and the kernel shares the CPU among sessions before it looks at it.
+fn worth_of_nice(rows: &[ContextRow]) -> Option<String> {
+    let row = |context: ContextKind| rows.iter().find(|row| row.context == context);
+    let (boosted, niced) = (row(ContextKind::Boosted)?, row(ContextKind::Niced)?);
+    let is_later = later(boosted, niced) == Some(Ordering::Greater);
+    is_later.then(|| {
+        format!(
+            "Nice counts within a session alone here (autogroup): where other sessions compute on that CPU, {} waits with all of laggard's.",
+            niced.service
+        )
+    })
 }
 
 /// Where in the queue a thread was that is asked once in `period`.
@@ -351,6 +371,36 @@ mod tests {
         assert_eq!(name_of(3.0e6, TICK), "no whole number of ticks of 4.00 ms");
         assert_eq!(name_of(9.98e6, own), "one turn of the busy processes");
         assert_eq!(name_of(7.0e6, own), "and not the 10.0 ms of their turns");
+    }
+
+    #[test]
+    fn what_nice_is_worth_is_said_where_the_niced_thread_is_later() {
+        let row = |context, service, mean_ns: f64| ContextRow {
+            context,
+            service,
+            route: Route::Direct,
+            samples: 100,
+            mean_ns: Some(mean_ns),
+            mean_error_ns: Some(1_000.0),
+            median_ns: None,
+            p99_ns: None,
+            largest_ns: None,
+            is_at_least: false,
+            bumps: None,
+        };
+        let said = |niced: f64| {
+            worth_of_nice(&[
+                row(ContextKind::Boosted, Contexts::BOOSTED, 50_000.0),
+                row(ContextKind::Niced, Contexts::NICED, niced),
+            ])
+        };
+
+        assert_eq!(said(50_500.0), None);
+        let told = said(5e6).unwrap();
+        assert!(
+            told.contains("nice:-20 waits with all of laggard's"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         .map(|group| service_row(group, start))
         .collect();
     let together = fold.groups(&manifest.lines, false);
-    let contexts = contexts(&manifest.plan, &together);
+    let by_session = manifest.host.settings.autogroup == Some(true);
+    let contexts = contexts(&manifest.plan, &together, by_session);
     let stages = together
         .iter()
         .filter(|group| group.key.part.is_none())
