@@ -10,8 +10,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use laggard_answer::qos::catalogue;
-use laggard_model::{HandOver, RtosCriterion, TimerApi};
-use laggard_workload::load::{Builtin, Recipe};
+use laggard_model::{HandOver, LOADS_OF_OURS, RtosCriterion, TimerApi};
 
 use crate::exit::Exit;
 use crate::pipe;
@@ -81,10 +80,7 @@ pub(crate) fn applications() -> ArgValueCompleter {
 /// Loads by name, and files of one's own.
 pub(crate) fn loads() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let built_in = Builtin::ALL.iter().map(|one| (one.name(), one.about()));
-        let recipes = Recipe::built_in().unwrap_or_default();
-        let recipes = recipes.iter().map(|one| (&*one.name, &*one.about));
-        let mut found = named(current, built_in.chain(recipes));
+        let mut found = named(current, LOADS_OF_OURS.into_iter());
         found.extend(files(current, is_toml));
         found
     })

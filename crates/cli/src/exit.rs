@@ -2,19 +2,12 @@
 
 use laggard_model::printable_lines;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use laggard_answer::Load;
 use laggard_answer::check::{CheckError, CheckReport, CheckVerdict};
 use laggard_answer::compare::CompareError;
-use laggard_measure::linux;
-use laggard_session::SessionError;
-use laggard_workload::disturb::DisturbError;
-use laggard_workload::load::{LoadRunError, RecipeError};
-use laggard_workload::task::TaskError;
-use signal_hook::consts::SIGXFSZ;
 
-use crate::pipe;
+use crate::{pipe, system};
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,14 +69,6 @@ Exit codes:
 A command after `--` that fails passes its own exit code on (128 and the number
 of a signal).";
 
-/// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
-/// the file, instead of this program's end.
-pub(crate) fn survive_file_limit() {
-    // A handler, because loads would inherit that the signal is ignored. It
-    // cannot be refused for this signal.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-}
-
 /// Without the numbers that the system gives its errors: they follow the words
 /// for them.
 fn in_words(text: &str) -> String {
@@ -103,15 +88,15 @@ pub(crate) fn nothing_asked() -> ExitCode {
 
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
-    let is_vague = matches!(&result, Err(err) if !err.is::<linux::OutOfMemory>());
+    let is_vague = matches!(&result, Err(err) if !system::is_of_memory(err));
     let code = told(result);
-    if let Some(refused) = linux::ran_out() {
+    if let Some(refused) = system::ran_out() {
         pipe::say(&format!("{refused}; measuring ended there"));
         return ExitCode::from(2);
     }
     // What a system call or a library in C was refused says less.
-    if let Some(refused) = is_vague.then(linux::is_short).flatten() {
-        pipe::say(&refused.to_string());
+    if let Some(refused) = is_vague.then(system::is_short).flatten() {
+        pipe::say(&refused);
     }
     code
 }
@@ -131,26 +116,13 @@ fn told(result: anyhow::Result<Exit>) -> ExitCode {
             ));
             let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
             let checked = err.downcast_ref().map(CheckError::is_untrustworthy);
-            ExitCode::from(match (is_unmet(&err), compared.or(checked)) {
+            ExitCode::from(match (system::is_unmet(&err), compared.or(checked)) {
                 (true, _) => 1,
                 (_, Some(true)) => 3,
                 _ => 2,
             })
         }
     }
-}
-
-/// Whether this machine cannot do what was asked, rather than that anything
-/// went wrong.
-fn is_unmet(err: &anyhow::Error) -> bool {
-    let told = [
-        err.downcast_ref().map(SessionError::is_unmet),
-        err.downcast_ref().map(DisturbError::is_unmet),
-        err.downcast_ref().map(RecipeError::is_unmet),
-        err.downcast_ref().map(LoadRunError::is_unmet),
-        err.downcast_ref().map(TaskError::is_unmet),
-    ];
-    told.contains(&Some(true))
 }
 
 #[cfg(test)]

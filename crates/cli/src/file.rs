@@ -2,12 +2,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use nix::fcntl::OFlag;
 
+use crate::system::{self, LeftFile};
 use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// Who may read and write a file, as far as the user's umask allows.
@@ -217,7 +216,7 @@ impl HalfFile {
         } = self;
         // Some disks say only now that they are full; what is there is whole still.
         file.sync_all().map_err(no_room)?;
-        Ok(unfinished.finish(|| fs::rename(path, whole))?)
+        Ok(unfinished.finish(|| fs::rename(path, whole).map_err(system::of_replacing))?)
     }
 }
 
@@ -225,12 +224,7 @@ impl HalfFile {
 /// replaced; whatever else is there, a link too, is neither followed nor written to.
 fn new_file(path: &Path, mode: u32) -> anyhow::Result<File> {
     for _ in 0..TRIES {
-        let made = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(path);
-        match made {
+        match system::new_file(path, mode) {
             // Who found it in this instant takes it for one that was left.
             Ok(file) if is_held(&file) => {}
             Ok(file) => return Ok(file),
@@ -249,28 +243,20 @@ fn is_held(file: &File) -> bool {
 
 /// Removes a half-made file to which nobody writes any more.
 fn remove_left(path: &Path) -> anyhow::Result<()> {
-    let opened = File::options()
-        .write(true)
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-        .open(path);
-    let (left, data) = match opened.and_then(|file| Ok((file.metadata()?, file))) {
-        Ok((data, left)) => (left, data),
+    let left = match LeftFile::open(path) {
+        Ok(left) => left,
         // It has its name, or is removed, by now.
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(_) => return Err(in_the_way(path)),
     };
-    let is_ours = data.uid() == nix::unistd::geteuid().as_raw();
-    // Of a file with two names, the other may be anywhere; with none, it is gone.
-    if !data.is_file() || !is_ours || data.nlink() > 1 {
+    if !left.is_ours() {
         return Err(in_the_way(path));
     }
-    if is_held(&left) {
+    if is_held(left.file()) {
         bail!("another laggard is writing it; wait for that one to end, or give another name");
     }
     // Only who has locked what is there may replace it.
-    let now = fs::symlink_metadata(path);
-    let is_it = now.is_ok_and(|now| (now.dev(), now.ino()) == (data.dev(), data.ino()));
-    if is_it {
+    if left.is_still(path) {
         fs::remove_file(path)?;
     }
     Ok(())
@@ -283,7 +269,7 @@ fn in_the_way(path: &Path) -> anyhow::Error {
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::{FileTypeExt as _, symlink};
     use std::os::unix::process::ExitStatusExt as _;

@@ -1,6 +1,10 @@
 //! The program: joins the engine crates and talks to a person.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, unused_imports, reason = "what measures is not built")
+)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod args;
@@ -8,6 +12,7 @@ mod ask;
 mod check;
 mod compare;
 mod completion;
+#[cfg(target_os = "linux")]
 mod doctor;
 mod document;
 mod drawing;
@@ -17,71 +22,79 @@ mod export;
 mod file;
 mod forecast;
 mod import;
+#[cfg(target_os = "linux")]
 mod load;
 mod manual;
+#[cfg(target_os = "linux")]
 mod measuring;
 mod pipe;
 mod plot;
+#[cfg(target_os = "linux")]
 mod progress;
+#[cfg(target_os = "linux")]
 mod prove;
+#[cfg(target_os = "linux")]
 mod proven;
+#[cfg(target_os = "linux")]
 mod provoke;
 mod qos;
+#[cfg(target_os = "linux")]
 mod record;
 mod redacted;
+#[cfg(target_os = "linux")]
 mod rehearse;
 mod report;
+#[cfg(target_os = "linux")]
 mod rows;
+#[cfg(target_os = "linux")]
 mod rtos;
 mod sched;
+#[cfg(target_os = "linux")]
 mod serve;
 mod show;
 mod stack;
+#[cfg(target_os = "linux")]
 mod switch;
+mod system;
 mod temporary;
 mod terminal;
+#[cfg(target_os = "linux")]
 mod timers;
+#[cfg(target_os = "linux")]
 mod top;
 mod unfinished;
 mod why;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
-use laggard_measure::linux;
+use clap::CommandFactory as _;
 
 use crate::args::{Args, BEGIN, Command};
-
-/// What any command takes at least, bytes of addresses: with less, libraries and
-/// threads that begin end the program before it can say why.
-const ROOM: usize = 8 << 20;
-
-/// Says what helps where there is no more.
-#[global_allocator]
-static MEMORY: linux::ToldMemory = linux::ToldMemory;
+#[cfg(target_os = "linux")]
+use crate::args::{MachineCommand, MeasureCommand};
+use crate::exit::Exit;
 
 fn main() -> ExitCode {
     // First of all: threads and loads would inherit what `chrt` gave.
-    linux::become_normal();
+    system::become_normal();
     stack::enough(run)
 }
 
 fn run() -> ExitCode {
     completion::answer(Args::command);
-    exit::survive_file_limit();
+    system::survive_file_limit();
     laggard_record::hush_damage();
-    let args = Args::parse();
+    let args = args::parsed();
     let Some(command) = args.command else {
         pipe::say_as_it_is(BEGIN);
         return exit::nothing_asked();
     };
-    if let Err(refused) = linux::has_room(ROOM) {
-        return exit::report(Err(refused.into()));
+    if let Err(refused) = system::has_room() {
+        return exit::report(Err(refused));
     }
     let result = match command {
-        Command::Record(args) => record::record(&args),
-        Command::Top(args) => top::top(*args),
-        Command::Serve(args) => serve::serve(&args),
+        #[cfg(target_os = "linux")]
+        Command::Measure(command) => measure(command),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
@@ -93,16 +106,33 @@ fn run() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Check(args) => check::check(&args),
         Command::Sched(args) => sched::sched(&args),
-        Command::Rehearse(args) => rehearse::rehearse(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
-        Command::Switch(args) => switch::switch(&args),
-        Command::Timers(args) => timers::timers(&args),
-        Command::Rtos(args) => rtos::rtos(&args),
-        Command::Load(args) => load::load(args),
-        Command::Provoke(args) => provoke::provoke(&args),
+        #[cfg(target_os = "linux")]
+        Command::Machine(command) => try_machine(command),
         Command::Completions { shell } => completion::script(shell),
         Command::Man { dir } => manual::man(&dir),
         Command::Schema { of } => document::schema(of),
     };
     exit::report(result)
+}
+
+#[cfg(target_os = "linux")]
+fn measure(command: MeasureCommand) -> anyhow::Result<Exit> {
+    match command {
+        MeasureCommand::Record(args) => record::record(&args),
+        MeasureCommand::Top(args) => top::top(*args),
+        MeasureCommand::Serve(args) => serve::serve(&args),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn try_machine(command: MachineCommand) -> anyhow::Result<Exit> {
+    match command {
+        MachineCommand::Rehearse(args) => rehearse::rehearse(&args),
+        MachineCommand::Doctor(args) => doctor::doctor(&args),
+        MachineCommand::Switch(args) => switch::switch(&args),
+        MachineCommand::Timers(args) => timers::timers(&args),
+        MachineCommand::Rtos(args) => rtos::rtos(&args),
+        MachineCommand::Load(args) => load::load(args),
+        MachineCommand::Provoke(args) => provoke::provoke(&args),
+    }
 }

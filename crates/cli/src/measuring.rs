@@ -11,10 +11,10 @@ use laggard_model::{Caveat, Competitors, Contexts, Cpu, CpuList, Service};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
+use crate::system;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
@@ -119,27 +119,11 @@ pub(crate) fn caller() -> Option<LoadUser> {
 /// that was to be ignored (`nohup`) still is.
 pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in endings() {
+    for signal in system::endings() {
         signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
     }
     linux::end_in_order(interrupted.clone())?;
     Ok(interrupted)
-}
-
-/// The signals by which a person or a system ends a program.
-pub(crate) fn endings() -> impl Iterator<Item = i32> {
-    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    [SIGINT, SIGTERM].into_iter().chain(hangup)
-}
-
-/// Whether this process was started so that it ignores `signal`.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// What limits on this process do to what is measured without a recording.

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use laggard_answer::qos::{Application, by_name, catalogue};
-use laggard_model::{AskedApplication, printable};
+use laggard_model::{AskedApplication, LOADS_OF_OURS, printable};
 use laggard_record::{Destination, NameSort, PublicNames, Recording, Redactor, redact};
-use laggard_workload::load::{Builtin, Recipe};
 
 use crate::exit::Exit;
 use crate::pipe;
@@ -89,12 +88,11 @@ impl Drop for Copies {
 
 /// One that keeps the names of laggard's own loads and applications.
 fn redactor() -> anyhow::Result<Redactor> {
-    let built_in = Builtin::ALL.iter().map(|one| one.name().to_owned());
-    let recipes = Recipe::built_in()?.into_iter().map(|one| one.name);
+    let loads = LOADS_OF_OURS.into_iter().map(|(name, _)| name.to_owned());
     let applications = catalogue()?.into_iter();
     let applications = applications.map(|one| Ok((&by_name(&one.name)?).into()));
     Ok(Redactor::new(PublicNames {
-        loads: built_in.chain(recipes).collect(),
+        loads: loads.collect(),
         applications: applications.collect::<anyhow::Result<_>>()?,
     }))
 }

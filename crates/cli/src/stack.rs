@@ -4,9 +4,8 @@ use std::process::ExitCode;
 use std::thread;
 
 use anyhow::Context as _;
-use nix::sys::resource::{Resource, getrlimit};
 
-use crate::exit;
+use crate::{exit, system};
 
 /// What the program may use, many times over, bytes: with 64 KiB it aborts at once,
 /// with 96 it works.
@@ -15,7 +14,7 @@ const ENOUGH: usize = 2 << 20;
 /// Runs `program`, on a thread of its own where the system gives its first one less
 /// stack than that: beyond it the program would end without a word.
 pub(crate) fn enough(program: impl FnOnce() -> ExitCode + Send) -> ExitCode {
-    let limit = getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft);
+    let limit = system::first_stack();
     if limit >= ENOUGH as u64 {
         return program();
     }

@@ -1,16 +1,15 @@
 //! A folder for what only this program needs, and nobody else may see. It goes
 //! with the program, also where that is ended.
 
-use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, io, process};
 
 use anyhow::Context as _;
 use laggard_record::{Access, Folder};
-use nix::fcntl::OFlag;
 
+use crate::system::{self, TemporaryLock};
 use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// What such a folder's name begins with.
@@ -29,7 +28,7 @@ pub(crate) struct Temporary {
     /// Removes it.
     _unfinished: Unfinished,
     /// Says that it is in use, until this program is gone however that ended.
-    _lock: File,
+    _lock: TemporaryLock,
 }
 
 impl Temporary {
@@ -44,8 +43,7 @@ impl Temporary {
         let context = || format!("make the folder `{}` for copies", path.display());
         let ((folder, lock), unfinished) = Unfinished::begin(AtSignal::Ends, || {
             let folder = Folder::make(&path, Access::Private).with_context(context)?;
-            let lock = File::open(&path).with_context(context)?;
-            lock.lock().with_context(context)?;
+            let lock = TemporaryLock::of(&path).with_context(context)?;
             let theirs = folder.clone();
             let removal: Removal = Box::new(move || remove(&theirs));
             Ok(((folder, lock), removal))
@@ -65,6 +63,7 @@ impl Temporary {
 /// Removes the folder. Best effort: nobody else can read it, and it lies where
 /// others' do.
 fn remove(folder: &Folder) {
+    system::leave(folder.path());
     for _ in 0..TRIES {
         match folder.remove_with_all() {
             Ok(()) => break,
@@ -75,39 +74,15 @@ fn remove(folder: &Folder) {
 
 /// Removes the folders that killed programs of this user left in `around`.
 fn remove_left(around: &Path) -> io::Result<()> {
-    let user = nix::unistd::geteuid().as_raw();
-    let here = fs::metadata(around)?;
-    // Where anybody may rename what is ours, a name can stand for anything.
-    let is_safe = here.mode() & 0o1000 != 0 || here.mode() & 0o022 == 0;
-    if !is_safe || ![user, 0].contains(&here.uid()) {
+    if !system::is_safe_around(around)? {
         return Ok(());
     }
     for entry in fs::read_dir(around)? {
         let entry = entry?;
         let is_named = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_named && is_left(&entry.path(), user)? {
+        if is_named && system::is_left(&entry.path(), SETTLED)? {
             fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
-}
-
-/// Whether a folder is this user's, nobody else's to read, and of a program that
-/// has ended.
-fn is_left(path: &Path, user: u32) -> io::Result<bool> {
-    let folder = File::options()
-        .read(true)
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY).bits())
-        .open(path)?;
-    let data = folder.metadata()?;
-    let age = SystemTime::now().duration_since(data.modified()?);
-    let is_settled = age.is_ok_and(|age| age >= SETTLED);
-    if data.uid() != user || data.mode() & 0o077 != 0 || !is_settled {
-        return Ok(false);
-    }
-    match folder.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
 }

@@ -2,11 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context as _;
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
-
-use crate::measuring::endings;
+use crate::system;
 
 /// Removes what is half made. Best effort: who ends the program hears nothing more.
 pub(crate) type Removal = Box<dyn Fn() + Send>;
@@ -51,7 +47,7 @@ impl Unfinished {
     ) -> anyhow::Result<(T, Self)> {
         let mut all = all();
         if at_signal == AtSignal::Ends && !all.is_watched {
-            watch()?;
+            system::at_ending(remove_all)?;
             all.is_watched = true;
         }
         let (made, removal) = make()?;
@@ -94,20 +90,10 @@ fn all() -> MutexGuard<'static, All> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a thread wait for the signals that end a program.
-fn watch() -> anyhow::Result<()> {
-    let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
-    std::thread::Builder::new()
-        .name("laggard/ending".into())
-        .spawn(move || {
-            if let Some(signal) = signals.forever().next() {
-                let all = all();
-                all.unfinished.iter().for_each(|(_, removal)| removal());
-                let _ = emulate_default_handler(signal);
-            }
-        })
-        .context(
-            "start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
-        )?;
-    Ok(())
+/// Removes all that is half made; whoever holds what is returned lets nothing be begun
+/// or finished any more.
+fn remove_all() -> MutexGuard<'static, All> {
+    let all = all();
+    all.unfinished.iter().for_each(|(_, removal)| removal());
+    all
 }

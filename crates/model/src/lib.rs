@@ -24,6 +24,7 @@ mod handlers;
 mod histogram;
 mod host;
 mod label;
+mod loads;
 mod losses;
 mod manifest;
 mod meant;
@@ -65,6 +66,7 @@ pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};
 pub use histogram::Histogram;
 pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
 pub use label::LoadLabel;
+pub use loads::LOADS_OF_OURS;
 pub use losses::{LossReason, Losses};
 pub use manifest::{
     Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, ProbePlan, SCHEMA_VERSION,

@@ -1,16 +1,9 @@
-//! Arguments of the live view and of single pictures.
-
-use std::path::PathBuf;
+//! Arguments of the live view.
 
 use clap::Args as ClapArgs;
-use laggard_answer::qos::USUAL;
-use laggard_model::{Nanos, Service};
-use laggard_view::picture::FigureKind;
+use laggard_model::Nanos;
 
 use super::RecordArgs;
-use super::named::named;
-
-use crate::completion;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -35,72 +28,4 @@ pub(crate) struct TopArgs {
     /// With --batch: how often to print
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) every: Nanos,
-}
-
-const PLOT_EXAMPLES: &str = "\
-Examples:
-  laggard plot busy.laggard distribution -o busy.svg
-  laggard plot idle.laggard busy.laggard distribution -o both.png
-  laggard plot busy.laggard distribution --all --counts --dark -o all.svg
-  laggard plot busy.laggard stages --service fifo:90 -o stages.png
-  laggard plot busy.laggard time -o time.svg
-  laggard plot busy.laggard mttf --app video-call -o mttf.svg";
-
-#[derive(ClapArgs, Debug)]
-#[command(after_help = PLOT_EXAMPLES)]
-pub(crate) struct PlotArgs {
-    /// Recordings; distribution and mttf take several
-    #[arg(required = true, value_name = "DIR", add = completion::recordings())]
-    pub(crate) recordings: Vec<PathBuf>,
-    /// What to draw
-    #[arg(required = true, value_name = "FIGURE", value_parser = named::<FigureKind>())]
-    pub(crate) figure: FigureKind,
-    /// File to write, .svg or .png; what it held before is replaced
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-    /// Only this service [default: the most urgent thread; distribution of one
-    /// recording: the interrupt and a normal thread too]
-    #[arg(short, long, value_name = "NAME", add = completion::services())]
-    pub(crate) service: Option<Service>,
-    /// For distribution and mttf: every service
-    #[arg(long, conflicts_with = "service")]
-    pub(crate) all: bool,
-    /// Draw how often each latency was seen, instead of the share that is later
-    #[arg(long)]
-    pub(crate) counts: bool,
-    /// What is drawn anyway; for older scripts
-    #[arg(long, hide = true, conflicts_with = "counts")]
-    pub(crate) exceedance: bool,
-    /// Light letters on a dark ground
-    #[arg(long)]
-    pub(crate) dark: bool,
-    /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file
-    #[arg(short, long, value_name = "NAME|FILE", default_value = USUAL, add = completion::applications())]
-    pub(crate) app: String,
-    /// Width and height
-    #[arg(long, value_name = "WxH", default_value = "960x600")]
-    pub(crate) size: SizeArg,
-}
-
-/// A picture's size.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct SizeArg {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-}
-
-impl std::str::FromStr for SizeArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no size from 480x300 to 4000x4000, such as 960x600");
-        let (width, height) = text.split_once('x').ok_or_else(wrong)?;
-        let width: u32 = width.parse().map_err(|_| wrong())?;
-        let height: u32 = height.parse().map_err(|_| wrong())?;
-        if (480..=4000).contains(&width) && (300..=4000).contains(&height) {
-            Ok(Self { width, height })
-        } else {
-            Err(wrong())
-        }
-    }
 }

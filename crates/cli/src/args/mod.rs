@@ -4,14 +4,23 @@ mod answers;
 mod compare;
 #[cfg(test)]
 mod documented;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod export;
 mod import;
+#[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod measuring;
 mod named;
+#[cfg(target_os = "linux")]
 mod plan;
+mod plot;
+#[cfg(target_os = "linux")]
 mod record;
 mod rehearsal;
 mod rtos;
+#[cfg(target_os = "linux")]
 mod serve;
 mod size;
 mod switch;
@@ -20,29 +29,37 @@ mod timers;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
-use laggard_workload::disturb::FaultKind;
 
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use compare::{CompareArgs, FactorArg};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::{BEGIN, parsed};
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
-pub(crate) use live::{PlotArgs, TopArgs};
+#[cfg(target_os = "linux")]
+pub(crate) use live::TopArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use measuring::{
+    BEGIN, LoadArgs, LoadCommand, MachineCommand, MeasureCommand, ProvokeArgs, parsed,
+};
+pub(crate) use plot::PlotArgs;
+#[cfg(target_os = "linux")]
 pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
+#[cfg(target_os = "linux")]
 pub(crate) use serve::{ListenArg, ServeArgs};
+#[cfg(target_os = "linux")]
 use size::SizeLimitArg;
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
 use crate::completion;
 use crate::exit::CODES;
-use record::some_time;
 
 /// How late your operating system runs your code, who made it late, and how
 /// often your application will miss its deadlines because of it.
@@ -53,38 +70,11 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// What to type, for who typed `laggard` alone.
-pub(crate) const BEGIN: &str = "\
-laggard says how late this machine runs your code, and who made it late.
-
-  laggard record                     30 s of this machine as it is
-  laggard record --for jack-128      is it fit for this application?
-  laggard record --load fileio       the same while its disk is busy
-  laggard record -- make -j8         while a command of yours runs
-  laggard doctor                     what can be measured, and what spoils it
-
-As root, for all services. Then: laggard show, why, qos, forecast, report.
-All commands: laggard --help
-";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure this machine and keep what was seen
-    Record(Box<RecordCommand>),
-    /// Measure this machine and watch it live
-    ///
-    /// Measures as `record` does and shows what comes. Nothing is kept unless
-    /// asked: with --output from the start, with the key s from then on.
-    #[command(mut_arg("output", |arg| arg.help("Record everything from the start into this folder, which must not exist")))]
-    #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
-    #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
-    Top(Box<TopArgs>),
-    /// Measure this machine for months, and answer Prometheus
-    ///
-    /// Measures as `record` does, seldom enough to stay on, until Ctrl-C or
-    /// SIGTERM. Answers /metrics (text, and native histograms), /episodes
-    /// (late activations, JSON), /healthz, and a page for a browser.
-    Serve(Box<ServeArgs>),
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Measure(MeasureCommand),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late
@@ -109,24 +99,9 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Say whether a task set can be scheduled
     Sched(SchedArgs),
-    /// Run a model of an application and count its misses against the prediction
-    Rehearse(RehearseArgs),
-    /// Say what can be measured here, and what spoils latency
-    Doctor(DoctorArgs),
-    /// Say how long a CPU takes from one thread to another
-    Switch(SwitchArgs),
-    /// Say which timer of this machine does what it says
-    Timers(TimersArgs),
-    /// Say whether this system has what a real-time operating system needs
-    Rtos(RtosArgs),
-    /// List loads, show what one does, or run one without measuring
-    Load(LoadArgs),
-    /// Make a known fault, to see whether its effect is found
-    ///
-    /// This makes the machine late on purpose. It ends after --for or with
-    /// Ctrl-C, and then everything is as before; docs/provoke.md describes
-    /// each fault and its limits.
-    Provoke(ProvokeArgs),
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Machine(MachineCommand),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {
@@ -391,68 +366,11 @@ pub(crate) struct DoctorArgs {
     pub(crate) options: Vec<OsString>,
 }
 
-#[derive(ClapArgs, Debug)]
-pub(crate) struct LoadArgs {
-    #[command(subcommand)]
-    pub(crate) command: LoadCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum LoadCommand {
-    /// List the loads that are part of the program
-    List,
-    /// Print what a load of real applications does, as TOML to start from
-    Show {
-        /// Its name, or a TOML file
-        #[arg(add = completion::loads())]
-        name: String,
-    },
-    /// Run a load until Ctrl-C, then print its throughput as JSON
-    Run {
-        /// Its name, or a TOML file
-        #[arg(add = completion::loads())]
-        name: String,
-        /// Only set it up, then write `ready` and wait for a line of input
-        #[arg(long, hide = true)]
-        hold: bool,
-    },
-}
-
-const PROVOKE_EXAMPLES: &str = "\
-Examples:
-  laggard provoke softirq     7 ms every 5 s, as DEC's Ethernet driver of 1999
-  laggard provoke softirq --length 17ms --every 10s --for 5min
-  laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
-  laggard provoke throttle --pid 4242 --length 80ms --every 100ms";
-
-#[derive(ClapArgs, Debug)]
-#[command(after_help = PROVOKE_EXAMPLES)]
-pub(crate) struct ProvokeArgs {
-    /// The fault
-    #[arg(value_parser = kinds(), value_name = "KIND")]
-    pub(crate) kind: FaultKind,
-    /// Length of a hit [default: 7ms; throttle: 40ms]
-    #[arg(short, long, value_name = "TIME")]
-    pub(crate) length: Option<Nanos>,
-    /// Time from one hit to the next [default: 5s; throttle: 100ms; tick: 1ms]
-    #[arg(short, long, value_name = "TIME")]
-    pub(crate) every: Option<Nanos>,
-    /// Where [default: the last CPU that is online]
-    #[arg(short, long, value_name = "CPU")]
-    pub(crate) cpu: Option<u32>,
-    /// How long in all
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
-    pub(crate) duration: Nanos,
-    /// Process that is stopped too, again and again; only for `throttle`
-    #[arg(long, value_name = "PID")]
-    pub(crate) pid: Vec<u32>,
-    /// Write each hit as a line of JSON to this file (`-`: standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-}
-
-/// Reads the name of a fault; the help shows what each does.
-fn kinds() -> impl TypedValueParser<Value = FaultKind> {
-    let known = FaultKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
-    PossibleValuesParser::new(known).try_map(|name| name.parse::<FaultKind>())
+/// Reads a length of time that is not zero.
+fn some_time(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
+        Ok(time) => Ok(time),
+        Err(err) => Err(err.to_string()),
+    }
 }

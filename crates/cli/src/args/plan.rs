@@ -56,12 +56,12 @@ mod tests {
     use laggard_model::Nanos;
 
     use super::*;
-    use crate::args::{Args, Command};
+    use crate::args::{Args, Command, MeasureCommand};
 
     fn plan_of(words: &[&str]) -> Plan {
         let words = ["laggard", "record"].iter().chain(words);
         match Args::try_parse_from(words).unwrap().command {
-            Some(Command::Record(args)) => Plan::from(&args.record),
+            Some(Command::Measure(MeasureCommand::Record(args))) => Plan::from(&args.record),
             other => panic!("{other:?}"),
         }
     }

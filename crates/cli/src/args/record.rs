@@ -9,6 +9,7 @@ use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, STAGES_ON_THE_WAY, S
 use laggard_session::ProbeChoice;
 use laggard_workload::load::LoadUser;
 
+use super::some_time;
 use crate::completion;
 
 const RECORD_EXAMPLES: &str = "\
@@ -247,14 +248,5 @@ impl std::str::FromStr for BackendArg {
             (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
             _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
         }
-    }
-}
-
-/// Reads a length of time that is not zero.
-pub(super) fn some_time(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
-        Ok(time) => Ok(time),
-        Err(err) => Err(err.to_string()),
     }
 }

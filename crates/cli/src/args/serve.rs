@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use laggard_model::{CpuList, Nanos, Service};
 
-use super::record::{BackendArg, StagesArg, some_time};
-use super::{EpisodesArg, SizeLimitArg};
+use super::record::{BackendArg, StagesArg};
+use super::{EpisodesArg, SizeLimitArg, some_time};
 
 const SERVE_EXAMPLES: &str = "\
 Examples:

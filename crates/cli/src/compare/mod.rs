@@ -1,30 +1,20 @@
 //! `laggard compare`: whether recordings after a change are late more often.
 //! The recordings are there, or are made here, in turn, with and without it.
 
-mod put_back;
-mod setting;
-mod sides;
-mod trial;
+#[cfg_attr(not(target_os = "linux"), path = "not_made.rs")]
+mod made;
 
-use anyhow::Context as _;
-use laggard_analyze::compare::RoundLooks;
 use laggard_answer::compare::{
-    CompareReport, LEAST_RECORDINGS, Question, SeriesQuestion, TrialLook, compare as answer,
-    compare_series,
+    CompareReport, Question, SeriesQuestion, compare as answer, compare_series,
 };
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
 use laggard_model::text::Unit;
-use laggard_record::{Folder, put_answer};
 use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, file, measuring, pipe, terminal};
-use trial::SidesMade;
-
-/// The answer's name in the folder of the recordings that were made for it.
-const RESULT: &str = "compare.json";
+use crate::{ask, file, pipe, terminal};
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     compare_and(args, |_| ())
@@ -64,50 +54,15 @@ pub(crate) fn compare_and(
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
     if is_made {
-        return make(args, &question, then);
+        made::make(args, &question, |report| {
+            show(args, report)?;
+            then(report);
+            Ok(())
+        })?;
+        return Ok(Exit::Ok);
     }
     show(args, &answer(&question)?)?;
     Ok(Exit::Ok)
-}
-
-/// Answers from recordings that are made for it, as far as it takes.
-fn make(
-    args: &CompareArgs,
-    question: &Question,
-    then: impl FnOnce(&CompareReport),
-) -> anyhow::Result<Exit> {
-    let looks = match args.all_rounds {
-        true => RoundLooks::once(args.rounds),
-        false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
-    };
-    let look = |made: &SidesMade, number: usize| {
-        answer(&Question {
-            first: made.first.clone(),
-            second: made.second.clone(),
-            changed: Some(made.changed.clone()),
-            look: Some(TrialLook {
-                looks: looks.clone(),
-                number,
-                earlier: made.told.clone(),
-            }),
-            ..question.clone()
-        })
-    };
-    let trial = trial::record(args, &looks, &look)?;
-    let report = match trial.decided {
-        Some(report) => Ok(report),
-        None => look(&trial.made, looks.after().len()),
-    };
-    let keep = |report| keep(report, &trial.folder, question.load_may_differ);
-    let kept = report.as_ref().map_or(Ok(()), keep);
-    // Last: then the folder is theirs, and what root wrote there could be
-    // led elsewhere.
-    let given = measuring::hand_over(Some(&trial.folder));
-    let report = report?;
-    show(args, &report)?;
-    then(&report);
-    // The answer is good all the same: it is shown first.
-    kept.and(given).map(|()| Exit::Ok)
 }
 
 /// Where a series of recordings changed.
@@ -142,22 +97,4 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
         (_, true) => comparison(report, args.all),
         _ => text::compare(report, args.all, terminal::look(Unit::Auto)),
     })
-}
-
-/// Leaves the answer beside the recordings, and says how to ask them again.
-fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyhow::Result<()> {
-    let dir = folder.path().display();
-    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the answer")?;
-    let factor = if load_may_differ {
-        " --factor load"
-    } else {
-        ""
-    };
-    pipe::say(&format!(
-        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*{factor}"
-    ));
-    if report.looks.as_ref().is_some_and(|one| one.after.len() > 1) {
-        pipe::say("that compares them as if this had been the only look, at 95 %");
-    }
-    Ok(())
 }

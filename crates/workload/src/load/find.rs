@@ -94,6 +94,8 @@ impl LoadRunError {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::LOADS_OF_OURS;
+
     use super::*;
 
     #[test]
@@ -105,5 +107,17 @@ mod tests {
             NamedLoad::find("no such load"),
             Err(RecipeError::Unknown(..))
         ));
+    }
+
+    #[test]
+    fn the_list_of_our_loads_has_each_with_what_it_does() {
+        let builtin = Builtin::ALL.map(|one| (one.name().to_owned(), one.about().to_owned()));
+        let recipes = Recipe::built_in().unwrap();
+        let recipes = recipes.into_iter().map(|one| (one.name, one.about));
+
+        let known: Vec<_> = builtin.into_iter().chain(recipes).collect();
+
+        let listed = LOADS_OF_OURS.map(|(name, about)| (name.to_owned(), about.to_owned()));
+        assert_eq!(known, listed);
     }
 }

@@ -14,7 +14,7 @@ use laggard_record::{Destination, Folder};
 use laggard_session::{LoadChoice, Plan, Session};
 
 use super::sides::{Letter, Sides};
-use crate::args::{Args, Command, CompareArgs, RecordArgs};
+use crate::args::{Args, Command, CompareArgs, MeasureCommand, RecordArgs};
 use crate::progress::Progress;
 use crate::{measuring, pipe};
 
@@ -113,7 +113,9 @@ fn ready(args: &CompareArgs, looks: &RoundLooks, dir: &Path) -> anyhow::Result<S
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     let words = ["laggard", "record"].map(Into::into).into_iter();
     let asked = Args::try_parse_from(words.chain(args.options.iter().cloned()));
-    let Some(Command::Record(asked)) = asked.context("read what follows `--`")?.command else {
+    let Some(Command::Measure(MeasureCommand::Record(asked))) =
+        asked.context("read what follows `--`")?.command
+    else {
         unreachable!("the words begin with the command");
     };
     let options = &asked.record;

@@ -1,0 +1,60 @@
+//! What the command line says where nothing is measured.
+
+use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::Args;
+
+/// What to type, for who typed `laggard` alone.
+pub(crate) const BEGIN: &str = "\
+laggard says how late a machine ran your code, and who made it late. Machines are
+measured on Linux; here recordings that were made there are asked:
+
+  laggard show busy.laggard          is the machine fit, and how late is it?
+  laggard why busy.laggard           who made it late
+  laggard report busy.laggard        all of it as a page for a browser
+
+All commands: laggard --help
+";
+
+/// Commands that measure, or try, the machine they run on.
+const MEASURING: [&str; 10] = [
+    "record", "top", "serve", "rehearse", "doctor", "switch", "timers", "rtos", "load", "provoke",
+];
+
+/// What was typed; where it is wrong, says so and ends.
+pub(crate) fn parsed() -> Args {
+    Args::try_parse().unwrap_or_else(|err| explained(err).exit())
+}
+
+/// The same error; of a command that there is on Linux, that it is there.
+fn explained(err: clap::Error) -> clap::Error {
+    let name = match err.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if MEASURING.contains(&&**name) => name,
+        _ => return err,
+    };
+    clap::Error::raw(
+        ErrorKind::InvalidSubcommand,
+        format!(
+            "`laggard {name}` is not on this system yet: it needs Linux; here laggard answers from recordings, see `laggard --help`\n"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_needs_linux_says_so_and_another_is_unknown() {
+        let said = |name| {
+            let err = Args::try_parse_from(["laggard", name]).unwrap_err();
+            explained(err).to_string()
+        };
+
+        for name in MEASURING {
+            assert!(said(name).contains("it needs Linux"), "{}", said(name));
+        }
+        assert!(!said("recrod").contains("it needs Linux"));
+    }
+}

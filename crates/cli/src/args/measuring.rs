@@ -1,0 +1,143 @@
+//! The commands that measure, or change, the machine they run on.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args as ClapArgs, Parser as _, Subcommand};
+use laggard_model::Nanos;
+use laggard_workload::disturb::FaultKind;
+
+use super::{
+    Args, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, ServeArgs, SwitchArgs, TimersArgs,
+    TopArgs, some_time,
+};
+use crate::completion;
+
+/// What to type, for who typed `laggard` alone.
+pub(crate) const BEGIN: &str = "\
+laggard says how late this machine runs your code, and who made it late.
+
+  laggard record                     30 s of this machine as it is
+  laggard record --for jack-128      is it fit for this application?
+  laggard record --load fileio       the same while its disk is busy
+  laggard record -- make -j8         while a command of yours runs
+  laggard doctor                     what can be measured, and what spoils it
+
+As root, for all services. Then: laggard show, why, qos, forecast, report.
+All commands: laggard --help
+";
+
+/// What was typed; where it is wrong, says so and ends.
+pub(crate) fn parsed() -> Args {
+    Args::parse()
+}
+
+/// What makes recordings.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MeasureCommand {
+    /// Measure this machine and keep what was seen
+    Record(Box<RecordCommand>),
+    /// Measure this machine and watch it live
+    ///
+    /// Measures as `record` does and shows what comes. Nothing is kept unless
+    /// asked: with --output from the start, with the key s from then on.
+    #[command(mut_arg("output", |arg| arg.help("Record everything from the start into this folder, which must not exist")))]
+    #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
+    #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
+    Top(Box<TopArgs>),
+    /// Measure this machine for months, and answer Prometheus
+    ///
+    /// Measures as `record` does, seldom enough to stay on, until Ctrl-C or
+    /// SIGTERM. Answers /metrics (text, and native histograms), /episodes
+    /// (late activations, JSON), /healthz, and a page for a browser.
+    Serve(Box<ServeArgs>),
+}
+
+/// What tries this machine, or makes it late.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MachineCommand {
+    /// Run a model of an application and count its misses against the prediction
+    Rehearse(RehearseArgs),
+    /// Say what can be measured here, and what spoils latency
+    Doctor(DoctorArgs),
+    /// Say how long a CPU takes from one thread to another
+    Switch(SwitchArgs),
+    /// Say which timer of this machine does what it says
+    Timers(TimersArgs),
+    /// Say whether this system has what a real-time operating system needs
+    Rtos(RtosArgs),
+    /// List loads, show what one does, or run one without measuring
+    Load(LoadArgs),
+    /// Make a known fault, to see whether its effect is found
+    ///
+    /// This makes the machine late on purpose. It ends after --for or with
+    /// Ctrl-C, and then everything is as before; docs/provoke.md describes
+    /// each fault and its limits.
+    Provoke(ProvokeArgs),
+}
+
+#[derive(ClapArgs, Debug)]
+pub(crate) struct LoadArgs {
+    #[command(subcommand)]
+    pub(crate) command: LoadCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LoadCommand {
+    /// List the loads that are part of the program
+    List,
+    /// Print what a load of real applications does, as TOML to start from
+    Show {
+        /// Its name, or a TOML file
+        #[arg(add = completion::loads())]
+        name: String,
+    },
+    /// Run a load until Ctrl-C, then print its throughput as JSON
+    Run {
+        /// Its name, or a TOML file
+        #[arg(add = completion::loads())]
+        name: String,
+        /// Only set it up, then write `ready` and wait for a line of input
+        #[arg(long, hide = true)]
+        hold: bool,
+    },
+}
+
+const PROVOKE_EXAMPLES: &str = "\
+Examples:
+  laggard provoke softirq     7 ms every 5 s, as DEC's Ethernet driver of 1999
+  laggard provoke softirq --length 17ms --every 10s --for 5min
+  laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
+  laggard provoke throttle --pid 4242 --length 80ms --every 100ms";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = PROVOKE_EXAMPLES)]
+pub(crate) struct ProvokeArgs {
+    /// The fault
+    #[arg(value_parser = kinds(), value_name = "KIND")]
+    pub(crate) kind: FaultKind,
+    /// Length of a hit [default: 7ms; throttle: 40ms]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) length: Option<Nanos>,
+    /// Time from one hit to the next [default: 5s; throttle: 100ms; tick: 1ms]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) every: Option<Nanos>,
+    /// Where [default: the last CPU that is online]
+    #[arg(short, long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// How long in all
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
+    pub(crate) duration: Nanos,
+    /// Process that is stopped too, again and again; only for `throttle`
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+    /// Write each hit as a line of JSON to this file (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Reads the name of a fault; the help shows what each does.
+fn kinds() -> impl TypedValueParser<Value = FaultKind> {
+    let known = FaultKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(known).try_map(|name| name.parse::<FaultKind>())
+}

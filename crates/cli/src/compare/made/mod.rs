@@ -1,0 +1,78 @@
+//! Recordings that are made for the answer, in turn.
+
+mod put_back;
+mod setting;
+mod sides;
+mod trial;
+
+use anyhow::Context as _;
+use laggard_analyze::compare::RoundLooks;
+use laggard_answer::compare::{
+    CompareReport, LEAST_RECORDINGS, Question, TrialLook, compare as answer,
+};
+use laggard_record::{Folder, put_answer};
+
+use crate::args::CompareArgs;
+use crate::{measuring, pipe};
+use trial::SidesMade;
+
+/// The answer's name in the folder of the recordings that were made for it.
+const RESULT: &str = "compare.json";
+
+/// Answers from recordings that are made for it, as far as it takes; `tell` tells
+/// the answer.
+pub(super) fn make(
+    args: &CompareArgs,
+    question: &Question,
+    tell: impl FnOnce(&CompareReport) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let looks = match args.all_rounds {
+        true => RoundLooks::once(args.rounds),
+        false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
+    };
+    let look = |made: &SidesMade, number: usize| {
+        answer(&Question {
+            first: made.first.clone(),
+            second: made.second.clone(),
+            changed: Some(made.changed.clone()),
+            look: Some(TrialLook {
+                looks: looks.clone(),
+                number,
+                earlier: made.told.clone(),
+            }),
+            ..question.clone()
+        })
+    };
+    let trial = trial::record(args, &looks, &look)?;
+    let report = match trial.decided {
+        Some(report) => Ok(report),
+        None => look(&trial.made, looks.after().len()),
+    };
+    let keep = |report| keep(report, &trial.folder, question.load_may_differ);
+    let kept = report.as_ref().map_or(Ok(()), keep);
+    // Last: then the folder is theirs, and what root wrote there could be
+    // led elsewhere.
+    let given = measuring::hand_over(Some(&trial.folder));
+    let report = report?;
+    tell(&report)?;
+    // The answer is good all the same: it is shown first.
+    kept.and(given)
+}
+
+/// Leaves the answer beside the recordings, and says how to ask them again.
+fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyhow::Result<()> {
+    let dir = folder.path().display();
+    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the answer")?;
+    let factor = if load_may_differ {
+        " --factor load"
+    } else {
+        ""
+    };
+    pipe::say(&format!(
+        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*{factor}"
+    ));
+    if report.looks.as_ref().is_some_and(|one| one.after.len() > 1) {
+        pipe::say("that compares them as if this had been the only look, at 95 %");
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The loads that are part of laggard.
+
+/// Their names, and what each does in a line: a recording that is given away keeps
+/// these names, and a system that cannot run them knows them too.
+pub const LOADS_OF_OURS: [(&str, &str); 10] = [
+    ("idle", "nothing: the machine as it is"),
+    (
+        "draw",
+        "16 threads draw curves into memory, compute and sleep 1 ms",
+    ),
+    ("fp", "4 threads divide floating-point numbers without end"),
+    (
+        "fileio",
+        "4 threads open, read by 1 KB and close a cached 100 KB file",
+    ),
+    (
+        "office",
+        "documents, spreadsheets, presentations, a database, publishing and copying (LibreOffice, LaTeX)",
+    ),
+    (
+        "workstation",
+        "compiling, CAD, photo editing and numerics (gcc, OpenSCAD, ImageMagick, Octave)",
+    ),
+    (
+        "game",
+        "3-D scenes of a game, drawn by the processor on a virtual screen (glmark2, llvmpipe)",
+    ),
+    (
+        "web",
+        "browsing local pages, reading PDF, playing audio and video to nowhere (Chromium, ffmpeg)",
+    ),
+    (
+        "kernel",
+        "message passing between processes, forks and memory maps (hackbench, stress-ng)",
+    ),
+    ("net", "TCP streams through the loopback device (iperf3)"),
+];
