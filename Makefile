@@ -14,7 +14,8 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page run test fuzz check bench prove install reproducible clean test-kernels compare-kernels static loads
+.PHONY: build page run test fuzz check bench prove install reproducible clean test-kernels compare-kernels static loads \
+	windows check-windows test-windows
 
 build:
 	@scripts/packages build
@@ -50,6 +51,21 @@ static:
 	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --release -p laggard --target $(TRIPLE)
 	mkdir -p target/static
 	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
+
+# What answers, for Windows (windows/TRY.md): target/x86_64-pc-windows-gnu/release/laggard.exe.
+windows:
+	@scripts/packages windows
+	$(UNROOTED) scripts/windows build
+
+# Whether it compiles; whether, under Wine, it answers as the program for Linux does.
+# Skipped, with the reason, where there is no compiler for Windows, or no Wine.
+check-windows:
+	@scripts/packages windows || true
+	@scripts/windows check
+
+test-windows:
+	@scripts/packages build windows wine || true
+	@scripts/windows test
 
 # All six kernels, or `make test-kernels KERNEL=6.12-rt`.
 test-kernels: static

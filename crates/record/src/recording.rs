@@ -164,7 +164,8 @@ impl Files {
             if source.kind() == io::ErrorKind::NotFound {
                 return OpenError::Missing(dir.into());
             }
-            if source.kind() == io::ErrorKind::NotADirectory {
+            // Not every system says why what is no folder cannot be listed.
+            if source.kind() == io::ErrorKind::NotADirectory || dir.is_file() {
                 return OpenError::NotARecording(dir.into());
             }
             OpenError::Io {

@@ -1,0 +1,266 @@
+//! The program for Windows says of recordings what the one for Linux says: byte by
+//! byte, and with its exit codes. It runs under Wine: `make test-windows`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use laggard_model::{Keep, Nanos, State};
+use laggard_record::{EpisodeWriter, Recorder};
+use tempfile::TempDir;
+
+mod scripted;
+mod whole;
+
+use scripted::{often, record};
+
+/// Where `make test-windows` says that the program lies.
+const PROGRAM: &str = "LAGGARD_WINDOWS";
+
+/// The program for Windows, as a command line; says why where there is none.
+fn windows() -> Option<PathBuf> {
+    let program = std::env::var_os(PROGRAM);
+    if program.is_none() {
+        println!(
+            "skipped: the program for Windows, which `make test-windows` builds and runs under Wine"
+        );
+    }
+    program.map(PathBuf::from)
+}
+
+/// The same words said to a program in the same place.
+fn ask(program: &OsStr, before: &[&OsStr], dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(before).args(words).current_dir(dir);
+    // Widths and times as wherever it runs.
+    command.env("COLUMNS", "80").env("TZ", "UTC");
+    command.env_remove("TERM").output().unwrap()
+}
+
+fn on_linux(dir: &Path, words: &[&str]) -> Output {
+    ask(env!("CARGO_BIN_EXE_laggard").as_ref(), &[], dir, words)
+}
+
+fn on_windows(program: &Path, dir: &Path, words: &[&str]) -> Output {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
+    let before = [OsStr::new("run"), program.as_os_str()];
+    ask(run.as_os_str(), &before, dir, words)
+}
+
+/// Two recordings of four rounds each, and one with late activations that somebody
+/// caused.
+fn recordings() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    for (letter, of) in [("a", 2_000), ("b", 250)] {
+        let script = format!("period_ns = 1000000\n{}", often(of));
+        for number in 1..=4 {
+            let name = dir.path().join(format!("{letter}{number}"));
+            record(&name, &script, &["--duration=20s", "--no-dither"])
+                .assert()
+                .success();
+        }
+    }
+    late(&dir.path().join("late"));
+    fs::write(dir.path().join("file"), "no recording").unwrap();
+    // As an editor on Windows writes it.
+    let lines = [
+        "service = \"fifo:90\"",
+        "[[task]]",
+        "name = \"mixer\"",
+        "period = \"5ms\"",
+        "compute = \"1ms\"",
+        "",
+    ];
+    fs::write(dir.path().join("tasks.toml"), lines.join("\r\n")).unwrap();
+    let lines = [
+        "[[require]]",
+        "service = \"fifo:90\"",
+        "at_most = \"1ms\"",
+        "share = 1e-2",
+        "",
+    ];
+    fs::write(dir.path().join("limits.toml"), lines.join("\r\n")).unwrap();
+    dir
+}
+
+fn late(folder: &Path) {
+    let mut recorder = Recorder::create(folder, whole::manifest(Keep::All)).unwrap();
+    let held = recorder.folder().clone();
+    recorder.append(&whole::rows()).unwrap();
+    recorder.flush(Nanos::from_secs(101)).unwrap();
+    recorder.update(|one| one.clock.end_ns = Some(Nanos::from_ms(100_200)));
+    recorder.finish(State::Complete).unwrap();
+    let mut writer = EpisodeWriter::new(&held);
+    for number in 1..=3 {
+        let episode = serde_json::from_value(whole::episode(number)).unwrap();
+        writer.append(&episode).unwrap();
+    }
+    let notes = serde_json::from_value(whole::notes("on_it")).unwrap();
+    writer.finish(&notes).unwrap();
+}
+
+/// What both are asked, and the file that is written; none: to standard output.
+const ASKED: [(&str, Option<&str>); 30] = [
+    ("show a1", None),
+    ("show a1 --all", None),
+    ("show a1 b1", None),
+    ("show a1 --json", None),
+    ("show a1 --stages", None),
+    ("show a1 --intervals", None),
+    ("show late --all", None),
+    ("why late", None),
+    ("why late --all", None),
+    ("why late --json", None),
+    ("why late --episode 1", None),
+    ("why late --table4", None),
+    ("why late --bug 1 --redact", None),
+    ("why late --flame out.svg", Some("out.svg")),
+    ("why late --perfetto out.pftrace", Some("out.pftrace")),
+    ("qos b1 --app modem", None),
+    ("qos b1 --app modem --json", None),
+    ("qos --list", None),
+    ("forecast b1", None),
+    ("forecast b1 --json", None),
+    ("sched b1 --tasks tasks.toml", None),
+    ("check b1 --require limits.toml", None),
+    ("compare a1 a2 a3 a4 --with b1 b2 b3 b4", None),
+    ("compare --over a1 a2 b1 b2 --at 1ms", None),
+    ("export a1 --format csv", None),
+    ("export a1 --format openmetrics", None),
+    ("plot b1 distribution -o out.svg", Some("out.svg")),
+    ("report b1 --markdown", None),
+    ("report late -o out.html", Some("out.html")),
+    ("report late --redact --markdown", None),
+];
+
+/// Says what is first different.
+fn difference(linux: &[u8], windows: &[u8]) -> Option<String> {
+    if linux == windows {
+        return None;
+    }
+    let texts = [linux, windows].map(String::from_utf8_lossy);
+    let [of_linux, of_windows] = &texts;
+    let pairs = of_linux.lines().zip(of_windows.lines());
+    let first = pairs.into_iter().find(|(one, other)| one != other);
+    Some(match first {
+        Some((one, other)) => format!("\n  Linux:   {one:.300}\n  Windows: {other:.300}"),
+        None => format!("{} bytes, {} bytes", linux.len(), windows.len()),
+    })
+}
+
+#[test]
+fn it_says_of_recordings_what_the_program_for_linux_says() {
+    let Some(program) = windows() else { return };
+    let dir = recordings();
+    let dir = dir.path();
+    let mut found = Vec::new();
+
+    for (asked, file) in ASKED {
+        let words: Vec<&str> = asked.split(' ').collect();
+        let both = [on_linux(dir, &words), {
+            let made = file.map(|file| fs::rename(dir.join(file), dir.join("of-linux")));
+            made.transpose().unwrap();
+            on_windows(&program, dir, &words)
+        }];
+        let [linux, windows] = &both;
+        if linux.status.code() != windows.status.code() {
+            let codes = [linux.status, windows.status];
+            found.push(format!(
+                "{asked}: {codes:?}: {}",
+                String::from_utf8_lossy(&windows.stderr)
+            ));
+            continue;
+        }
+        let parts = [
+            ("stdout", linux.stdout.clone(), windows.stdout.clone()),
+            ("stderr", linux.stderr.clone(), windows.stderr.clone()),
+        ];
+        let written = file.map(|file| {
+            let read = |name: &str| fs::read(dir.join(name)).unwrap();
+            ("file", read("of-linux"), read(file))
+        });
+        for (what, linux, windows) in parts.into_iter().chain(written) {
+            if let Some(how) = difference(&linux, &windows) {
+                found.push(format!("{asked}: {what}: {how}"));
+            }
+        }
+    }
+
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_remedy() {
+    let Some(program) = windows() else { return };
+    let dir = recordings();
+    let said = |words: &[&str]| {
+        let output = on_windows(&program, dir.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+
+    let of_file = said(&["show", "file"]);
+    let of_none = said(&["show", "none"]);
+    let of_record = said(&["record", "--duration=1s"]);
+    let of_run = said(&["compare", "--run", "a", "--run", "b"]);
+
+    assert!(
+        of_file.contains("give the folder that `record` wrote"),
+        "{of_file}"
+    );
+    assert!(of_none.contains("check the name"), "{of_none}");
+    assert!(of_record.contains("it needs Linux"), "{of_record}");
+    assert!(of_run.contains("this program needs Linux"), "{of_run}");
+}
+
+#[test]
+fn long_names_and_those_of_other_alphabets_are_read_and_written() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let deep = [
+        "ä".repeat(60),
+        "日本語".into(),
+        "x".repeat(120),
+        "y".repeat(120),
+    ]
+    .join("/");
+    let folder = dir.path().join(&deep);
+    fs::create_dir_all(&folder).unwrap();
+    late(&folder.join("späť"));
+    let recording = format!("{deep}/späť");
+    let page = format!("{deep}/página.html");
+
+    let shown = on_windows(&program, dir.path(), &["show", &recording, "--json"]);
+    let made = on_windows(&program, dir.path(), &["report", &recording, "-o", &page]);
+
+    assert_eq!(
+        shown.stdout,
+        on_linux(dir.path(), &["show", &recording, "--json"]).stdout
+    );
+    assert!(made.status.success(), "{made:?}");
+    assert!(
+        fs::read_to_string(dir.path().join(&page))
+            .unwrap()
+            .contains("</html>")
+    );
+    let left = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(left, 2, "no half file is left");
+}
+
+#[test]
+fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    late(&dir.path().join("late"));
+    fs::write(dir.path().join("out.md"), "before").unwrap();
+    fs::write(dir.path().join("out.md.part"), "half of a killed program").unwrap();
+
+    let words = ["report", "late", "--markdown", "-o", "out.md"];
+    let made = on_windows(&program, dir.path(), &words);
+
+    assert!(made.status.success(), "{made:?}");
+    let text = fs::read_to_string(dir.path().join("out.md")).unwrap();
+    assert!(text.contains("fifo:90"), "{text}");
+    assert!(!dir.path().join("out.md.part").exists());
+}
