@@ -37,6 +37,8 @@ pub(crate) struct RowPlan {
 pub(crate) struct RowFolder {
     folder: Folder,
     recordings: Vec<RowRecording>,
+    /// Why nothing more is kept.
+    refused: Option<anyhow::Error>,
 }
 
 /// One of them.
@@ -61,12 +63,25 @@ impl RowFolder {
         Ok(Self {
             folder,
             recordings: Vec::new(),
+            refused: None,
         })
     }
 
     /// Adds what was seen of a row, in order: when each was due, and how late it was.
-    /// A row's recording begins with the first of them.
+    /// A row's recording begins with the first of them. Where the disk refuses, nothing
+    /// more is kept, and [`RowFolder::end`] says why: the figures are good without.
     pub(crate) fn add(
+        &mut self,
+        plan: &RowPlan,
+        seen: impl IntoIterator<Item = (Nanos, Nanos)>,
+        lost: u64,
+    ) {
+        if self.refused.is_none() {
+            self.refused = self.try_add(plan, seen, lost).err();
+        }
+    }
+
+    fn try_add(
         &mut self,
         plan: &RowPlan,
         seen: impl IntoIterator<Item = (Nanos, Nanos)>,
@@ -91,11 +106,17 @@ impl RowFolder {
     }
 
     /// Ends all of them; how many there are. The folder goes where there is none.
+    ///
+    /// # Errors
+    /// When the disk refuses, or did so before.
     pub(crate) fn end(self, is_whole: bool) -> anyhow::Result<usize> {
         let count = self.recordings.len();
-        let state = match is_whole {
-            true => State::Complete,
-            false => State::Interrupted,
+        let state = match (&self.refused, is_whole) {
+            (Some(error), _) => State::Failed {
+                error: format!("{error:#}"),
+            },
+            (None, true) => State::Complete,
+            (None, false) => State::Interrupted,
         };
         for recording in self.recordings {
             let RowRecording {
@@ -115,7 +136,7 @@ impl RowFolder {
             0 => drop(self.folder.remove()),
             _ => measuring::hand_over(Some(&self.folder))?,
         }
-        Ok(count)
+        self.refused.map_or(Ok(count), Err)
     }
 }
 

@@ -55,10 +55,9 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let mut bench = SwitchBench::new();
     let mut load = loaded(args.load.as_deref(), &stop)?;
     let runs = measured(&mut bench, &plans, &stop, |plan, of, stretch| {
-        let Some(folder) = &mut recorded else {
-            return Ok(());
-        };
-        record(folder, &row_plan(plan, of.threads, args), stretch)
+        if let Some(folder) = &mut recorded {
+            record(folder, &row_plan(plan, of.threads, args), stretch);
+        }
     })?;
     if let Some(ended) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
         bail!("the load ended by itself: {ended}");
@@ -175,12 +174,12 @@ fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
 }
 
 /// Adds a stretch to the recording of its row: gross, at the instants before.
-fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) -> anyhow::Result<()> {
+fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) {
     let at = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
     let took = |&ns: &u32| Nanos::from_ns(ns.into());
     let seen = stretch.at_ns.iter().map(at);
     let seen = seen.zip(stretch.took_ns.iter().map(took));
-    folder.add(plan, seen, stretch.left_out)
+    folder.add(plan, seen, stretch.left_out);
 }
 
 /// `keep` has each stretch that counts, before the next one begins.
@@ -188,7 +187,7 @@ fn measured(
     bench: &mut SwitchBench,
     plans: &[SwitchPlan],
     stop: &AtomicBool,
-    mut keep: impl FnMut(&SwitchPlan, StretchOf, &SwitchStretch) -> anyhow::Result<()>,
+    mut keep: impl FnMut(&SwitchPlan, StretchOf, &SwitchStretch),
 ) -> anyhow::Result<Vec<SwitchRun<StretchFigures>>> {
     let stretches = |plan: &SwitchPlan| plan.threads.len() * (plan.stretches + 1);
     let bar = ProgressBar::new(plans.iter().map(stretches).sum::<usize>() as u64);
@@ -202,14 +201,14 @@ fn measured(
         runs.extend(bench.measure(plan, stop, |of, stretch| {
             bar.inc(1);
             if !of.is_extra {
-                keep(plan, of, &stretch)?;
+                keep(plan, of, &stretch);
             }
-            anyhow::Ok(StretchFigures::of(&stretch)?)
+            StretchFigures::of(&stretch)
         }));
     }
     bar.finish_and_clear();
     let runs = runs.into_iter().map(|run| run.try_map(|figures| figures));
-    runs.collect()
+    Ok(runs.collect::<Result<_, _>>()?)
 }
 
 /// A plan for each way of handing over.

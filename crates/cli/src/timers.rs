@@ -45,10 +45,11 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         args.duration,
         Unit::Auto.write_nanos(whole)
     ));
-    let runs = measured(&plans, &stop, |plan, run| match &mut recorded {
-        Some(folder) => record(folder, plan, run),
-        None => Ok(()),
-    })?;
+    let runs = measured(&plans, &stop, |plan, run| {
+        if let Some(folder) = &mut recorded {
+            record(folder, plan, run);
+        }
+    });
     let files = Files::default();
     let report = timers::timers(&TimersMeasured {
         host: host::identify(&files),
@@ -85,7 +86,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
 
 /// Keeps the waits for the period: when each was due, and how late it was. Who comes
 /// early is 0 late, and counted.
-fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) -> anyhow::Result<()> {
+fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
     let early = run.periodic.iter().filter(|wait| wait.woke < wait.due);
     let row = RowPlan {
         name: format!("{}-{}-{}", plan.api, plan.service, plan.period).replace(':', "-"),
@@ -101,7 +102,7 @@ fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) -> anyhow::R
     };
     let late = |wait: &PeriodicWait| (wait.due, wait.woke.saturating_sub(wait.due));
     // What was left out is none of the machine's: laggard was stopped, or a signal came.
-    folder.add(&row, run.periodic.iter().map(late), 0)
+    folder.add(&row, run.periodic.iter().map(late), 0);
 }
 
 /// One after the other, until all were tried or `stop` is set; `keep` has each before
@@ -109,8 +110,8 @@ fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) -> anyhow::R
 fn measured(
     plans: &[TimerPlan],
     stop: &AtomicBool,
-    mut keep: impl FnMut(&TimerPlan, &TimerRun) -> anyhow::Result<()>,
-) -> anyhow::Result<Vec<TimerRun>> {
+    mut keep: impl FnMut(&TimerPlan, &TimerRun),
+) -> Vec<TimerRun> {
     let mut bench = TimerBench::new();
     let bar = ProgressBar::new(plans.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
@@ -127,12 +128,12 @@ fn measured(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        keep(plan, &run)?;
+        keep(plan, &run);
         runs.push(run);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(runs)
+    runs
 }
 
 /// What is to be measured, in the order of rows.

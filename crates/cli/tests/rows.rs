@@ -200,6 +200,32 @@ fn a_folder_that_is_there_is_refused_before_anything_is_measured() {
     assert!(files(&dir.path().join("rows")).is_empty());
 }
 
+/// The figures are good without a recording.
+#[test]
+fn where_the_disk_is_full_the_figures_are_shown_and_that_is_said() {
+    let dir = TempDir::new().unwrap();
+    let program = env!("CARGO_BIN_EXE_laggard");
+    let script = format!(
+        "mkdir full && mount -t tmpfs -o size=500k none full && cd full && exec {program} switch --policy=other --threads=2 --via=futex --duration=1s -o rows"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .current_dir(dir.path())
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: unshare is not here");
+    };
+    let told = said(&output);
+    if told.contains("unshare failed") || told.contains("permission denied") {
+        return println!("skipped: a small disk takes root: {told}");
+    }
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(told.contains("the disk is full"), "{told}");
+    let figures = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(figures.contains("by futex: wake the next"), "{figures}");
+}
+
 #[test]
 fn a_recording_without_names_still_says_what_its_rows_are() {
     let dir = TempDir::new().unwrap();
