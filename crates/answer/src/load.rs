@@ -304,8 +304,8 @@ impl Load {
         self.runs.iter().all(|run| run.trust == Trust::Good)
     }
 
-    /// Whether the load failed, or ended before a recording did: that is then partly of
-    /// a machine without it.
+    /// Whether the load failed, ended before a recording did, or was stopped meanwhile:
+    /// that is then partly of a machine without it.
     pub(crate) fn has_ended_early(&self) -> bool {
         let doubts = self.runs.iter().flat_map(|run| &run.doubts);
         doubts.into_iter().any(

@@ -72,3 +72,73 @@ fn what_was_due_while_it_was_stopped_is_lost_and_said_and_no_latency() {
         assert_eq!(count.planned, Some(planned));
     }
 }
+
+/// The process that runs the load of `laggard`: its child, by the command line.
+fn load_of(laggard: &Child) -> Option<u32> {
+    let mine = format!("{}", laggard.id());
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut numbers = all.filter_map(|one| one.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find(|id| {
+        let of = |name: &str| std::fs::read(format!("/proc/{id}/{name}")).unwrap_or_default();
+        let (stat, words) = (of("stat"), of("cmdline"));
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        let parent = stat
+            .rsplit_once(") ")
+            .and_then(|(_, after)| after.split(' ').nth(1));
+        parent == Some(&mine) && words.windows(10).any(|part| part == b"load\0run\0f")
+    })
+}
+
+#[test]
+fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["record", "-q", "--backend=user", "--services=other"])
+        .args(["--duration=5s", "--load=fp", "--output"])
+        .arg(&recording)
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !recording.join("manifest.json").exists() {
+        assert!(begun.elapsed() < DEADLINE, "it does not begin to record");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(1_000));
+
+    let load = load_of(&child).expect("the load runs");
+    let stopped = Command::new("kill")
+        .args(["-s", "STOP", &load.to_string()])
+        .status();
+
+    assert!(stopped.unwrap().success());
+    child.wait().unwrap();
+    let manifest = Recording::open(&recording).unwrap().manifest().clone();
+    let of_load = |caveat: &&laggard_model::Caveat| caveat.kind == CaveatKind::LoadEnded;
+    let about: Vec<&str> = manifest
+        .caveats
+        .iter()
+        .filter(of_load)
+        .map(|one| one.what.as_str())
+        .collect();
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert!(
+        about[0].starts_with("the load `fp` was stopped"),
+        "{about:?}"
+    );
+    let required = dir.path().join("r.toml");
+    std::fs::write(
+        &required,
+        "[[require]]\nload = \"fp\"\nat_most = \"1h\"\nshare = 0.5\n",
+    )
+    .unwrap();
+    let checked = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["check", "--json", "--require"])
+        .arg(&required)
+        .arg(&recording)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(checked.stdout).unwrap();
+    assert_eq!(checked.status.code(), Some(3), "{said}");
+    assert!(said.contains("\"load_ended\""), "{said}");
+}

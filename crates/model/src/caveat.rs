@@ -75,7 +75,7 @@ pub enum CaveatKind {
     MemoryLock,
     /// The clock source is slow or unstable.
     Clocksource,
-    /// The load ended before the recording, or failed.
+    /// The load ended before the recording, or failed, or was stopped meanwhile.
     LoadEnded,
     /// Losses are large enough to matter.
     Losses,

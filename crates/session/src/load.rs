@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 
 use laggard_measure::linux;
+use laggard_model::text::rough_time;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
 use laggard_workload::load::{Launch, LaunchError, LoadProcess, NamedLoad, Output};
 
@@ -19,9 +20,21 @@ pub(crate) struct Meanwhile {
     failure: Option<Failure>,
     /// Whether it was told that it ended by itself.
     is_told: bool,
+    stops: Stops,
 }
 
-/// A load of ours ended by itself, which it should not have.
+/// When a load was found to be stopped.
+#[derive(Debug, Default)]
+struct Stops {
+    /// The latest look, where it was then.
+    since: Option<Nanos>,
+    /// How long, from look to look; `None`: it never was.
+    time: Option<Nanos>,
+    /// Whether it was told.
+    is_told: bool,
+}
+
+/// A load ended by itself or was stopped, which it should not have.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadEnded {
     /// What the manifest says of it.
@@ -98,6 +111,7 @@ impl Meanwhile {
             is_command,
             failure: None,
             is_told: false,
+            stops: Stops::default(),
         })
     }
 
@@ -120,13 +134,14 @@ impl Meanwhile {
         self.run.clone()
     }
 
-    /// Whether a command of the user's has ended, and with it measuring. A load
+    /// Whether a command of the user's has ended, `now`, and with it measuring. A load
     /// of ours that ends by itself has failed; see [`Meanwhile::stop`].
-    pub(crate) fn has_ended(&mut self) -> Result<bool, LaunchError> {
+    pub(crate) fn has_ended(&mut self, now: Nanos) -> Result<bool, LaunchError> {
         let Some(process) = &mut self.process else {
             return Ok(false);
         };
         let Some(ended) = process.poll()? else {
+            self.stops.look(process.is_stopped(), now);
             return Ok(false);
         };
         if let Some(run) = &mut self.run {
@@ -135,8 +150,15 @@ impl Meanwhile {
         Ok(self.is_command)
     }
 
-    /// That a load of ours has ended by itself, once.
+    /// That a load of ours has ended by itself, or that one was stopped, once.
     pub(crate) fn news(&mut self) -> Option<LoadEnded> {
+        if let (Some(time), Some(run), false) = (self.stops.time, &self.run, self.stops.is_told) {
+            self.stops.is_told = true;
+            return Some(LoadEnded {
+                run: run.clone(),
+                caveat: was_stopped(&run.name, time),
+            });
+        }
         let run = self.run.as_ref().filter(|_| !self.is_command)?;
         let how = run.ended.as_ref()?;
         let is_told = std::mem::replace(&mut self.is_told, true);
@@ -164,6 +186,9 @@ impl Meanwhile {
             });
         }
         let mut caveats = Vec::new();
+        if let Some(time) = self.stops.time {
+            caveats.push(was_stopped(&run.name, time));
+        }
         if let Some(how) = run
             .ended
             .as_ref()
@@ -183,10 +208,68 @@ fn ended_early(name: &str, how: &str) -> Caveat {
     )
 }
 
+fn was_stopped(name: &str, time: Nanos) -> Caveat {
+    let long = match time {
+        Nanos::ZERO => String::new(),
+        some => format!(", for about {}", rough_time(some.as_f64(), 1)),
+    };
+    Caveat::new(
+        CaveatKind::LoadEnded,
+        format!(
+            "the load `{name}` was stopped meanwhile{long}: by a signal, or frozen with its control group"
+        ),
+        "the figures are partly of a machine without it; record again, and leave the load alone",
+    )
+}
+
+impl Stops {
+    /// Notes a look, `now`, at a load that is stopped or runs. What is shorter than the
+    /// time between two looks can go unseen.
+    fn look(&mut self, is_stopped: bool, now: Nanos) {
+        let before = match is_stopped {
+            true => self.since.replace(now),
+            false => self.since.take(),
+        };
+        let more = before.map_or(Nanos::ZERO, |before| now.saturating_sub(before));
+        if is_stopped || before.is_some() {
+            self.time = Some(self.time.unwrap_or_default() + more);
+        }
+    }
+}
+
 /// A status as shells have it.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| code.try_into().ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_stopped_from_the_first_look_to_the_one_that_finds_it_running() {
+        let time = |looks: &[bool]| {
+            let mut stops = Stops::default();
+            for (at, &is_stopped) in (0..).zip(looks) {
+                stops.look(is_stopped, Nanos::from_ms(200 * at));
+            }
+            stops.time
+        };
+
+        assert_eq!(time(&[false, false]), None);
+        assert_eq!(time(&[false, true]), Some(Nanos::ZERO));
+        let twice = [false, true, true, false, false, true, false];
+        assert_eq!(time(&twice), Some(Nanos::from_ms(600)));
+    }
+
+    #[test]
+    fn how_long_a_load_was_stopped_is_said_where_it_is_known() {
+        let said = |time| was_stopped("fp", time).what;
+
+        assert!(said(Nanos::ZERO).starts_with("the load `fp` was stopped meanwhile: "));
+        assert!(said(Nanos::from_ms(4_200)).contains(" was stopped meanwhile, for about 4 s: "));
+    }
 }

@@ -144,7 +144,7 @@ impl RunParts<'_, '_, '_> {
                     .say("measuring took the machine from its own collector, and ended itself");
                 return End::GivenUp;
             }
-            match self.meanwhile.has_ended() {
+            match self.meanwhile.has_ended(now) {
                 Ok(false) => {}
                 Ok(true) => return End::Complete,
                 Err(err) => return End::Failed(err.into()),

@@ -160,7 +160,7 @@ pub enum Undecided {
     TooCoarse,
     /// Nothing looked for handlers.
     NotWatched,
-    /// The load failed, or ended before a recording did.
+    /// The load failed, ended before a recording did, or was stopped meanwhile.
     LoadEnded,
     /// It was late for so much of the time that how often does not tell, and how
     /// many activations were late says something else.

@@ -246,7 +246,9 @@ fn rest(row: &CheckedRow) -> String {
             "; not decided: activations are too far apart to tell; record with `--for`".into()
         }
         Undecided::NotWatched => "; not decided".into(),
-        Undecided::LoadEnded => "; not decided: the load ended before the recording did".into(),
+        Undecided::LoadEnded => {
+            "; not decided: the load ended before the recording did, or was stopped".into()
+        }
         Undecided::TooOften => {
             "; not decided: late so much of the time that how often does not tell".into()
         }

@@ -53,7 +53,7 @@ pub enum CompareError {
         /// Why, in words.
         reasons: String,
     },
-    /// The load of a recording failed, or ended before it did.
+    /// The load of a recording failed, ended before it did, or was stopped.
     #[error("load: `{}`: {what}; what was measured then is of a machine without it: leave it out, or record it again", .dir.display())]
     LoadEnded {
         /// The recording.
@@ -129,8 +129,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The rest of a recording whose load ended early is of another load, and nothing tells
-/// how much of it that is.
+/// The rest of a recording whose load ended early, or was stopped, is of another load,
+/// and nothing tells how much of it that is.
 fn load_ran_throughout(recordings: &[Recording]) -> Result<(), CompareError> {
     let ended = |one: &Recording| {
         let caveats = one.manifest().caveats.iter();

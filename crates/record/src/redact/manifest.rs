@@ -417,10 +417,9 @@ impl Redactor {
 
     /// A sentence around the load's name, which is replaced as it is elsewhere.
     fn load_ended(&mut self, what: &str, load: Option<&(String, String)>) -> String {
-        let around = |name: &str| format!("the load `{name}` ended before the recording: ");
         let parts = load.and_then(|(name, instead)| {
-            let how = what.strip_prefix(&around(name))?;
-            Some((around(instead), how))
+            let how = what.strip_prefix(&format!("the load `{name}`"))?;
+            Some((format!("the load `{instead}`"), how))
         });
         match parts {
             Some((begin, how)) => begin + &self.sentence(how),

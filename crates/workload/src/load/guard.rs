@@ -23,6 +23,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use super::stopped::killed;
+
 /// How long a load may take to end by itself before it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
@@ -115,8 +117,7 @@ impl Guard {
     /// Kills what is left of the group, and waits for the shell's end.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.signal(Signal::SIGKILL)?;
-        self.shell.wait()?;
-        Ok(())
+        killed(&mut self.shell).map(|_| ())
     }
 
     /// Whether no process of the group is left. Only after [`Guard::end`]:

@@ -15,6 +15,7 @@ mod guard;
 mod launch;
 mod process;
 mod recipe;
+mod stopped;
 
 use std::fmt;
 use std::io;

@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
+use super::stopped::{is_stopped, killed};
 
 /// A running load and all processes that it started, also those that left its
 /// process group, as far as they keep their environment.
@@ -113,6 +114,12 @@ impl LoadProcess {
         Ok(self.ended.clone())
     }
 
+    /// Whether its first process is kept from running: stopped by a signal, or frozen
+    /// with its control group. It has then not ended, and does no work.
+    pub fn is_stopped(&self) -> bool {
+        self.ended.is_none() && is_stopped(self.id())
+    }
+
     /// Ends the load: SIGTERM to all its processes, and SIGKILL to those that
     /// are left after two seconds or when the first process is gone.
     ///
@@ -137,7 +144,7 @@ impl LoadProcess {
             }
             if Instant::now() >= deadline {
                 self.main.kill().map_err(|err| self.lost(err))?;
-                let status = self.main.wait().map_err(|err| self.lost(err))?;
+                let status = killed(&mut self.main).map_err(|err| self.lost(err))?;
                 return self.clean_up(status);
             }
             thread::sleep(POLL);
