@@ -463,6 +463,7 @@ export interface Late {
   largest_is_at_least: boolean;
   largest_ns: Nanos;
   more_causes: number;
+  route: Route | null;
   service: Service | null;
   surplus: number;
   total_ns: Nanos;

@@ -184,6 +184,7 @@ pub fn made() -> Overview {
         is_explained: true,
         late: Some(Late {
             service: Some(FIFO),
+            route: Some(Route::Direct),
             activations: 155,
             total_ns: Nanos::from_ms(551),
             largest_ns: Nanos::from_us(13_200),

@@ -47,9 +47,8 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
         None => runs(asked.flatten(), lines)
             .or_else(|| representative_row(report).map(|row| (row.service, row.route))),
     };
-    let why = seen
-        .late
-        .and_then(|late| late::late(late, main.map(|main| main.0)));
+    let late = seen.late.and_then(|late| late::late(late, main));
+    let why = late.as_ref().map(|(why, _)| why);
     Overview {
         schema: OVERVIEW_SCHEMA,
         path: report.path.clone(),
@@ -57,15 +56,15 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
         trust: report.trust.clone(),
         still_waiting: still_waiting(report),
         waiting: report.waiting.clone(),
-        beware: beware(report, why.as_ref()),
+        beware: beware(report, why),
         fits,
         unanswered,
         subject: main.map(|(service, route)| Subject { service, route }),
         contexts: report.contexts.clone(),
         services: services(report, main),
-        first: why.as_ref().and_then(|why| First::of(why, report)),
+        first: why.and_then(|why| First::of(why, report)),
         is_explained: seen.late.is_some(),
-        late: why.as_ref().map(Late::of),
+        late: late.as_ref().map(Late::of),
         next_hour: seen
             .load
             .zip(main)

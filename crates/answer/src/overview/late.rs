@@ -6,26 +6,37 @@ use super::{First, Late, LateCause};
 use crate::remedy::remedy;
 use crate::show::RecordingReport;
 use crate::why::{self, CauseRow, Explained, WhyReport};
-use laggard_model::Service;
+use laggard_model::{Route, Service};
 
 /// So many causes are listed.
 const MOST: usize = 3;
 
-/// The late activations of `service`, or all where it had none.
-pub(super) fn late(explained: &Explained<'_>, service: Option<Service>) -> Option<WhyReport> {
-    let of = |service: Option<Service>| {
-        let report = explained.only(service).report(MOST);
-        (report.episodes > 0).then_some(report)
+/// The late activations of `main`, of its service by the other route where it had
+/// none, or all where that had none either; and by which route they are.
+pub(super) fn late(
+    explained: &Explained<'_>,
+    main: Option<(Service, Route)>,
+) -> Option<(WhyReport, Option<Route>)> {
+    let of = |late: Explained<'_>, route| {
+        let report = late.report(MOST);
+        (report.episodes > 0).then_some((report, route))
     };
-    service
-        .and_then(|service| of(Some(service)))
-        .or_else(|| of(None))
+    let routes = main.into_iter().flat_map(|(service, own)| {
+        let other = match own {
+            Route::Direct => Route::Deferred,
+            Route::Deferred => Route::Direct,
+        };
+        [own, other].map(|route| (explained.only(Some(service)).by(route), route))
+    });
+    let mut routes = routes.filter_map(|(late, route)| of(late, Some(route)));
+    routes.next().or_else(|| of(explained.only(None), None))
 }
 
 impl Late {
-    pub(super) fn of(why: &WhyReport) -> Self {
+    pub(super) fn of((why, route): &(WhyReport, Option<Route>)) -> Self {
         Self {
             service: why.service,
+            route: *route,
             activations: why.episodes,
             total_ns: why.total_ns,
             largest_ns: why.largest_ns,
@@ -90,5 +101,61 @@ fn words(row: &CauseRow) -> String {
         (Some(who), _) => format!("{who}, {how}"),
         (None, Some(who)) => format!("{how} {who}"),
         (None, None) => how.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_made::late::{episode, manifest, notes};
+    use laggard_model::{Line, LineId};
+
+    use super::*;
+    use crate::why::RecordedEpisodes;
+
+    /// Three late by the deferred route, of which the last is `deferred`, and `direct`
+    /// late by the other.
+    fn kept(direct: u64) -> RecordedEpisodes {
+        let mut manifest = manifest();
+        let line = manifest.lines[0];
+        manifest.lines.push(Line {
+            route: Route::Deferred,
+            ..line
+        });
+        let deferred = LineId(u16::try_from(manifest.lines.len() - 1).unwrap());
+        let mut episodes: Vec<_> = (1..=direct + 3).map(episode).collect();
+        for one in episodes.iter_mut().filter(|one| one.number > direct) {
+            one.line = deferred;
+        }
+        RecordedEpisodes {
+            path: "r.laggard".into(),
+            manifest,
+            episodes,
+            notes: notes(),
+            latest: Vec::new(),
+            shortfalls: Vec::new(),
+        }
+    }
+
+    /// Else the largest that a remedy leaves can be above the largest of the table,
+    /// which has the subject's own route.
+    #[test]
+    fn the_late_activations_are_those_of_the_route_that_the_table_has() {
+        let told = |direct: u64, main: Option<(Service, Route)>| {
+            let kept = kept(direct);
+            let all = Explained::new(&kept, None);
+            let late = Late::of(&late(&all, main).unwrap());
+            (late.service, late.route, late.activations)
+        };
+        let service = manifest().lines[0].service;
+        let own = Some((service, Route::Direct));
+
+        let (direct, deferred) = (Some(Route::Direct), Some(Route::Deferred));
+        assert_eq!(told(2, own), (Some(service), direct, 2));
+        assert_eq!(told(0, own), (Some(service), deferred, 3));
+        assert_eq!(
+            told(2, Some((Service::Worker, Route::Direct))),
+            (None, None, 5)
+        );
+        assert_eq!(told(2, None), (None, None, 5));
     }
 }

@@ -191,6 +191,9 @@ pub struct Late {
     /// Of this service alone: the overview's subject. Absent: of all, because
     /// that one was not late.
     pub service: Option<Service>,
+    /// By this route alone: the subject's, or the other where none was late by that.
+    /// Absent where the service is.
+    pub route: Option<Route>,
     /// How many late activations are explained.
     pub activations: usize,
     /// Their latencies together.

@@ -253,6 +253,13 @@ impl<'a> Explained<'a> {
         }
     }
 
+    /// Those of services reached by `route` only.
+    #[must_use]
+    pub fn by(mut self, route: Route) -> Self {
+        self.episodes.retain(|one| one.line.route == route);
+        self
+    }
+
     /// Names for the addresses in them.
     pub fn symbols(&self) -> &'a Symbols {
         &self.late.notes.symbols

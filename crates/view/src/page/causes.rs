@@ -148,7 +148,7 @@ pub(super) fn causes(late: &Explained<'_>, foremost: Option<&Late>) -> CausesVie
         foremost: foremost.and_then(|told| {
             Some(ForemostWhy {
                 head: who_made_late(told),
-                why: late.only(Some(told.service?)).report(TOP),
+                why: late.only(Some(told.service?)).by(told.route?).report(TOP),
             })
         }),
         classes,

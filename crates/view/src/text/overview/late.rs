@@ -4,10 +4,10 @@ use laggard_answer::overview::{First, Late, LateCause, Overview};
 use laggard_answer::show::at_least;
 use laggard_answer::why::RhythmRow;
 use laggard_model::Nanos;
-use laggard_model::name::service_words;
 use laggard_model::text::{Unit, count};
 
 use super::super::screen::{Room, Screen, Tone, cut, lines, width};
+use super::parts::name;
 use super::sentence::{Said, sentences};
 use super::{Look, Measure, NARROW};
 
@@ -158,7 +158,8 @@ fn widest<'a>(texts: impl IntoIterator<Item = &'a String>) -> usize {
 
 /// Who was made late, and how often.
 pub(crate) fn head(late: &Late) -> String {
-    let who = late.service.map(service_words);
+    let who = late.service.zip(late.route);
+    let who = who.map(|(service, route)| name(service, route));
     let activations = match (late.activations, late.surplus > 0) {
         (1, false) => "1 late activation".into(),
         (some, false) => format!("{} late activations", count(some as u64)),
