@@ -336,6 +336,32 @@ fn a_recording_whose_load_failed_is_not_compared_with_a_baseline() {
     assert!(said.contains("load: `b3`: the load `idle` ended"), "{said}");
 }
 
+/// A probe every millisecond does not see what begins and ends between two activations,
+/// and jack-128 tolerates less than two of them.
+#[test]
+fn limits_that_would_decide_what_a_recording_cannot_see_are_said_to_be_of_what_was_seen() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "a", &every(1_000), &["--duration=100s"]);
+    let text = |mttf: &str| format!("[[require]]\napp = \"jack-128\"\nmttf = \"{mttf}\"\n");
+
+    let lenient = ask(&dir, &["a"], &text("1ms"), &["--json"]);
+    let strict = ask(&dir, &["a"], &text("1h"), &["--json"]);
+
+    let undecided = (3, vec!["not_decided too_coarse".into()]);
+    assert_eq!(told(&lenient), undecided);
+    let said = String::from_utf8(lenient.stdout).unwrap();
+    assert!(
+        said.contains("fifo:90: by what was seen, runs dry "),
+        "{said}"
+    );
+    assert!(
+        said.contains("to see short stalls that meet in one buffer"),
+        "{said}"
+    );
+    let said = String::from_utf8(strict.stdout).unwrap();
+    assert!(!said.contains("by what was seen"), "{said}");
+}
+
 #[test]
 fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
     let dir = TempDir::new().unwrap();

@@ -118,6 +118,15 @@ pub(super) fn mttf(
     let place = where_worst.map(|cpus| format!(" on CPU {cpus}, where it does most often,"));
     let place = place.unwrap_or_default();
     let runs = format!("{} as {}", application.name, subject(row));
+    if row.why == Some(Undecided::TooCoarse) && figure.low >= figure.limit {
+        // Its limits would decide it, and are of what such a recording can see.
+        return format!(
+            "{runs}: by what was seen, runs dry{place} {}; every {} is allowed; not decided: activations are too far \
+             apart to see short stalls that meet in one buffer; record with `--for`",
+            mean_time(figure, is_counted),
+            every(figure.limit)
+        );
+    }
     format!(
         "{runs}: runs dry{place} {}; every {} is allowed{}",
         mean_time(figure, is_counted),
