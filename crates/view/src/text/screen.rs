@@ -182,10 +182,8 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
         short.truncate(end);
     }
     // Nothing follows a comma any more.
-    (short.trim_end_matches([' ', ',', ';', ':']).to_owned() + CUT)
-        .chars()
-        .take(columns)
-        .collect()
+    let short = short.trim_end_matches([' ', ',', ';', ':']);
+    short.to_owned() + CUT.get(..columns).unwrap_or(CUT)
 }
 
 /// How many lines of so many columns a text takes.
@@ -303,6 +301,9 @@ mod tests {
         );
         assert_eq!(cut("came unaccountably-late", 16), "came unaccoun...");
         assert_eq!(width(&cut("音声スレッド", 8)), 7);
+        // A letter can be of several characters.
+        let accents = "e\u{301}".repeat(10);
+        assert_eq!(cut(&accents, 8), "e\u{301}".repeat(5) + "...");
     }
 
     #[test]
