@@ -45,6 +45,22 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .shared(&["interrupt_watch"])?
         .write("interruption.rs")?;
     Types::of(objects)?
+        .shared(&["ring_head"])?
+        .values(&[
+            "attach_record",
+            "attach_thread",
+            "attach_wake",
+            "attach_state",
+            "attach_call",
+        ])?
+        .constants(&[
+            "attach_kind",
+            "attach_route",
+            "attach_phase",
+            "attach_process",
+        ])?
+        .write("attach.rs")?;
+    Types::of(objects)?
         .values(&[
             "identity",
             "enlist_args",

@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod advice;
+pub mod attach;
 mod began;
 mod causes;
 pub mod check;

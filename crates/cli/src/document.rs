@@ -25,6 +25,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::CompareOver => schema_for!(laggard_answer::compare::SeriesReport),
         SchemaOf::Check => schema_for!(laggard_answer::check::CheckReport),
         SchemaOf::Doctor => schema_for!(laggard_answer::doctor::DoctorReport),
+        SchemaOf::Attach => schema_for!(laggard_answer::attach::AttachReport),
         SchemaOf::Switch => schema_for!(laggard_answer::switch::SwitchReport),
         SchemaOf::Rtos => schema_for!(laggard_answer::rtos::RtosReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),

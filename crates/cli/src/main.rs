@@ -9,6 +9,8 @@
 
 mod args;
 mod ask;
+#[cfg(target_os = "linux")]
+mod attach;
 mod check;
 mod compare;
 mod completion;
@@ -129,6 +131,7 @@ fn try_machine(command: MachineCommand) -> anyhow::Result<Exit> {
     match command {
         MachineCommand::Rehearse(args) => rehearse::rehearse(&args),
         MachineCommand::Doctor(args) => doctor::doctor(&args),
+        MachineCommand::Attach(args) => attach::attach(&args),
         MachineCommand::Switch(args) => switch::switch(&args),
         MachineCommand::Timers(args) => timers::timers(&args),
         MachineCommand::Rtos(args) => rtos::rtos(&args),

@@ -9,6 +9,7 @@
 mod ability;
 mod activation;
 mod application;
+mod attach;
 mod audio;
 mod because;
 mod by_name;
@@ -49,6 +50,10 @@ mod whole;
 pub use ability::{Ability, Absence, Lacks};
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
+pub use attach::{
+    ThreadActivation, ThreadHappening, ThreadName, ThreadPolicy, ThreadTold, UnfinishedActivation,
+    WatchedThread, WokenBy,
+};
 pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;
 pub use cause::{Cause, CauseClass, Culprit};

@@ -8,8 +8,8 @@ use laggard_model::Nanos;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, ServeArgs, SwitchArgs, TimersArgs,
-    TopArgs, some_time,
+    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, ServeArgs, SwitchArgs,
+    TimersArgs, TopArgs, some_time,
 };
 use crate::completion;
 
@@ -60,6 +60,8 @@ pub(crate) enum MachineCommand {
     Rehearse(RehearseArgs),
     /// Say what can be measured here, and what spoils latency
     Doctor(DoctorArgs),
+    /// Say how late a program's own threads run, and how close to their deadlines
+    Attach(AttachArgs),
     /// Say how long a CPU takes from one thread to another
     Switch(SwitchArgs),
     /// Say which timer of this machine does what it says

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod answers;
+mod attach;
 mod compare;
 #[cfg(test)]
 mod documented;
@@ -35,6 +36,7 @@ use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
+pub(crate) use attach::AttachArgs;
 pub(crate) use compare::{CompareArgs, FactorArg};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
@@ -149,6 +151,8 @@ pub(crate) enum SchemaOf {
     Check,
     /// `doctor --json`
     Doctor,
+    /// `attach --json`
+    Attach,
     /// `switch --json`
     Switch,
     /// `timers --json`

@@ -2,6 +2,7 @@
 //! work items, and eBPF programs that stamp the stages in between.
 
 mod abilities;
+mod attach;
 mod awake;
 mod boost;
 mod carrier;
@@ -42,6 +43,7 @@ mod usage;
 mod witness;
 
 pub use abilities::abilities;
+pub use attach::{AttachError, AttachLosses, AttachProbe, AttachTarget, find_threads};
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};
 pub use clock::{now, tick};

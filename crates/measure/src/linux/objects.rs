@@ -24,6 +24,8 @@ laggard_bpf::sources! {
     HANDOVER_STOLEN = "handover_stolen";
     HANDLERS = "handlers";
     INTERRUPTION = "interruption";
+    ATTACH = "attach";
+    ATTACH_COUNTED = "attach_counted";
 }
 
 /// Keeps programs from loading whose tracepoint this kernel does not have;
@@ -60,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 17] = [
+    const ALL: [ObjectFile; 19] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -78,6 +80,8 @@ mod tests {
         HANDOVER_STOLEN,
         HANDLERS,
         INTERRUPTION,
+        ATTACH,
+        ATTACH_COUNTED,
     ];
 
     /// Whether an instruction of `source` calls the kernel's helper of this

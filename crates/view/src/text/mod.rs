@@ -1,5 +1,6 @@
 //! The terminal's views.
 
+mod attach;
 mod bars;
 mod beside;
 mod caveats;
@@ -27,6 +28,7 @@ mod timers;
 mod trace;
 mod why;
 
+pub use attach::attach;
 pub use beside::{beside, by_load};
 pub use check::check;
 pub use compare::compare;

@@ -9,6 +9,7 @@
 #include "flight.h"
 #include "handover.h"
 #include "handlers.h"
+#include "attach.h"
 
 const volatile enum board_limit board_limit;
 const volatile enum board_mark board_mark;
@@ -19,3 +20,7 @@ const volatile enum flight_before flight_before;
 const volatile enum handover_kind handover_kind;
 const volatile enum handler_buckets handler_buckets;
 const volatile enum handler_places handler_places;
+const volatile enum attach_kind attach_kind;
+const volatile enum attach_route attach_route;
+const volatile enum attach_phase attach_phase;
+const volatile enum attach_process attach_process;

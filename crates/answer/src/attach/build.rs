@@ -1,0 +1,341 @@
+//! From what was seen to the report.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use laggard_analyze::counts::{Clusters, Event, clustered_interval};
+use laggard_model::name::activity_name;
+use laggard_model::text::{Unit, count};
+use laggard_model::{Activity, Nanos, Symbols, ThreadActivation};
+
+use super::growth::GROWTHS;
+use super::line::{LineSeen, Waker, WokenWay};
+use super::row::{
+    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachRow,
+    AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+};
+use super::{ATTACH_SCHEMA, AttachMeasured, AttachReport, Attended, ThreadSeen};
+
+/// What is told of how often deadlines are missed holds with this.
+const CONFIDENCE: f64 = 0.95;
+
+impl Attended {
+    /// The functions that woke threads: what is to be named.
+    pub fn functions(&self) -> Vec<laggard_model::Address> {
+        let all = self.lines.values().flat_map(|line| line.wakers.keys());
+        all.filter_map(|who| match who {
+            Waker::Function(address) => Some(*address),
+            Waker::Thread(_) | Waker::None => None,
+        })
+        .collect()
+    }
+
+    /// What was told, as an answer; all of it, whenever it happened.
+    pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
+        self.told(&mut Vec::new(), Nanos::MAX);
+        for (&number, seen) in &self.threads {
+            // Who was woken and never came to run has a row, too.
+            if let Some((_, unfinished)) = seen.unfinished {
+                let key = (number, WokenWay::of(unfinished.woken));
+                let deadline = self.asked.deadline;
+                self.lines
+                    .entry(key)
+                    .or_insert_with(|| LineSeen::new(deadline));
+            }
+        }
+        let mut rows = Vec::new();
+        for (&(number, way), line) in &mut self.lines {
+            line.decide();
+            if let Some(seen) = self.threads.get(&number) {
+                rows.push(row(seen, way, line, measured, symbols));
+            }
+        }
+        rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
+        let left = rows.split_off(rows.len().min(self.asked.rows));
+        let others = self.others(&rows, &left);
+        AttachReport {
+            schema: ATTACH_SCHEMA,
+            host: measured.host.clone(),
+            duration_ns: measured.to.saturating_sub(measured.from),
+            threads: self.threads.len() as u64,
+            ended: self.ended() as u64,
+            application: measured.asked.application.clone(),
+            sentences: rows.iter().flat_map(sentences).collect(),
+            rows,
+            others,
+            lost: measured.lost,
+            caveats: measured.caveats.clone(),
+        }
+    }
+
+    /// Threads without a row, and rows that are left out, by name.
+    fn others(&self, rows: &[AttachRow], left: &[AttachRow]) -> Vec<AttachOthers> {
+        let mut names: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (number, seen) in &self.threads {
+            let has_row = rows.iter().any(|row| row.number == *number);
+            if !has_row || seen.uncounted > 0 {
+                let (threads, activations) = names.entry(seen.thread.name.to_string()).or_default();
+                *threads += u64::from(!has_row);
+                *activations += seen.uncounted;
+            }
+        }
+        for row in left {
+            names.entry(row.name.clone()).or_default().1 += row.activations;
+        }
+        let all = names.into_iter();
+        let mut others: Vec<AttachOthers> = all
+            .map(|(name, (threads, activations))| AttachOthers {
+                name,
+                threads,
+                activations,
+            })
+            .collect();
+        others.sort_by_key(|one| Reverse((one.activations, one.threads)));
+        others
+    }
+}
+
+fn row(
+    seen: &ThreadSeen,
+    way: WokenWay,
+    line: &LineSeen,
+    measured: &AttachMeasured,
+    symbols: &Symbols,
+) -> AttachRow {
+    let after = |at: Nanos| at.saturating_sub(measured.from);
+    let unfinished = seen.unfinished.and_then(|(at, one)| {
+        (WokenWay::of(one.woken) == way).then(|| AttachUnfinished {
+            so_far_ns: at.saturating_sub(one.origin),
+            ran: one.running.is_some(),
+        })
+    });
+    AttachRow {
+        name: seen.thread.name.to_string(),
+        tid: seen.thread.tid,
+        process: seen.thread.process,
+        number: seen.thread.number,
+        policy: seen.thread.policy.to_string(),
+        is_real_time: seen.thread.policy.is_real_time(),
+        ended_ns: seen.ended.map(after),
+        woken_by: woken_by(way, symbols),
+        counts_from: match way {
+            WokenWay::Timer => CountsFrom::Expiry,
+            WokenWay::Irq(_) | WokenWay::Vector => CountsFrom::Interrupt,
+            WokenWay::Wheel | WokenWay::Softirq(_) => CountsFrom::Softirq,
+            WokenWay::Interrupt | WokenWay::Thread => CountsFrom::Wakeup,
+        },
+        wakers: wakers(line, symbols),
+        activations: line.response.count(),
+        lost: seen.lost(),
+        merged: seen.thread.merged,
+        unseen: seen.thread.unseen,
+        period_ns: line.period,
+        latency: AttachFigures::of(&line.latency),
+        response: AttachFigures::of(&line.response),
+        execution: AttachFigures::of(&line.execution),
+        preemptions: line.preemptions,
+        preempted_ns: line.preempted,
+        migrations: line.migrations,
+        blocks: line.blocks,
+        blocked_ns: line.blocked,
+        largest_response: line.slowest.map(|one| largest(&one, measured.from)),
+        largest_latency: line.latest.map(|one| largest(&one, measured.from)),
+        deadline: deadline(line, measured),
+        unfinished,
+    }
+}
+
+fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
+    match way {
+        WokenWay::Timer => "timer".into(),
+        WokenWay::Wheel => "timer wheel".into(),
+        WokenWay::Irq(number) => activity_name(Activity::Irq(number), symbols),
+        WokenWay::Vector => "interrupt of the CPU".into(),
+        WokenWay::Softirq(vector) => activity_name(Activity::Softirq(vector), symbols),
+        WokenWay::Interrupt => "interrupt".into(),
+        WokenWay::Thread => "thread".into(),
+    }
+}
+
+fn wakers(line: &LineSeen, symbols: &Symbols) -> Vec<AttachWaker> {
+    let named = line.wakers.iter().filter_map(|(who, &count)| {
+        let who = match who {
+            Waker::Function(address) => timer_name(&symbols.kernel_name(*address)),
+            Waker::Thread(name) => name.to_string(),
+            Waker::None => return None,
+        };
+        Some((who, count))
+    });
+    // Two functions of one name are one.
+    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+    for (who, count) in named {
+        *by_name.entry(who).or_default() += count;
+    }
+    let mut all: Vec<AttachWaker> = by_name
+        .into_iter()
+        .map(|(who, count)| AttachWaker {
+            who: Some(who),
+            count,
+        })
+        .collect();
+    all.sort_by_key(|one| Reverse(one.count));
+    if line.other_wakers > 0 {
+        all.push(AttachWaker {
+            who: None,
+            count: line.other_wakers,
+        });
+    }
+    all
+}
+
+/// What user space calls a timer with this function: kernel/time, fs/timerfd.c.
+fn timer_name(function: &str) -> String {
+    let words = match function {
+        // Of which of them it is the kernel's timers tell nothing.
+        "hrtimer_wakeup" => "its own sleep or timeout",
+        "process_timeout" => "its own timeout",
+        "timerfd_tmrproc" => "a timer descriptor",
+        "posix_timer_fn" => "a POSIX timer",
+        "it_real_fn" => "an interval timer",
+        other => return other.into(),
+    };
+    words.into()
+}
+
+fn largest(one: &ThreadActivation, from: Nanos) -> AttachLargest {
+    AttachLargest {
+        after_ns: one.origin.saturating_sub(from),
+        origin_ns: one.origin,
+        wakeup_ns: one.waking.saturating_sub(one.origin),
+        scheduling_ns: one.running.saturating_sub(one.waking),
+        execution_ns: one.execution(),
+        preempted_ns: one.preempted,
+        blocked_ns: one.blocked,
+        response_ns: one.response(),
+        cpu: one.cpu,
+    }
+}
+
+fn deadline(line: &LineSeen, measured: &AttachMeasured) -> Option<AttachDeadline> {
+    let deadline = line.deadline?;
+    let (most, p999) = (line.response.max()?, line.response.quantile(0.999)?);
+    let margin = |response: Nanos| signed(deadline) - signed(response);
+    Some(AttachDeadline {
+        deadline_ns: deadline,
+        of: match (measured.asked.deadline, &measured.asked.application) {
+            (None, _) => DeadlineOf::Period,
+            (Some(_), Some(_)) => DeadlineOf::Application,
+            (Some(_), None) => DeadlineOf::Given,
+        },
+        least_margin_ns: margin(most),
+        p999_margin_ns: margin(p999),
+        misses: line.counted.misses,
+        expected: expected(line, measured),
+        grown: GROWTHS
+            .into_iter()
+            .zip(line.counted.grown)
+            .map(|(by_percent, misses)| AttachGrowth { by_percent, misses })
+            .collect(),
+        misses_of_half: line.counted.halved,
+    })
+}
+
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.ns()).unwrap_or(i64::MAX)
+}
+
+/// Where the number of misses lies that such a time has, whatever way they come
+/// together.
+fn expected(line: &LineSeen, measured: &AttachMeasured) -> Option<(f64, f64)> {
+    let counted = &line.counted;
+    if counted.misses > counted.missed_at.len() as u64 {
+        return None;
+    }
+    let span = measured.to.saturating_sub(measured.from).as_f64();
+    let mut at: Vec<f64> = counted
+        .missed_at
+        .iter()
+        .map(|at| at.saturating_sub(measured.from).as_f64().min(span))
+        .collect();
+    at.sort_by(f64::total_cmp);
+    let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
+    let clusters = Clusters::of(&events, span).ok()?;
+    let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
+    Some((found.low, found.high))
+}
+
+/// What is to be said of a row.
+fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
+    let who = format!("{}/{} by {}", row.name, row.tid.0, row.woken_by);
+    let all = [against_deadline(row, &who), unfinished(row, &who)];
+    all.into_iter().flatten()
+}
+
+/// What a thread was in at the end, where that is longer than all that ended, or too
+/// long: it is in no figure.
+fn unfinished(row: &AttachRow, who: &str) -> Option<String> {
+    let one = row.unfinished?;
+    let most = row.response.map_or(Nanos::ZERO, |of| of.largest_ns);
+    let is_late = row
+        .deadline
+        .as_ref()
+        .is_some_and(|it| one.so_far_ns > it.deadline_ns);
+    let at_work = match one.ran {
+        true => "was not done",
+        false => "had not run",
+    };
+    (is_late || one.so_far_ns > most).then(|| {
+        format!(
+            "{who}: at the end one was due for {} and {at_work}; it is in no figure.",
+            Unit::Auto.write_nanos(one.so_far_ns)
+        )
+    })
+}
+
+/// A row against its deadline, in words.
+fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let deadline = row.deadline.as_ref()?;
+    let of = match deadline.of {
+        DeadlineOf::Period => ", the period that was found",
+        DeadlineOf::Given | DeadlineOf::Application => "",
+    };
+    let mut text = format!(
+        "{who}: {} of {} ended later than {}{of}",
+        count(deadline.misses),
+        count(row.activations),
+        time(deadline.deadline_ns),
+    );
+    if let (Some((low, high)), true) = (deadline.expected, deadline.misses > 0) {
+        text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
+    }
+    let not_told = row.lost + u64::from(row.merged) + u64::from(row.unseen);
+    if not_told > 0 {
+        text += &format!(
+            "; {} more of the thread were not told apart or not seen",
+            count(not_told)
+        );
+    }
+    text += &format!(
+        ". The smallest margin was {}; 1 in 1,000 has less than {}.",
+        margin(deadline.least_margin_ns),
+        margin(deadline.p999_margin_ns),
+    );
+    let grown = deadline.grown.iter();
+    let grown =
+        grown.map(|one| format!("{} with {} % more work", count(one.misses), one.by_percent));
+    text += &format!(
+        " With its own delays it would miss {}; {} with half the deadline.",
+        grown.collect::<Vec<_>>().join(", "),
+        count(deadline.misses_of_half),
+    );
+    Some(text)
+}
+
+fn margin(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!(
+        "{sign}{}",
+        Unit::Auto.write_nanos(Nanos::from_ns(ns.unsigned_abs()))
+    )
+}

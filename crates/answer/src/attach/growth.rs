@@ -1,0 +1,94 @@
+//! What becomes of activations that take longer: their own executions, replayed
+//! against their own delays.
+//!
+//! An activation begins when it ran, or when the one before has ended, whichever is
+//! later; it runs as long as it did, times a factor; and it is held up for as long
+//! as it was. So a longer one that others hold up more often is not foreseen: that
+//! is a lower limit.
+
+use laggard_model::{Nanos, ThreadActivation};
+
+/// By how much work grows, in percent.
+pub(super) const GROWTHS: [u32; 3] = [10, 20, 50];
+
+/// What an activation took, and what it would take with more work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttachJob {
+    pub(super) at: Nanos,
+    pub(super) response: Nanos,
+    pub(super) grown: [Nanos; GROWTHS.len()],
+}
+
+/// Until when one thread would be at work, with each growth.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backlog {
+    free: [Nanos; GROWTHS.len()],
+}
+
+impl Backlog {
+    /// The next activation of the thread.
+    pub(super) fn job(&mut self, one: &ThreadActivation) -> AttachJob {
+        let mut grown = [Nanos::ZERO; GROWTHS.len()];
+        let execution = one.execution().ns();
+        for (place, growth) in GROWTHS.into_iter().enumerate() {
+            let more = u128::from(execution) * u128::from(100 + growth) / 100;
+            let more = Nanos::from_ns(u64::try_from(more).unwrap_or(u64::MAX));
+            let begins = one.running.max(self.free[place]);
+            let done = begins + more + one.preempted + one.blocked;
+            self.free[place] = done;
+            grown[place] = done.saturating_sub(one.origin);
+        }
+        AttachJob {
+            at: one.origin,
+            response: one.response(),
+            grown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, Tid, WokenBy};
+
+    use super::*;
+
+    fn ran(origin: u64, running: u64, done: u64, preempted: u64) -> ThreadActivation {
+        let us = Nanos::from_us;
+        ThreadActivation {
+            woken: WokenBy::Thread(Tid(1), laggard_model::ThreadName::default()),
+            origin: us(origin),
+            waking: us(origin),
+            running: us(running),
+            done: us(done),
+            preempted: us(preempted),
+            blocked: Nanos::ZERO,
+            preemptions: 0,
+            migrations: 0,
+            blocks: 0,
+            cpu: Cpu(0),
+        }
+    }
+
+    #[test]
+    fn work_grows_and_delays_do_not() {
+        let job = Backlog::default().job(&ran(0, 10, 160, 50));
+
+        // 100 us of work, 10 us late, held up for 50.
+        assert_eq!(job.response, Nanos::from_us(160));
+        assert_eq!(job.grown, [170, 180, 210].map(Nanos::from_us));
+    }
+
+    #[test]
+    fn who_ends_later_begins_the_next_later() {
+        let mut backlog = Backlog::default();
+        backlog.job(&ran(0, 0, 900, 0));
+
+        let next = backlog.job(&ran(1_000, 1_000, 1_900, 0));
+
+        // 900 by 1.5 are 1,350; the next begins 350 late.
+        assert_eq!(
+            next.grown,
+            [990, 1_080 + 80, 1_350 + 700 - 350].map(Nanos::from_us)
+        );
+    }
+}

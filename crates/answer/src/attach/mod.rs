@@ -1,0 +1,212 @@
+//! `laggard attach`: how late threads that are not ours run, and how close to their
+//! deadlines.
+
+mod build;
+mod growth;
+mod line;
+mod row;
+
+use std::collections::BTreeMap;
+
+use laggard_model::{
+    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadTold, UnfinishedActivation,
+    WatchedThread,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use growth::Backlog;
+use line::{LineSeen, WokenWay};
+pub use row::{
+    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachRow,
+    AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+};
+
+/// The version of `attach --json`.
+pub const ATTACH_SCHEMA: u32 = 1;
+
+/// So many ways of threads to be woken have figures of their own; what comes after
+/// them is counted by name, except real-time threads.
+const MOST_LINES: usize = 2_000;
+
+/// What is asked of threads.
+#[derive(Clone, Debug)]
+pub struct AttachAsked {
+    /// How long after it was due an activation may end; `None`: the period that is
+    /// found is.
+    pub deadline: Option<Nanos>,
+    /// The application that the deadline is of.
+    pub application: Option<String>,
+    /// How many rows there may be.
+    pub rows: usize,
+}
+
+/// What was lost, of all threads together.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachLost {
+    /// Activations, beginnings and ends that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Whose instants were not in order: CPUs that disagree on the time.
+    pub disordered: u64,
+    /// Threads that the kernel had no memory for.
+    pub unwatched: u64,
+    /// How often the kernel did not call a program, because it ran already.
+    pub skipped: u64,
+}
+
+/// What was measured besides what was told of threads.
+#[derive(Clone, Debug)]
+pub struct AttachMeasured {
+    /// The machine.
+    pub host: Host,
+    /// What was asked.
+    pub asked: AttachAsked,
+    /// When watching began, by the clock of what is told,
+    pub from: Nanos,
+    /// and when it ended.
+    pub to: Nanos,
+    /// What was lost.
+    pub lost: AttachLost,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
+}
+
+/// How late threads run that somebody attached to.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct AttachReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// The machine.
+    pub host: Host,
+    /// For how long they were watched.
+    pub duration_ns: Nanos,
+    /// How many threads were.
+    pub threads: u64,
+    /// How many of them ended meanwhile.
+    pub ended: u64,
+    /// The application whose deadline it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// Each thread with each way in which it is woken: real-time ones first, then
+    /// those that are woken most.
+    pub rows: Vec<AttachRow>,
+    /// Those that have no row.
+    pub others: Vec<AttachOthers>,
+    /// What was lost.
+    pub lost: AttachLost,
+    /// The answer in sentences.
+    pub sentences: Vec<String>,
+    /// Reasons to doubt it.
+    pub caveats: Vec<Caveat>,
+}
+
+/// A thread that was watched.
+#[derive(Debug)]
+struct ThreadSeen {
+    thread: WatchedThread,
+    /// Most that its sequence has come to, and how many came.
+    highest: u64,
+    came: u64,
+    /// When it ended.
+    ended: Option<Nanos>,
+    unfinished: Option<(Nanos, UnfinishedActivation)>,
+    backlog: Backlog,
+    /// Activations that have no line.
+    uncounted: u64,
+}
+
+impl ThreadSeen {
+    fn lost(&self) -> u64 {
+        self.highest.saturating_sub(self.came)
+    }
+}
+
+/// Gathers what is told of threads.
+#[derive(Debug)]
+pub struct Attended {
+    asked: AttachAsked,
+    threads: BTreeMap<u32, ThreadSeen>,
+    lines: BTreeMap<(u32, WokenWay), LineSeen>,
+    /// Told, but perhaps not all that was before it.
+    held: Vec<ThreadTold>,
+}
+
+impl Attended {
+    /// For what is asked.
+    pub fn new(asked: AttachAsked) -> Self {
+        Self {
+            asked,
+            threads: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// What was told, in any order. All that happened before `until` is told by now.
+    pub fn told(&mut self, told: &mut Vec<ThreadTold>, until: Nanos) {
+        self.held.append(told);
+        let (mut ready, held): (Vec<_>, Vec<_>) =
+            self.held.drain(..).partition(|one| one.at < until);
+        self.held = held;
+        ready.sort_by_key(|one| (one.thread.number, one.sequence));
+        for one in &ready {
+            self.one(one);
+        }
+    }
+
+    /// How many threads have been seen.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// How many of them have ended.
+    pub fn ended(&self) -> usize {
+        let ended = self.threads.values().filter(|one| one.ended.is_some());
+        ended.count()
+    }
+
+    fn one(&mut self, told: &ThreadTold) {
+        let number = told.thread.number;
+        let seen = self.threads.entry(number).or_insert_with(|| ThreadSeen {
+            thread: told.thread,
+            highest: 0,
+            came: 0,
+            ended: None,
+            unfinished: None,
+            backlog: Backlog::default(),
+            uncounted: 0,
+        });
+        seen.came += 1;
+        seen.highest = seen.highest.max(u64::from(told.sequence) + 1);
+        seen.thread = told.thread;
+        match told.what {
+            ThreadHappening::Began => {}
+            ThreadHappening::Done(activation) => self.done(number, &activation),
+            ThreadHappening::Ended(unfinished) => {
+                seen.ended = Some(told.at);
+                seen.unfinished = unfinished.map(|one| (told.at, one));
+            }
+            ThreadHappening::Left(unfinished) => {
+                seen.unfinished = unfinished.map(|one| (told.at, one));
+            }
+        }
+    }
+
+    fn done(&mut self, number: u32, activation: &ThreadActivation) {
+        let Some(seen) = self.threads.get_mut(&number) else {
+            return;
+        };
+        let job = seen.backlog.job(activation);
+        let key = (number, WokenWay::of(activation.woken));
+        let has_room = self.lines.len() < MOST_LINES || seen.thread.policy.is_real_time();
+        if !has_room && !self.lines.contains_key(&key) {
+            seen.uncounted += 1;
+            return;
+        }
+        let line = self
+            .lines
+            .entry(key)
+            .or_insert_with(|| LineSeen::new(self.asked.deadline));
+        line.add(activation, job);
+    }
+}

@@ -1,0 +1,205 @@
+//! What is told of one thread, woken in one way.
+
+use laggard_model::{Cpu, Histogram, Nanos, Tid};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// From which instant on an activation counts.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountsFrom {
+    /// The programmed expiry of the timer that woke the thread.
+    Expiry,
+    /// The first instruction of the interrupt's handler that software can see.
+    Interrupt,
+    /// The beginning of the softirq.
+    Softirq,
+    /// The wakeup itself.
+    Wakeup,
+}
+
+/// Times of one sort, each that of its bucket's end (1.1 % wide at most); the
+/// largest is exact.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachFigures {
+    /// Half of all take no longer.
+    pub median_ns: Nanos,
+    /// 99 in 100 take no longer.
+    pub p99_ns: Nanos,
+    /// 999 in 1,000 take no longer.
+    pub p999_ns: Nanos,
+    /// The largest.
+    pub largest_ns: Nanos,
+}
+
+impl AttachFigures {
+    pub(super) fn of(times: &Histogram) -> Option<Self> {
+        Some(Self {
+            median_ns: times.quantile(0.5)?,
+            p99_ns: times.quantile(0.99)?,
+            p999_ns: times.quantile(0.999)?,
+            largest_ns: times.max()?,
+        })
+    }
+}
+
+/// Who woke a thread.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachWaker {
+    /// The name of a timer's function, or of a thread; absent: all others together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// How often.
+    pub count: u64,
+}
+
+/// One activation, the largest of its sort.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachLargest {
+    /// When it was due, after watching began.
+    pub after_ns: Nanos,
+    /// The same by `CLOCK_MONOTONIC`.
+    pub origin_ns: Nanos,
+    /// From then until it was woken,
+    pub wakeup_ns: Nanos,
+    /// and from then until it ran.
+    pub scheduling_ns: Nanos,
+    /// How long it ran itself, interrupts included.
+    pub execution_ns: Nanos,
+    /// For how long others had its CPU then.
+    pub preempted_ns: Nanos,
+    /// For how long it waited without having chosen to (a page, a lock of the kernel).
+    pub blocked_ns: Nanos,
+    /// All of it.
+    pub response_ns: Nanos,
+    /// Where it ran last.
+    pub cpu: Cpu,
+}
+
+/// Where a deadline comes from.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadlineOf {
+    /// It was given.
+    Given,
+    /// It is the application's.
+    Application,
+    /// It is the period that was found.
+    Period,
+}
+
+/// How many activations would miss, had the thread more work.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachGrowth {
+    /// By how much its work grows, percent.
+    pub by_percent: u32,
+    /// How many would miss the deadline then.
+    pub misses: u64,
+}
+
+/// A row against its deadline.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct AttachDeadline {
+    /// How long after it was due an activation may end.
+    pub deadline_ns: Nanos,
+    /// Where that comes from.
+    pub of: DeadlineOf,
+    /// The deadline less the largest response; negative: missed by that.
+    pub least_margin_ns: i64,
+    /// The deadline less the response that 999 in 1,000 do not exceed.
+    pub p999_margin_ns: i64,
+    /// Activations that ended later.
+    pub misses: u64,
+    /// Where their number lies that such a time has, with 95 % confidence; absent
+    /// where they are too many to ask how they come together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<(f64, f64)>,
+    /// How many would miss with more work.
+    pub grown: Vec<AttachGrowth>,
+    /// How many ended later than half of the deadline.
+    pub misses_of_half: u64,
+}
+
+/// What a thread was in at the end.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachUnfinished {
+    /// For how long already.
+    pub so_far_ns: Nanos,
+    /// Whether it had run by then.
+    pub ran: bool,
+}
+
+/// A thread, woken in one way.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct AttachRow {
+    /// Its name, as it was last.
+    pub name: String,
+    /// The kernel's number of it.
+    pub tid: Tid,
+    /// That of its process.
+    pub process: u32,
+    /// Our number of it, which no other has.
+    pub number: u32,
+    /// How it is scheduled, as it was last.
+    pub policy: String,
+    /// Whether that is before all normal threads.
+    pub is_real_time: bool,
+    /// When it ended, after watching began; absent: it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_ns: Option<Nanos>,
+    /// What wakes it.
+    pub woken_by: String,
+    /// From which instant on it counts.
+    pub counts_from: CountsFrom,
+    /// Who wakes it, most often first.
+    pub wakers: Vec<AttachWaker>,
+    /// From a wake until it slept by itself again: how many.
+    pub activations: u64,
+    /// Of the thread, however woken: activations that were lost.
+    pub lost: u64,
+    /// The same: wakes that met it before it slept, whose work is in the activation
+    /// before.
+    pub merged: u32,
+    /// The same: how often it ran without a wake that was seen.
+    pub unseen: u32,
+    /// The period of its wakes, where they have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<Nanos>,
+    /// From when it was due until it ran.
+    pub latency: Option<AttachFigures>,
+    /// From when it was due until it slept again.
+    pub response: Option<AttachFigures>,
+    /// How long it ran itself, interrupts included.
+    pub execution: Option<AttachFigures>,
+    /// How often others had its CPU before it slept,
+    pub preemptions: u64,
+    /// and for how long in all.
+    pub preempted_ns: Nanos,
+    /// How often it went on on another CPU.
+    pub migrations: u64,
+    /// How often it waited without having chosen to,
+    pub blocks: u64,
+    /// and for how long in all.
+    pub blocked_ns: Nanos,
+    /// The activation of the largest response.
+    pub largest_response: Option<AttachLargest>,
+    /// The activation of the largest latency.
+    pub largest_latency: Option<AttachLargest>,
+    /// Against its deadline; absent: none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<AttachDeadline>,
+    /// What it was in when watching ended, or when it ended, woken in this way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<AttachUnfinished>,
+}
+
+/// Threads of one name that have no row.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachOthers {
+    /// Their name, as it was last.
+    pub name: String,
+    /// How many of them have no row at all.
+    pub threads: u64,
+    /// How many activations have none.
+    pub activations: u64,
+}

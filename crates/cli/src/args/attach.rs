@@ -1,0 +1,62 @@
+//! Arguments of `laggard attach`.
+
+use std::ffi::OsString;
+
+use clap::Args as ClapArgs;
+use laggard_model::Nanos;
+
+use super::some_time;
+use crate::completion;
+
+/// Watches threads of a program that runs, or of a command: from what wakes one
+/// until it sleeps by itself again. Nothing of the program is changed. Threads and
+/// processes that it starts are watched, too.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo laggard attach 4242 --for jack-128       a process, until Ctrl-C
+  sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
+  sudo laggard attach 4242 --tid 4250,4251 -d 30s
+  sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
+  sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
+
+Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE.")]
+pub(crate) struct AttachArgs {
+    /// Process
+    #[arg(value_name = "PID", required_unless_present_any = ["comm", "command"], conflicts_with_all = ["comm", "command"])]
+    pub(crate) process: Option<u32>,
+    /// Processes and threads of this name, as `ps -L` shows it: all threads of a
+    /// process whose first thread has it, else those that have it
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) comm: Option<String>,
+    /// Of the process, these threads only, and not what they start
+    #[arg(
+        long,
+        value_name = "TID",
+        value_delimiter = ',',
+        requires = "process",
+        conflicts_with = "comm"
+    )]
+    pub(crate) tid: Vec<u32>,
+    /// How long after it was due an activation may end [default: the period of the
+    /// thread's wakes, where they have one]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) deadline: Option<Nanos>,
+    /// The deadline of this application, its buffers but one: a name of `laggard qos
+    /// --list`, or a TOML file
+    #[arg(long = "for", visible_alias = "app", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
+    pub(crate) application: Option<String>,
+    /// How long [default: until Ctrl-C, or the end of what is watched]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) duration: Option<Nanos>,
+    /// How many rows there may be: real-time threads first, then those that are woken
+    /// most
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rows: u32,
+    /// Write JSON; `laggard schema attach` describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Command to run and to watch, with all it starts
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}

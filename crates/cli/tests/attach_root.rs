@@ -1,0 +1,255 @@
+//! `laggard attach`, against a program that knows what it did.
+//!
+//! Needs root and a kernel with BTF; without them it says that it is skipped, and
+//! why.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Where the program writes what it did; set: this process is the program.
+const RESULT: &str = "LAGGARD_PLANNED_RESULT";
+/// How many threads it has.
+const THREADS: &str = "LAGGARD_PLANNED_THREADS";
+const CYCLES: u64 = 150;
+const SLEEP: Duration = Duration::from_millis(2);
+const SHORT: Duration = Duration::from_micros(200);
+/// Every tenth takes so long, and misses.
+const LONG: Duration = Duration::from_millis(5);
+const DEADLINE: Duration = Duration::from_millis(3);
+/// The program's own reading of the clock may be so far from the kernel's.
+const UNSURE: Duration = Duration::from_micros(200);
+
+/// Not a test by itself: the program that is watched.
+#[test]
+fn planned() {
+    let Ok(result) = std::env::var(RESULT) else {
+        return;
+    };
+    let threads: usize = std::env::var(THREADS).map_or(1, |text| text.parse().unwrap());
+    let others: Vec<_> = (1..threads).map(|_| thread::spawn(cycles)).collect();
+    let (surely, perhaps) = cycles();
+    for other in others {
+        other.join().unwrap();
+    }
+    fs::write(result, format!("{surely} {perhaps}")).unwrap();
+}
+
+/// Sleeps and computes by the plan; how often it surely missed its deadline, and how
+/// often perhaps or surely.
+fn cycles() -> (u64, u64) {
+    let (mut surely, mut perhaps) = (0, 0);
+    for cycle in 0..CYCLES {
+        let due = Instant::now() + SLEEP;
+        thread::sleep(SLEEP);
+        let length = if cycle % 10 == 9 { LONG } else { SHORT };
+        let begun = computed();
+        while computed() < begun + length {
+            std::hint::spin_loop();
+        }
+        let response = due.elapsed();
+        surely += u64::from(response > DEADLINE + UNSURE);
+        perhaps += u64::from(response + UNSURE > DEADLINE);
+    }
+    (surely, perhaps)
+}
+
+/// For how long this thread has had a CPU.
+fn computed() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
+}
+
+fn laggard() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.arg("attach");
+    command
+}
+
+/// The program, with so many threads; what it does is in `result` at its end.
+fn program(command: &mut Command, result: &Path, threads: usize) {
+    command
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "planned", "--quiet"])
+        .env(RESULT, result)
+        .env(THREADS, threads.to_string());
+}
+
+/// The answer; `None`: it cannot be had here, which is said.
+fn report(output: &Output) -> Option<Value> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    // What the program itself wrote comes before.
+    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    Some(serde_json::from_str(&text[begin..]).unwrap())
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    row[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+#[test]
+fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
+    let dir = TempDir::new().unwrap();
+    let result = dir.path().join("result");
+    let mut command = laggard();
+    command.args(["--json", "--deadline=3ms"]);
+    program(&mut command, &result, 1);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let own = fs::read_to_string(&result).unwrap();
+    let (surely, perhaps) = own.split_once(' ').unwrap();
+    let (surely, perhaps): (u64, u64) = (surely.parse().unwrap(), perhaps.parse().unwrap());
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let unfinished = u64::from(row["unfinished"].is_object());
+    let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+    let told = number(row, "activations") + unfinished;
+    assert_eq!(told + not_told, CYCLES, "{row:#}");
+    let misses = number(&row["deadline"], "misses");
+    assert!(surely >= CYCLES / 10, "{own}");
+    assert!(
+        misses + not_told + unfinished >= surely && misses <= perhaps,
+        "{misses} of {surely} to {perhaps}: {row:#}"
+    );
+    // What it computed is its execution, and no more than its response.
+    let of = |what: &str, figure: &str| number(&row[what], figure);
+    assert!(of("execution", "median_ns") >= 200_000, "{row:#}");
+    assert!(of("execution", "p99_ns") >= 5_000_000, "{row:#}");
+    assert!(of("response", "largest_ns") >= of("execution", "largest_ns"));
+    let grown = row["deadline"]["grown"].as_array().unwrap();
+    for one in grown {
+        assert!(number(one, "misses") >= misses, "{row:#}");
+    }
+    let functions = row["wakers"].as_array().unwrap();
+    if functions[0]["who"] != "its own sleep or timeout" {
+        println!("skipped: functions have no names here: {functions:?}");
+    }
+}
+
+#[test]
+fn threads_without_a_row_are_named_with_their_count() {
+    let dir = TempDir::new().unwrap();
+    let mut command = laggard();
+    command.args(["--json", "--rows=5"]);
+    program(&mut command, &dir.path().join("result"), 40);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    let watched = number(&report, "threads");
+    assert!(watched >= 40, "{report:#}");
+    assert_eq!(number(&report, "ended"), watched);
+    let others = report["others"].as_array().unwrap();
+    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
+    with.sort_unstable();
+    with.dedup();
+    assert_eq!(without + with.len() as u64, watched, "{report:#}");
+}
+
+#[test]
+fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row() {
+    let mut shell = Command::new("sh")
+        .args([
+            "-c",
+            "printf '\\033[2J\\nx' > /proc/$$/comm; while :; do sleep 0.02; done",
+        ])
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let watching = laggard()
+        .arg(shell.id().to_string())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(1_500));
+
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+
+    // Without a duration: it ends because all that it watches have.
+    let output = watching.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("have ended"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\\x1b[2J\\nx/"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("ended: "), "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_a_reason() {
+    // The largest number that there can be is above the usual limit.
+    for (args, words) in [
+        (
+            &["4194303", "-d", "1s"][..],
+            "process 4194303 cannot be attached to",
+        ),
+        (
+            &["--comm", "no such name", "-d", "1s"],
+            "no process or thread is called",
+        ),
+        (
+            &["1", "--tid", "4194303", "-d", "1s"],
+            "process 1 has no thread 4194303",
+        ),
+        (
+            &["-d", "1s", "--", "/no/such/program"],
+            "run `/no/such/program`",
+        ),
+    ] {
+        let output = laggard().args(args).output().unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("threads cannot be watched here") {
+            println!("skipped: {said}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_commands_exit_code_is_passed_on() {
+    let output = laggard()
+        .args(["--", "sh", "-c", "sleep 0.1; exit 7"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(7), "{said}");
+}

@@ -1,0 +1,244 @@
+//! Threads that are not ours, seen from outside; `bpf/attach.bpf.c`.
+
+mod record;
+mod ring;
+mod target;
+
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
+use laggard_bpf::value::Value as _;
+use laggard_model::{Absence, ThreadTold};
+use libbpf_rs::{Iter, MapCore as _, MapFlags, MapType};
+
+use self::record::shared::{ATTACH_ALL, ATTACH_CHOSEN, AttachCall, AttachState, AttachThread};
+use self::ring::AttachRings;
+use super::objects;
+use super::obstacle::{Help, Obstacle};
+use super::possible_cpus;
+pub use target::{AttachTarget, find_threads};
+
+/// Records of a CPU that may wait: at 200 ms between two looks, 40,000 a second.
+const RING_BITS: u32 = 13;
+/// With more CPUs each has fewer, so that all of them are 90 MB at most.
+const MANY_CPUS: usize = 64;
+const RING_BITS_OF_MANY: u32 = 11;
+/// Threads that can be chosen one by one.
+const MOST_CHOSEN: usize = 4_096;
+
+/// Why threads cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The programs cannot be had.
+    #[error("threads cannot be watched here: {}; {}", .0.reason, .0.remedy)]
+    Absent(Absence),
+    /// There is no such process.
+    #[error("process {0} cannot be attached to: {1}")]
+    NoProcess(u32, String),
+    /// There is no such thread in it.
+    #[error("process {0} has no thread {1}")]
+    NoThread(u32, u32),
+    /// Threads are not called the same here and in the kernel.
+    #[error(
+        "single threads cannot be chosen in a PID namespace (a container), where the kernel calls them otherwise; attach to the whole process, or from outside"
+    )]
+    Namespace,
+    /// Too many were chosen.
+    #[error(
+        "{0} threads are more than can be chosen one by one ({MOST_CHOSEN}); attach to whole processes"
+    )]
+    TooMany(usize),
+}
+
+/// What could not be told of all threads together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AttachLosses {
+    /// Records that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Records whose instants are not in order: CPUs that disagree on the time.
+    pub disordered: u64,
+    /// Threads that could not be watched, because the kernel had no memory.
+    pub no_storage: u64,
+    /// How often the kernel did not call a program, because it ran already.
+    pub skipped: u64,
+}
+
+/// Watches threads, as long as it lives.
+#[derive(Debug)]
+pub struct AttachProbe {
+    loaded: LoadedObject,
+    rings: AttachRings,
+    disordered: u64,
+    knows_context: bool,
+}
+
+impl AttachProbe {
+    /// Loads and attaches the programs, which watch nobody yet.
+    ///
+    /// # Errors
+    /// When the kernel does not take them.
+    pub fn new() -> Result<Self, AttachError> {
+        // Without knowing what a CPU is in, the rest is told.
+        Self::load(objects::ATTACH_COUNTED)
+            .or_else(|_: ObjectRefused| Self::load(objects::ATTACH))
+            .map_err(|refused| AttachError::Absent(absent(&refused)))
+    }
+
+    fn load(object: ObjectFile) -> Result<Self, ObjectRefused> {
+        let cpus = possible_cpus();
+        let bits = match cpus {
+            0..=MANY_CPUS => RING_BITS,
+            _ => RING_BITS_OF_MANY,
+        };
+        let sizes = [
+            ("heads", cpus),
+            ("records", cpus << bits),
+            ("chosen", MOST_CHOSEN),
+        ];
+        let mut loaded = object.load(&[], &sizes, |open| {
+            objects::leave_out_absent(open)?;
+            object.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
+            let preempted = u32::from(softirqs_are_preempted());
+            object.set_input(open, "softirqs_are_preempted", &preempted.to_ne_bytes())
+        })?;
+        let rings = {
+            let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
+            AttachRings::new(heads.as_fd(), records.as_fd(), cpus, bits)
+        };
+        let rings = rings.map_err(|err| ObjectRefused::because(err.to_string()))?;
+        loaded.attach()?;
+        // Not before all are attached: what begins must be seen to end.
+        let begun = AttachState {
+            begun: 1,
+            ..AttachState::default()
+        };
+        loaded.set_value("states", 0, &begun)?;
+        Ok(Self {
+            knows_context: object.name == objects::ATTACH_COUNTED.name,
+            loaded,
+            rings,
+            disordered: 0,
+        })
+    }
+
+    /// Watches these, and what they start where whole processes are meant.
+    ///
+    /// # Errors
+    /// When one of them is not there, or cannot be watched.
+    pub fn watch(&mut self, targets: &[AttachTarget]) -> Result<(), AttachError> {
+        let chosen: Vec<u32> = targets
+            .iter()
+            .flat_map(|one| one.threads.iter().copied())
+            .collect();
+        if !chosen.is_empty() && target::is_in_namespace() {
+            return Err(AttachError::Namespace);
+        }
+        if chosen.len() > MOST_CHOSEN {
+            return Err(AttachError::TooMany(chosen.len()));
+        }
+        let marked = || -> Result<(), ObjectRefused> {
+            let map = self.loaded.map("chosen")?;
+            for tid in &chosen {
+                map.update(&tid.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+                    .map_err(|err| ObjectRefused::because(err.to_string()))?;
+            }
+            let threads = self.loaded.map("threads")?;
+            debug_assert_eq!(threads.map_type(), MapType::TaskStorage);
+            for target in targets {
+                let marked = AttachThread {
+                    process: match target.threads.is_empty() {
+                        true => ATTACH_ALL,
+                        false => ATTACH_CHOSEN,
+                    },
+                    ..AttachThread::default()
+                };
+                let descriptor = target.descriptor.as_raw_fd().to_ne_bytes();
+                threads
+                    .update(&descriptor, &marked.to_bytes(), MapFlags::ANY)
+                    .map_err(|err| ObjectRefused::because(err.to_string()))?;
+            }
+            self.go_through("watch_marked")
+        };
+        marked().map_err(|refused| AttachError::Absent(absent(&refused)))
+    }
+
+    /// Watches what the thread that calls this starts, until it says otherwise.
+    ///
+    /// # Errors
+    /// When the kernel has no memory for that.
+    pub fn follow_own(&self, follows: bool) -> Result<(), AttachError> {
+        let call = AttachCall {
+            follows: u32::from(follows),
+            padding: 0,
+        };
+        let followed = self.loaded.call_with("follow_self", &call);
+        followed
+            .map(drop)
+            .map_err(|refused| AttachError::Absent(absent(&refused)))
+    }
+
+    /// Appends what was told since the last call, CPU by CPU: of a thread that
+    /// moves it may be out of order.
+    pub fn drain(&mut self, into: &mut Vec<ThreadTold>) {
+        let disordered = &mut self.disordered;
+        self.rings.read(|record| match record.told() {
+            Some(told) => into.push(told),
+            None => *disordered += 1,
+        });
+    }
+
+    /// Watches nobody any more; what each was in comes with the next drain.
+    ///
+    /// # Errors
+    /// When the kernel does not go through its threads.
+    pub fn settle(&mut self) -> Result<(), AttachError> {
+        self.go_through("tell_last")
+            .map_err(|refused| AttachError::Absent(absent(&refused)))
+    }
+
+    /// Calls a program for each thread that there is.
+    fn go_through(&self, program: &str) -> Result<(), ObjectRefused> {
+        let because = |err: &dyn std::fmt::Display| ObjectRefused::because(err.to_string());
+        let link = self.loaded.program(program)?.attach();
+        let link = link.map_err(|err| because(&err))?;
+        let mut all = Iter::new(&link).map_err(|err| because(&err))?;
+        let mut nothing = Vec::new();
+        all.read_to_end(&mut nothing).map_err(|err| because(&err))?;
+        Ok(())
+    }
+
+    /// Whether an interrupt that no tracepoint tells of is told from the thread that
+    /// it interrupts.
+    #[must_use]
+    pub const fn knows_context(&self) -> bool {
+        self.knows_context
+    }
+
+    /// What could not be told so far.
+    #[must_use]
+    pub fn losses(&self) -> AttachLosses {
+        let state = self.loaded.value::<AttachState>("states", 0);
+        AttachLosses {
+            overwritten: self.rings.overwritten,
+            disordered: self.disordered,
+            no_storage: state.map_or(0, |state| state.no_storage),
+            skipped: super::statistics::skipped(&self.loaded),
+        }
+    }
+}
+
+/// Whether softirqs run in threads that others preempt.
+fn softirqs_are_preempted() -> bool {
+    fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
+}
+
+fn absent(refused: &ObjectRefused) -> Absence {
+    let help = match nix::unistd::geteuid().is_root() {
+        true => Help::TypesOfKernel,
+        false => Help::Rights,
+    };
+    Obstacle::System(refused.reason.clone()).absence(&help)
+}

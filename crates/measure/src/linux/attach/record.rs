@@ -1,0 +1,188 @@
+//! From records to what they tell; `bpf/attach.h`.
+
+use laggard_model::{
+    Address, Cpu, Nanos, ThreadActivation, ThreadHappening, ThreadName, ThreadPolicy, ThreadTold,
+    Tid, UnfinishedActivation, WatchedThread, WokenBy,
+};
+
+use shared::{
+    ATTACH_ACTIVATION, ATTACH_BEGAN, ATTACH_BLOCKED, ATTACH_ENDED, ATTACH_HRTIMER, ATTACH_IRQ,
+    ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_THREAD, ATTACH_TIMER,
+    ATTACH_VECTOR, ATTACH_WOKEN, AttachRecord,
+};
+
+#[allow(dead_code, reason = "some are the programs' own")]
+pub(super) mod shared {
+    use crate::board::Shared;
+
+    include!(concat!(env!("OUT_DIR"), "/attach.rs"));
+}
+
+/// Of a normal thread whose nice value is 0, in a record.
+const NICE_ZERO: i16 = 20;
+
+impl AttachRecord {
+    /// What it tells; `None`: its instants are not in order, or it is no record of
+    /// ours.
+    pub(super) fn told(&self) -> Option<ThreadTold> {
+        let what = match u32::from(self.kind) {
+            ATTACH_BEGAN => ThreadHappening::Began,
+            ATTACH_ACTIVATION => ThreadHappening::Done(self.activation()?),
+            ATTACH_ENDED => ThreadHappening::Ended(self.unfinished()),
+            ATTACH_LAST => ThreadHappening::Left(self.unfinished()),
+            _ => return None,
+        };
+        Some(ThreadTold {
+            thread: WatchedThread {
+                number: self.thread,
+                tid: Tid(self.tid),
+                process: self.tgid,
+                name: name(self.name),
+                policy: self.policy(),
+                merged: self.merged,
+                unseen: self.unseen,
+            },
+            sequence: self.seq,
+            at: Nanos::from_ns(self.done_ns),
+            what,
+        })
+    }
+
+    fn activation(&self) -> Option<ThreadActivation> {
+        let instants = [
+            self.origin_ns,
+            self.waking_ns,
+            self.running_ns,
+            self.done_ns,
+        ];
+        let [origin, waking, running, done] = instants.map(Nanos::from_ns);
+        let (preempted, blocked) = (self.preempted_ns, self.blocked_ns);
+        let is_there = self.done_ns.checked_sub(self.running_ns)?;
+        let fits = preempted.checked_add(blocked)? <= is_there;
+        (instants.is_sorted() && fits).then(|| ThreadActivation {
+            woken: self.woken(),
+            origin,
+            waking,
+            running,
+            done,
+            preempted: Nanos::from_ns(preempted),
+            blocked: Nanos::from_ns(blocked),
+            preemptions: self.preemptions,
+            migrations: self.migrations,
+            blocks: self.blocks,
+            cpu: Cpu(self.cpu),
+        })
+    }
+
+    fn unfinished(&self) -> Option<UnfinishedActivation> {
+        let phase = u32::from(self.phase);
+        let runs = [ATTACH_RUNS, ATTACH_PREEMPTED, ATTACH_BLOCKED].contains(&phase);
+        (runs || phase == ATTACH_WOKEN).then(|| UnfinishedActivation {
+            woken: self.woken(),
+            origin: Nanos::from_ns(self.origin_ns),
+            running: runs.then(|| Nanos::from_ns(self.running_ns)),
+        })
+    }
+
+    fn woken(&self) -> WokenBy {
+        let function = Address(self.function);
+        match u32::from(self.route) {
+            ATTACH_THREAD => WokenBy::Thread(Tid(self.who), name(self.waker_name)),
+            ATTACH_HRTIMER => WokenBy::Timer(function),
+            ATTACH_TIMER => WokenBy::Wheel(function),
+            ATTACH_IRQ => WokenBy::Irq(self.who),
+            ATTACH_VECTOR => WokenBy::Vector,
+            ATTACH_SOFTIRQ => WokenBy::Softirq(self.who),
+            _ => WokenBy::Interrupt,
+        }
+    }
+
+    /// include/uapi/linux/sched.h
+    fn policy(&self) -> ThreadPolicy {
+        let nice = i16::from(self.nice) - NICE_ZERO;
+        let nice = i8::try_from(nice).unwrap_or(i8::MAX);
+        match self.policy {
+            0 => ThreadPolicy::Other(nice),
+            1 => ThreadPolicy::Fifo(self.priority),
+            2 => ThreadPolicy::RoundRobin(self.priority),
+            3 => ThreadPolicy::Batch(nice),
+            5 => ThreadPolicy::Idle,
+            6 => ThreadPolicy::Deadline,
+            other => ThreadPolicy::Unknown(other),
+        }
+    }
+}
+
+fn name(words: [u64; 2]) -> ThreadName {
+    let mut bytes = [0; 16];
+    for (part, word) in bytes.chunks_exact_mut(8).zip(words) {
+        part.copy_from_slice(&word.to_ne_bytes());
+    }
+    ThreadName(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> AttachRecord {
+        AttachRecord {
+            kind: u8::try_from(ATTACH_ACTIVATION).unwrap(),
+            route: u8::try_from(ATTACH_HRTIMER).unwrap(),
+            origin_ns: 1_000,
+            waking_ns: 1_500,
+            running_ns: 2_000,
+            done_ns: 9_000,
+            preempted_ns: 3_000,
+            blocked_ns: 1_000,
+            policy: 1,
+            priority: 80,
+            ..AttachRecord::default()
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_an_activation_adds_up() {
+        let told = record().told().unwrap();
+
+        let ThreadHappening::Done(one) = told.what else {
+            panic!("{told:?}");
+        };
+        assert_eq!(one.latency().ns(), 1_000);
+        assert_eq!(one.response().ns(), 8_000);
+        assert_eq!(one.execution().ns(), 3_000);
+        assert_eq!(told.thread.policy, ThreadPolicy::Fifo(80));
+    }
+
+    #[test]
+    fn instants_that_are_not_in_order_are_told_by_nobody() {
+        for broken in [
+            AttachRecord {
+                waking_ns: 500,
+                ..record()
+            },
+            AttachRecord {
+                running_ns: 1_400,
+                ..record()
+            },
+            AttachRecord {
+                done_ns: 1_900,
+                ..record()
+            },
+            AttachRecord {
+                preempted_ns: 6_001,
+                ..record()
+            },
+            AttachRecord {
+                blocked_ns: u64::MAX,
+                ..record()
+            },
+            AttachRecord {
+                kind: 9,
+                ..record()
+            },
+        ] {
+            assert_eq!(broken.told(), None, "{broken:?}");
+        }
+    }
+}

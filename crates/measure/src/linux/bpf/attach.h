@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What programs tell of threads that are not ours. Records lie in rings as
+ * overwritten.h has them.
+ */
+#ifndef LAGGARD_ATTACH_H
+#define LAGGARD_ATTACH_H
+
+/* How a thread was woken. Append only. */
+enum attach_route {
+	ATTACH_THREAD,	  /* who: the TID of the waker; function: 0 */
+	ATTACH_HRTIMER,	  /* function: the timer's */
+	ATTACH_TIMER,	  /* of the tick's wheel; function: the timer's */
+	ATTACH_IRQ,	  /* who: interrupt number */
+	ATTACH_VECTOR,	  /* an interrupt of the CPU itself */
+	ATTACH_SOFTIRQ,	  /* who: softirq vector */
+	ATTACH_INTERRUPT, /* an interrupt or softirq that no tracepoint told of */
+};
+
+/* What a record is. Append only. */
+enum attach_kind {
+	ATTACH_BEGAN,	/* the thread is watched from now on */
+	ATTACH_ACTIVATION,
+	ATTACH_ENDED,	/* the thread is gone; what it was in is not done */
+	ATTACH_LAST,	/* it is watched no more; the same */
+};
+
+/* What a thread is in. Append only. */
+enum attach_phase {
+	ATTACH_UNKNOWN, /* it was not seen to sleep yet */
+	ATTACH_SLEEPS,
+	ATTACH_WOKEN,	/* and waits for a CPU */
+	ATTACH_RUNS,
+	ATTACH_PREEMPTED,
+	ATTACH_BLOCKED,
+};
+
+/* What woke a thread. */
+struct attach_wake {
+	u64 origin_ns;
+	u64 waking_ns;
+	u64 function;
+	u64 name[2]; /* of the thread that ran on the waker's CPU */
+	u32 who;
+	u32 route; /* enum attach_route */
+};
+
+struct attach_record {
+	u64 place; /* in its ring, from 1; written last */
+	u64 origin_ns;
+	u64 waking_ns;
+	u64 function;
+	u64 waker_name[2];
+	u64 running_ns; /* 0: not yet */
+	u64 done_ns;	/* of another than an activation: when it was written */
+	u64 preempted_ns;
+	u64 blocked_ns;
+	u64 name[2];
+	u32 who;
+	u32 thread; /* our number of it; no other has it */
+	u32 seq;    /* of this thread's records, from 0 */
+	u32 tid;
+	u32 tgid;
+	u32 cpu;
+	u32 preemptions;
+	u32 migrations;
+	u32 blocks;
+	u32 merged;  /* wakes so far that met it before it slept */
+	u32 unseen;  /* times so far that it ran without a wake that was seen */
+	u32 padding;
+	u8 nice;     /* plus 20 */
+	u8 kind;     /* enum attach_kind */
+	u8 phase;    /* enum attach_phase, of what is not done */
+	u8 route;    /* enum attach_route */
+	u8 policy;   /* SCHED_... */
+	u8 priority; /* 1 to 99 of fifo and rr, else 0 */
+	u8 padding_a;
+	u8 padding_b;
+};
+_Static_assert(sizeof(struct attach_record) == 152, "no hidden padding");
+
+/* Whether threads of a process are watched. */
+enum attach_process {
+	ATTACH_NONE,
+	ATTACH_ALL,
+	ATTACH_CHOSEN, /* those in `chosen` */
+};
+
+#endif

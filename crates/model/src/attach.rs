@@ -1,0 +1,183 @@
+//! What is seen of threads that are not ours, which somebody attached to.
+
+use std::fmt;
+
+use crate::{Address, Cpu, Nanos, Tid};
+
+/// What the kernel calls a thread: 15 bytes at most, of whatever it was given.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ThreadName(pub [u8; 16]);
+
+impl fmt::Display for ThreadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.iter().position(|&one| one == 0);
+        f.write_str(&String::from_utf8_lossy(&self.0[..end.unwrap_or(16)]))
+    }
+}
+
+/// What woke a thread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WokenBy {
+    /// A high-resolution timer's callback. Sleeps and timeouts of the thread itself
+    /// have the function `hrtimer_wakeup`.
+    Timer(Address),
+    /// A callback of the timer wheel, which expires with the tick.
+    Wheel(Address),
+    /// The handler of this interrupt.
+    Irq(u32),
+    /// An interrupt of the CPU itself, without a number.
+    Vector,
+    /// The softirq of this number.
+    Softirq(u32),
+    /// An interrupt or softirq that no tracepoint told of.
+    Interrupt,
+    /// Another thread, or itself.
+    Thread(Tid, ThreadName),
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum ThreadPolicy {
+    /// `SCHED_DEADLINE`
+    Deadline,
+    /// `SCHED_FIFO` of this priority.
+    Fifo(u8),
+    /// `SCHED_RR` of this priority.
+    RoundRobin(u8),
+    /// `SCHED_OTHER` of this nice value.
+    Other(i8),
+    /// `SCHED_BATCH` of this nice value.
+    Batch(i8),
+    /// `SCHED_IDLE`
+    Idle,
+    /// One that this program does not know.
+    Unknown(u8),
+}
+
+impl ThreadPolicy {
+    /// Whether it is served before all normal threads.
+    pub const fn is_real_time(self) -> bool {
+        matches!(self, Self::Deadline | Self::Fifo(_) | Self::RoundRobin(_))
+    }
+}
+
+impl fmt::Display for ThreadPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("deadline"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::RoundRobin(priority) => write!(f, "rr:{priority}"),
+            Self::Other(0) => f.write_str("other"),
+            Self::Other(nice) => write!(f, "nice:{nice}"),
+            Self::Batch(0) => f.write_str("batch"),
+            Self::Batch(nice) => write!(f, "batch, nice:{nice}"),
+            Self::Idle => f.write_str("idle"),
+            Self::Unknown(number) => write!(f, "policy {number}"),
+        }
+    }
+}
+
+/// A thread, as it was when something was told of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WatchedThread {
+    /// Our number of it, which no other has: the kernel may give `tid` again.
+    pub number: u32,
+    /// The kernel's number.
+    pub tid: Tid,
+    /// That of its process.
+    pub process: u32,
+    /// Its name.
+    pub name: ThreadName,
+    /// How it is scheduled.
+    pub policy: ThreadPolicy,
+    /// How often so far a wake met it before it slept, so that it did not sleep:
+    /// what it did then is in the activation before.
+    pub merged: u32,
+    /// How often so far it ran without a wake that was seen.
+    pub unseen: u32,
+}
+
+/// From what woke a thread until it slept by itself again. Instants of
+/// `CLOCK_MONOTONIC`, in this order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadActivation {
+    /// What woke it.
+    pub woken: WokenBy,
+    /// A timer's programmed expiry; else when the interrupt or softirq that woke it
+    /// began; else the wakeup.
+    pub origin: Nanos,
+    /// It became runnable.
+    pub waking: Nanos,
+    /// It ran.
+    pub running: Nanos,
+    /// It slept again.
+    pub done: Nanos,
+    /// For how long in between others had its CPU,
+    pub preempted: Nanos,
+    /// and for how long it waited without having chosen to.
+    pub blocked: Nanos,
+    /// How often others had its CPU, or it gave it away (`sched_yield`).
+    pub preemptions: u32,
+    /// How often it went on on another CPU.
+    pub migrations: u32,
+    /// How often it waited.
+    pub blocks: u32,
+    /// Where it ran last.
+    pub cpu: Cpu,
+}
+
+impl ThreadActivation {
+    /// From the origin until it ran.
+    pub fn latency(&self) -> Nanos {
+        self.running.saturating_sub(self.origin)
+    }
+
+    /// From the origin until it was done.
+    pub fn response(&self) -> Nanos {
+        self.done.saturating_sub(self.origin)
+    }
+
+    /// How long it ran itself, interrupts included.
+    pub fn execution(&self) -> Nanos {
+        let all = self.done.saturating_sub(self.running);
+        all.saturating_sub(self.preempted + self.blocked)
+    }
+}
+
+/// What a thread was in, and did not end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UnfinishedActivation {
+    /// What woke it.
+    pub woken: WokenBy,
+    /// From when on it counts.
+    pub origin: Nanos,
+    /// When it ran; `None`: it still waited for a CPU.
+    pub running: Option<Nanos>,
+}
+
+/// What happened to a thread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ThreadHappening {
+    /// It is watched from now on.
+    Began,
+    /// It slept again.
+    Done(ThreadActivation),
+    /// It ended, and was in this.
+    Ended(Option<UnfinishedActivation>),
+    /// It is watched no more, and was in this.
+    Left(Option<UnfinishedActivation>),
+}
+
+/// What is told of a thread that somebody attached to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadTold {
+    /// The thread.
+    pub thread: WatchedThread,
+    /// The number of what is told of this thread, from 0: one that is missing was
+    /// lost.
+    pub sequence: u32,
+    /// When.
+    pub at: Nanos,
+    /// What happened.
+    pub what: ThreadHappening,
+}

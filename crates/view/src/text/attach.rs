@@ -1,0 +1,275 @@
+//! `laggard attach` for the terminal.
+
+use laggard_answer::attach::{AttachFigures, AttachReport, AttachRow, CountsFrom};
+use laggard_model::text::{Unit, brief, count, span};
+use laggard_model::{Nanos, printable};
+
+use super::Look;
+use super::caveats::caveats;
+use super::grid::Grid;
+
+/// Of so many rows, the first, it is told what their largest response was made of, and
+/// who wakes them; the JSON has all.
+const MOST_TOLD: usize = 4;
+/// So many names of those without a row are told.
+const MOST_OTHERS: usize = 10;
+
+/// The report as text: the answer, a table, then what the figures rest on.
+pub fn attach(report: &AttachReport, look: Look) -> String {
+    let mut text = filled(look, &verdict(report));
+    if !report.rows.is_empty() {
+        text.push('\n');
+        let mut grid = Grid::new([
+            "thread", "runs as", "woken by", "count", "period", "latency", "largest", "response",
+            "p99.9", "largest", "deadline", "margin", "missed",
+        ])
+        .keys(3)
+        .left([0, 1, 2])
+        .parted_before(5)
+        .parted_before(10);
+        for row in &report.rows {
+            grid.add_row(cells(row));
+        }
+        text += &grid.written(look);
+        text.push('\n');
+    }
+    for sentence in &report.sentences {
+        text += &hanging(look, sentence);
+    }
+    for told in report.rows.iter().filter_map(largest).take(MOST_TOLD) {
+        text += &hanging(look, &told);
+    }
+    for told in report.rows.iter().filter_map(wakers).take(MOST_TOLD) {
+        text += &hanging(look, &told);
+    }
+    for told in counted_from(report) {
+        text += &hanging(look, told);
+    }
+    text += &others(report, look);
+    text += &lost(report, look);
+    text += &caveats("Caveats", &report.caveats, look);
+    text
+}
+
+fn filled(look: Look, text: &str) -> String {
+    look.filled("", &printable(text).to_string())
+}
+
+fn hanging(look: Look, text: &str) -> String {
+    look.hanging("- ", "  ", &printable(text).to_string())
+}
+
+fn plural(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        more => format!("{} {what}s", count(more)),
+    }
+}
+
+fn verdict(report: &AttachReport) -> String {
+    let watched = format!(
+        "{} watched for {}",
+        plural(report.threads, "thread"),
+        span(report.duration_ns)
+    );
+    let ended = match report.ended {
+        0 => String::new(),
+        ended => format!("; {} ended", count(ended)),
+    };
+    let held = report.rows.iter().filter_map(|row| row.deadline.as_ref());
+    let misses: u64 = held.clone().map(|one| one.misses).sum();
+    let with: u64 = report
+        .rows
+        .iter()
+        .filter(|row| row.deadline.is_some())
+        .map(|row| row.activations)
+        .sum();
+    let answer = match (report.rows.is_empty(), held.count(), misses) {
+        (true, ..) => "none of them was woken and slept again".into(),
+        (_, 0, _) => "no deadline is known: none was given, and no wakes have a period".into(),
+        (.., 0) => format!(
+            "all {} with a deadline ended before it",
+            plural(with, "activation")
+        ),
+        (.., missed) => format!(
+            "{} of {} with a deadline missed it",
+            count(missed),
+            plural(with, "activation")
+        ),
+    };
+    let of = match &report.application {
+        Some(name) => format!(" ({name})"),
+        None => String::new(),
+    };
+    format!("{watched}{ended}: {answer}{of}.")
+}
+
+fn cells(row: &AttachRow) -> [String; 13] {
+    let none = || "-".to_owned();
+    let figure = |of: Option<AttachFigures>, it: fn(&AttachFigures) -> Nanos| {
+        of.map_or_else(none, |of| brief(it(&of)))
+    };
+    let deadline = row.deadline.as_ref();
+    [
+        format!("{}/{}", row.name, row.tid.0),
+        row.policy.clone(),
+        row.woken_by.clone(),
+        count(row.activations),
+        row.period_ns.map_or_else(none, brief),
+        figure(row.latency, |of| of.median_ns),
+        figure(row.latency, |of| of.largest_ns),
+        figure(row.response, |of| of.median_ns),
+        figure(row.response, |of| of.p999_ns),
+        figure(row.response, |of| of.largest_ns),
+        deadline.map_or_else(none, |one| brief(one.deadline_ns)),
+        deadline.map_or_else(none, |one| short(one.least_margin_ns)),
+        deadline.map_or_else(none, |one| count(one.misses)),
+    ]
+}
+
+fn short(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}", brief(Nanos::from_ns(ns.unsigned_abs())))
+}
+
+/// What the largest response was made of.
+fn largest(row: &AttachRow) -> Option<String> {
+    let one = row.largest_response?;
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let mut parts = vec![
+        format!("{} until it was woken", time(one.wakeup_ns)),
+        format!("{} until it ran", time(one.scheduling_ns)),
+        format!("{} at work", time(one.execution_ns)),
+    ];
+    for (ns, what) in [
+        (one.preempted_ns, "preempted"),
+        (one.blocked_ns, "held up in the kernel"),
+    ] {
+        if ns > Nanos::ZERO {
+            parts.push(format!("{} {what}", time(ns)));
+        }
+    }
+    Some(format!(
+        "{}/{} by {}: the largest response, {}, on CPU {}, {} after the beginning: {}.",
+        row.name,
+        row.tid.0,
+        row.woken_by,
+        time(one.response_ns),
+        one.cpu,
+        time(one.after_ns),
+        parts.join(", ")
+    ))
+}
+
+/// Who wakes it, where that is told.
+fn wakers(row: &AttachRow) -> Option<String> {
+    const MOST: usize = 4;
+    let told = row.wakers.iter().take(MOST).map(|one| {
+        let who = one.who.as_deref().unwrap_or("others");
+        format!("{who} ({})", count(one.count))
+    });
+    let told: Vec<String> = told.collect();
+    let left: u64 = row.wakers.iter().skip(MOST).map(|one| one.count).sum();
+    let left = match left {
+        0 => String::new(),
+        left => format!(", others ({})", count(left)),
+    };
+    (!told.is_empty()).then(|| {
+        format!(
+            "{}/{} by {}: {}{left}.",
+            row.name,
+            row.tid.0,
+            row.woken_by,
+            told.join(", ")
+        )
+    })
+}
+
+/// From where rows count, each once.
+fn counted_from(report: &AttachReport) -> Vec<&'static str> {
+    let has = |from: CountsFrom| report.rows.iter().any(|row| row.counts_from == from);
+    [
+        (
+            CountsFrom::Expiry,
+            "By timer: from the expiry that was programmed.",
+        ),
+        (
+            CountsFrom::Interrupt,
+            "By interrupt: from its handler's beginning.",
+        ),
+        (
+            CountsFrom::Softirq,
+            "By softirq or the timer wheel: from the softirq's beginning.",
+        ),
+        (
+            CountsFrom::Wakeup,
+            "By thread: from the wakeup, so that what came before it is not told.",
+        ),
+    ]
+    .into_iter()
+    .filter(|(from, _)| has(*from))
+    .map(|(_, words)| words)
+    .collect()
+}
+
+fn others(report: &AttachReport, look: Look) -> String {
+    if report.others.is_empty() {
+        return String::new();
+    }
+    let named = report.others.iter().take(MOST_OTHERS).map(|one| {
+        let threads = match one.threads {
+            0 => String::new(),
+            threads => format!("{}, ", plural(threads, "thread")),
+        };
+        format!(
+            "{} ({threads}{})",
+            one.name,
+            plural(one.activations, "activation")
+        )
+    });
+    let named: Vec<String> = named.collect();
+    let left = report.others.len().saturating_sub(MOST_OTHERS);
+    let left = match left {
+        0 => String::new(),
+        left => format!(", and {}", plural(left as u64, "more name")),
+    };
+    hanging(look, &format!("Without a row: {}{left}.", named.join(", ")))
+}
+
+fn lost(report: &AttachReport, look: Look) -> String {
+    let lost = report.lost;
+    let mut per_thread: std::collections::BTreeMap<u32, (u64, u64, u64)> =
+        std::collections::BTreeMap::new();
+    for row in &report.rows {
+        let of = (row.lost, u64::from(row.merged), u64::from(row.unseen));
+        per_thread.insert(row.number, of);
+    }
+    let sum = |it: fn(&(u64, u64, u64)) -> u64| per_thread.values().map(it).sum::<u64>();
+    let (missing, merged, unseen) = (sum(|of| of.0), sum(|of| of.1), sum(|of| of.2));
+    let mut told = vec![format!("{} overwritten", count(lost.overwritten))];
+    for (number, what) in [
+        (lost.disordered, "with clocks that disagree"),
+        (lost.unwatched, "threads without memory for them"),
+        (lost.skipped, "calls of programs skipped"),
+        (missing, "missing in these rows' sequences"),
+        (unseen, "times one ran without a wake that was seen"),
+    ] {
+        if number > 0 {
+            told.push(format!("{} {what}", count(number)));
+        }
+    }
+    let mut text = hanging(look, &format!("Lost: {}.", told.join(", ")));
+    if merged > 0 {
+        let wakes = match merged {
+            1 => "1 wake came".to_owned(),
+            more => format!("{} wakes came", count(more)),
+        };
+        text += &hanging(
+            look,
+            &format!(
+                "{wakes} before the thread slept: what it did then is in the activation before."
+            ),
+        );
+    }
+    text
+}
