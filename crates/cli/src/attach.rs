@@ -52,6 +52,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         asked,
         from,
         to,
+        threads: probe.watched(),
         lost: AttachLost {
             overwritten: losses.overwritten,
             disordered: losses.disordered,

@@ -8,7 +8,7 @@ use laggard_model::{Histogram, Nanos, ThreadActivation, WokenBy};
 use super::growth::{AttachJob, GROWTHS};
 
 /// From so many wakes a period is found, if there is one,
-const FOR_PERIOD: usize = 64;
+const FOR_PERIOD: usize = 32;
 /// and from no fewer.
 const LEAST_FOR_PERIOD: usize = 8;
 /// This share of a period's teeth has to have a wake.

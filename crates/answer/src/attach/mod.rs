@@ -65,6 +65,9 @@ pub struct AttachMeasured {
     pub from: Nanos,
     /// and when it ended.
     pub to: Nanos,
+    /// How many threads were watched: more than are told of where all that was told
+    /// of one was lost.
+    pub threads: u64,
     /// What was lost.
     pub lost: AttachLost,
     /// Reasons to doubt it.
@@ -82,7 +85,9 @@ pub struct AttachReport {
     pub duration_ns: Nanos,
     /// How many threads were.
     pub threads: u64,
-    /// How many of them ended meanwhile.
+    /// How many of them nothing is known of: all that was told of them was lost.
+    pub untold: u64,
+    /// How many ended meanwhile.
     pub ended: u64,
     /// The application whose deadline it is.
     #[serde(skip_serializing_if = "Option::is_none")]

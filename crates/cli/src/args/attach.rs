@@ -20,7 +20,7 @@ Examples:
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
 
-Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE.")]
+Needs root; without it, it says what else would do.")]
 pub(crate) struct AttachArgs {
     /// Process
     #[arg(value_name = "PID", required_unless_present_any = ["comm", "command"], conflicts_with_all = ["comm", "command"])]

@@ -248,6 +248,7 @@ fn lost(report: &AttachReport, look: Look) -> String {
     let (missing, merged, unseen) = (sum(|of| of.0), sum(|of| of.1), sum(|of| of.2));
     let mut told = vec![format!("{} overwritten", count(lost.overwritten))];
     for (number, what) in [
+        (report.untold, "threads of which nothing was read"),
         (lost.disordered, "with clocks that disagree"),
         (lost.unwatched, "threads without memory for them"),
         (lost.skipped, "calls of programs skipped"),

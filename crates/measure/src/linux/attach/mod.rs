@@ -38,6 +38,11 @@ pub enum AttachError {
     /// There is no such process.
     #[error("process {0} cannot be attached to: {1}")]
     NoProcess(u32, String),
+    /// None of what was meant was found by the programs.
+    #[error(
+        "no thread of what was named can be watched: it has ended, or the kernel does not show it to BPF programs"
+    )]
+    Nobody,
     /// There is no such thread in it.
     #[error("process {0} has no thread {1}")]
     NoThread(u32, u32),
@@ -162,7 +167,19 @@ impl AttachProbe {
             }
             self.go_through("watch_marked")
         };
-        marked().map_err(|refused| AttachError::Absent(absent(&refused)))
+        marked().map_err(|refused| AttachError::Absent(absent(&refused)))?;
+        match self.watched() {
+            0 if !targets.is_empty() => Err(AttachError::Nobody),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many threads have been watched so far, by the kernel's count: also those
+    /// of which all that was told is lost.
+    #[must_use]
+    pub fn watched(&self) -> u64 {
+        let state = self.loaded.value::<AttachState>("states", 0);
+        state.map_or(0, |state| state.threads)
     }
 
     /// Watches what the thread that calls this starts, until it says otherwise.
