@@ -25,6 +25,7 @@ pub mod check;
 pub mod compare;
 pub mod contexts;
 pub mod course;
+mod digest;
 pub mod doctor;
 mod error;
 mod finer;
@@ -52,6 +53,7 @@ mod waiting;
 pub mod why;
 
 pub use causes::{Above, Composed, KnownCauses};
+pub use digest::digest;
 pub use error::AnswerError;
 pub use load::{Load, LoadError, Run, have_rates, loads, open};
 pub use note::{Doubt, Note};

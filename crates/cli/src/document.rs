@@ -2,7 +2,7 @@
 
 use laggard_answer::Report;
 use laggard_answer::why::WhyReport;
-use laggard_model::Manifest;
+use laggard_model::{Digest, Manifest};
 use schemars::schema_for;
 
 use crate::args::SchemaOf;
@@ -30,6 +30,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Rtos => schema_for!(laggard_answer::rtos::RtosReport),
         SchemaOf::Timers => schema_for!(laggard_answer::timers::TimersReport),
         SchemaOf::Import => schema_for!(laggard_answer::trace::TraceReport),
+        SchemaOf::Digest => schema_for!(Digest),
         SchemaOf::Manifest => schema_for!(Manifest),
     };
     pipe::print(&pipe::json(&schema)?)?;

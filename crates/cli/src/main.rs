@@ -14,6 +14,7 @@ mod attach;
 mod check;
 mod compare;
 mod completion;
+mod digest;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod document;
@@ -103,6 +104,7 @@ fn run() -> ExitCode {
         Command::Plot(args) => plot::plot(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => import::import(&args),
+        Command::Digest(args) => digest::digest(&args),
         Command::Qos(args) => qos::qos(&args),
         Command::Forecast(args) => forecast::forecast(&args),
         Command::Compare(args) => compare::compare(&args),

@@ -18,6 +18,7 @@ mod caveat;
 mod contexts;
 mod cost;
 mod cpu;
+mod digest;
 mod episode;
 mod every;
 mod gather;
@@ -61,6 +62,10 @@ pub use caveat::{Caveat, CaveatKind, Severity};
 pub use contexts::{BusyTurns, Competitors, Contexts, ParseBusyTurnsError, ParseCompetitorsError};
 pub use cost::{OwnCost, ProgramCost};
 pub use cpu::{Cpu, CpuList, ParseCpuListError};
+pub use digest::{
+    DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine, DigestMinute,
+    DigestRefusal, RecordingDigest, RefusedBecause,
+};
 pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
     Steal, Stolen, Throttle, Vector,

@@ -1,7 +1,7 @@
 //! What differs between two sets of recordings besides what was measured
 //! (OSDI'99 Table 2).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::text::count;
 use laggard_model::{Cpu, CpuList, Host, Idle, Keep, LoadLabel, Manifest, Nanos, Settings};
@@ -35,6 +35,21 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
         push(&mut rows, what, &first, &second);
     }
     rows
+}
+
+/// What is known of a machine by itself, and is no setting of it.
+const NO_SETTINGS: [&str; 3] = ["load", "machine", "samples kept"];
+
+/// The settings of the machine that bear on latency, by name; each word of a
+/// list is one, and is `yes`.
+pub(crate) fn settings(manifest: &Manifest) -> BTreeMap<String, String> {
+    let rows = ROWS.iter().filter(|(what, _)| !NO_SETTINGS.contains(what));
+    let single = rows.map(|(what, row)| ((*what).to_owned(), row(manifest)));
+    let words = LISTS.iter().flat_map(|(what, row)| {
+        let words = row(manifest).into_iter();
+        words.map(move |word| (format!("{what}: {word}"), "yes".to_owned()))
+    });
+    single.chain(words).collect()
 }
 
 /// The same of what only the rest of a recording tells, whether flight

@@ -20,6 +20,7 @@ use crate::note::Note;
 use crate::qos::{Application, MissFigures};
 
 pub use build::{Question, compare};
+pub(crate) use conditions::settings;
 pub use looks::{EarlierVerdict, TrialEnd, TrialLook, TrialLooks};
 pub use refusal::CompareError;
 pub(crate) use sentences::times;

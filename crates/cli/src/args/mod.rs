@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Say what a trace of Windows (.etl) tells of latency
     Import(ImportArgs),
+    /// Write what each recording tells to answers over many, one line of JSON each
+    Digest(DigestArgs),
     /// Say how often an application's buffers will run dry
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use
@@ -161,6 +163,8 @@ pub(crate) enum SchemaOf {
     Rtos,
     /// `import --json`
     Import,
+    /// `digest`
+    Digest,
     /// A recording's `manifest.json`
     Manifest,
 }
@@ -295,6 +299,24 @@ pub(crate) struct WhyArgs {
     /// with its stages and causes, and who ran when
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
     pub(crate) perfetto: Option<PathBuf>,
+}
+
+/// What `laggard-fleet` reads of recordings: histograms by the hour, the largest
+/// of each minute, who made late activations late, and the machine's settings. No
+/// sample is read, so recordings must be made with `--keep tail`. One that cannot
+/// be read has a line that says why; the exit code is 0 all the same.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  laggard digest store/*/*.laggard | jq -r '.read.host'
+  find store -name manifest.json -printf '%h\\0' | laggard digest --stdin0")]
+pub(crate) struct DigestArgs {
+    /// Recordings
+    #[arg(value_name = "DIR", required_unless_present = "stdin0", add = completion::recordings())]
+    pub(crate) recordings: Vec<PathBuf>,
+    /// Read more of them from standard input, each ended by a NUL byte
+    #[arg(long)]
+    pub(crate) stdin0: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

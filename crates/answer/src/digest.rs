@@ -1,0 +1,253 @@
+//! What one recording tells to answers over many: `laggard digest`.
+//!
+//! Only histograms, the largest latencies, late activations and the manifest are
+//! read, never samples, so that a year of a thousand machines can be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use laggard_analyze::causes::{Signature, rank};
+use laggard_analyze::distribution::{Counted, Fold, Group, Lost, Split, Tally};
+use laggard_model::name::who;
+use laggard_model::{
+    Backend, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
+    DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest, RefusedBecause,
+    Route, Service, State,
+};
+use laggard_record::{Figure, FigureHour, OpenError, Recording};
+
+use crate::began::began;
+use crate::compare::settings;
+use crate::trust::{Case, Trust, judge};
+use crate::why::{Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
+
+/// Whole hours of a recording are counted in these.
+const HOUR: u64 = 3_600_000_000_000;
+
+/// By service and route.
+type ByLine<T> = BTreeMap<(Service, Route), T>;
+
+/// What the recording in the folder `dir` tells, or why it cannot.
+pub fn digest(dir: &Path) -> Digest {
+    Digest {
+        schema: DIGEST_SCHEMA,
+        path: dir.display().to_string(),
+        content: match read(dir) {
+            Ok(read) => DigestContent::Read(Box::new(read)),
+            Err(refusal) => DigestContent::Refused(refusal),
+        },
+    }
+}
+
+fn read(dir: &Path) -> Result<RecordingDigest, DigestRefusal> {
+    let refused = |because, reason: String| DigestRefusal { because, reason };
+    let recording = Recording::open(dir).map_err(|error| {
+        let is_newer = matches!(error, OpenError::Newer { .. });
+        let because = if is_newer {
+            RefusedBecause::Newer
+        } else {
+            RefusedBecause::Unreadable
+        };
+        refused(because, in_full(&error))
+    })?;
+    let manifest = recording.manifest();
+    if manifest.plan.keep == Keep::All {
+        return Err(refused(
+            RefusedBecause::NoHistograms,
+            "it keeps every sample and no histograms; record with `--keep tail`".into(),
+        ));
+    }
+    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let summaries = recording.summaries();
+    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+
+    let (lines, last, distrust) = lines(manifest, &summaries.figures);
+    let mut lines = lines;
+    for (key, minutes) in minutes(manifest, &summaries.largest) {
+        if let Some(line) = lines.get_mut(&key) {
+            line.minutes = minutes;
+        }
+    }
+    let late = RecordedEpisodes::read_if_any(&recording, &mut shortfalls);
+    let late = late.map_err(|error| refused(RefusedBecause::Unreadable, in_full(&error)))?;
+    // What was missing before is in both.
+    shortfalls.extend(late.iter().flat_map(|late| late.shortfalls.iter().cloned()));
+    let mut missing: Vec<String> = Vec::new();
+    for one in shortfalls {
+        let words = one.what;
+        if !missing.contains(&words) {
+            missing.push(words);
+        }
+    }
+    let start = manifest.clock.start_ns;
+    let end = manifest.clock.end_ns.or(last).unwrap_or(start);
+    let mut lines: Vec<DigestLine> = lines.into_values().collect();
+    lines.sort_by_key(|line| (line.route, line.service.rank()));
+    Ok(RecordingDigest {
+        build: manifest.host.build.clone(),
+        load: LoadLabel::of(manifest.load.as_ref()).to_string(),
+        settings: settings(manifest),
+        started: manifest.clock.start_wall.clone(),
+        start_s: began(manifest).0.map(|at| at.as_second()),
+        duration_ns: end.saturating_sub(start),
+        has_ended: manifest.state != State::Running,
+        is_scripted: manifest.backend == Backend::Fake,
+        distrust,
+        shortfalls: missing,
+        lines,
+        episodes: late.as_ref().map(|late| late.episodes.len() as u64),
+        surplus: late.as_ref().map_or(0, |late| late.notes.surplus),
+        causes: late.as_ref().map(causes).unwrap_or_default(),
+        ..RecordingDigest::of_host(&manifest.host.node, &manifest.host.kernel)
+    })
+}
+
+/// An error with its causes.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Services by route as `show` counts them, hour by hour; when the last of the
+/// largest was due; and why they cannot be trusted, if they cannot.
+fn lines(
+    manifest: &Manifest,
+    figures: &[FigureHour],
+) -> (ByLine<DigestLine>, Option<Nanos>, Option<String>) {
+    let new = || Fold::new(manifest.lines.len(), Split::Whole);
+    let mut hours: BTreeMap<u32, Fold> = BTreeMap::new();
+    let mut whole = new();
+    for stored in figures {
+        let counted = match stored.figure {
+            Figure::Latency => Counted::Latency,
+            Figure::Missed => Counted::Missed,
+            Figure::Censored => Counted::Censored,
+            Figure::Thread => Counted::Thread,
+            Figure::Step(stage) => Counted::Step(stage),
+        };
+        let tally = Tally::from_parts(stored.histogram.clone(), Some(stored.largest_at));
+        whole.add_stored(stored.line, counted, &tally);
+        let hour = hours.entry(stored.hour).or_insert_with(new);
+        hour.add_stored(stored.line, counted, &tally);
+    }
+    whole.set_lost(Lost::of(&manifest.counts, &manifest.losses));
+    let judged = judge(&Case::of(manifest, &whole.sums()));
+    let distrust = match &judged.trust {
+        Trust::Good => None,
+        Trust::None(_) => judged.trust.reasons(),
+    };
+    let line = |group: Group| {
+        let key = (group.key.service, group.key.route);
+        let line = DigestLine {
+            service: key.0,
+            route: key.1,
+            lost: group.lost,
+            hours: Vec::new(),
+            minutes: Vec::new(),
+        };
+        (key, line)
+    };
+    let mut lines: ByLine<DigestLine> = whole
+        .groups(&manifest.lines, false)
+        .into_iter()
+        .map(line)
+        .collect();
+    for (hour, fold) in hours {
+        for group in fold.groups(&manifest.lines, false) {
+            let key = (group.key.service, group.key.route);
+            if let (Some(line), Some(seen)) = (lines.get_mut(&key), hour_of(hour, &group)) {
+                line.hours.push(seen);
+            }
+        }
+    }
+    let last = figures.iter().map(|one| one.largest_at).max();
+    (lines, last, distrust)
+}
+
+/// What was counted in that hour; `None`: nothing.
+fn hour_of(hour: u32, group: &Group) -> Option<DigestHour> {
+    let all = group.latency.histogram();
+    Some(DigestHour {
+        hour,
+        missed: group.missed,
+        sum_ns: u64::try_from(all.sum_ns()).unwrap_or(u64::MAX).min(1 << 63),
+        min_ns: group.least,
+        max_ns: all.max()?,
+        buckets: all.buckets().collect(),
+        waiting: group.censored.histogram().buckets().collect(),
+    })
+}
+
+/// The largest of each minute, all CPUs together.
+fn minutes(manifest: &Manifest, largest: &[laggard_record::Largest]) -> ByLine<Vec<DigestMinute>> {
+    let mut most: ByLine<BTreeMap<u32, Nanos>> = BTreeMap::new();
+    for one in largest {
+        let Some(line) = manifest.lines.get(usize::from(one.line.0)) else {
+            continue;
+        };
+        let of_line = most.entry((line.service, line.route)).or_default();
+        let max = of_line.entry(one.minute).or_default();
+        *max = (*max).max(one.latency);
+    }
+    let minutes = |by_minute: BTreeMap<u32, Nanos>| {
+        let minutes = by_minute.into_iter();
+        minutes
+            .map(|(minute, max_ns)| DigestMinute { minute, max_ns })
+            .collect()
+    };
+    most.into_iter()
+        .map(|(key, by_minute)| (key, minutes(by_minute)))
+        .collect()
+}
+
+/// Who made activations late, by service, route and hour.
+fn causes(late: &RecordedEpisodes) -> Vec<DigestCause> {
+    let explained = Explained::new(late, None);
+    let symbols = explained.symbols();
+    let report = explained.report(usize::MAX);
+    let start = late.manifest.clock.start_ns;
+    let mut places: BTreeMap<(Service, Route, u32), Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
+    for one in &explained.episodes {
+        let since = one.episode.expiry_ns.saturating_sub(start);
+        let hour = u32::try_from(since.ns() / HOUR).unwrap_or(u32::MAX);
+        let place = (one.line.service, one.line.route, hour);
+        places.entry(place).or_default().push(one);
+    }
+    let mut causes = Vec::new();
+    for ((service, route, hour), episodes) in places {
+        let pairs = episodes.iter().map(|one| (one.episode, &one.explanation));
+        for cause in rank(pairs, |culprit| who(culprit, symbols)).causes {
+            let (is_ours, period_ns) = told(&report, &cause.signature);
+            causes.push(DigestCause {
+                service,
+                route,
+                hour,
+                class: cause.signature.class,
+                who: cause.signature.who,
+                is_ours,
+                episodes: cause.episodes as u64,
+                first_in: cause.first_in as u64,
+                total_ns: cause.total,
+                largest_ns: cause.largest,
+                period_ns,
+            });
+        }
+    }
+    causes
+}
+
+/// What is known of a cause over the whole recording: whether it is laggard's
+/// own, and how often it comes.
+fn told(report: &WhyReport, cause: &Signature) -> (bool, Option<Nanos>) {
+    let mut rows = report.causes.iter();
+    let row = rows.find(|row| row.class == cause.class && row.who == cause.who);
+    row.map_or((false, None), |row| {
+        let rhythm = row.rhythm.as_ref();
+        (row.is_ours, rhythm.map(|rhythm| rhythm.period_ns))
+    })
+}

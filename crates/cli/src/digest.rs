@@ -1,0 +1,51 @@
+//! `laggard digest`: what recordings tell to answers over many.
+
+use std::io::{self, BufRead as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::args::DigestArgs;
+use crate::exit::Exit;
+use crate::pipe;
+
+/// A line for each recording, in their order, written before the next is read:
+/// who reads them knows of which one nothing came.
+pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
+    for dir in &args.recordings {
+        if !write(dir)? {
+            return Ok(Exit::Ok);
+        }
+    }
+    if args.stdin0 {
+        let mut input = io::stdin().lock();
+        let mut path = Vec::new();
+        while input.read_until(0, &mut path).context("read paths")? > 0 {
+            if path.last() == Some(&0) {
+                path.pop();
+            }
+            if !write(&path_of(std::mem::take(&mut path))?)? {
+                break;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// A path may be any bytes here.
+#[cfg(unix)]
+fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    Ok(std::ffi::OsString::from_vec(bytes).into())
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
+    let text = String::from_utf8(bytes).context("a path on standard input is no UTF-8")?;
+    Ok(text.into())
+}
+
+/// Whether there still is a reader.
+fn write(dir: &Path) -> anyhow::Result<bool> {
+    pipe::try_print(&pipe::json_line(&laggard_answer::digest(dir))?)
+}
