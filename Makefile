@@ -14,8 +14,8 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page run test fuzz check bench prove install reproducible clean test-kernels compare-kernels static loads \
-	windows check-windows test-windows
+.PHONY: build page fleet run test test-fleet fuzz check bench prove install reproducible clean test-kernels \
+	compare-kernels static loads windows check-windows test-windows
 
 build:
 	@scripts/packages build
@@ -25,6 +25,17 @@ build:
 # run, and committed, by who changes the page's sources or packages.
 page:
 	@scripts/page build
+
+# Answers over the recordings of many machines: a program of its own, because its
+# query engine takes longer to build than all the rest. `make test` tests it last.
+fleet:
+	@scripts/packages build
+	@scripts/fleet build
+
+test-fleet:
+	@scripts/packages build
+	$(CARGO) build -p laggard
+	@scripts/fleet test
 
 RUN := run-$(shell date +%Y-%m-%d-%H%M%S)
 

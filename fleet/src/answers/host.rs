@@ -1,0 +1,147 @@
+//! `show HOST`: one machine.
+
+use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::causes::{self, FleetCause};
+use super::figures::{FleetFigures, figures};
+use super::summary::cells;
+use super::{FLEET_SCHEMA, Lines, StoreView, table};
+use crate::engine::Engine;
+use crate::sql::{self, By, Only};
+
+/// What `show` says.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct HostReport {
+    /// The version of this layout.
+    pub schema: u32,
+    /// What it is of.
+    pub of: StoreView,
+    /// The machine's name.
+    pub host: String,
+    /// Its kernels, the first that was seen first.
+    pub kernels: Vec<String>,
+    /// Services by route.
+    pub services: Vec<FleetFigures>,
+    /// Its hours, that with the largest latency first.
+    pub hours: Vec<HostHour>,
+    /// Hours that are not listed.
+    pub more_hours: u64,
+    /// Who made it late, those with most time first.
+    pub causes: Vec<FleetCause>,
+}
+
+/// An hour of a machine, all services together.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct HostHour {
+    /// When it began, UTC, RFC 3339.
+    pub at: String,
+    /// Activations.
+    pub samples: u64,
+    /// Those whose expiry passed while their service was still busy.
+    pub missed: u64,
+    /// The largest latency.
+    pub largest_ns: Nanos,
+}
+
+/// Asks for a machine.
+///
+/// # Errors
+/// When a query fails, or there is no such machine.
+pub fn host(
+    engine: &Engine,
+    of: StoreView,
+    name: &str,
+    top: usize,
+    only: Only,
+) -> anyhow::Result<HostReport> {
+    let rows = engine.query(&format!(
+        "SELECT host_id, kernel, MIN(start_s) AS since FROM recordings WHERE refused IS NULL AND host = {} \
+         GROUP BY host_id, kernel ORDER BY since, kernel",
+        sql::literal(name)
+    ))?;
+    let id = rows.whole("host_id")?.first().copied().flatten();
+    let Some(id) = id else {
+        anyhow::bail!(
+            "no recording that could be read is of `{name}`; `worst --top 1000000` names all machines"
+        );
+    };
+    let kernels = rows.text("kernel")?.into_iter().flatten().collect();
+    let only = Only {
+        host: Some(id),
+        ..only
+    };
+    let lines = Lines::read(engine)?;
+    let services = figures(engine, &lines, &By::Hosts, only)?
+        .into_iter()
+        .map(|one| one.figures)
+        .collect();
+    let hours = engine.query(&sql::hours_of(only))?;
+    let (at, samples) = (hours.whole("at_h")?, hours.whole("samples")?);
+    let (missed, largest) = (hours.whole("missed_all")?, hours.whole("largest_ns")?);
+    let number =
+        |column: &[Option<i64>], row: usize| column[row].unwrap_or_default().unsigned_abs();
+    let hour = |row: usize| HostHour {
+        at: jiff::Timestamp::from_second(at[row].unwrap_or_default() * 3_600)
+            .unwrap_or_default()
+            .to_string(),
+        samples: number(&samples, row),
+        missed: number(&missed, row),
+        largest_ns: Nanos::from_ns(number(&largest, row)),
+    };
+    let mut causes = causes::read(engine, only)?;
+    causes.truncate(top);
+    Ok(HostReport {
+        schema: FLEET_SCHEMA,
+        of,
+        host: name.into(),
+        kernels,
+        services,
+        hours: (0..hours.len().min(top)).map(hour).collect(),
+        more_hours: hours.len().saturating_sub(top) as u64,
+        causes,
+    })
+}
+
+impl HostReport {
+    /// In words.
+    pub fn text(&self) -> String {
+        let mut text = self.of.text();
+        let name = laggard_model::printable(&self.host).to_string();
+        let kernels: Vec<String> = self
+            .kernels
+            .iter()
+            .map(|one| laggard_model::printable(one).to_string())
+            .collect();
+        text += &format!("\n{name}, kernel {}\n", kernels.join(", then "));
+        let rows: Vec<Vec<String>> = self.services.iter().map(cells).collect();
+        let heads = [
+            "", "machines", "samples", "missed", "lost", "p50", "p99", "p99.9", "p99.99", "largest",
+        ];
+        text += &table(&heads, 1, &rows);
+        text += "\nIts worst hours (UTC)\n";
+        let hour = |one: &HostHour| {
+            vec![
+                one.at.clone(),
+                count(one.samples),
+                count(one.missed),
+                Unit::Auto.write_nanos(one.largest_ns),
+            ]
+        };
+        let rows: Vec<Vec<String>> = self.hours.iter().map(hour).collect();
+        text += &table(&["", "samples", "missed", "largest"], 1, &rows);
+        if self.more_hours > 0 {
+            text += &format!("{} more: --top, --json\n", count(self.more_hours));
+        }
+        text += match self.causes.is_empty() {
+            true => "\nNo late activation was kept with its evidence.\n",
+            false => "\nWho made it late\n",
+        };
+        if !self.causes.is_empty() {
+            text += &causes::rows(&self.causes, 1);
+        }
+        text
+    }
+}

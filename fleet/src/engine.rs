@@ -1,0 +1,186 @@
+//! The query engine: DataFusion, behind three verbs.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::options::ParquetReadOptions;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use tokio::runtime::{Builder, Runtime};
+
+/// An engine without tables yet.
+pub struct Engine {
+    runtime: Runtime,
+    context: SessionContext,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// What a query answered.
+#[derive(Clone, Debug)]
+pub struct Rows(RecordBatch);
+
+impl Engine {
+    /// An engine on every CPU.
+    ///
+    /// # Errors
+    /// When the system gives it no thread.
+    pub fn new() -> anyhow::Result<Self> {
+        let config = SessionConfig::new().with_information_schema(true);
+        Ok(Self {
+            runtime: Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .context("start threads for queries")?,
+            context: SessionContext::new_with_config(config),
+        })
+    }
+
+    /// Binds a table's name to a Parquet file, or to a folder of them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn bind(&self, table: &str, place: &Path) -> anyhow::Result<()> {
+        let path = place
+            .to_str()
+            .with_context(|| format!("`{}` is no UTF-8", place.display()))?;
+        let options = ParquetReadOptions::default();
+        let bound = self.context.register_parquet(table, path, options);
+        self.runtime
+            .block_on(bound)
+            .with_context(|| format!("open `{}`", place.display()))
+    }
+
+    /// Answers a query. Nothing but a query is answered: no statement that would
+    /// change or write anything.
+    ///
+    /// # Errors
+    /// When it is no query, or names what is not there.
+    pub fn query(&self, sql: &str) -> anyhow::Result<Rows> {
+        let only = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        let asked = async {
+            let frame = self.context.sql_with_options(sql, only).await?;
+            let schema = frame.schema().inner().clone();
+            let batches = frame.collect().await?;
+            let schema = batches.first().map_or(schema, RecordBatch::schema);
+            anyhow::Ok(concat_batches(&schema, &batches)?)
+        };
+        Ok(Rows(self.runtime.block_on(asked)?))
+    }
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The columns' names.
+    pub fn names(&self) -> Vec<String> {
+        self.0
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
+    }
+
+    fn column(
+        &self,
+        name: &str,
+        kind: &DataType,
+    ) -> anyhow::Result<datafusion::arrow::array::ArrayRef> {
+        let column = self
+            .0
+            .column_by_name(name)
+            .with_context(|| format!("the answer has no column `{name}`"))?;
+        cast(column, kind).with_context(|| format!("read column `{name}`"))
+    }
+
+    /// A column of whole numbers.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has none.
+    pub fn whole(&self, name: &str) -> anyhow::Result<Vec<Option<i64>>> {
+        Ok(self
+            .column(name, &DataType::Int64)?
+            .as_primitive::<Int64Type>()
+            .iter()
+            .collect())
+    }
+
+    /// A column of numbers.
+    ///
+    /// # Errors
+    /// As [`Self::whole`].
+    pub fn number(&self, name: &str) -> anyhow::Result<Vec<Option<f64>>> {
+        Ok(self
+            .column(name, &DataType::Float64)?
+            .as_primitive::<Float64Type>()
+            .iter()
+            .collect())
+    }
+
+    /// A column as text.
+    ///
+    /// # Errors
+    /// As [`Self::whole`].
+    pub fn text(&self, name: &str) -> anyhow::Result<Vec<Option<String>>> {
+        let column = self.column(name, &DataType::Utf8)?;
+        Ok(column
+            .as_string::<i32>()
+            .iter()
+            .map(|text| text.map(Into::into))
+            .collect())
+    }
+
+    /// Every row as JSON: numbers are numbers, what is absent is null, all else
+    /// is text.
+    ///
+    /// # Errors
+    /// When a column has a type that has no text.
+    pub fn json(&self) -> anyhow::Result<Vec<serde_json::Map<String, serde_json::Value>>> {
+        let mut rows = vec![serde_json::Map::new(); self.len()];
+        for (number, field) in self.0.schema().fields().iter().enumerate() {
+            let column = self.0.column(number);
+            let kind = field.data_type();
+            let values: Vec<serde_json::Value> = if kind.is_integer() {
+                let cast = cast(column, &DataType::Int64)?;
+                cast.as_primitive::<Int64Type>()
+                    .iter()
+                    .map(Into::into)
+                    .collect()
+            } else if kind.is_numeric() {
+                let cast = cast(column, &DataType::Float64)?;
+                cast.as_primitive::<Float64Type>()
+                    .iter()
+                    .map(Into::into)
+                    .collect()
+            } else if *kind == DataType::Boolean {
+                column.as_boolean().iter().map(Into::into).collect()
+            } else {
+                let cast = cast(column, &DataType::Utf8)?;
+                cast.as_string::<i32>().iter().map(Into::into).collect()
+            };
+            for (row, value) in rows.iter_mut().zip(values) {
+                row.insert(field.name().clone(), value);
+            }
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,208 @@
+//! Answers over the recordings of many machines.
+//!
+//! [`store`] finds recordings, [`reader`] has `laggard` read those that are new,
+//! [`catalogue`] keeps what they tell as tables, [`engine`] answers the queries of
+//! [`sql`] over these, and [`answers`] makes reports of what comes.
+
+#![forbid(unsafe_code)]
+
+pub mod answers;
+pub mod args;
+pub mod catalogue;
+pub mod engine;
+pub mod reader;
+pub mod since;
+pub mod sql;
+pub mod statistics;
+pub mod store;
+
+use anyhow::Context as _;
+use jiff::Zoned;
+use laggard_model::printable_json;
+use schemars::schema_for;
+use serde::Serialize;
+
+use answers::{
+    CausesReport, ChangedAsked, ChangedReport, HostReport, Lines, StoreView, SummaryReport,
+    WorstReport,
+};
+use args::{Args, LateArgs, Question, SchemaOf, SinceArgs};
+use catalogue::{Catalogue, TABLES};
+use engine::Engine;
+use sql::Only;
+
+/// How a question was answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// From every recording.
+    Whole,
+    /// Not from all, or not from all of them.
+    Partial,
+}
+
+/// Answers what was asked.
+///
+/// # Errors
+/// When the store or the catalogue cannot be read or written, or the question
+/// cannot be answered.
+pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
+    if let Question::Schema { of } = args.question {
+        return Ok((schema(of)?, Exit::Whole));
+    }
+    let store = args
+        .store
+        .canonicalize()
+        .with_context(|| format!("look for the store `{}`", args.store.display()))?;
+    let found =
+        store::look(&store).with_context(|| format!("read the store `{}`", store.display()))?;
+    let dir = args
+        .catalogue
+        .clone()
+        .unwrap_or_else(|| store.join(".fleet"));
+    let catalogue = Catalogue::open(&dir).with_context(|| {
+        format!("keep what the recordings tell in `{}`; name a folder that you may write with --catalogue", dir.display())
+    })?;
+    let laggard = reader::program();
+    let updated = catalogue.update(&found.places, |paths| reader::read(&laggard, paths))?;
+    anyhow::ensure!(
+        updated.kept > 0,
+        "there is no recording in `{}`; a recording is a folder with a manifest.json, usually NAME.laggard",
+        store.display()
+    );
+    let engine = Engine::new()?;
+    for table in TABLES {
+        engine.bind(table, &catalogue.table(table))?;
+    }
+    let refused: Vec<(String, String)> = found
+        .refused
+        .into_iter()
+        .map(|(path, why)| (path.display().to_string(), why))
+        .collect();
+    let of = StoreView::read(&engine, store.display().to_string(), &refused)?;
+    let exit = if of.is_whole() {
+        Exit::Whole
+    } else {
+        Exit::Partial
+    };
+    Ok((ask(&engine, of, args)?, exit))
+}
+
+fn ask(engine: &Engine, of: StoreView, args: &Args) -> anyhow::Result<String> {
+    let json = args.json;
+    match &args.question {
+        Question::Summary(asked) => {
+            let by: Vec<&'static str> = asked.by.iter().map(|by| by.column()).collect();
+            let report = answers::summary(engine, of, &by, only(&asked.since)?)?;
+            said(json, &report, SummaryReport::text)
+        }
+        Question::Worst(asked) => {
+            let line = line(engine, &asked.late)?;
+            let (limit, top) = (asked.late.limit, asked.list.top);
+            let report = answers::worst(
+                engine,
+                of,
+                line,
+                limit,
+                asked.order,
+                top,
+                only(&asked.list.since)?,
+            )?;
+            said(json, &report, WorstReport::text)
+        }
+        Question::Changed(asked) => {
+            let report = answers::changed(
+                engine,
+                of,
+                ChangedAsked {
+                    line: line(engine, &asked.late)?,
+                    limit: asked.late.limit,
+                    by: asked.by.iter().map(|by| by.column()).collect(),
+                    top: asked.list.top,
+                    only: only(&asked.list.since)?,
+                },
+            )?;
+            said(json, &report, |report: &ChangedReport| {
+                report.text(asked.list.top)
+            })
+        }
+        Question::Causes(asked) => {
+            let report = answers::causes(engine, of, asked.top, only(&asked.since)?)?;
+            said(json, &report, CausesReport::text)
+        }
+        Question::Show { host, list } => {
+            let report = answers::host(engine, of, host, list.top, only(&list.since)?)?;
+            said(json, &report, HostReport::text)
+        }
+        Question::Sql { query } => sql_answer(engine, &of, query, json),
+        Question::Schema { .. } => unreachable!("is answered without a store"),
+    }
+}
+
+/// The rows of a query: as JSON alone, as text below what they are of.
+fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyhow::Result<String> {
+    let rows = engine.query(query)?;
+    if json {
+        return json_of(&serde_json::json!({
+            "schema": answers::FLEET_SCHEMA, "of": of, "rows": rows.json()?,
+        }));
+    }
+    let names = rows.names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let cell = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Null => "-".into(),
+        other => other.to_string(),
+    };
+    let cells = |row: serde_json::Map<String, serde_json::Value>| {
+        names.iter().map(|name| cell(&row[*name])).collect()
+    };
+    let all: Vec<Vec<String>> = rows.json()?.into_iter().map(cells).collect();
+    Ok(format!(
+        "{}\n{}",
+        of.text(),
+        answers::table(&names, names.len(), &all)
+    ))
+}
+
+fn said<T: Serialize>(
+    json: bool,
+    report: &T,
+    text: impl Fn(&T) -> String,
+) -> anyhow::Result<String> {
+    match json {
+        true => json_of(report),
+        false => Ok(text(report)),
+    }
+}
+
+fn json_of(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(format!(
+        "{}\n",
+        printable_json(&serde_json::to_string_pretty(value)?)
+    ))
+}
+
+fn line(engine: &Engine, asked: &LateArgs) -> anyhow::Result<(i32, String)> {
+    Lines::read(engine)?.chosen(asked.service)
+}
+
+fn only(asked: &SinceArgs) -> anyhow::Result<Only> {
+    let since = asked
+        .since
+        .as_ref()
+        .map(|text| since::since(text, &Zoned::now()));
+    Ok(Only {
+        since_h: since.transpose()?,
+        ..Only::default()
+    })
+}
+
+fn schema(of: SchemaOf) -> anyhow::Result<String> {
+    json_of(&match of {
+        SchemaOf::Summary => schema_for!(SummaryReport),
+        SchemaOf::Worst => schema_for!(WorstReport),
+        SchemaOf::Changed => schema_for!(ChangedReport),
+        SchemaOf::Causes => schema_for!(CausesReport),
+        SchemaOf::Show => schema_for!(HostReport),
+    })
+}

@@ -1,0 +1,138 @@
+//! Recordings to digests, by `laggard digest`.
+//!
+//! Recordings are read by the program that writes them, in processes of its own.
+//! So they are read as all its answers read them; its `parquet` and that of the
+//! query engine, which are of different versions, are never in one program; and
+//! a recording that ends its reader ends nothing else.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use anyhow::Context as _;
+use laggard_model::{DIGEST_SCHEMA, Digest, DigestContent, DigestRefusal, RefusedBecause};
+
+/// Finds `laggard`: beside this program, or where the system looks.
+pub fn program() -> PathBuf {
+    if let Some(named) = std::env::var_os("LAGGARD") {
+        return named.into();
+    }
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|own| own.with_file_name("laggard"));
+    beside
+        .filter(|beside| beside.is_file())
+        .unwrap_or_else(|| "laggard".into())
+}
+
+/// Reads recordings on as many processes as there are CPUs. There is a digest for
+/// each, in their order.
+///
+/// # Errors
+/// When `laggard` cannot be run, or is of another version.
+pub fn read(laggard: &Path, paths: &[&Path]) -> anyhow::Result<Vec<Digest>> {
+    let readers = thread::available_parallelism().map_or(1, usize::from);
+    let each = paths.len().div_ceil(readers).max(1);
+    let read = thread::scope(|scope| {
+        let parts = paths
+            .chunks(each)
+            .map(|part| scope.spawn(move || read_part(laggard, part)));
+        let started: Vec<_> = parts.collect();
+        let done = started
+            .into_iter()
+            .map(|one| one.join().expect("a reader does not panic"));
+        done.collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    Ok(read.into_iter().flatten().collect())
+}
+
+/// Reads some recordings; one that ends the process is refused, and another goes on.
+fn read_part(laggard: &Path, paths: &[&Path]) -> anyhow::Result<Vec<Digest>> {
+    let mut digests = Vec::with_capacity(paths.len());
+    while digests.len() < paths.len() {
+        let before = digests.len();
+        let ended = read_some(laggard, &paths[before..], &mut digests)?;
+        if let Some(culprit) = paths.get(digests.len()) {
+            anyhow::ensure!(
+                before < digests.len() || ended.is_of_one,
+                "`{} digest` gives no answer: {}; is it of this version of laggard?",
+                laggard.display(),
+                ended.how
+            );
+            let reason = format!("`laggard digest` ended while it read it: {}", ended.how);
+            digests.push(refused(culprit, reason));
+        }
+    }
+    Ok(digests)
+}
+
+fn refused(path: &Path, reason: String) -> Digest {
+    Digest {
+        schema: DIGEST_SCHEMA,
+        path: path.display().to_string(),
+        content: DigestContent::Refused(DigestRefusal {
+            because: RefusedBecause::Unreadable,
+            reason,
+        }),
+    }
+}
+
+/// How a process ended.
+struct Ended {
+    how: String,
+    /// By a signal: what it read was the cause, not how it was called.
+    is_of_one: bool,
+}
+
+fn read_some(laggard: &Path, paths: &[&Path], digests: &mut Vec<Digest>) -> anyhow::Result<Ended> {
+    let start = || -> std::io::Result<Child> {
+        let mut command = Command::new(laggard);
+        command.args(["digest", "--stdin0"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    };
+    let mut child = start().with_context(|| {
+        format!("run `{}` (it reads the recordings; install it beside laggard-fleet, or name it in LAGGARD)", laggard.display())
+    })?;
+    let mut input = child.stdin.take().expect("was asked for");
+    let output = BufReader::new(child.stdout.take().expect("was asked for"));
+    let read = thread::scope(|scope| {
+        scope.spawn(move || {
+            for path in paths {
+                // It is gone: the lines that do not come say so.
+                if input
+                    .write_all(&[path.as_os_str().as_bytes(), b"\0"].concat())
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let mut read = Vec::new();
+        for line in output.lines().take(paths.len()) {
+            let digest: Digest = serde_json::from_str(
+                &line.context("read what `laggard digest` says")?,
+            )
+            .context("understand what `laggard digest` says; is it of this version of laggard?")?;
+            anyhow::ensure!(
+                digest.schema == DIGEST_SCHEMA,
+                "`{} digest` writes layout {}, and this program reads {DIGEST_SCHEMA}; install both of one version",
+                laggard.display(),
+                digest.schema
+            );
+            read.push(digest);
+        }
+        Ok(read)
+    });
+    if read.is_err() {
+        // What it says is of no use; it may not end by itself.
+        let _ = child.kill();
+    }
+    let status = child.wait().context("wait for `laggard digest`")?;
+    digests.extend(read?);
+    Ok(Ended {
+        how: status.to_string(),
+        is_of_one: status.code().is_none(),
+    })
+}

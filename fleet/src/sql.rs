@@ -1,0 +1,242 @@
+//! The texts of the queries: one for each answer.
+//!
+//! They are portable: no function but those of the standard, no function of ours,
+//! no quantile of an engine's own, numbers that are not whole as DOUBLE literals,
+//! no alias that is a column's name. DuckDB and Spark answer them alike from the
+//! catalogue's files.
+
+use std::fmt::Write as _;
+
+/// The shares of which quantiles are told, with what their columns are called.
+pub const SHARES: [(f64, &str); 4] = [
+    (0.5, "p50"),
+    (0.99, "p99"),
+    (0.999, "p999"),
+    (0.9999, "p9999"),
+];
+
+/// A number as a DOUBLE literal.
+pub fn double(value: f64) -> String {
+    format!("{value:E}")
+}
+
+/// A text as a literal.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Which rows a question is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Only {
+    /// From this hour since 1970 on.
+    pub since_h: Option<i32>,
+    /// Of this machine.
+    pub host: Option<i64>,
+    /// Of this service by this route.
+    pub line: Option<i32>,
+}
+
+impl Only {
+    /// The condition on a table whose hours, or minutes, are in `column`, of
+    /// which an hour has `per_hour`.
+    pub fn condition(&self, column: &str, per_hour: i32) -> String {
+        let mut text = "1 = 1".to_owned();
+        let mut and = |what: &str, value: i64| {
+            // Into a String it cannot fail.
+            let _ = write!(text, " AND {what} {value}");
+        };
+        if let Some(since) = self.since_h {
+            and(
+                &format!("{column} >="),
+                i64::from(since) * i64::from(per_hour),
+            );
+        }
+        if let Some(host) = self.host {
+            and("host_id =", host);
+        }
+        if let Some(line) = self.line {
+            and("line =", line.into());
+        }
+        text
+    }
+}
+
+/// By what figures are put together, besides service and route.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// By kernel, build, load: some of these columns of `recordings`.
+    Kinds(Vec<&'static str>),
+    /// By machine.
+    Hosts,
+}
+
+/// Counts, extremes and quantiles of each group and line. For the share q of the
+/// n seen and the lost, the quantile has the rank r = ceil(q (n + lost)), and lies
+/// between `.._low` and `.._high` (docs/method.md 1.3): the r-th smallest if what
+/// was lost counts as zero, and if it, and what still waited, counts as later than
+/// all.
+pub fn figures(by: &By, only: Only) -> String {
+    let keys: Vec<&str> = match by {
+        By::Kinds(columns) => columns.clone(),
+        By::Hosts => vec!["host_id"],
+    };
+    let list =
+        |prefix: &str| -> String { keys.iter().map(|key| format!("{prefix}{key}, ")).collect() };
+    let same = |one: &str, other: &str| -> String {
+        let all = keys
+            .iter()
+            .chain(&["line"])
+            .map(|key| format!("{one}.{key} = {other}.{key}"));
+        all.collect::<Vec<_>>().join(" AND ")
+    };
+    // By machine no name is needed, and a join of every row would cost as much
+    // as the rest.
+    let (of, joined) = match by {
+        By::Kinds(_) => ("kinds.", " JOIN kinds ON one.kind = kinds.kind"),
+        By::Hosts => ("one.", ""),
+    };
+    let named = list(of);
+    let before = match by {
+        By::Kinds(_) => "kind",
+        By::Hosts => "host_id",
+    };
+    let (k, hours) = (list(""), only.condition("at_h", 1));
+    let last = only.condition("last_h", 1);
+    let ranks: String = SHARES
+        .iter()
+        .map(|(q, name)| {
+            format!(
+                ", CEIL({} * CAST(seen + lost AS DOUBLE)) AS r_{name}",
+                double(*q)
+            )
+        })
+        .collect();
+    let quantiles: String = SHARES
+        .iter()
+        .map(|(_, name)| {
+            format!(
+                ",\n  MIN(CASE WHEN r_{name} - CAST(lost AS DOUBLE) >= 1E0 AND CAST(upto AS DOUBLE) >= r_{name} - CAST(lost AS DOUBLE) THEN up_to_ns END) AS {name}_low,\n  MIN(CASE WHEN CAST(known_upto AS DOUBLE) >= r_{name} THEN up_to_ns END) AS {name}_high"
+            )
+        })
+        .collect();
+    format!(
+        "WITH kinds AS (
+  SELECT kind, MIN(kernel) AS kernel, MIN(build) AS build, MIN(load) AS load
+  FROM recordings WHERE refused IS NULL GROUP BY kind),
+counted AS (
+  SELECT {before}, line, up_to_ns, SUM(n) AS n, SUM(waiting) AS waiting
+  FROM histograms WHERE {hours} GROUP BY {before}, line, up_to_ns),
+grouped AS (
+  SELECT {named}one.line, one.up_to_ns, SUM(one.n) AS n, SUM(one.waiting) AS waiting
+  FROM counted one{joined} GROUP BY {named}one.line, one.up_to_ns),
+losses AS (
+  SELECT {named}one.line, SUM(one.lost) AS lost
+  FROM lines one{joined} WHERE {last} GROUP BY {named}one.line),
+moments AS (
+  SELECT {named}one.line, SUM(one.n) AS samples, SUM(one.missed) AS missed, SUM(one.waiting) AS waited,
+    SUM(CAST(one.sum_ns AS DOUBLE)) AS total_ns, MIN(one.min_ns) AS least_ns, MAX(one.max_ns) AS largest_ns,
+    COUNT(DISTINCT one.host_id) AS hosts, COUNT(DISTINCT one.recording) AS recordings
+  FROM hours one{joined} WHERE {hours} GROUP BY {named}one.line),
+running AS (
+  SELECT {k}line, up_to_ns,
+    SUM(n) OVER (PARTITION BY {k}line ORDER BY up_to_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
+    SUM(n - waiting) OVER (PARTITION BY {k}line ORDER BY up_to_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS known_upto,
+    SUM(n) OVER (PARTITION BY {k}line) AS seen
+  FROM grouped),
+ranked AS (
+  SELECT running.*, lost{ranks}
+  FROM running JOIN losses ON {}),
+quantiles AS (
+  SELECT {k}line, MAX(lost) AS lost{quantiles}
+  FROM ranked GROUP BY {k}line)
+SELECT moments.*, quantiles.lost, {}
+FROM moments JOIN quantiles ON {}
+ORDER BY {}moments.line",
+        same("running", "losses"),
+        SHARES.map(|(_, name)| format!("{name}_low, {name}_high")).join(", "),
+        same("moments", "quantiles"),
+        list("moments."),
+    )
+}
+
+/// Each machine's minutes, and in how many of them an activation was later than
+/// `limit_ns`.
+pub fn late_minutes(limit_ns: i64, only: Only) -> String {
+    format!(
+        "WITH seen AS (
+  SELECT host_id, COUNT(*) AS minutes_seen, SUM(CASE WHEN max_ns > {limit_ns} THEN 1 ELSE 0 END) AS minutes_late,
+    MAX(max_ns) AS largest_ns
+  FROM minutes WHERE {} GROUP BY host_id),
+names AS (SELECT host_id, MIN(host) AS host FROM recordings WHERE refused IS NULL GROUP BY host_id)
+SELECT seen.host_id, host, minutes_seen, minutes_late, largest_ns
+FROM seen JOIN names ON seen.host_id = names.host_id ORDER BY host",
+        only.condition("at_m", 60)
+    )
+}
+
+/// Each recording's minutes, and late ones, with what it was made on: `by` are
+/// columns of `recordings`.
+pub fn late_recordings(limit_ns: i64, by: &[&str], only: Only) -> String {
+    let by = by.join(", ");
+    format!(
+        "WITH seen AS (
+  SELECT recording, COUNT(*) AS minutes_seen, SUM(CASE WHEN max_ns > {limit_ns} THEN 1 ELSE 0 END) AS minutes_late
+  FROM minutes WHERE {} GROUP BY recording)
+SELECT seen.recording, host_id, host, start_s, {by}, minutes_seen, minutes_late
+FROM seen JOIN recordings ON seen.recording = recordings.recording ORDER BY host, start_s",
+        only.condition("at_m", 60)
+    )
+}
+
+/// Causes over all machines, those with most time first.
+pub fn causes(only: Only) -> String {
+    let condition = only
+        .condition("causes.at_h", 1)
+        .replace("host_id =", "causes.host_id =");
+    format!(
+        "WITH spent AS (
+  SELECT class, who, causes.host_id, at_h, MIN(host) AS host, MIN(kernel) AS kernel, MAX(kernel) AS kernel_too,
+    MAX(CASE WHEN ours THEN 1 ELSE 0 END) AS own,
+    SUM(causes.episodes) AS late, SUM(first_in) AS firsts, SUM(CAST(total_ns AS DOUBLE)) AS spent_ns,
+    MAX(largest_ns) AS most_ns, MIN(period_ns) AS shortest_period_ns, MAX(period_ns) AS longest_period_ns
+  FROM causes JOIN recordings ON causes.recording = recordings.recording
+  WHERE {condition} GROUP BY class, who, causes.host_id, at_h)
+SELECT class, who, COUNT(DISTINCT host_id) AS hosts, COUNT(*) AS hours, MIN(kernel) AS kernel_first,
+  MAX(kernel_too) AS kernel_last, MAX(own) AS is_own, SUM(late) AS late_all, SUM(firsts) AS first_all,
+  SUM(spent_ns) AS total_all_ns, MAX(most_ns) AS largest_ns, MIN(shortest_period_ns) AS period_from_ns,
+  MAX(longest_period_ns) AS period_to_ns, MIN(host) AS first_host
+FROM spent GROUP BY class, who ORDER BY total_all_ns DESC, class, who"
+    )
+}
+
+/// The cause that took most of each machine's late activations.
+pub fn main_causes(only: Only) -> String {
+    format!(
+        "WITH spent AS (
+  SELECT host_id, class, who, SUM(CAST(total_ns AS DOUBLE)) AS spent_ns
+  FROM causes WHERE {} GROUP BY host_id, class, who),
+placed AS (
+  SELECT host_id, class, who, spent_ns,
+    ROW_NUMBER() OVER (PARTITION BY host_id ORDER BY spent_ns DESC, class, who) AS place,
+    SUM(spent_ns) OVER (PARTITION BY host_id) AS all_ns
+  FROM spent)
+SELECT host_id, class, who, spent_ns / all_ns AS share FROM placed WHERE place = 1",
+        only.condition("at_h", 1)
+    )
+}
+
+/// What is known of a machine's hours: how late the worst activation of each was.
+pub fn hours_of(only: Only) -> String {
+    format!(
+        "SELECT at_h, SUM(n) AS samples, SUM(missed) AS missed_all, MAX(max_ns) AS largest_ns
+FROM hours WHERE {} GROUP BY at_h ORDER BY largest_ns DESC, at_h",
+        only.condition("at_h", 1)
+    )
+}
+
+/// The settings of each machine in the last of its recordings.
+pub const SETTINGS_NOW: &str = "WITH placed AS (
+  SELECT recording, host_id, ROW_NUMBER() OVER (PARTITION BY host_id ORDER BY start_s DESC, recording) AS place
+  FROM recordings WHERE refused IS NULL)
+SELECT placed.host_id, name, value
+FROM placed JOIN settings ON placed.recording = settings.recording WHERE place = 1";

@@ -1,0 +1,159 @@
+//! Which recordings are in a store: a folder of recordings, however deep.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What makes a folder a recording; the second is the copy of the first.
+const MANIFESTS: [&str; 2] = ["manifest.json", "manifest-start.json"];
+/// A folder of such a name is a recording even if it has lost both.
+const ENDING: &str = ".laggard";
+/// Folders within folders, at most: deeper is no store.
+const DEEPEST: usize = 32;
+
+/// A recording in a store.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Place {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Changes whenever a file of the recording is written: its files are
+    /// renamed into place, which changes the folder, or are its manifest.
+    pub stamp: String,
+}
+
+/// What a store holds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Recordings, in the order of their paths.
+    pub places: Vec<Place>,
+    /// Folders that cannot be looked into, and why.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+/// Looks for recordings below `store`, which can be one itself. Folders whose
+/// names begin with a dot are not looked into, and links are not followed.
+///
+/// # Errors
+/// When `store` itself cannot be read.
+pub fn look(store: &Path) -> io::Result<Found> {
+    fs::read_dir(store)?;
+    let mut found = Found::default();
+    let mut next = vec![(store.to_path_buf(), 0)];
+    while let Some((dir, depth)) = next.pop() {
+        if let Some(place) = place(&dir) {
+            found.places.push(place);
+            continue;
+        }
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                found.refused.push((dir, error.to_string()));
+                continue;
+            }
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    found.refused.push((dir.clone(), error.to_string()));
+                    break;
+                }
+            };
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            // The type of the entry itself: that of a link is a link.
+            if is_hidden || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            match depth {
+                DEEPEST => found.refused.push((
+                    entry.path(),
+                    format!("it is more than {DEEPEST} folders deep"),
+                )),
+                _ => next.push((entry.path(), depth + 1)),
+            }
+        }
+    }
+    found.places.sort();
+    Ok(found)
+}
+
+fn place(dir: &Path) -> Option<Place> {
+    let mut manifests = MANIFESTS.iter();
+    let manifest = manifests.find_map(|name| fs::symlink_metadata(dir.join(name)).ok());
+    let is_named = dir.extension().is_some()
+        && dir
+            .as_os_str()
+            .as_encoded_bytes()
+            .ends_with(ENDING.as_bytes());
+    if manifest.is_none() && !is_named {
+        return None;
+    }
+    let time = |meta: Metadata| format!("{}.{:09}/{}", meta.mtime(), meta.mtime_nsec(), meta.len());
+    let folder = fs::symlink_metadata(dir).ok().map(time);
+    let parts = [folder, manifest.map(time)];
+    Some(Place {
+        path: dir.into(),
+        stamp: parts.map(Option::unwrap_or_default).join(" "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let file = dir.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "{}").unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn recordings_are_found_at_any_depth_and_nothing_within_them() {
+        let dir = store(&[
+            "one/2026-11-23T02.laggard/manifest.json",
+            "rack/7/two/hour/manifest-start.json",
+            "rack/7/two/hour/inner.laggard/manifest.json",
+            "three.laggard/samples/000001.parquet",
+            ".fleet/recordings/manifest.json",
+            "notes/readme.txt",
+        ]);
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).unwrap();
+
+        let found = look(dir.path()).unwrap();
+
+        let paths: Vec<&Path> = found
+            .places
+            .iter()
+            .map(|one| one.path.strip_prefix(dir.path()).unwrap())
+            .collect();
+        assert_eq!(
+            paths,
+            [
+                "one/2026-11-23T02.laggard",
+                "rack/7/two/hour",
+                "three.laggard"
+            ]
+            .map(Path::new)
+        );
+        assert!(found.refused.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_renamed_into_a_recording_changes_its_stamp() {
+        let dir = store(&["one.laggard/manifest.json", "new"]);
+        let before = look(dir.path()).unwrap().places;
+
+        fs::rename(
+            dir.path().join("new"),
+            dir.path().join("one.laggard/histograms-000000.parquet"),
+        )
+        .unwrap();
+
+        assert_ne!(before, look(dir.path()).unwrap().places);
+    }
+}
