@@ -27,7 +27,8 @@ page:
 	@scripts/page build
 
 # Answers over the recordings of many machines: a program of its own, because its
-# query engine takes longer to build than all the rest. `make test` tests it last.
+# query engine takes longer to build than all the rest. `make test` names its tests as
+# skipped; `make test-fleet` runs them.
 fleet:
 	@scripts/packages build
 	@scripts/fleet build
