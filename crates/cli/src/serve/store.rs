@@ -1,23 +1,27 @@
 //! The folder of recordings: named by time, and never larger than it may be.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use laggard_record::Destination;
+use nix::fcntl::OFlag;
 
 use super::metrics::StoreSeries;
 use crate::pipe;
 
 /// Between two looks at what the store takes.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// What begins and ends the names of our recordings: nothing else is ever removed.
+/// What begins and ends the names of our recordings, and the time between, by UTC:
+/// nothing else is ever removed.
 const BEGINS: &str = "serve-";
+const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
 const ENDS: &str = ".laggard";
 
 /// A folder of recordings that this process alone writes.
@@ -40,8 +44,8 @@ impl Store {
     pub(super) fn open(dir: &Path, keep: u64, series: StoreSeries) -> anyhow::Result<Self> {
         let shown = dir.display();
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
-        let lock = File::create(dir.join(".lock"))
-            .with_context(|| format!("write in the store `{shown}`"))?;
+        let lock = lock_file(&dir.join(".lock"))
+            .with_context(|| format!("write `.lock` in the store `{shown}`"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -62,7 +66,7 @@ impl Store {
 
     /// Where the recording that begins now is made.
     pub(super) fn next(&self) -> Destination {
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%SZ");
+        let now = Timestamp::now().strftime(TIME);
         let mut name = format!("{BEGINS}{now}{ENDS}");
         // A clock that was set back comes to the same second again.
         for number in 2.. {
@@ -117,72 +121,140 @@ impl StoreKeeper {
     /// Removes the oldest recordings until the rest are no larger than they may be.
     fn tidy(&self) -> anyhow::Result<()> {
         let shown = self.dir.display();
-        let mut all = recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
-        all.sort();
-        let mut sizes = Vec::new();
-        for name in all {
-            let path = self.dir.join(&name);
-            sizes.push((size(&path).unwrap_or_default(), name));
-        }
-        let mut bytes: u64 = sizes.iter().map(|(size, _)| size).sum();
+        let all = recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+        let mut bytes: u64 = all.iter().map(|one| one.bytes).sum();
         let current = self
             .current
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        for (size, name) in sizes {
+        let mut kept = None;
+        for one in all {
             if bytes <= self.keep {
                 break;
             }
-            if current.as_ref() == Some(&name) {
+            if current.as_ref() == Some(&one.name) {
                 continue;
             }
-            let path = self.dir.join(&name);
+            let path = self.dir.join(&one.name);
+            if one.is_mounted_on {
+                kept = Some(path);
+                continue;
+            }
             fs::remove_dir_all(&path)
                 .with_context(|| format!("remove the old recording `{}`", path.display()))?;
-            bytes -= size;
+            bytes -= one.bytes;
             self.series.removed.inc();
         }
         self.series
             .bytes
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        if bytes > self.keep {
+        if bytes <= self.keep {
+            return Ok(());
+        }
+        if let Some(path) = kept {
             bail!(
-                "the recording that is being made is larger than the store `{shown}` may be; \
-                 give --keep more, or --every less"
+                "the store `{shown}` is larger than it may be, and in `{}` something is mounted, \
+                 so that it is not removed",
+                path.display()
             );
         }
-        Ok(())
+        bail!(
+            "the recording that is being made is larger than the store `{shown}` may be; \
+             give --keep more, or --every less"
+        );
     }
 }
 
-/// The names of our recordings in `dir`.
-fn recordings(dir: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+/// The file whose lock says that the store has a writer. A link in its place is not
+/// followed, nor is anything in it changed: who may write in the folder need not be
+/// who serves.
+fn lock_file(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false);
+    options.custom_flags(flags.bits()).open(path)
+}
+
+/// One of our recordings.
+#[derive(Debug)]
+struct Stored {
+    name: String,
+    bytes: u64,
+    /// Whether a part of it is of another file system.
+    is_mounted_on: bool,
+}
+
+/// Our recordings in `dir`, the oldest by its name first.
+fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
+    let device = fs::metadata(dir)?.dev();
+    let mut all = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        let is_ours = name.starts_with(BEGINS) && name.ends_with(ENDS);
         // Not where a link leads.
-        if is_ours && entry.file_type()?.is_dir() {
-            names.push(name);
+        if let Some(age) = age(&name)
+            && entry.file_type()?.is_dir()
+        {
+            let size = size(&entry.path(), device)?;
+            let stored = Stored {
+                name,
+                bytes: size.unwrap_or_default(),
+                is_mounted_on: size.is_none(),
+            };
+            all.push((age, stored));
         }
     }
-    Ok(names)
+    all.sort_by_key(|(age, _)| *age);
+    Ok(all.into_iter().map(|(_, stored)| stored).collect())
 }
 
-/// What a folder takes on disk, bytes, with all that is in it.
-fn size(path: &Path) -> io::Result<u64> {
-    let metadata = fs::symlink_metadata(path)?;
+/// When one of our recordings began, and which it is of those that began in the same
+/// second; `None`: this is no name that [`Store::next`] gives.
+fn age(name: &str) -> Option<(DateTime, u32)> {
+    let rest = name.strip_prefix(BEGINS)?.strip_suffix(ENDS)?;
+    let (time, number) = match rest.split_once("Z-") {
+        Some((time, number)) => (format!("{time}Z"), number.parse().ok()?),
+        None => (rest.to_owned(), 1),
+    };
+    let time = DateTime::strptime(TIME, &time).ok()?;
+    let again = match number {
+        1 => format!("{BEGINS}{}{ENDS}", time.strftime(TIME)),
+        _ => format!("{BEGINS}{}-{number}{ENDS}", time.strftime(TIME)),
+    };
+    (again == name).then_some((time, number))
+}
+
+/// What a folder of the file system `device` takes on disk, bytes, with all that is in
+/// it; `None` where something else is mounted there. What vanishes meanwhile takes
+/// nothing.
+fn size(path: &Path, device: u64) -> io::Result<Option<u64>> {
+    let is_gone = |err: &io::Error| err.kind() == io::ErrorKind::NotFound;
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(err) if is_gone(&err) => return Ok(Some(0)),
+        Err(err) => return Err(err),
+    };
+    if metadata.dev() != device {
+        return Ok(None);
+    }
     let mut bytes = metadata.blocks() * 512;
     if metadata.is_dir() {
-        for entry in fs::read_dir(path)? {
-            bytes += size(&entry?.path())?;
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(err) if is_gone(&err) => return Ok(Some(bytes)),
+            Err(err) => return Err(err),
+        };
+        for entry in entries {
+            match size(&entry?.path(), device)? {
+                Some(of_entry) => bytes += of_entry,
+                None => return Ok(None),
+            }
         }
     }
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]
@@ -222,10 +294,17 @@ mod tests {
             "serve-2026-01-01T01-00-00Z.laggard",
             "serve-2026-01-01T02-00-00Z.laggard",
             "mine.laggard",
+            "serve-baseline.laggard",
+            "serve-2026-01-01T00-00-00Z-old.laggard",
+            "serve-2026-01-01.laggard",
         ] {
             recording(dir.path(), name);
         }
-        std::os::unix::fs::symlink("mine.laggard", dir.path().join("serve-0.laggard")).unwrap();
+        std::os::unix::fs::symlink(
+            "mine.laggard",
+            dir.path().join("serve-2025-01-01T00-00-00Z.laggard"),
+        )
+        .unwrap();
         let keeper = keeper(dir.path(), 160 << 10, None);
 
         keeper.tidy().unwrap();
@@ -234,9 +313,12 @@ mod tests {
             names(dir.path()),
             [
                 "mine.laggard",
-                "serve-0.laggard",
+                "serve-2025-01-01T00-00-00Z.laggard",
+                "serve-2026-01-01.laggard",
+                "serve-2026-01-01T00-00-00Z-old.laggard",
                 "serve-2026-01-01T01-00-00Z.laggard",
-                "serve-2026-01-01T02-00-00Z.laggard"
+                "serve-2026-01-01T02-00-00Z.laggard",
+                "serve-baseline.laggard",
             ]
         );
         assert_eq!(keeper.series.removed.get(), 1);
@@ -267,5 +349,54 @@ mod tests {
         let first = store.next().path().to_owned();
         fs::create_dir(&first).unwrap();
         assert_ne!(store.next().path(), first);
+    }
+
+    #[test]
+    fn a_recording_is_known_by_the_whole_of_its_name_and_the_second_of_a_second_is_newer() {
+        let name = |rest: &str| format!("serve-2026-01-01T00-00-00Z{rest}.laggard");
+
+        let ages: Vec<_> = ["", "-2", "-10"].map(|rest| age(&name(rest))).into();
+
+        assert!(
+            ages.iter().all(Option::is_some) && ages.is_sorted(),
+            "{ages:?}"
+        );
+        for foreign in ["-1", "-02", "-x", "-", "x", " ", "-2-3"] {
+            assert_eq!(age(&name(foreign)), None, "{foreign}");
+        }
+        assert_eq!(age("serve-2026-02-30T00-00-00Z.laggard"), None);
+        assert_eq!(age("serve-2026-1-1T00-00-00Z.laggard"), None);
+    }
+
+    /// Root's own files were emptied by it.
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_not_followed_and_a_file_there_not_emptied() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (store, precious) = (dir.path().join("store"), dir.path().join("precious"));
+        fs::create_dir(&store).unwrap();
+        fs::write(&precious, "x").unwrap();
+        let open = || Store::open(&store, 1 << 20, StoreSeries::default());
+        std::os::unix::fs::symlink(&precious, store.join(".lock")).unwrap();
+
+        let refused = open().unwrap_err();
+        fs::remove_file(store.join(".lock")).unwrap();
+        fs::hard_link(&precious, store.join(".lock")).unwrap();
+        open().unwrap();
+
+        assert!(refused.to_string().contains(".lock"), "{refused}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "x");
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_recording_makes_it_none_of_ours_to_remove() {
+        let dir = tempfile::TempDir::new().unwrap();
+        recording(dir.path(), "r");
+        let device = fs::metadata(dir.path()).unwrap().dev();
+
+        let own = size(&dir.path().join("r"), device).unwrap();
+
+        assert!(own >= Some(64 << 10), "{own:?}");
+        assert_eq!(size(&dir.path().join("r"), device + 1).unwrap(), None);
+        assert_eq!(size(&dir.path().join("gone"), device).unwrap(), Some(0));
     }
 }
