@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use laggard_answer::Trust;
 use laggard_answer::live::LateActivation;
@@ -17,7 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::culprits::Culprits;
+use super::culprits::{Culprits, OTHER};
 
 /// Upper edges of the classic buckets, seconds. The native ones are 88 times as fine.
 const EDGES: [f64; 20] = [
@@ -173,7 +174,7 @@ impl Metrics {
             caveats: Family::default(),
             period: Value::default(),
             store: StoreSeries::default(),
-            culprits: Culprits::default(),
+            culprits: Culprits::new(Instant::now()),
             lines: Vec::new(),
             irqs: BTreeMap::new(),
             counted: (Losses::default(), OwnCost::default()),
@@ -349,18 +350,30 @@ impl Metrics {
 
     /// Counts a late activation, which `/episodes` lists by this number.
     pub(super) fn count_late(&mut self, late: &LateActivation, number: u64) {
-        let mut first = None;
+        let now = Instant::now();
+        let mut labels: Vec<CauseLabels> = Vec::new();
         for cause in &late.causes {
-            let labels = CauseLabels {
+            let who = cause.who_anywhere.as_deref();
+            let label = self.culprits.label(cause.class, who, cause.time, now);
+            if let Some((class, culprit)) = label.instead_of {
+                let class = label_of(&class);
+                let left = CauseLabels { class, culprit };
+                self.causes.remove(&left);
+                self.episodes.remove(&left);
+                for one in labels.iter_mut().filter(|one| **one == left) {
+                    one.culprit = OTHER.into();
+                }
+            }
+            labels.push(CauseLabels {
                 class: label_of(&cause.class),
-                culprit: self
-                    .culprits
-                    .label(cause.class, cause.who_anywhere.as_deref()),
-            };
-            let series = self.causes.get_or_create_owned(&labels);
-            series.inc_by(cause.time.as_secs_f64());
-            first.get_or_insert(labels);
+                culprit: label.value,
+            });
         }
+        for (labels, cause) in labels.iter().zip(&late.causes) {
+            let series = self.causes.get_or_create_owned(labels);
+            series.inc_by(cause.time.as_secs_f64());
+        }
+        let first = labels.into_iter().next();
         let labels = first.unwrap_or_else(|| CauseLabels {
             class: "not_watched".into(),
             culprit: String::new(),

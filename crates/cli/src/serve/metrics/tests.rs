@@ -194,6 +194,53 @@ fn ten_thousand_short_lived_culprits_leave_few_series_and_none_uncounted() {
 }
 
 #[test]
+fn a_culprit_that_comes_late_and_takes_most_has_the_series_of_one_that_took_least() {
+    let mut metrics = begun();
+    let class = CauseClass::HigherPriority;
+    for number in 0..MOST {
+        for _ in 0..3 {
+            metrics.count_late(&late(class, &format!("early-{number}")), 1);
+        }
+    }
+
+    for _ in 0..4 {
+        let mut worst = late(class, "worst");
+        worst.causes[0].time = Nanos::from_ms(50);
+        metrics.count_late(&worst, 1);
+    }
+
+    let text = text(&metrics);
+    let of = |what: &str, who: &str| {
+        let labels = format!("{{class=\"higher_priority\",culprit=\"{who}\"}} ");
+        value(&text, &format!("laggard_{what}_total{labels}"))
+    };
+    assert_eq!(of("episodes", "worst"), 2.0);
+    assert_eq!(of("episode_causes_seconds", "worst"), 0.1);
+    // Two of each of the early ones, and of the worst.
+    assert_eq!(of("episodes", OTHER), 2.0 * (MOST as f64 + 1.0));
+    assert!(!text.contains("culprit=\"early-0\""), "{text}");
+    let names = text
+        .lines()
+        .filter(|line| line.contains("_episodes_total{"));
+    assert_eq!(names.count(), MOST + 1, "and `other`");
+}
+
+#[test]
+fn a_name_that_hurts_is_one_label_value_on_one_line() {
+    let mut metrics = begun();
+    let class = CauseClass::HigherPriority;
+    for _ in 0..3 {
+        metrics.count_late(&late(class, "a\"} 1\nlaggard_trusted 1\n\\"), 1);
+    }
+
+    let text = text(&metrics);
+
+    let series = r#"laggard_episodes_total{class="higher_priority",culprit="a\"} 1\nlaggard_trusted 1\n\\"} "#;
+    assert_eq!(value(&text, series), 1.0);
+    assert!(!text.contains("\nlaggard_trusted 1\n"), "{text}");
+}
+
+#[test]
 fn counters_go_on_where_a_new_piece_of_measuring_begins() {
     let mut metrics = begun();
     let mut losses = Losses::default();
