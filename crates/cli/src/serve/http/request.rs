@@ -63,7 +63,7 @@ pub(super) fn hear(bytes: &[u8], is_local: bool) -> Heard {
         let lines = request.headers.iter();
         lines
             .filter(move |line| line.name.eq_ignore_ascii_case(name))
-            .filter_map(|line| std::str::from_utf8(line.value).ok())
+            .map(|line| std::str::from_utf8(line.value).unwrap_or_default())
     };
     if is_local && !values("host").all(is_of_this_machine) {
         return Heard::Refused(403, "ask by the address 127.0.0.1 or as localhost");
@@ -250,9 +250,12 @@ mod tests {
             "evil.example:9477",
             "localhost.evil.example",
             "",
+            " ",
         ] {
             assert!(!asked_as(foreign), "{foreign}");
         }
+        let no_text = hear(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", true);
+        assert!(matches!(no_text, Heard::Refused(403, _)), "{no_text:?}");
         let remote = hear(b"GET / HTTP/1.1\r\nHost: robot-7:9477\r\n\r\n", false);
         assert!(matches!(remote, Heard::Asked(..)), "{remote:?}");
     }
