@@ -275,3 +275,38 @@ fn prometheus_reads_text_and_native_histograms_as_they_were_measured() {
         }
     }
 }
+
+/// What an alert compares with its threshold.
+fn compared(alert: &str) -> String {
+    let rules = fs::read_to_string(packaging().join("prometheus/laggard.rules.yml")).unwrap();
+    let (_, rule) = rules.split_once(&format!("alert: {alert}\n")).unwrap();
+    let (_, expression) = rule.split_once("expr: |\n").unwrap();
+    let (expression, _) = expression.split_once(") > ").unwrap();
+    format!("{expression})")
+}
+
+#[test]
+fn a_large_latency_is_counted_of_classic_and_of_native_buckets_and_a_small_one_is_not() {
+    if !has("prometheus") {
+        return;
+    }
+    let asked = compared("LaggardLargeLatency");
+    let stalls: String = (1..60)
+        .map(|number| scripted::stall(number * 2_000_000_000 + 500_000_000, 50_000_000))
+        .collect();
+    for options in [vec![], vec!["--enable-feature=native-histograms"]] {
+        for (stalls, is_late) in [("", false), (&*stalls, true)] {
+            let dir = TempDir::new().unwrap();
+            let script = scripted::script(10_000_000, stalls);
+            let serve = Serve::start(dir.path(), &script, &[], "");
+            let prometheus = Prometheus::start(dir.path(), &serve.address, &options);
+            let begin = Instant::now();
+            let mut found = prometheus.ask(&asked, 1)[0];
+            while is_late && found <= 0.5 && begin.elapsed() < DEADLINE {
+                sleep(Duration::from_millis(200));
+                found = prometheus.ask(&asked, 1)[0];
+            }
+            assert_eq!(found > 0.5, is_late, "{options:?}: {found}");
+        }
+    }
+}
