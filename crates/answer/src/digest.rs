@@ -18,6 +18,7 @@ use laggard_record::{Figure, FigureHour, OpenError, Recording};
 
 use crate::began::began;
 use crate::compare::settings;
+use crate::load::no_rates;
 use crate::trust::{Case, Trust, judge};
 use crate::why::{Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
 
@@ -51,6 +52,9 @@ fn read(dir: &Path) -> Result<RecordingDigest, DigestRefusal> {
         refused(because, in_full(&error))
     })?;
     let manifest = recording.manifest();
+    if let Some(error) = no_rates(dir, &manifest.plan) {
+        return Err(refused(RefusedBecause::NoHistograms, in_full(&error)));
+    }
     if manifest.plan.keep == Keep::All {
         return Err(refused(
             RefusedBecause::NoHistograms,

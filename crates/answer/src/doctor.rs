@@ -127,6 +127,7 @@ fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, String>,
         Err(EpisodesError::Open(error)) => Err(error),
         Err(
             error @ (EpisodesError::NotRecorded { .. }
+            | EpisodesError::OfRows { .. }
             | EpisodesError::Damaged { .. }
             | EpisodesError::NoSuch { .. }),
         ) => Ok(Err(error.to_string())),

@@ -236,7 +236,8 @@ pub fn have_rates(recordings: &[Recording]) -> Result<(), LoadError> {
     refused.map_or(Ok(()), Err)
 }
 
-fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
+/// Why no rates are told of a recording with this plan; `None`: they can be.
+pub(crate) fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
     let (of, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_rates())?;
     let dir = dir.into();
     Some(LoadError::NoRates { dir, of, why })

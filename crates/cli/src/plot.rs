@@ -25,10 +25,13 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     let to = Target::of(&args.output, style)?;
     match args.figure {
         FigureKind::Distribution => distribution(args, &to),
-        FigureKind::Stages => of_one(args, &to, |report, _, course| Picture::Stages {
-            report,
-            course,
-        }),
+        FigureKind::Stages => {
+            have_stages(args)?;
+            of_one(args, &to, |report, _, course| Picture::Stages {
+                report,
+                course,
+            })
+        }
         FigureKind::Time => of_one(args, &to, |report, _, course| Picture::Time {
             report,
             course,
@@ -42,6 +45,21 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
         }),
         FigureKind::Mttf => mttf(args, &to),
     }
+}
+
+/// Refuses rows that have no way to a service: nothing is known of them but when they
+/// were and how long they took.
+fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
+    for recording in open(&args.recordings)? {
+        let plan = &recording.manifest().plan;
+        if let Some(of) = plan.rows.words(plan.period_ns) {
+            anyhow::bail!(
+                "`{}` is of {of}, which have no stages on the way; plot their distribution, or time",
+                recording.dir().display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {

@@ -47,7 +47,11 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
     pipe::say(&format!(
-        "{rows} rows of {} on CPU {cpu}, half of each as {}: {} in all; Ctrl-C ends it",
+        "{} of {} on CPU {cpu}, half of each as {}: {} in all; Ctrl-C ends it",
+        match rows {
+            1 => "1 row".into(),
+            rows => format!("{rows} rows"),
+        },
         Unit::Auto.write_nanos(args.duration),
         plans[0].way.service,
         Unit::Auto.write_nanos(args.duration * rows as u64)

@@ -47,6 +47,7 @@ fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
 
     let told = said(&output);
     assert!(told.contains("Kept 2 recordings in rows"), "{told}");
+    assert!(told.contains("2 rows of 1.00 s on CPU"), "{told}");
     let rows = json(&output)["rows"].as_array().unwrap().clone();
     for (row, name) in rows.iter().zip(["futex-2", "futex-5"]) {
         let place = format!("rows/{name}.laggard");
@@ -124,6 +125,53 @@ fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
     }
     assert!(!dir.path().join("report.html").exists());
     assert!(!dir.path().join("mttf.svg").exists());
+}
+
+/// Nobody can record hand-overs so that their causes, stages or histograms are kept.
+#[test]
+fn what_is_not_kept_of_a_row_is_refused_and_no_advice_leads_astray() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    let recording = "rows/futex-2.laggard";
+
+    let why = laggard(dir.path(), &["why", recording]);
+    let stages = laggard(dir.path(), &["plot", recording, "stages", "-o", "s.svg"]);
+    let digest = laggard(dir.path(), &["digest", recording]);
+
+    for (output, reason) in [
+        (&why, "and not what made it late"),
+        (&stages, "which have no stages on the way"),
+    ] {
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let told = said(output);
+        assert!(told.contains("is of hand-overs by futex"), "{told}");
+        assert!(told.contains(reason), "{told}");
+        assert!(!told.contains("as root"), "{told}");
+    }
+    assert!(!dir.path().join("s.svg").exists());
+    let digest = json(&digest);
+    let reason = digest["refused"]["reason"].as_str().unwrap();
+    assert!(reason.contains("of which no rates over time"), "{reason}");
+    assert!(!reason.contains("--keep tail"), "{reason}");
+}
+
+/// Latency is something else in a hand-over than in an activation.
+#[test]
+fn a_picture_of_rows_says_from_where_they_count() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    let recording = "rows/futex-2.laggard";
+
+    let plot = ["plot", recording, "distribution", "-o", "d.svg"];
+    let output = laggard(dir.path(), &plot);
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let picture = std::fs::read_to_string(dir.path().join("d.svg")).unwrap();
+    assert!(
+        picture.contains("from the instant before a hand-over"),
+        "{picture}"
+    );
+    assert!(!picture.contains("programmed expiry"));
 }
 
 #[test]
@@ -222,6 +270,7 @@ fn where_the_disk_is_full_the_figures_are_shown_and_that_is_said() {
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(told.contains("the disk is full"), "{told}");
+    assert!(told.contains("1 row of 1.00 s on CPU"), "{told}");
     let figures = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(figures.contains("by futex: wake the next"), "{figures}");
 }

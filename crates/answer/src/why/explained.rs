@@ -46,6 +46,19 @@ pub enum EpisodesError {
         /// What could not be read of it.
         shortfalls: Vec<Shortfall>,
     },
+    /// Its rows are not what `record` measures.
+    #[error(
+        "`{path}` is of {of}: of each is kept when it was and how long it took, and not what made \
+         it late; `laggard record` keeps that"
+    )]
+    OfRows {
+        /// The recording.
+        path: String,
+        /// What its rows are.
+        of: String,
+        /// What could not be read of it.
+        shortfalls: Vec<Shortfall>,
+    },
     /// What says how they were chosen is damaged, and names them too.
     #[error("`{path}` cannot tell who made activations late: {damage}; restore it from a copy")]
     Damaged {
@@ -90,7 +103,17 @@ impl RecordedEpisodes {
                     shortfalls,
                 });
             }
-            (None, None) => return Err(EpisodesError::NotRecorded { path, shortfalls }),
+            (None, None) => {
+                let plan = &recording.manifest().plan;
+                return Err(match plan.rows.words(plan.period_ns) {
+                    None => EpisodesError::NotRecorded { path, shortfalls },
+                    Some(of) => EpisodesError::OfRows {
+                        path,
+                        of,
+                        shortfalls,
+                    },
+                });
+            }
         };
         let shortfalls = recording.shortfalls().iter().chain(&shortfalls);
         Ok(Self {
@@ -117,6 +140,10 @@ impl RecordedEpisodes {
             Ok(late) => Ok(Some(late)),
             Err(
                 EpisodesError::NotRecorded {
+                    shortfalls: missing,
+                    ..
+                }
+                | EpisodesError::OfRows {
                     shortfalls: missing,
                     ..
                 }

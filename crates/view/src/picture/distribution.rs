@@ -168,7 +168,22 @@ pub(super) struct Words {
     title: String,
     place: String,
     captions: Vec<String>,
+    /// What is drawn: from where it counts, where that is one for all.
+    latency: String,
 }
+
+/// Between what latency lies in all of these recordings.
+fn between(reports: &[RecordingReport]) -> String {
+    let of = |report: &RecordingReport| report.plan.rows.latency();
+    let first = reports.first().and_then(of);
+    match first {
+        _ if reports.iter().any(|one| of(one) != first) => "latency".into(),
+        None => EXPIRIES.into(),
+        Some(from) => format!("latency: {from}"),
+    }
+}
+
+const EXPIRIES: &str = "latency: from the programmed expiry to the service";
 
 impl Words {
     /// Of services of recordings, or of one of them CPU by CPU.
@@ -189,6 +204,7 @@ impl Words {
                 several => format!("{} recordings", several.len()),
             },
             captions,
+            latency: between(reports),
         }
     }
 
@@ -203,6 +219,7 @@ impl Words {
             title: format!("{name}: what share of activations was later"),
             place: [side("A", &report.first), side("B", &report.second)].join("; "),
             captions: vec![SIDES.into()],
+            latency: EXPIRIES.into(),
         }
     }
 }
@@ -273,7 +290,7 @@ pub(super) fn draw<B: DrawingBackend>(
         frame,
         &Axis {
             scale: Scale::decades(begin, edge(last)),
-            name: "latency: from the programmed expiry to the service",
+            name: &words.latency,
             write: &write_time,
             marks: Vec::new(),
         },
