@@ -85,7 +85,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
 }
 
 /// Keeps the waits for the period: when each was due, and how late it was. Who comes
-/// early is 0 late, and counted.
+/// early is due when it comes, 0 late, and counted.
 fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
     let early = run.periodic.iter().filter(|wait| wait.woke < wait.due);
     let row = RowPlan {
@@ -100,7 +100,10 @@ fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
         duration: plan.duration,
         load: None,
     };
-    let late = |wait: &PeriodicWait| (wait.due, wait.woke.saturating_sub(wait.due));
+    let late = |wait: &PeriodicWait| {
+        let due = wait.due.min(wait.woke);
+        (due, wait.woke.saturating_sub(due))
+    };
     // What was left out is none of the machine's: laggard was stopped, or a signal came.
     folder.add(&row, run.periodic.iter().map(late), 0);
 }

@@ -233,6 +233,39 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
     // It takes whole milliseconds, and is asked for one.
     assert_eq!(exact["plan"]["rows"]["early"], 0);
     assert!(cut["plan"]["rows"]["early"].as_u64().unwrap() > 0);
+    early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir.path());
+}
+
+/// `poll` is asked for 1 ms in place of 1.5, so that most of its waits come early.
+fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
+    let shown = |names: &[&str]| {
+        let place = |name: &&str| format!("rows/{name}-other-1500us.laggard");
+        let places: Vec<String> = names.iter().map(place).collect();
+        let words: Vec<&str> = places.iter().map(String::as_str).collect();
+        let output = laggard(dir, &[&["show"], &words[..]].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let in_words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+
+    let one = shown(&["poll"]);
+    let two = shown(&["clock_nanosleep-abs", "poll"]);
+
+    assert!(
+        in_words(&one).contains("early: before it was due;"),
+        "{one}"
+    );
+    let line = |name: &str| {
+        let all = two.lines().find(|line| line.starts_with(name));
+        let cells = all.unwrap().split("  ").map(str::trim);
+        cells.filter(|one| !one.is_empty()).map(str::to_owned)
+    };
+    for (figure, told) in [("min", "early"), ("mean", "-"), ("median", "early")] {
+        let cells: Vec<String> = line(figure).collect();
+        assert_eq!(cells.len(), 3, "{two}");
+        assert_eq!(cells[2], told, "{figure}: {two}");
+        assert!(cells[1].ends_with('s'), "{figure}: {two}");
+    }
+    assert!(in_words(&two).contains("of them early"), "{two}");
 }
 
 #[test]

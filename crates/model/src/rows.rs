@@ -28,7 +28,7 @@ pub enum RowsOf {
     Waits {
         /// The timer.
         timer: TimerApi,
-        /// How many came early: they have a latency of 0.
+        /// How many came early: they have a latency of 0, and are due when they came.
         early: u64,
     },
 }
@@ -62,10 +62,16 @@ impl RowsOf {
                     "hand-overs by {via} among {threads} {who}{set}{cross}"
                 ))
             }
-            Self::Waits { timer, early: 0 } => Some(format!("waits for {timer} every {period}")),
-            Self::Waits { timer, early } => Some(format!(
-                "waits for {timer} every {period}, of which {early} came early, here 0 late"
-            )),
+            Self::Waits { timer, .. } => Some(format!("waits for {timer} every {period}")),
+        }
+    }
+
+    /// How many came before they were due, and so have a latency of 0.
+    #[must_use]
+    pub const fn early(&self) -> u64 {
+        match *self {
+            Self::Expiries | Self::HandOvers { .. } => 0,
+            Self::Waits { early, .. } => early,
         }
     }
 
@@ -133,6 +139,19 @@ mod tests {
             // Readers of today's recordings know nothing of it.
             assert_eq!(text.contains("\"rows\""), !rows.are_expiries(), "{text}");
         }
+    }
+
+    /// Two recordings of one timer are of the same, however many came early.
+    #[test]
+    fn how_many_came_early_is_no_part_of_what_waits_are() {
+        let rows = |early| RowsOf::Waits {
+            timer: TimerApi::ALL[0],
+            early,
+        };
+
+        let words = |early| rows(early).words(Nanos::from_us(1_500));
+        assert_eq!(words(3), words(0));
+        assert_eq!((rows(3).early(), RowsOf::Expiries.early()), (3, 0));
     }
 
     #[test]

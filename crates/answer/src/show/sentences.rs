@@ -25,7 +25,14 @@ pub(super) fn sentences(report: &RecordingReport) -> Vec<String> {
     if let Some(row) = representative_row(report) {
         // Hand-overs are not late: their figures say all.
         if let Some(what) = report.plan.rows.words(report.plan.period_ns) {
-            sentences.push(format!("These are {what}."));
+            let early = match report.plan.rows.early() {
+                0 => String::new(),
+                early => format!(
+                    "; {} came before they were due, and count as 0 late",
+                    count(early)
+                ),
+            };
+            sentences.push(format!("These are {what}{early}."));
         } else {
             sentences.push(how_late(report, row));
             sentences.extend(what_dominates(report, row));

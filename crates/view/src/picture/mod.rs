@@ -310,6 +310,10 @@ fn place(report: &RecordingReport) -> String {
 fn doubts(report: &RecordingReport) -> String {
     let lost = count(report.losses.activations());
     let mut text = format!("{}: {lost} activations lost", report.path);
+    match report.plan.rows.early() {
+        0 => {}
+        early => text += &format!(" - {} came early, here 0 late", count(early)),
+    }
     if let Some(waiting) = still_waiting(report) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::early::FigureWords;
 use super::grid::Grid;
 use super::{Look, least};
 use laggard_answer::show::{RecordingReport, ServiceRow, still_waiting};
@@ -29,12 +30,15 @@ pub fn by_load(reports: &[RecordingReport], look: Look) -> String {
 pub fn beside(reports: &[RecordingReport], look: Look) -> String {
     let mut text = String::new();
     for (index, report) in reports.iter().enumerate() {
-        let load = LoadLabel::of(report.load.as_ref());
-        let load = printable(load.as_str());
+        let load = match LoadLabel::of(report.load.as_ref()) {
+            label if label.load().is_some() => format!("load {}", printable(label.as_str())),
+            label => label.to_string(),
+        };
         let what = format!(
-            "{}: {}, load {load}, Linux {}",
+            "{}: {}, {load}, {}Linux {}",
             printable(&report.path),
             span(report.duration_ns),
+            rows(report),
             printable(&report.host.kernel)
         );
         text += &look.hanging(&format!("[{}] ", index + 1), "    ", &what);
@@ -56,9 +60,12 @@ pub fn beside(reports: &[RecordingReport], look: Look) -> String {
         .map(|number| format!("[{number}]"))
         .collect();
     for name in &names {
-        let rows: Vec<Option<&ServiceRow>> = reports
+        let rows: Vec<Option<(&ServiceRow, FigureWords)>> = reports
             .iter()
-            .map(|report| report.services.iter().find(|row| row.name() == *name))
+            .map(|report| {
+                let row = report.services.iter().find(|row| row.name() == *name)?;
+                Some((row, FigureWords::of(report, look.unit)))
+            })
             .collect();
         let mut header = vec![name.as_str()];
         header.extend(numbers.iter().map(String::as_str));
@@ -71,25 +78,36 @@ pub fn beside(reports: &[RecordingReport], look: Look) -> String {
     text
 }
 
+/// What the rows are where they are no expiries, with a comma behind.
+fn rows(report: &RecordingReport) -> String {
+    let plan = &report.plan;
+    let early = match plan.rows.early() {
+        0 => String::new(),
+        early => format!("{} of them early, ", count(early)),
+    };
+    let words = plan.rows.words(plan.period_ns);
+    words.map_or_else(String::new, |words| format!("{words}, {early}"))
+}
+
 /// Each figure's name with its value in every recording.
-fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>)> {
-    let line = |name: &str, value: &dyn Fn(&ServiceRow) -> Option<String>| {
+fn figures(rows: &[Option<(&ServiceRow, FigureWords)>], unit: Unit) -> Vec<(String, Vec<String>)> {
+    let line = |name: &str, value: &dyn Fn(&ServiceRow, FigureWords) -> Option<String>| {
         let cells = rows
             .iter()
-            .map(|row| row.and_then(value).unwrap_or_else(|| "-".into()))
+            .map(|row| {
+                let text = row.and_then(|(row, words)| value(row, words));
+                text.unwrap_or_else(|| "-".into())
+            })
             .collect();
         (name.to_owned(), cells)
     };
+    let of_all = || rows.iter().flatten().map(|(row, _)| *row);
     let mut lines = vec![
-        line("samples", &|row| Some(count(row.latency.samples))),
-        line("missed", &|row| Some(count(row.missed))),
-        line(least(rows.iter().copied().flatten()), &|row| {
-            row.latency.min_ns.map(|ns| unit.write_nanos(ns))
-        }),
-        line("mean", &|row| row.latency.mean(unit)),
-        line("std dev", &|row| {
-            row.latency.deviation_ns.map(|ns| unit.write(ns))
-        }),
+        line("samples", &|row, _| Some(count(row.latency.samples))),
+        line("missed", &|row, _| Some(count(row.missed))),
+        line(least(of_all()), &|row, words| words.least(&row.latency)),
+        line("mean", &|row, words| words.mean(&row.latency)),
+        line("std dev", &|row, words| words.deviation(&row.latency)),
     ];
     for q in laggard_answer::show::QUANTILES {
         let name = if q < 0.6 {
@@ -97,10 +115,11 @@ fn figures(rows: &[Option<&ServiceRow>], unit: Unit) -> Vec<(String, Vec<String>
         } else {
             format!("p{}", percent(q))
         };
-        lines.push(line(&name, &|row| {
-            row.latency.share(q).map(|share| share.write(unit))
+        lines.push(line(&name, &|row, words| {
+            let share = row.latency.share(q);
+            share.map(|share| words.share(&row.latency, share))
         }));
     }
-    lines.push(line("largest", &|row| row.latency.largest(unit)));
+    lines.push(line("largest", &|row, _| row.latency.largest(unit)));
     lines
 }

@@ -8,6 +8,7 @@ mod check;
 pub(crate) mod compare;
 mod contexts;
 mod doctor;
+mod early;
 mod episode;
 mod forecast;
 mod grid;

@@ -7,13 +7,14 @@ use laggard_answer::show::{
     Figures, HistogramView, RecordingReport, ServiceRow, Share, StageRow, named_losses,
 };
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, percent, rate, span};
+use laggard_model::text::{count, percent, rate, span};
 use laggard_model::{Backend, LoadLabel, Nanos, RowsOf, Stage, State, printable, printable_lines};
 
 use super::Look;
 use super::bars::BarAxis;
 use super::caveats::caveats;
 use super::contexts::contexts;
+use super::early::FigureWords;
 use super::grid::Grid;
 use super::screen::width;
 
@@ -184,7 +185,11 @@ fn service_table(report: &RecordingReport, look: Look) -> String {
         }
         cells.push(count(row.latency.samples));
         cells.push(count(row.missed));
-        cells.extend(figure_cells(&row.latency, look.unit));
+        cells.extend(figure_cells(
+            &row.latency,
+            FigureWords::of(report, look.unit),
+            look,
+        ));
         cells.push(at(row.latency.largest_at_ns));
         table.add_row(cells);
     }
@@ -223,7 +228,11 @@ fn stage_table(report: &RecordingReport, look: Look) -> String {
         .no_narrower(longest);
         for row in rows {
             let mut cells = vec![row.name.clone(), count(row.time.samples)];
-            cells.extend(figure_cells(&row.time, look.unit));
+            cells.extend(figure_cells(
+                &row.time,
+                FigureWords::of(report, look.unit),
+                look,
+            ));
             table.add_row(cells);
         }
         table.written(look)
@@ -232,15 +241,16 @@ fn stage_table(report: &RecordingReport, look: Look) -> String {
 }
 
 /// min, mean, standard deviation, quantiles, largest.
-fn figure_cells(figures: &Figures, unit: Unit) -> Vec<String> {
+fn figure_cells(figures: &Figures, words: FigureWords, look: Look) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let mut cells = vec![
-        dash(figures.min_ns.map(|time| unit.write_nanos(time))),
-        dash(figures.mean(unit)),
-        dash(figures.deviation_ns.map(|time| unit.write(time))),
+        dash(words.least(figures)),
+        dash(words.mean(figures)),
+        dash(words.deviation(figures)),
     ];
-    cells.extend(figures.quantiles.iter().map(|share| share.write(unit)));
-    cells.push(dash(figures.largest(unit)));
+    let shares = figures.quantiles.iter();
+    cells.extend(shares.map(|share| words.share(figures, share)));
+    cells.push(dash(figures.largest(look.unit)));
     cells
 }
 
@@ -265,6 +275,8 @@ fn how_exact(report: &RecordingReport, look: Look) -> String {
             count(waiting)
         ));
     }
+    let samples = rows.iter().map(|row| row.latency.samples).sum();
+    notes.extend(FigureWords::of(report, look.unit).note(samples));
     notes.extend(lossy(rows));
     notes.extend(unsupported(report));
     let lines = notes.iter().map(|note| look.hanging("  ", "    ", note));
