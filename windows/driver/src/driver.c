@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * wdmlat.sys: how late Windows runs a DPC, and whom it wakes. Loading and
+ * unloading (OSDI 1999, 2.2.1); reads are served in cycle.c.
+ */
+#include "state.h"
+
+/* The papers' 1 ms. */
+#define RESOLUTION_100NS 10000
+
+DRIVER_INITIALIZE DriverEntry;
+
+static UNICODE_STRING device_name = RTL_CONSTANT_STRING(L"\\Device\\wdmlat");
+static UNICODE_STRING link_name = RTL_CONSTANT_STRING(L"\\DosDevices\\wdmlat");
+
+static NTSTATUS NTAPI on_create_or_close(PDEVICE_OBJECT device, PIRP irp)
+{
+	(void)device;
+	return complete(irp, STATUS_SUCCESS, 0);
+}
+
+/* `volatile`: an image with no address in its data has no relocations, and can
+ * then be loaded only where it was linked. */
+static const volatile struct {
+	ULONG major;
+	PDRIVER_DISPATCH dispatch;
+} dispatched[] = {
+	{IRP_MJ_CREATE, on_create_or_close},
+	{IRP_MJ_CLOSE, on_create_or_close},
+	{IRP_MJ_CLEANUP, on_cleanup},
+	{IRP_MJ_READ, on_read},
+	{IRP_MJ_DEVICE_CONTROL, on_device_control},
+};
+
+/* Waits until nothing of ours can run any more. Every timer expires within
+ * WDMLAT_DELAY_MAX_100NS. */
+static void drain(struct state *state)
+{
+	KIRQL irql;
+
+	cancel_of(state, NULL);
+	/* A read that is arming has armed. */
+	KeAcquireSpinLock(&state->arming, &irql);
+	KeReleaseSpinLock(&state->arming, irql);
+	KeFlushQueuedDpcs();
+	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc queues none: then
+	 * nothing follows either. */
+	if (state->config.source != WDMLAT_SOURCE_QUEUE || state->sample.dpc_tsc)
+		KeWaitForSingleObject(&state->idle, Executive, KernelMode, FALSE, NULL);
+	KeCancelTimer(&state->timer);
+	if (state->high_res)
+		state->optional.delete_timer(state->high_res, TRUE, TRUE, NULL);
+	KeFlushQueuedDpcs();
+}
+
+static void stop_thread(struct state *state)
+{
+	InterlockedExchange(&state->stop, TRUE);
+	KeSetEvent(&state->go, IO_NO_INCREMENT, FALSE);
+	KeWaitForSingleObject(state->thread, Executive, KernelMode, FALSE, NULL);
+	ObDereferenceObject(state->thread);
+}
+
+static VOID NTAPI on_unload(PDRIVER_OBJECT driver)
+{
+	PDEVICE_OBJECT device = driver->DeviceObject;
+	struct state *state = device->DeviceExtension;
+
+	IoDeleteSymbolicLink(&link_name);
+	drain(state);
+	stop_thread(state);
+	IoFreeWorkItem(state->item);
+	ExSetTimerResolution(0, FALSE);
+	IoDeleteDevice(device);
+}
+
+static NTSTATUS start_thread(struct state *state)
+{
+	OBJECT_ATTRIBUTES attributes;
+	HANDLE handle;
+	NTSTATUS status;
+
+	InitializeObjectAttributes(&attributes, NULL, OBJ_KERNEL_HANDLE, NULL, NULL);
+	status = PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, &attributes, NULL, NULL, follow,
+				      state);
+	if (!NT_SUCCESS(status))
+		return status;
+	/* By this pointer its end is waited for, and its priority set. */
+	status = ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, *PsThreadType, KernelMode,
+					   (PVOID *)&state->thread, NULL);
+	if (!NT_SUCCESS(status)) {
+		InterlockedExchange(&state->stop, TRUE);
+		KeSetEvent(&state->go, IO_NO_INCREMENT, FALSE);
+		ZwWaitForSingleObject(handle, FALSE, NULL);
+	}
+	ZwClose(handle);
+	return status;
+}
+
+static void prepare(struct state *state)
+{
+	LARGE_INTEGER qpc_per_s;
+
+	RtlZeroMemory(state, sizeof(*state));
+	KeInitializeSpinLock(&state->arming);
+	KeInitializeSpinLock(&state->lock);
+	KeInitializeTimer(&state->timer);
+	KeInitializeEvent(&state->go, SynchronizationEvent, FALSE);
+	KeInitializeEvent(&state->idle, NotificationEvent, TRUE);
+	KeQueryPerformanceCounter(&qpc_per_s);
+	state->qpc_per_s = qpc_per_s.QuadPart;
+	state->cpus = KeQueryActiveProcessorCountEx(ALL_PROCESSOR_GROUPS);
+	find_optional(&state->optional);
+}
+
+/* The device's own: its list of who may open it, its work item, its thread, and
+ * last its name, by which programs find it. Undoes what it did if it fails. */
+static NTSTATUS furnish(PDEVICE_OBJECT device)
+{
+	struct state *state = device->DeviceExtension;
+	NTSTATUS status = restrict_to_administrators(device);
+
+	if (!NT_SUCCESS(status))
+		return status;
+	prepare(state);
+	state->item = IoAllocateWorkItem(device);
+	if (!state->item)
+		return STATUS_INSUFFICIENT_RESOURCES;
+	status = start_thread(state);
+	if (NT_SUCCESS(status)) {
+		configure_first(state);
+		status = IoCreateSymbolicLink(&link_name, &device_name);
+		if (NT_SUCCESS(status))
+			return status;
+		stop_thread(state);
+	}
+	IoFreeWorkItem(state->item);
+	return status;
+}
+
+NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
+{
+	PDEVICE_OBJECT device;
+	NTSTATUS status;
+	unsigned int i;
+
+	(void)registry_path;
+	status = IoCreateDevice(driver, sizeof(struct state), &device_name, FILE_DEVICE_UNKNOWN,
+				FILE_DEVICE_SECURE_OPEN, FALSE, &device);
+	if (!NT_SUCCESS(status))
+		return status;
+	device->Flags |= DO_BUFFERED_IO;
+	status = furnish(device);
+	if (!NT_SUCCESS(status)) {
+		IoDeleteDevice(device);
+		return status;
+	}
+	((struct state *)device->DeviceExtension)->resolution_100ns =
+		ExSetTimerResolution(RESOLUTION_100NS, TRUE);
+	for (i = 0; i < ARRAYSIZE(dispatched); i++)
+		driver->MajorFunction[dispatched[i].major] = dispatched[i].dispatch;
+	driver->DriverUnload = on_unload;
+	return STATUS_SUCCESS;
+}
