@@ -15,7 +15,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	esac; export RUSTFLAGS;
 
 .PHONY: build page fleet run test test-fleet fuzz check bench prove install reproducible clean test-kernels \
-	compare-kernels static loads windows check-windows test-windows
+	compare-kernels static loads windows check-windows test-windows driver test-driver
 
 build:
 	@scripts/packages build
@@ -78,6 +78,16 @@ check-windows:
 test-windows:
 	@scripts/packages build windows wine || true
 	@scripts/windows test
+
+# The papers' driver: target/driver/wdmlat.sys.
+driver:
+	@scripts/packages windows
+	@scripts/driver build
+
+# Skipped, with the reason, where there is no compiler for Windows.
+test-driver:
+	@scripts/packages windows || true
+	@scripts/driver test
 
 # All six kernels, or `make test-kernels KERNEL=6.12-rt`.
 test-kernels: static
