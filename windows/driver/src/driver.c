@@ -85,8 +85,10 @@ static NTSTATUS start_thread(struct state *state)
 				      state);
 	if (!NT_SUCCESS(status))
 		return status;
-	/* By this pointer its end is waited for, and its priority set. */
-	status = ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, *PsThreadType, KernelMode,
+	/* By this pointer its end is waited for, and its priority set. No type is
+	 * asked for: the handle is new and ours, and mingw-w64's header makes
+	 * `*PsThreadType` the type's first word. */
+	status = ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, NULL, KernelMode,
 					   (PVOID *)&state->thread, NULL);
 	if (!NT_SUCCESS(status)) {
 		InterlockedExchange(&state->stop, TRUE);
