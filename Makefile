@@ -84,9 +84,10 @@ driver:
 	@scripts/packages windows
 	@scripts/driver build
 
-# Skipped, with the reason, where there is no compiler for Windows.
+# Its image, and its life under Wine; skipped, with the reason, where there is no
+# compiler for Windows, or no Wine.
 test-driver:
-	@scripts/packages windows || true
+	@scripts/packages windows wine || true
 	@scripts/driver test
 
 # All six kernels, or `make test-kernels KERNEL=6.12-rt`.
