@@ -1,5 +1,6 @@
 //! laggard that is stopped while it records: that time is not the machine's.
 
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use tempfile::TempDir;
 const DEADLINE: Duration = Duration::from_secs(60);
 const STOPPED: Duration = Duration::from_millis(1_200);
 
-fn signal(child: &Child, name: &str) {
+fn signal(to: u32, name: &str) {
     let status = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
+        .args(["-s", name, &to.to_string()])
         .status()
         .unwrap();
     assert!(status.success());
@@ -37,12 +38,12 @@ fn what_was_due_while_it_was_stopped_is_lost_and_said_and_no_latency() {
     }
     std::thread::sleep(Duration::from_millis(1_500));
 
-    signal(&child, "STOP");
+    signal(child.id(), "STOP");
     std::thread::sleep(Duration::from_millis(100));
     let stopped = laggard_measure::linux::now();
     std::thread::sleep(STOPPED);
     let until = laggard_measure::linux::now();
-    signal(&child, "CONT");
+    signal(child.id(), "CONT");
     child.wait().unwrap();
 
     let recording = Recording::open(&recording).unwrap();
@@ -89,14 +90,12 @@ fn load_of(laggard: &Child) -> Option<u32> {
     })
 }
 
-#[test]
-fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
-    let dir = TempDir::new().unwrap();
-    let recording = dir.path().join("r.laggard");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+/// Begins to record under the load `fp` into `recording`, for so long.
+fn record_under_load(recording: &Path, duration: &str) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["record", "-q", "--backend=user", "--services=other"])
-        .args(["--duration=5s", "--load=fp", "--output"])
-        .arg(&recording)
+        .args(["--load=fp", "--duration", duration, "--output"])
+        .arg(recording)
         .spawn()
         .unwrap();
     let begun = Instant::now();
@@ -105,22 +104,27 @@ fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_millis(1_000));
+    child
+}
 
+/// What a recording says of its load's end.
+fn told_of_load(recording: &Path) -> Vec<String> {
+    let manifest = Recording::open(recording).unwrap().manifest().clone();
+    let of_load = |caveat: &laggard_model::Caveat| caveat.kind == CaveatKind::LoadEnded;
+    let all = manifest.caveats.into_iter();
+    all.filter(of_load).map(|one| one.what).collect()
+}
+
+#[test]
+fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let mut child = record_under_load(&recording, "5s");
     let load = load_of(&child).expect("the load runs");
-    let stopped = Command::new("kill")
-        .args(["-s", "STOP", &load.to_string()])
-        .status();
-
-    assert!(stopped.unwrap().success());
+    signal(load, "STOP");
     child.wait().unwrap();
-    let manifest = Recording::open(&recording).unwrap().manifest().clone();
-    let of_load = |caveat: &&laggard_model::Caveat| caveat.kind == CaveatKind::LoadEnded;
-    let about: Vec<&str> = manifest
-        .caveats
-        .iter()
-        .filter(of_load)
-        .map(|one| one.what.as_str())
-        .collect();
+
+    let about = told_of_load(&recording);
     assert_eq!(about.len(), 1, "{about:?}");
     assert!(
         about[0].starts_with("the load `fp` was stopped"),
@@ -141,4 +145,31 @@ fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
     let said = String::from_utf8(checked.stdout).unwrap();
     assert_eq!(checked.status.code(), Some(3), "{said}");
     assert!(said.contains("\"load_ended\""), "{said}");
+}
+
+/// Nor is one overlooked that goes on before the next look at it, or is stopped after
+/// the latest, as here both.
+#[test]
+fn a_load_that_is_stopped_for_a_moment_at_the_end_is_said() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let mut child = record_under_load(&recording, "60s");
+    let load = load_of(&child).expect("the load runs");
+
+    signal(load, "STOP");
+    let begun = Instant::now();
+    let state = || std::fs::read_to_string(format!("/proc/{load}/stat")).unwrap();
+    while !state().contains(") T ") {
+        assert!(begun.elapsed() < DEADLINE, "it does not stop");
+    }
+    signal(load, "CONT");
+    signal(child.id(), "TERM");
+    child.wait().unwrap();
+
+    let about = told_of_load(&recording);
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert!(
+        about[0].starts_with("the load `fp` was stopped meanwhile"),
+        "{about:?}"
+    );
 }

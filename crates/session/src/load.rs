@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use laggard_measure::linux;
 use laggard_model::text::rough_time;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Launch, LaunchError, LoadProcess, NamedLoad, Output};
+use laggard_workload::load::{Halt, Launch, LaunchError, LoadProcess, NamedLoad, Output};
 
 use crate::{LoadChoice, Plan, SessionError};
 
@@ -125,6 +125,8 @@ impl Meanwhile {
     pub(crate) fn begin(&mut self, now: Nanos) {
         if let (Some(process), Some(run)) = (&mut self.process, &mut self.run) {
             run.begun_ns = Some(now);
+            // What stopped it before it had to work is nothing to tell.
+            process.halt();
             process.begin();
         }
     }
@@ -141,7 +143,7 @@ impl Meanwhile {
             return Ok(false);
         };
         let Some(ended) = process.poll()? else {
-            self.stops.look(process.is_stopped(), now);
+            self.stops.look(process.halt(), now);
             return Ok(false);
         };
         if let Some(run) = &mut self.run {
@@ -223,15 +225,15 @@ fn was_stopped(name: &str, time: Nanos) -> Caveat {
 }
 
 impl Stops {
-    /// Notes a look, `now`, at a load that is stopped or runs. What is shorter than the
-    /// time between two looks can go unseen.
-    fn look(&mut self, is_stopped: bool, now: Nanos) {
-        let before = match is_stopped {
-            true => self.since.replace(now),
-            false => self.since.take(),
+    /// Notes a look, `now`. How long a stop was that began and ended between two looks
+    /// is not known.
+    fn look(&mut self, halt: Halt, now: Nanos) {
+        let before = match halt {
+            Halt::Now => self.since.replace(now),
+            Halt::Meanwhile | Halt::No => self.since.take(),
         };
         let more = before.map_or(Nanos::ZERO, |before| now.saturating_sub(before));
-        if is_stopped || before.is_some() {
+        if halt != Halt::No || before.is_some() {
             self.time = Some(self.time.unwrap_or_default() + more);
         }
     }
@@ -251,17 +253,19 @@ mod tests {
 
     #[test]
     fn a_load_is_stopped_from_the_first_look_to_the_one_that_finds_it_running() {
-        let time = |looks: &[bool]| {
+        use Halt::{Meanwhile, No, Now};
+        let time = |looks: &[Halt]| {
             let mut stops = Stops::default();
-            for (at, &is_stopped) in (0..).zip(looks) {
-                stops.look(is_stopped, Nanos::from_ms(200 * at));
+            for (at, &halt) in (0..).zip(looks) {
+                stops.look(halt, Nanos::from_ms(200 * at));
             }
             stops.time
         };
 
-        assert_eq!(time(&[false, false]), None);
-        assert_eq!(time(&[false, true]), Some(Nanos::ZERO));
-        let twice = [false, true, true, false, false, true, false];
+        assert_eq!(time(&[No, No]), None);
+        assert_eq!(time(&[No, Now]), Some(Nanos::ZERO));
+        assert_eq!(time(&[No, Meanwhile, No]), Some(Nanos::ZERO));
+        let twice = [No, Now, Now, Meanwhile, No, Now, No];
         assert_eq!(time(&twice), Some(Nanos::from_ms(600)));
     }
 

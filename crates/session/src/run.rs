@@ -72,6 +72,7 @@ impl RunParts<'_, '_, '_> {
         interrupted: &AtomicBool,
     ) -> Result<Option<Destination>, SessionError> {
         let end = self.collect(duration, interrupted);
+        let end = self.last_look_at_load(end);
         let end_ns = self.probe.stop();
         let last = match &end {
             End::Failed(_) => Ok(()),
@@ -154,6 +155,15 @@ impl RunParts<'_, '_, '_> {
             if let Some(end) = self.listen() {
                 return end;
             }
+        }
+    }
+
+    /// What came to the load since the latest look; how the run ends then.
+    fn last_look_at_load(&mut self, end: End) -> End {
+        let now = self.probe.now();
+        match (self.meanwhile.has_ended(now), end) {
+            (_, end @ End::Failed(_)) | (Ok(_), end) => end,
+            (Err(err), _) => End::Failed(err.into()),
         }
     }
 

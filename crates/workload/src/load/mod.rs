@@ -33,6 +33,7 @@ pub use find::{LoadRunError, NamedLoad};
 pub use launch::{Launch, LoadUser, Output};
 pub use process::{LoadProcess, READY};
 pub use recipe::{Need, Order, Recipe, RecipeError, Step, Work, WorkReport, run_recipe};
+pub use stopped::Halt;
 
 /// A load that needs nothing but this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

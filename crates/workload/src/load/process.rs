@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
-use super::stopped::{is_stopped, killed};
+use super::stopped::{Halt, halt, killed};
 
 /// A running load and all processes that it started, also those that left its
 /// process group, as far as they keep their environment.
@@ -114,10 +114,12 @@ impl LoadProcess {
         Ok(self.ended.clone())
     }
 
-    /// Whether its first process is kept from running: stopped by a signal, or frozen
-    /// with its control group. It has then not ended, and does no work.
-    pub fn is_stopped(&self) -> bool {
-        self.ended.is_none() && is_stopped(self.id())
+    /// Whether its first process is kept from running, or was since the latest call.
+    pub fn halt(&mut self) -> Halt {
+        match self.ended {
+            None => halt(self.id()),
+            Some(_) => Halt::No,
+        }
     }
 
     /// Ends the load: SIGTERM to all its processes, and SIGKILL to those that

@@ -10,11 +10,51 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 
 /// Where control groups of version 2 are mounted: alone, or beside version 1.
 const UNIFIED: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Where the freezer of version 1 is.
 const FREEZER: &str = "/sys/fs/cgroup/freezer";
+
+/// Whether a load was kept from running: stopped by a signal, or frozen with its
+/// control group. It has then not ended, and does no work.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Halt {
+    /// It runs, and did since it was last asked. A freeze between two looks goes unseen.
+    No,
+    /// It runs again: a signal stopped it since it was last asked, and one let it go on.
+    Meanwhile,
+    /// It is kept from running now.
+    Now,
+}
+
+/// Whether our child `id` is kept from running, or was stopped by a signal since the
+/// latest call: the kernel remembers that, and this takes it.
+pub(super) fn halt(id: u32) -> Halt {
+    let was_stopped = took_stop(id);
+    match (is_stopped(id), was_stopped) {
+        (true, _) => Halt::Now,
+        (false, true) => Halt::Meanwhile,
+        (false, false) => Halt::No,
+    }
+}
+
+/// Takes what the kernel tells of our child's stops. Whether there was one. It tells
+/// nothing of SIGCONT where nothing was stopped (`wait(2)`, `WCONTINUED`).
+fn took_stop(id: u32) -> bool {
+    let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WCONTINUED | WaitPidFlag::WNOHANG;
+    let mut seen = false;
+    // A stop and the end of one: whoever sends more meanwhile is asked again later.
+    for _ in 0..2 {
+        match waitid(Id::Pid(Pid::from_raw(id.cast_signed())), flags) {
+            Ok(WaitStatus::Stopped(..) | WaitStatus::Continued(_)) => seen = true,
+            Ok(_) | Err(_) => break,
+        }
+    }
+    seen
+}
 
 /// Whether process `id` is kept from running. One that is gone is not, nor is one of
 /// which that cannot be read.
@@ -79,7 +119,6 @@ mod tests {
     use std::process::Command;
 
     use nix::sys::signal::kill;
-    use nix::unistd::Pid;
 
     use super::*;
 
@@ -126,6 +165,26 @@ mod tests {
         assert!(!is_stopped(sleeper.0.id()));
         assert!(sleeper.is_stopped_after(Signal::SIGSTOP, true));
         assert!(sleeper.is_stopped_after(Signal::SIGCONT, false));
+    }
+
+    #[test]
+    fn a_stop_that_is_over_is_told_once() {
+        let sleeper = Sleeper::start();
+        let id = sleeper.0.id();
+        let cont = |wanted| sleeper.is_stopped_after(Signal::SIGCONT, wanted);
+
+        assert!(cont(false));
+        assert_eq!(halt(id), Halt::No, "nothing was stopped");
+        for _ in 0..3 {
+            assert!(sleeper.is_stopped_after(Signal::SIGSTOP, true));
+            assert!(cont(false));
+        }
+        assert_eq!(halt(id), Halt::Meanwhile);
+        assert_eq!(halt(id), Halt::No);
+        assert!(sleeper.is_stopped_after(Signal::SIGSTOP, true));
+        assert_eq!((halt(id), halt(id)), (Halt::Now, Halt::Now));
+        assert!(cont(false));
+        assert_eq!((halt(id), halt(id)), (Halt::Meanwhile, Halt::No));
     }
 
     #[test]
