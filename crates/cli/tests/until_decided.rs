@@ -109,6 +109,38 @@ fn to_look_again_has_its_price() {
     assert_eq!(told(dir, &output), (0, 2, "met".into()));
 }
 
+/// Not one that is started anew for each piece.
+#[test]
+fn one_load_goes_on_beside_all_pieces() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let none = script(1_000_000, "");
+    let options = ["--load=idle", "--at-most=10min"];
+
+    let output = record(dir, &none, &share("1ms", "1e-4"), &options);
+
+    let before = words(&output.stderr);
+    assert!(
+        before.contains("with 5 looks at most, between which the load goes on; Ctrl-C ends it"),
+        "{before}"
+    );
+    let of_load = |piece: &str| {
+        let file = dir.join("made").join(piece).join("manifest.json");
+        let manifest: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        manifest["load"].clone()
+    };
+    let (first, second) = (of_load("01.laggard"), of_load("02.laggard"));
+    assert_eq!(
+        (&first["name"], &second["name"]),
+        (&"idle".into(), &"idle".into())
+    );
+    assert!(first["begun_ns"].is_number(), "{first}");
+    // It worked already when the piece began, and did when that ended.
+    assert_eq!(second["begun_ns"], Value::Null, "{second}");
+    assert_eq!(second["throughput"], Value::Null, "{second}");
+    assert_eq!(told(dir, &output), (0, 2, "met".into()));
+}
+
 #[test]
 fn what_no_recording_would_decide_ends_it() {
     let dir = TempDir::new().unwrap();

@@ -58,6 +58,16 @@ pub enum SessionError {
         /// What went wrong.
         source: LaunchError,
     },
+    /// A load that was to go on did not.
+    #[error(
+        "the load `{name}` ended after the recording before: {how}; run it by itself to see why"
+    )]
+    LoadGone {
+        /// The load.
+        name: String,
+        /// How it ended.
+        how: String,
+    },
     /// The recording could not be begun.
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -107,6 +117,7 @@ impl SessionError {
             | Self::HandlersAlone
             | Self::Load(_)
             | Self::SetUp { .. }
+            | Self::LoadGone { .. }
             | Self::Create(_)
             | Self::Recording(_)
             | Self::Write(_)
@@ -132,6 +143,7 @@ impl SessionError {
             | Self::Recipe(_)
             | Self::Load(_)
             | Self::SetUp { .. }
+            | Self::LoadGone { .. }
             | Self::Recording(_)
             | Self::Watcher(_) => false,
         }

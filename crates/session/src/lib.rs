@@ -49,7 +49,7 @@ mod watcher;
 mod writer;
 
 pub use error::{SessionError, WatchError};
-pub use load::Failure;
+pub use load::{Failure, Meanwhile};
 pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, ScriptPace};
 pub use session::{Done, Session};

@@ -11,12 +11,15 @@ use laggard_workload::load::{Halt, Launch, LaunchError, LoadProcess, NamedLoad, 
 
 use crate::{LoadChoice, Plan, SessionError};
 
-/// The load of a session, if any.
+/// The load of a session, if any. It can outlive the session, see
+/// [`Session::run_on`](crate::Session::run_on); it ends with this value.
 #[derive(Debug, Default)]
-pub(crate) struct Meanwhile {
+pub struct Meanwhile {
     run: Option<LoadRun>,
     process: Option<LoadProcess>,
     is_command: bool,
+    /// Whether it has the word to begin.
+    is_begun: bool,
     failure: Option<Failure>,
     /// Whether it was told that it ended by itself.
     is_told: bool,
@@ -109,10 +112,34 @@ impl Meanwhile {
             run: Some(run),
             process: Some(process),
             is_command,
+            is_begun: false,
             failure: None,
             is_told: false,
             stops: Stops::default(),
         })
+    }
+
+    /// Makes it the load of a later session, which hears nothing of what came to it
+    /// before.
+    ///
+    /// # Errors
+    /// When it has ended, of which it was to go on.
+    pub(crate) fn go_on(mut self) -> Result<Self, SessionError> {
+        let Some(process) = &mut self.process else {
+            return Ok(self);
+        };
+        let ended = process.poll()?;
+        if let Some(run) = &mut self.run {
+            if let Some(ended) = ended {
+                return Err(SessionError::LoadGone {
+                    name: run.name.clone(),
+                    how: ended.to_string(),
+                });
+            }
+            run.begun_ns = None;
+        }
+        self.stops = Stops::default();
+        Ok(self)
     }
 
     /// How the user's command failed, if it ended by itself and did. Known
@@ -121,12 +148,15 @@ impl Meanwhile {
         self.failure.clone()
     }
 
-    /// Gives the word to begin, `now`.
+    /// Gives the word to begin, `now`, unless it has it.
     pub(crate) fn begin(&mut self, now: Nanos) {
-        if let (Some(process), Some(run)) = (&mut self.process, &mut self.run) {
+        let (Some(process), Some(run)) = (&mut self.process, &mut self.run) else {
+            return;
+        };
+        // What stopped it before it had to work is nothing to tell.
+        process.halt();
+        if !std::mem::replace(&mut self.is_begun, true) {
             run.begun_ns = Some(now);
-            // What stopped it before it had to work is nothing to tell.
-            process.halt();
             process.begin();
         }
     }
@@ -187,18 +217,24 @@ impl Meanwhile {
                 code: code_of(ended.status),
             });
         }
-        let mut caveats = Vec::new();
-        if let Some(time) = self.stops.time {
-            caveats.push(was_stopped(&run.name, time));
-        }
-        if let Some(how) = run
-            .ended
-            .as_ref()
-            .filter(|_| !self.is_command || !ended.status.success())
-        {
-            caveats.push(ended_early(&run.name, how));
-        }
-        Ok(caveats)
+        let is_done = self.is_command && ended.status.success();
+        Ok(self.said(is_done))
+    }
+
+    /// What is to be said of it so far, if it goes on.
+    pub(crate) fn leave(&self) -> Vec<Caveat> {
+        self.said(false)
+    }
+
+    /// What came to it that should not have; `is_done`: its end should.
+    fn said(&self, is_done: bool) -> Vec<Caveat> {
+        let Some(run) = &self.run else {
+            return Vec::new();
+        };
+        let stopped = self.stops.time.map(|time| was_stopped(&run.name, time));
+        let ended = run.ended.as_ref().filter(|_| !is_done);
+        let ended = ended.map(|how| ended_early(&run.name, how));
+        stopped.into_iter().chain(ended).collect()
     }
 }
 

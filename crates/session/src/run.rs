@@ -47,6 +47,8 @@ pub(crate) struct RunParts<'a, 'b, 'c> {
     pub(crate) start: Nanos,
     pub(crate) watch: Option<EpisodeWatch>,
     pub(crate) meanwhile: &'a mut Meanwhile,
+    /// Whether the load is left to a later session.
+    pub(crate) leaves_load: bool,
     pub(crate) watchers: Watchers<'b, 'c>,
     pub(crate) pace: ScriptPace,
 }
@@ -65,7 +67,7 @@ enum End {
 impl RunParts<'_, '_, '_> {
     /// Measures until `duration` is over, the user's command has ended, or
     /// `interrupted` is set. Whatever happens, what was to be kept is kept and
-    /// the probe and load are ended. Returns the recording, if there is one.
+    /// the probe is ended, and the load too unless it is left. Returns the recording, if there is one.
     pub(crate) fn run(
         mut self,
         duration: Option<Nanos>,
@@ -80,7 +82,10 @@ impl RunParts<'_, '_, '_> {
                 self.look(end_ns).map(|_| ())
             }
         };
-        let stopped = self.meanwhile.stop();
+        let stopped = match self.leaves_load {
+            true => Ok(self.meanwhile.leave()),
+            false => self.meanwhile.stop(),
+        };
         let (last, watched) = self.end_watch(last);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
         let (accounts, mut cost) = (self.probe.accounts(), self.probe.cost());

@@ -52,6 +52,27 @@ impl<'a> Session<'a> {
     /// When what was planned cannot be had here; see [`SessionError::is_unmet`].
     /// Nothing is left running then, and no folder.
     pub fn ready(plan: &Plan, interrupted: &'a AtomicBool) -> Result<Self, SessionError> {
+        Self::ready_with(plan, interrupted, None)
+    }
+
+    /// As [`Session::ready`], beside a load that works already: that of the same plan,
+    /// which [`Session::run_on`] left.
+    ///
+    /// # Errors
+    /// As there, and when the load has ended. Whatever is wrong, it is ended.
+    pub fn ready_beside(
+        plan: &Plan,
+        interrupted: &'a AtomicBool,
+        load: Meanwhile,
+    ) -> Result<Self, SessionError> {
+        Self::ready_with(plan, interrupted, Some(load))
+    }
+
+    fn ready_with(
+        plan: &Plan,
+        interrupted: &'a AtomicBool,
+        load: Option<Meanwhile>,
+    ) -> Result<Self, SessionError> {
         if let Some(place) = &plan.recording {
             Recorder::check(place)?;
         }
@@ -62,7 +83,10 @@ impl<'a> Session<'a> {
         };
         let probe = probe(plan, seed)?;
         let (watch, caveats) = EpisodeWatch::start(plan, probe.as_ref())?;
-        let meanwhile = Meanwhile::launch(plan, interrupted)?;
+        let meanwhile = match load {
+            Some(load) => load.go_on()?,
+            None => Meanwhile::launch(plan, interrupted)?,
+        };
         let mut manifest = beginning::manifest(plan, probe.as_ref(), meanwhile.run());
         for caveat in caveats {
             if !manifest
@@ -109,7 +133,27 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When measuring cannot begin, or something went wrong meanwhile.
-    pub fn run(mut self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
+    pub fn run(self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
+        self.measure(watchers, false).map(|(done, _)| done)
+    }
+
+    /// As [`Session::run`], and leaves the load as it is, at work, for a later session.
+    /// How much it did is not told then. It is ended where this fails.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_on(
+        self,
+        watchers: &mut [&mut dyn Watcher],
+    ) -> Result<(Done, Meanwhile), SessionError> {
+        self.measure(watchers, true)
+    }
+
+    fn measure(
+        mut self,
+        watchers: &mut [&mut dyn Watcher],
+        leaves_load: bool,
+    ) -> Result<(Done, Meanwhile), SessionError> {
         let mut watchers = Watchers(watchers);
         let place = self.recording.clone();
         let recorder = place
@@ -151,14 +195,16 @@ impl<'a> Session<'a> {
             start,
             watch: self.watch,
             meanwhile: &mut self.meanwhile,
+            leaves_load,
             watchers,
             pace: self.pace,
         };
         let recording = run.run(self.duration, self.interrupted)?;
-        Ok(Done {
+        let done = Done {
             recording,
             failure: self.meanwhile.failure(),
-        })
+        };
+        Ok((done, self.meanwhile))
     }
 
     /// Begins to measure, unless that cannot be afforded. Returns when.

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use laggard_model::{Nanos, State};
+use laggard_model::{Caveat, CaveatKind, Manifest, Nanos, State};
 use laggard_record::{Destination, Recording};
 use laggard_session::{
     Done, Ending, LoadChoice, News, Next, Plan, ProbeChoice, Session, SessionError, WatchError,
@@ -186,4 +188,106 @@ fn a_plan_that_cannot_begin_leaves_no_folder() {
 
     assert!(err.in_full().starts_with("read the script `"), "{err}");
     assert!(!to.exists());
+}
+
+/// Waits until `is_so`: a limit against hanging, not an expectation.
+fn becomes(is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            return false;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// A command that leaves its process's number, and a plan of 2 s beside it.
+fn beside_sleep(dir: &TempDir, recording: &Path) -> Plan {
+    let number = dir.path().join("number").display().to_string();
+    let script = format!("echo $$ >> {number}; exec sleep 1000");
+    Plan {
+        duration: Some(Nanos::from_secs(2)),
+        load: LoadChoice::Command(["sh", "-c", &*script].map(Into::into).to_vec()),
+        recording: Some(Destination::from(recording)),
+        ..scripted(dir)
+    }
+}
+
+/// The number of the one process that ran.
+fn number(dir: &TempDir) -> Option<u32> {
+    let said = std::fs::read_to_string(dir.path().join("number")).ok()?;
+    said.ends_with('\n').then(|| said.trim().parse().unwrap())
+}
+
+fn is_there(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+fn signal(process: u32, name: &str) {
+    let args = ["-s", name, &process.to_string()];
+    let status = std::process::Command::new("kill").args(args).status();
+    assert!(status.unwrap().success());
+}
+
+/// And what came to it between them is not told of the later one.
+#[test]
+fn one_load_works_beside_a_session_and_the_next() {
+    let dir = TempDir::new().unwrap();
+    let to = |name: &str| dir.path().join(name);
+    let manifest = |name: &str| Recording::open(to(name)).unwrap().manifest().clone();
+    let interrupted = AtomicBool::new(false);
+
+    let first = Session::ready(&beside_sleep(&dir, &to("1")), &interrupted).unwrap();
+    let (_, load) = first.run_on(&mut []).unwrap();
+    assert!(becomes(|| number(&dir).is_some()));
+    let process = number(&dir).unwrap();
+    assert!(is_there(process));
+    let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    signal(process, "STOP");
+    assert!(becomes(|| state().contains(") T ")));
+    signal(process, "CONT");
+    let second = Session::ready_beside(&beside_sleep(&dir, &to("2")), &interrupted, load);
+    second.unwrap().run(&mut []).unwrap();
+
+    assert!(becomes(|| !is_there(process)));
+    assert_eq!(number(&dir), Some(process), "it was started once");
+    let (first, second) = (manifest("1"), manifest("2"));
+    let begun = |manifest: &Manifest| manifest.load.clone().unwrap().begun_ns;
+    assert!(begun(&first).is_some() && begun(&second).is_none());
+    for one in [first, second] {
+        assert_eq!(one.load.unwrap().name, "sh");
+        let of_load = |caveat: &&Caveat| caveat.kind == CaveatKind::LoadEnded;
+        assert_eq!(one.caveats.iter().find(of_load), None);
+    }
+}
+
+#[test]
+fn a_load_that_ends_between_two_sessions_is_said_and_one_that_nobody_takes_is_ended() {
+    let dir = TempDir::new().unwrap();
+    let interrupted = AtomicBool::new(false);
+    let plan = |name: &str| beside_sleep(&dir, &dir.path().join(name));
+    let run = |name: &str| {
+        let session = Session::ready(&plan(name), &interrupted).unwrap();
+        let (_, load) = session.run_on(&mut []).unwrap();
+        assert!(becomes(|| number(&dir).is_some()));
+        (load, number(&dir).unwrap())
+    };
+
+    let (load, process) = run("1");
+    signal(process, "KILL");
+    let zombie = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    assert!(becomes(|| zombie().contains(") Z ")));
+    let err = Session::ready_beside(&plan("2"), &interrupted, load).unwrap_err();
+    std::fs::remove_file(dir.path().join("number")).unwrap();
+    let (load, process) = run("3");
+    drop(load);
+
+    let said = err.in_full();
+    assert!(
+        said.starts_with("the load `sh` ended after the recording before: killed by signal 9;"),
+        "{said}"
+    );
+    assert!(!dir.path().join("2").exists());
+    assert!(!is_there(process));
 }

@@ -11,7 +11,7 @@ use laggard_answer::check::{
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, span};
 use laggard_record::{Destination, Folder, Recording, put_answer};
-use laggard_session::{LoadChoice, Plan, Session};
+use laggard_session::{LoadChoice, Meanwhile, Plan, Session};
 use laggard_view::text;
 
 use crate::args::RecordArgs;
@@ -96,11 +96,20 @@ impl Pieces<'_> {
             lengths.len(),
             if lengths.len() == 1 { "" } else { "s" },
             match self.plan.load {
-                LoadChoice::Named(_) | LoadChoice::Command(_) if lengths.len() > 1 =>
+                LoadChoice::None => "",
+                LoadChoice::Named(_) | LoadChoice::Command(_) if lengths.len() == 1 => "",
+                LoadChoice::Named(_) | LoadChoice::Command(_) if self.leaves_load() =>
+                    ", between which the load goes on",
+                LoadChoice::Named(_) | LoadChoice::Command(_) =>
                     ", after each of which the load starts anew",
-                LoadChoice::None | LoadChoice::Named(_) | LoadChoice::Command(_) => "",
             }
         )
+    }
+
+    /// Whether one load works beside all pieces. Busy processes begin with each: what
+    /// is measured beside them is at the same instant of their turns.
+    fn leaves_load(&self) -> bool {
+        self.looks.lengths().len() > 1 && self.plan.contexts.is_none()
     }
 
     /// Until it is decided, or as long as may be.
@@ -108,14 +117,17 @@ impl Pieces<'_> {
         let lengths = self.looks.lengths();
         let mut made: Vec<PathBuf> = Vec::new();
         let mut before = Nanos::ZERO;
+        let mut load = None;
         for (number, &length) in (1..).zip(lengths) {
             let place = Destination::within(self.folder, &format!("{number:02}.laggard"));
-            let piece = self.piece(&place, length.saturating_sub(before));
+            let piece = self.piece(&place, length.saturating_sub(before), load.take());
             before = length;
             let is_interrupted = self.interrupted.load(Ordering::Relaxed);
             match piece {
-                Ok(measured) if !is_interrupted || measured >= LEAST => {
-                    made.push(place.path().to_owned())
+                Ok((measured, left)) if !is_interrupted || measured >= LEAST => {
+                    made.push(place.path().to_owned());
+                    // Nothing more comes: it ends before the look.
+                    load = left.filter(|_| !is_interrupted && number < lengths.len());
                 }
                 Err(err) if !is_interrupted || made.is_empty() => return Err(err),
                 Ok(_) | Err(_) => {}
@@ -143,25 +155,39 @@ impl Pieces<'_> {
         unreachable!("the last look ends it")
     }
 
-    /// Records for so long. Returns how long it was.
-    fn piece(&self, place: &Destination, length: Nanos) -> anyhow::Result<Nanos> {
+    /// Records for so long, beside `load` if it works already. Returns how long it was,
+    /// and the load if that is to go on.
+    fn piece(
+        &self,
+        place: &Destination,
+        length: Nanos,
+        load: Option<Meanwhile>,
+    ) -> anyhow::Result<(Nanos, Option<Meanwhile>)> {
         let plan = Plan {
             recording: Some(place.clone()),
             duration: Some(length),
             ..self.plan.clone()
         };
-        let session =
-            Session::ready(&plan, self.interrupted).map_err(|err| super::named(self.args, err))?;
+        let session = match load {
+            Some(load) => Session::ready_beside(&plan, self.interrupted, load),
+            None => Session::ready(&plan, self.interrupted),
+        };
+        let session = session.map_err(|err| super::named(self.args, err))?;
         self.requirements.refuse_for(session.manifest())?;
         let mut progress = Progress::new(self.args.quiet, plan.duration, &session.manifest().lines);
-        let done = session.run(&mut [&mut progress])?;
+        let (done, left) = match self.leaves_load() {
+            true => session
+                .run_on(&mut [&mut progress])
+                .map(|(done, load)| (done, Some(load)))?,
+            false => (session.run(&mut [&mut progress])?, None),
+        };
         if let Some(failure) = done.failure {
             bail!("{}", failure.what);
         }
         let recording = Recording::open(place.path())?;
         let clock = &recording.manifest().clock;
         let end = clock.end_ns.unwrap_or(clock.start_ns);
-        Ok(end.saturating_sub(clock.start_ns))
+        Ok((end.saturating_sub(clock.start_ns), left))
     }
 
     /// Leaves the answer beside the recordings.
