@@ -260,6 +260,7 @@ impl Kept {
 
 fn write(mut writer: EpisodeWriter, jobs: &Receiver<Job>) -> Written {
     linux::take_usual_share();
+    linux::let_stack_go();
     let mut book = SymbolBook::default();
     while let Ok(job) = jobs.recv() {
         match job {

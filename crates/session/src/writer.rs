@@ -168,6 +168,7 @@ fn write(
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
     linux::take_usual_share();
+    linux::let_stack_go();
     let mut boost = LateBoost::new();
     // A script's time passes as fast as it can be played.
     let is_real = recorder.manifest().backend != Backend::Fake;

@@ -30,7 +30,8 @@ use pieces::ServedPieces;
 use shown::ServedState;
 use store::Store;
 
-/// Stack of a thread that serves, bytes: all of it may be locked in memory.
+/// Stack of a thread that serves, bytes. What it does not use is not kept in memory
+/// until the next piece of measuring locks it.
 const STACK: usize = 512 << 10;
 
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
@@ -85,6 +86,7 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into());
     builder.stack_size(STACK).spawn(move || {
         linux::take_usual_share();
+        linux::let_stack_go();
         run();
     })?;
     Ok(())

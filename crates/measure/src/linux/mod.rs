@@ -39,6 +39,7 @@ mod timerlat;
 mod timers;
 mod tracers;
 mod uio;
+mod unneeded;
 mod usage;
 mod witness;
 
@@ -58,6 +59,7 @@ pub use rtos::{LockProtocol, RtosBench, RtosPlan};
 pub use switch::{StretchOf, SwitchBench, SwitchPlan};
 pub use threads::BackendChoice;
 pub use timers::{TimerBench, TimerPlan, clocks};
+pub use unneeded::let_stack_go;
 
 use std::fs;
 use std::io;
@@ -100,7 +102,7 @@ pub fn allowed_cpus() -> CpuList {
     let trial = std::thread::scope(|scope| {
         let all = online.clone();
         // Where there can be no more threads, it is not known.
-        let trial = std::thread::Builder::new().spawn_scoped(scope, move || {
+        let trial = policy::trial().spawn_scoped(scope, move || {
             policy::pin_to(&all).and_then(|()| inherited::affinity())
         });
         trial.ok().map(std::thread::ScopedJoinHandle::join)

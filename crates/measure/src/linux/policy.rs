@@ -10,7 +10,7 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
-use super::{memory, online_cpus};
+use super::{memory, online_cpus, unneeded};
 use crate::host::{Files, Rights};
 
 /// Stack of a measuring thread. All of it is touched before measuring.
@@ -20,13 +20,14 @@ pub(crate) const STACK_BYTES: usize = 128 * 1024;
 /// for its signals once it runs.
 const ROOM_BYTES: usize = 4 << 20;
 
-/// Keeps every page of the program in memory. Of pages to come, those that
-/// are used: a measuring thread touches its own beforehand.
+/// Keeps every page of the program in memory, but for tables that only a panic reads.
+/// Of pages to come, those that are used: a measuring thread touches its own beforehand.
 pub(crate) fn lock_memory() -> io::Result<()> {
     memory::stay_small();
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
     mlockall(MlockAllFlags::MCL_CURRENT)
         .and_then(|()| mlockall(MlockAllFlags::from_bits_retain(future)))
+        .map(|()| unneeded::let_unwinding_go())
         .map_err(|err| {
             // What the kernel says of a limit, mlockall(2).
             if !matches!(err, Errno::ENOMEM | Errno::EPERM) {
@@ -48,6 +49,12 @@ pub(crate) fn thread(name: &str) -> io::Result<Builder> {
     memory::has_room(STACK_BYTES + ROOM_BYTES)
         .map_err(|refused| io::Error::new(io::ErrorKind::OutOfMemory, refused))?;
     Ok(Builder::new().name(name.into()).stack_size(STACK_BYTES))
+}
+
+/// A thread that tries something and ends. Its stack is small: all of it is locked, the
+/// C library keeps it for threads to come, and there may be one for each CPU.
+pub(crate) fn trial() -> Builder {
+    Builder::new().stack_size(STACK_BYTES)
 }
 
 /// Whether so many more bytes may be locked.

@@ -66,7 +66,7 @@ const TRIAL_TIME: Nanos = Nanos::from_ms(1);
 /// context. The programs must be attached and the board not in use.
 pub(crate) fn try_on(cpu: Cpu, board: &Board) -> io::Result<()> {
     std::thread::scope(|scope| {
-        std::thread::Builder::new()
+        policy::trial()
             .spawn_scoped(scope, || trial(cpu, board))?
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))

@@ -32,6 +32,16 @@ fn every_program_ran_and_its_cost_is_known() {
     assert!(measured.cost.measuring_cpu_ns > Nanos::ZERO);
 }
 
+/// Every run of a measuring thread counts them from its first expiry to its end.
+#[test]
+fn measuring_threads_wait_for_no_page() {
+    let Some(measured) = measure(EVERY_SERVICE) else {
+        return;
+    };
+
+    assert_eq!(measured.cost.measuring_faults, 0);
+}
+
 /// Works until this thread has used `time` of a CPU more.
 fn use_cpu(time: Duration) {
     let used = || Duration::from(ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap());

@@ -103,7 +103,7 @@ impl ThreadSource {
             );
             // A thread of its own, so that nobody's affinity has to be restored.
             std::thread::scope(|scope| {
-                std::thread::Builder::new()
+                policy::trial()
                     .spawn_scoped(scope, || {
                         policy::pin(laggard_model::Cpu(plan.cpu))
                             .map_err(|err| system("move to a CPU", reason_of(&err)))?;

@@ -191,7 +191,7 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
         let closed = gate.write();
         for _ in 0..cpus {
             let (gate, tell) = (&gate, tell.clone());
-            std::thread::Builder::new().spawn_scoped(scope, move || {
+            policy::trial().spawn_scoped(scope, move || {
                 // Who asked hears it, or is gone.
                 let _ = tell.send(policy::schedule_as(service));
                 drop(gate.read());
@@ -209,7 +209,7 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
 /// Whether a thread of ours may have the service's policy.
 pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     std::thread::scope(|scope| {
-        std::thread::Builder::new()
+        policy::trial()
             .spawn_scoped(scope, || policy::schedule_as(service))?
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
