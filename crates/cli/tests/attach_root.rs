@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 /// Where the program writes what it did; set: this process is the program.
 const RESULT: &str = "LAGGARD_PLANNED_RESULT";
+/// Set: it sleeps and wakes until it is ended, for a minute at most.
+const SLEEPER: &str = "LAGGARD_PLANNED_SLEEPER";
 /// How many threads it has.
 const THREADS: &str = "LAGGARD_PLANNED_THREADS";
 const CYCLES: u64 = 150;
@@ -28,6 +30,10 @@ const UNSURE: Duration = Duration::from_micros(200);
 /// Not a test by itself: the program that is watched.
 #[test]
 fn planned() {
+    if std::env::var_os(SLEEPER).is_some() {
+        (0..3_000).for_each(|_| thread::sleep(10 * SLEEP));
+        return;
+    }
     let Ok(result) = std::env::var(RESULT) else {
         return;
     };
@@ -136,6 +142,9 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
     let of = |what: &str, figure: &str| number(&row[what], figure);
     assert!(of("execution", "median_ns") >= 200_000, "{row:#}");
     assert!(of("execution", "p99_ns") >= 5_000_000, "{row:#}");
+    // There are not a thousand of which 999 could take no longer.
+    assert!(row["response"]["p999_ns"].is_null(), "{row:#}");
+    assert!(row["deadline"]["p999_margin_ns"].is_null(), "{row:#}");
     assert!(of("response", "largest_ns") >= of("execution", "largest_ns"));
     let grown = row["deadline"]["grown"].as_array().unwrap();
     for one in grown {
@@ -145,6 +154,150 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
     if functions[0]["who"] != "its own sleep or timeout" {
         println!("skipped: functions have no names here: {functions:?}");
     }
+}
+
+/// `CLOCK_MONOTONIC`, by which origins are told.
+fn monotonic_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    u64::try_from(Duration::from(now).as_nanos()).unwrap()
+}
+
+/// Attached to a program that sleeps and wakes: it is held up for a while in between,
+/// by `hold`, until `go_on`. `None`: it cannot be had here, which is said.
+fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<(Value, u64)> {
+    let mut sleeper = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "planned", "--quiet"])
+        .env(SLEEPER, "1")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let watching = laggard()
+        .args([&sleeper.id().to_string(), "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(1_500));
+
+    hold(sleeper.id());
+    thread::sleep(Duration::from_millis(800));
+    let went_on = monotonic_ns();
+    go_on(sleeper.id());
+    thread::sleep(Duration::from_millis(800));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+
+    let output = watching.wait_with_output().unwrap();
+    report(&output).map(|report| (report, went_on))
+}
+
+/// Nothing that is told was under way when the program went on.
+fn assert_is_not_told(report: &Value, went_on: u64) {
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && number(row, "activations") > 0)
+        .unwrap_or_else(|| panic!("{report:#}"));
+    for one in rows
+        .iter()
+        .flat_map(|row| [&row["largest_response"], &row["largest_latency"]])
+        .filter(|one| one.is_object())
+    {
+        let from = number(one, "origin_ns");
+        let to = from + number(one, "response_ns");
+        assert!(to < went_on || from >= went_on, "{went_on}: {report:#}");
+    }
+    assert!(number(row, "stopped") > 0, "{report:#}");
+    assert!(number(report, "stopped") > 0, "{report:#}");
+}
+
+#[test]
+fn what_a_stop_signal_falls_into_is_counted_and_in_no_figure() {
+    use nix::sys::signal::{Signal, kill};
+    let signal = |process: u32, one: Signal| {
+        let process = nix::unistd::Pid::from_raw(i32::try_from(process).unwrap());
+        kill(process, one).unwrap();
+    };
+
+    let told = held_up(
+        |process| signal(process, Signal::SIGSTOP),
+        |process| signal(process, Signal::SIGCONT),
+    );
+
+    if let Some((report, went_on)) = told {
+        assert_is_not_told(&report, went_on);
+    }
+}
+
+/// A group of this test's own, gone with it.
+struct Frozen(std::path::PathBuf);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.freeze"), "0");
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn what_a_frozen_cgroup_falls_into_is_counted_and_in_no_figure() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let mut mounts = mounts.lines().map(|line| line.split(' '));
+    let Some(root) = mounts.find_map(|mut line| {
+        let root = line.nth(1)?;
+        (line.next()? == "cgroup2").then_some(root)
+    }) else {
+        return println!("skipped: there are no cgroups of version 2");
+    };
+    let name = format!("laggard-attach-{}", std::process::id());
+    let group = Frozen(Path::new(root).join(name));
+    if let Err(err) = fs::create_dir(&group.0) {
+        return println!("skipped: no cgroup can be made: {err}");
+    }
+    if !group.0.join("cgroup.freeze").exists() {
+        return println!("skipped: cgroups cannot be frozen here");
+    }
+    let write = |file: &str, text: &str| fs::write(group.0.join(file), text).unwrap();
+
+    let told = held_up(
+        |process| {
+            write("cgroup.procs", &process.to_string());
+            write("cgroup.freeze", "1");
+        },
+        |_| write("cgroup.freeze", "0"),
+    );
+
+    if let Some((report, went_on)) = told {
+        assert_is_not_told(&report, went_on);
+    }
+}
+
+#[test]
+fn what_a_process_becomes_by_exec_is_watched_to_its_end() {
+    let dir = TempDir::new().unwrap();
+    let result = dir.path().join("result");
+    let mut command = laggard();
+    command.args(["--json", "--", "sh", "-c"]);
+    command.arg("sleep 0.1; exec \"$0\" --exact planned --quiet");
+    command.arg(std::env::current_exe().unwrap());
+    command.env(RESULT, &result);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    assert!(result.exists(), "it ran to its end: {report:#}");
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+    let unfinished = u64::from(row["unfinished"].is_object());
+    assert_eq!(number(row, "activations") + unfinished + not_told, CYCLES);
+    assert_eq!(number(row, "stopped"), 0, "{row:#}");
 }
 
 #[test]

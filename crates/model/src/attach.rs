@@ -95,6 +95,9 @@ pub struct WatchedThread {
     pub merged: u32,
     /// How often so far it ran without a wake that was seen.
     pub unseen: u32,
+    /// How many activations so far a stop fell into (a signal, a debugger, a frozen
+    /// cgroup), or were due meanwhile: they are not told.
+    pub stopped: u32,
 }
 
 /// From what woke a thread until it slept by itself again. Instants of

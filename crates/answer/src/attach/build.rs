@@ -58,6 +58,7 @@ impl Attended {
             host: measured.host.clone(),
             duration_ns: measured.to.saturating_sub(measured.from),
             threads: measured.threads,
+            stopped: self.stopped(),
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
             ended: self.ended() as u64,
             application: measured.asked.application.clone(),
@@ -67,6 +68,11 @@ impl Attended {
             lost: measured.lost,
             caveats: measured.caveats.clone(),
         }
+    }
+
+    fn stopped(&self) -> u64 {
+        let all = self.threads.values();
+        all.map(|one| u64::from(one.thread.stopped)).sum()
     }
 
     /// Threads without a row, and rows that are left out, by name.
@@ -130,6 +136,7 @@ fn row(
         lost: seen.lost(),
         merged: seen.thread.merged,
         unseen: seen.thread.unseen,
+        stopped: seen.thread.stopped,
         period_ns: line.period,
         latency: AttachFigures::of(&line.latency),
         response: AttachFigures::of(&line.response),
@@ -219,7 +226,8 @@ fn largest(one: &ThreadActivation, from: Nanos) -> AttachLargest {
 
 fn deadline(line: &LineSeen, measured: &AttachMeasured) -> Option<AttachDeadline> {
     let deadline = line.deadline?;
-    let (most, p999) = (line.response.max()?, line.response.quantile(0.999)?);
+    let most = line.response.max()?;
+    let p999 = AttachFigures::of(&line.response)?.p999_ns;
     let margin = |response: Nanos| signed(deadline) - signed(response);
     Some(AttachDeadline {
         deadline_ns: deadline,
@@ -229,7 +237,7 @@ fn deadline(line: &LineSeen, measured: &AttachMeasured) -> Option<AttachDeadline
             (Some(_), None) => DeadlineOf::Given,
         },
         least_margin_ns: margin(most),
-        p999_margin_ns: margin(p999),
+        p999_margin_ns: p999.map(margin),
         misses: line.counted.misses,
         expected: expected(line, measured),
         grown: GROWTHS
@@ -318,10 +326,13 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
         );
     }
     text += &format!(
-        ". The smallest margin was {}; 1 in 1,000 has less than {}.",
-        margin(deadline.least_margin_ns),
-        margin(deadline.p999_margin_ns),
+        ". The smallest margin was {}",
+        margin(deadline.least_margin_ns)
     );
+    if let Some(ns) = deadline.p999_margin_ns {
+        text += &format!("; 1 in 1,000 has less than {}", margin(ns));
+    }
+    text += ".";
     let grown = deadline.grown.iter();
     let grown =
         grown.map(|one| format!("{} with {} % more work", count(one.misses), one.by_percent));

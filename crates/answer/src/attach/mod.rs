@@ -85,6 +85,9 @@ pub struct AttachReport {
     pub duration_ns: Nanos,
     /// How many threads were.
     pub threads: u64,
+    /// How many activations of theirs a stop fell into (a signal, a debugger, a frozen
+    /// cgroup), or were due meanwhile: they are in no figure.
+    pub stopped: u64,
     /// How many of them nothing is known of: all that was told of them was lost.
     pub untold: u64,
     /// How many ended meanwhile.

@@ -24,20 +24,27 @@ pub enum CountsFrom {
 pub struct AttachFigures {
     /// Half of all take no longer.
     pub median_ns: Nanos,
-    /// 99 in 100 take no longer.
-    pub p99_ns: Nanos,
-    /// 999 in 1,000 take no longer.
-    pub p999_ns: Nanos,
+    /// 99 in 100 take no longer; absent: there are not so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<Nanos>,
+    /// 999 in 1,000 take no longer; absent: there are not so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_ns: Option<Nanos>,
     /// The largest.
     pub largest_ns: Nanos,
 }
 
 impl AttachFigures {
     pub(super) fn of(times: &Histogram) -> Option<Self> {
+        // Of fewer it would be the largest, by another name.
+        let of_at_least = |share: f64, least: u64| match times.count() >= least {
+            true => times.quantile(share),
+            false => None,
+        };
         Some(Self {
             median_ns: times.quantile(0.5)?,
-            p99_ns: times.quantile(0.99)?,
-            p999_ns: times.quantile(0.999)?,
+            p99_ns: of_at_least(0.99, 100),
+            p999_ns: of_at_least(0.999, 1_000),
             largest_ns: times.max()?,
         })
     }
@@ -106,8 +113,10 @@ pub struct AttachDeadline {
     pub of: DeadlineOf,
     /// The deadline less the largest response; negative: missed by that.
     pub least_margin_ns: i64,
-    /// The deadline less the response that 999 in 1,000 do not exceed.
-    pub p999_margin_ns: i64,
+    /// The deadline less the response that 999 in 1,000 do not exceed; absent: there
+    /// are not so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_margin_ns: Option<i64>,
     /// Activations that ended later.
     pub misses: u64,
     /// Where their number lies that such a time has, with 95 % confidence; absent
@@ -162,6 +171,9 @@ pub struct AttachRow {
     pub merged: u32,
     /// The same: how often it ran without a wake that was seen.
     pub unseen: u32,
+    /// The same: activations that a stop fell into (a signal, a debugger, a frozen
+    /// cgroup), or that were due meanwhile. They are in no figure.
+    pub stopped: u32,
     /// The period of its wakes, where they have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,

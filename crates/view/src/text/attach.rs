@@ -87,10 +87,10 @@ fn verdict(report: &AttachReport) -> String {
     let answer = match (report.rows.is_empty(), held.count(), misses) {
         (true, ..) => "none of them was woken and slept again".into(),
         (_, 0, _) => "no deadline is known: none was given, and no wakes have a period".into(),
-        (.., 0) => format!(
-            "all {} with a deadline ended before it",
-            plural(with, "activation")
-        ),
+        (.., 0) => match with {
+            1 => "the only activation with a deadline kept it".into(),
+            more => format!("all {} activations with a deadline kept it", count(more)),
+        },
         (.., missed) => format!(
             "{} of {} with a deadline missed it",
             count(missed),
@@ -106,8 +106,8 @@ fn verdict(report: &AttachReport) -> String {
 
 fn cells(row: &AttachRow) -> [String; 13] {
     let none = || "-".to_owned();
-    let figure = |of: Option<AttachFigures>, it: fn(&AttachFigures) -> Nanos| {
-        of.map_or_else(none, |of| brief(it(&of)))
+    let figure = |of: Option<AttachFigures>, it: fn(&AttachFigures) -> Option<Nanos>| {
+        of.and_then(|of| it(&of)).map_or_else(none, brief)
     };
     let deadline = row.deadline.as_ref();
     [
@@ -116,11 +116,11 @@ fn cells(row: &AttachRow) -> [String; 13] {
         row.woken_by.clone(),
         count(row.activations),
         row.period_ns.map_or_else(none, brief),
-        figure(row.latency, |of| of.median_ns),
-        figure(row.latency, |of| of.largest_ns),
-        figure(row.response, |of| of.median_ns),
+        figure(row.latency, |of| Some(of.median_ns)),
+        figure(row.latency, |of| Some(of.largest_ns)),
+        figure(row.response, |of| Some(of.median_ns)),
         figure(row.response, |of| of.p999_ns),
-        figure(row.response, |of| of.largest_ns),
+        figure(row.response, |of| Some(of.largest_ns)),
         deadline.map_or_else(none, |one| brief(one.deadline_ns)),
         deadline.map_or_else(none, |one| short(one.least_margin_ns)),
         deadline.map_or_else(none, |one| count(one.misses)),
@@ -253,13 +253,24 @@ fn lost(report: &AttachReport, look: Look) -> String {
         (lost.unwatched, "threads without memory for them"),
         (lost.skipped, "calls of programs skipped"),
         (missing, "missing in these rows' sequences"),
-        (unseen, "times one ran without a wake that was seen"),
     ] {
         if number > 0 {
             told.push(format!("{} {what}", count(number)));
         }
     }
+    if unseen > 0 {
+        told.push(plural(unseen, "run") + " without a wake that was seen");
+    }
     let mut text = hanging(look, &format!("Lost: {}.", told.join(", ")));
+    if report.stopped > 0 {
+        text += &hanging(
+            look,
+            &format!(
+                "In no figure: {}, because of a stop meanwhile (a signal, a debugger, a frozen cgroup).",
+                plural(report.stopped, "activation")
+            ),
+        );
+    }
     if merged > 0 {
         let wakes = match merged {
             1 => "1 wake came".to_owned(),

@@ -41,6 +41,7 @@ impl AttachRecord {
                 policy: self.policy(),
                 merged: self.merged,
                 unseen: self.unseen,
+                stopped: self.stopped,
             },
             sequence: self.seq,
             at: Nanos::from_ns(self.done_ns),

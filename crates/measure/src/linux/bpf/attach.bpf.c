@@ -20,8 +20,12 @@
  * wakeup. An expiry is that which was asked for: slack comes on top of it.
  *
  * It is done when it waits to be woken (interruptible, or an idle kernel thread).
- * A wait that it did not choose (a page, a lock of the kernel, a stop signal) is
- * part of it, and told apart.
+ * A wait that it did not choose (a page, a lock of the kernel) is part of it, and
+ * told apart.
+ *
+ * What a stop fell into (a stop signal, a debugger, a frozen cgroup) is counted
+ * and not told: somebody wanted it to wait. It is watched again from its next
+ * sleep on, and what was due meanwhile is not told either.
  *
  * Not in it: interrupts while it runs, which count as its execution.
  *
@@ -42,6 +46,7 @@ struct attach_thread {
 	u64 off_ns; /* since when it is preempted or blocked */
 	u64 preempted_ns;
 	u64 blocked_ns;
+	u64 resumed_ns; /* the end of its last stop; 0: none was seen */
 	u64 seq;
 	u64 has_next;
 	u32 number; /* from 1; 0: not watched */
@@ -51,9 +56,11 @@ struct attach_thread {
 	u32 blocks;
 	u32 merged;
 	u32 unseen;
+	u32 stopped;
 	u32 phase;
 	u32 follows; /* what it starts is watched, too */
 	u32 process; /* of a first thread: enum attach_process */
+	u32 padding;
 };
 
 struct {
@@ -384,9 +391,31 @@ static __always_inline void note_wake(struct attach_wake *wake)
 enum {
 	SLEEPS_INTERRUPTIBLE = 0x1,
 	SLEEPS_UNINTERRUPTIBLE = 0x2,
+	SLEEPS_STOPPED = 0x4,
+	SLEEPS_TRACED = 0x8,
 	SLEEPS_DEAD = 0x80,
 	SLEEPS_NOLOAD = 0x400,
+	SLEEPS_FROZEN = 0x8000, /* since Linux 6.1; none has it before */
 };
+
+struct task_struct___stopped {
+	unsigned int frozen : 1; /* its cgroup is, and it waits for the end of that */
+} __kernel_type;
+
+/*
+ * Whether it waits because somebody stopped it. In a frozen cgroup (version 2) it
+ * sleeps as if by itself; version 1 may change what it sleeps in, without waking it.
+ */
+static __always_inline bool is_stopped(struct task_struct *task, u32 state)
+{
+	struct task_struct___stopped *freezable = (void *)task;
+
+	if (state & (SLEEPS_STOPPED | SLEEPS_TRACED | SLEEPS_FROZEN))
+		return true;
+	if (!(state & SLEEPS_INTERRUPTIBLE) || !bpf_core_field_exists(freezable->frozen))
+		return false;
+	return BPF_CORE_READ_BITFIELD(freezable, frozen);
+}
 
 /* Whether it waits to be woken for something to do. */
 static __always_inline bool sleeps_by_itself(u32 state)
@@ -436,6 +465,7 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->blocks = thread->blocks;
 	record->merged = thread->merged;
 	record->unseen = thread->unseen;
+	record->stopped = thread->stopped;
 	record->kind = kind;
 	record->phase = thread->phase;
 	record->policy = task->policy;
@@ -456,6 +486,17 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->phase = ATTACH_RUNS;
 }
 
+/* What it was in ends. */
+static __always_inline void is_done(struct attach_thread *thread, struct task_struct *task,
+				    u64 now)
+{
+	/* It was due while it was stopped, and not late. */
+	if (thread->wake.origin_ns < thread->resumed_ns)
+		thread->stopped++;
+	else
+		write_record(thread, task, ATTACH_ACTIVATION, now);
+}
+
 static __always_inline void take_next(struct attach_thread *thread)
 {
 	thread->wake = thread->next;
@@ -470,10 +511,20 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	/* Not watched. */
 	if (!thread || !thread->number || !has_begun())
 		return 0;
+	if (is_stopped(task, task->__state)) {
+		thread->resumed_ns = bpf_ktime_get_ns();
+		/* Stopped while it slept, or since before it was watched. */
+		if (thread->phase != ATTACH_STOPPED) {
+			thread->stopped++;
+			thread->phase = ATTACH_UNKNOWN;
+		}
+		return 0;
+	}
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		/* Held up, not asleep: the end of that begins nothing. */
-		if (!sleeps_by_itself(task->__state))
+		/* Held up, or on its way to sleep: the end of that begins nothing. */
+		if (!sleeps_by_itself(task->__state) ||
+		    (u32)bpf_get_current_pid_tgid() == (u32)task->pid)
 			break;
 		/* fall through */
 	case ATTACH_SLEEPS:
@@ -496,7 +547,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 				thread->merged++;
 			thread->has_next = 0;
 			note_wake(&thread->next);
-			write_record(thread, task, ATTACH_ACTIVATION, thread->next.waking_ns);
+			is_done(thread, task, thread->next.waking_ns);
 			take_next(thread);
 			runs(thread, thread->wake.waking_ns);
 			break;
@@ -510,6 +561,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		__sync_lock_test_and_set(&thread->has_next, 1);
 		break;
 	case ATTACH_BLOCKED:
+	case ATTACH_STOPPED:
 	default:
 		break;
 	}
@@ -522,6 +574,13 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 	u64 now = bpf_ktime_get_ns();
 	bool sleeps = !is_runnable && sleeps_by_itself(state);
 
+	if (!is_runnable && is_stopped(task, state)) {
+		/* Stopped while it sleeps in a stop (a debugger) is one stop. */
+		thread->stopped++;
+		thread->has_next = 0;
+		thread->phase = ATTACH_STOPPED;
+		return;
+	}
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
 		if (sleeps)
@@ -546,7 +605,7 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 			thread->off_ns = now;
 			thread->phase = ATTACH_PREEMPTED;
 		} else if (sleeps) {
-			write_record(thread, task, ATTACH_ACTIVATION, now);
+			is_done(thread, task, now);
 			thread->running_ns = 0;
 			thread->phase = ATTACH_SLEEPS;
 			if (thread->has_next) {
@@ -589,6 +648,10 @@ static __always_inline void comes(struct attach_thread *thread)
 	case ATTACH_BLOCKED:
 		thread->blocked_ns += now - thread->off_ns;
 		break;
+	case ATTACH_STOPPED:
+		thread->resumed_ns = now;
+		thread->phase = ATTACH_UNKNOWN;
+		return;
 	default:
 		return;
 	}

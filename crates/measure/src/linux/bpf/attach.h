@@ -33,6 +33,7 @@ enum attach_phase {
 	ATTACH_RUNS,
 	ATTACH_PREEMPTED,
 	ATTACH_BLOCKED,
+	ATTACH_STOPPED, /* by a signal, a debugger or the freezer of a cgroup */
 };
 
 /* What woke a thread. */
@@ -67,7 +68,7 @@ struct attach_record {
 	u32 blocks;
 	u32 merged;  /* wakes so far that met it before it slept */
 	u32 unseen;  /* times so far that it ran without a wake that was seen */
-	u32 padding;
+	u32 stopped; /* activations so far that a stop fell into */
 	u8 nice;     /* plus 20 */
 	u8 kind;     /* enum attach_kind */
 	u8 phase;    /* enum attach_phase, of what is not done */
