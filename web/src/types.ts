@@ -996,6 +996,7 @@ export interface WhyReport {
   surplus: number;
   thresholds: LineThreshold[];
   total_ns: Nanos;
+  unseen_switches: number | null;
 }
 
 export interface Worth {

@@ -44,6 +44,7 @@ fn why(causes: Vec<CauseRow>) -> WhyReport {
         episodes: 3,
         surplus: 0,
         overwritten: 0,
+        unseen_switches: None,
         total_ns: Nanos::from_ms(20),
         largest_ns: Nanos::from_ms(9),
         largest_is_at_least: false,

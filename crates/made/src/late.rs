@@ -40,6 +40,7 @@ pub fn episode(number: u64) -> Episode {
             name: name.into(),
             priority,
             priority_before: None,
+            before: None,
             preempted: true,
         },
     };
@@ -137,6 +138,7 @@ pub fn notes() -> EpisodeNotes {
         kept: 12,
         surplus: 3,
         overwritten: 0,
+        unseen_switches: Some(2),
         lines: Vec::new(),
         handlers: None,
         symbols: Symbols {

@@ -17,6 +17,10 @@ pub trait Flight: Debug {
     /// on a busy CPU, and [`Evidence::overwritten`] says when that was too late.
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;
 
+    /// How many switches of threads it has missed so far, at least: what ran
+    /// between is not known.
+    fn unseen_switches(&self) -> u64;
+
     /// What it has cost so far.
     fn cost(&self) -> Vec<ProgramCost>;
 }

@@ -26,6 +26,8 @@ pub enum Because {
     NoSwitch,
     /// What took the time may have been what stops whole CPUs.
     OrOutside,
+    /// Somebody ran after the thread, and the switch was not seen.
+    UnseenSwitch,
     /// There was a record, and newer ones took its place.
     Overwritten,
     /// What kept the timer's interrupt is not known.
@@ -54,6 +56,7 @@ impl fmt::Display for Because {
             }
             Self::NoSwitch => "nothing was recorded, not even a switch of threads",
             Self::OrOutside => "or a stop from outside",
+            Self::UnseenSwitch => "or whom it made room for: that switch was not seen",
             Self::Overwritten => "the flight recorder had been overwritten",
             Self::LateInterrupt => "the timer's interrupt came late, and nothing says why",
             Self::BeforeRecord => "what ran had been running for longer than is recorded",
@@ -84,6 +87,7 @@ mod tests {
             B::NothingInUserCode,
             B::NoSwitch,
             B::OrOutside,
+            B::UnseenSwitch,
             B::Overwritten,
             B::LateInterrupt,
             B::BeforeRecord,

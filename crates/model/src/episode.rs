@@ -116,6 +116,10 @@ pub enum Happening {
         /// that ran. `None`: recorded by an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         priority_before: Option<i16>,
+        /// Which thread ran before, where it is not the one that is known to: a
+        /// switch between was not recorded, at least one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Tid>,
         /// Whether the thread before could have gone on.
         preempted: bool,
     },

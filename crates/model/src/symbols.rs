@@ -79,6 +79,10 @@ pub struct EpisodeNotes {
     pub surplus: u64,
     /// Episodes kept whose evidence had been overwritten, in part or whole.
     pub overwritten: u64,
+    /// Switches of threads that the flight recorder did not see, at least, since it
+    /// began. `None`: not counted, in recordings of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen_switches: Option<u64>,
     /// By line: since when it was watched, and what was not kept; empty in
     /// recordings of earlier versions.
     pub lines: Vec<LineWatch>,

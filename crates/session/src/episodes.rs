@@ -167,6 +167,7 @@ impl EpisodeWatch {
             late.push(episode);
         }
         let mut notes = self.selector.notes();
+        notes.unseen_switches = Some(self.flight.unseen_switches());
         if let Some(handlers) = &mut self.handlers {
             notes.handlers = handlers.recent(now)?;
         }
@@ -191,6 +192,7 @@ impl EpisodeWatch {
     /// Looks up all names and writes what waits.
     pub(crate) fn finish(self) -> Result<(), SessionError> {
         let mut notes = self.selector.notes();
+        notes.unseen_switches = Some(self.flight.unseen_switches());
         if let Some(handlers) = &self.handlers {
             notes.handlers = handlers.last()?;
         }

@@ -60,14 +60,14 @@ impl Waiter {
             let tid = episode.thread;
             return Some(Self { tid, priority });
         }
-        let thread = at_end?.thread.as_ref()?;
-        let tid = episode.thread.unwrap_or(thread.tid);
+        let at_end = at_end?;
+        let runs = at_end.thread.as_ref().filter(|_| !at_end.is_lost);
+        let tid = episode.thread.or(runs.map(|thread| thread.tid))?;
         Some(Self {
             tid: Some(tid),
-            priority: match tid == thread.tid {
-                true => thread.priority,
-                false => priority,
-            },
+            priority: runs
+                .filter(|thread| thread.tid == tid)
+                .map_or(priority, |thread| thread.priority),
         })
     }
 }
@@ -170,6 +170,11 @@ impl<'a> Judge<'a> {
         let Some(thread) = &context.thread else {
             return unexplained(Because::BeforeRecord);
         };
+        if context.is_lost {
+            culprit.thread = Some(thread.name.clone());
+            culprit.because = Some(Because::UnseenSwitch);
+            return (CauseClass::Unexplained, culprit);
+        }
         if context.is_idle() {
             return (self.judge_idle(slice), Culprit::default());
         }

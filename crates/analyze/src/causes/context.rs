@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::mem::discriminant;
 
-use laggard_model::{Activity, Evidence, FlightEvent, Happening, Nanos, Tid};
+use laggard_model::{Activity, Evidence, FlightEvent, Happening, Nanos, StackSample, Tid};
 
 /// Two programs on one tracepoint stamp it within this time.
 pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
@@ -33,6 +33,8 @@ pub struct Open {
 pub struct Context {
     /// Who runs, or is interrupted; `None`: not known.
     pub thread: Option<Thread>,
+    /// Whether another one may run by now: a switch was not recorded.
+    pub is_lost: bool,
     /// Activities, each within the one before: those of the thread first.
     pub activities: Vec<Open>,
     /// How many of them are the thread's own; the others are interrupts and
@@ -148,6 +150,7 @@ impl Follower {
         activities.extend(&self.interrupts);
         Context {
             thread: self.thread.clone(),
+            is_lost: false,
             activities,
             nr_own,
         }
@@ -163,24 +166,13 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
         .iter()
         .copied()
         .chain(evidence.events.iter().map(|event| event.at_ns))
+        .chain(last_samples_before_lost_switches(evidence))
         .filter(|&at| at > from && at < to)
         .collect();
     cuts.push(to);
     cuts.sort_unstable();
     cuts.dedup();
-    let switches: Vec<(Nanos, Option<i16>)> = evidence
-        .events
-        .iter()
-        .filter_map(|event| {
-            let Happening::Switch {
-                priority_before, ..
-            } = event.what
-            else {
-                return None;
-            };
-            Some((event.at_ns, priority_before))
-        })
-        .collect();
+    let switches = switches(evidence);
     let mut slices = Vec::new();
     let mut begin = from;
     for cut in cuts {
@@ -189,9 +181,12 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
         }
         let mut context = follower.context();
         if let Some(thread) = &mut context.thread {
-            let next = switches.partition_point(|&(at, _)| at <= begin);
-            let (until, left) = switches.get(next).copied().unwrap_or((to, None));
-            let since = switches[..next].last().map_or(Nanos::ZERO, |&(at, _)| at);
+            let next = switches.partition_point(|switch| switch.at <= begin);
+            let until = switches.get(next).map_or(to, |switch| switch.at);
+            let left = switches.get(next).and_then(|switch| switch.left);
+            let since = switches[..next].last().map_or(Nanos::ZERO, |last| last.at);
+            context.is_lost = switches.get(next).is_some_and(|switch| switch.is_lost)
+                && !samples_of(evidence, thread.tid, begin, until).any(|one| one.at_ns > begin);
             let known = priority_before(evidence, thread.tid, since, begin);
             let known = known.unwrap_or(thread.priority);
             thread.priority = priority_from(evidence, thread.tid, begin, until)
@@ -207,6 +202,64 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
     slices
 }
 
+/// A switch of threads.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    at: Nanos,
+    /// Who came.
+    tid: Tid,
+    /// The priority with which the thread left that had come last.
+    left: Option<i16>,
+    /// Whether another one left: the switch to it was not recorded.
+    is_lost: bool,
+}
+
+fn switches(evidence: &Evidence) -> Vec<Switch> {
+    let events = evidence.events.iter();
+    let switches = events.filter_map(|event| match event.what {
+        Happening::Switch {
+            tid,
+            priority_before,
+            before,
+            ..
+        } => Some(Switch {
+            at: event.at_ns,
+            tid,
+            left: priority_before.filter(|_| before.is_none()),
+            is_lost: before.is_some(),
+        }),
+        Happening::Begin(_) | Happening::End(_) => None,
+    });
+    switches.collect()
+}
+
+/// Until when a thread still ran, after which a switch was not recorded.
+fn last_samples_before_lost_switches(evidence: &Evidence) -> Vec<Nanos> {
+    let switches = switches(evidence);
+    let lost = switches.windows(2).filter(|two| two[1].is_lost);
+    let last = |two: &[Switch]| {
+        let its = samples_of(evidence, two[0].tid, two[0].at, two[1].at);
+        its.map(|sample| sample.at_ns).last()
+    };
+    lost.filter_map(last).collect()
+}
+
+/// The samples of `tid` from `from` to `until`, in order.
+fn samples_of(
+    evidence: &Evidence,
+    tid: Tid,
+    from: Nanos,
+    until: Nanos,
+) -> impl Iterator<Item = &StackSample> {
+    let first = evidence
+        .samples
+        .partition_point(|sample| sample.at_ns < from);
+    evidence.samples[first..]
+        .iter()
+        .take_while(move |sample| sample.at_ns < until)
+        .filter(move |sample| sample.tid == tid)
+}
+
 /// The priority that a sample of `tid` shows from `from` to `until`, the first
 /// one if several. A thread can be made more or less urgent while it runs, and
 /// switches tell only what it came with and left with. Where no sample does, the
@@ -214,23 +267,10 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
 /// is made more urgent goes on running, one that is made less urgent than another
 /// that waits does not.
 fn priority_from(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
-    let samples = &evidence.samples;
-    let first = samples.partition_point(|sample| sample.at_ns < from);
-    samples[first..]
-        .iter()
-        .take_while(|sample| sample.at_ns < until)
-        .find(|sample| sample.tid == tid)?
-        .priority
+    samples_of(evidence, tid, from, until).next()?.priority
 }
 
 /// The priority that the last sample of `tid` since `from` showed before `until`.
 fn priority_before(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
-    let samples = &evidence.samples;
-    let after = samples.partition_point(|sample| sample.at_ns < until);
-    samples[..after]
-        .iter()
-        .rev()
-        .take_while(|sample| sample.at_ns >= from)
-        .find(|sample| sample.tid == tid)?
-        .priority
+    samples_of(evidence, tid, from, until).last()?.priority
 }

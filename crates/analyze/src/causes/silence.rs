@@ -53,7 +53,7 @@ pub(super) fn explain(
     if let Some(outside) = outside(silence, evidence) {
         return Some(outside);
     }
-    if context.is_idle() || context.interrupt().is_some() {
+    if context.is_lost || context.is_idle() || context.interrupt().is_some() {
         return None;
     }
     let thread = context.thread.as_ref();

@@ -293,6 +293,7 @@ mod tests {
             name: "ksoftirqd/0".into(),
             priority: 120,
             priority_before: None,
+            before: None,
             preempted: true,
         };
         let seen = evidence(&[

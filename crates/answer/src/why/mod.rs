@@ -57,6 +57,9 @@ pub struct WhyReport {
     pub surplus: u64,
     /// Episodes whose evidence had been overwritten, of all services.
     pub overwritten: u64,
+    /// Switches of threads that the flight recorder did not see, at least; `None`:
+    /// not counted.
+    pub unseen_switches: Option<u64>,
     /// The latencies of these episodes together.
     pub total_ns: Nanos,
     /// The largest of them.
@@ -269,6 +272,7 @@ impl Explained<'_> {
             episodes: ranking.episodes,
             surplus: late.notes.surplus,
             overwritten: late.notes.overwritten,
+            unseen_switches: late.notes.unseen_switches,
             total_ns: ranking.total,
             largest_ns: ranking.largest,
             largest_is_at_least: ranking.is_at_least,

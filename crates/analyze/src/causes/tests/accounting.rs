@@ -112,6 +112,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
                 name: format!("thread {tid}"),
                 priority,
                 priority_before: None,
+                before: None,
                 preempted,
             }
         }),

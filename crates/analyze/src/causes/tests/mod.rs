@@ -64,6 +64,7 @@ impl Scene {
             name: name.into(),
             priority,
             priority_before: None,
+            before: None,
             preempted: true,
         };
         self.event(at, what)

@@ -310,6 +310,7 @@ fn a_thread_of_ours_that_waits_is_known_though_another_one_runs_as_measuring_end
                 name: "hogger".into(),
                 priority: 2,
                 priority_before: None,
+                before: None,
                 preempted: true,
             },
         },
@@ -431,4 +432,68 @@ fn a_priority_that_nobody_else_has_is_no_waiters() {
 
     assert_eq!(all.causes[0].class, CauseClass::HigherPriority);
     assert_eq!(all.causes[0].culprit.because, None);
+}
+
+/// `scene` with a last switch from `before`, which was not seen to come.
+fn lost(mut scene: Scene, left: i16) -> Scene {
+    let events = &mut scene.episode.evidence.events;
+    let last = events.iter_mut().rev();
+    let mut switches = last.filter_map(|event| match &mut event.what {
+        Happening::Switch {
+            priority_before,
+            before,
+            ..
+        } => Some((priority_before, before)),
+        Happening::Begin(_) | Happening::End(_) => None,
+    });
+    let (priority_before, before) = switches.next().unwrap();
+    (*priority_before, *before) = (Some(left), Some(Tid(OURS)));
+    scene
+}
+
+#[test]
+fn who_ran_before_a_switch_that_was_not_seen_is_nobodys_fault() {
+    // Ours came at some time unseen, and its priority is not the other one's.
+    let scene = late_thread(2_000)
+        .switch(-900, 50, "agent", 120)
+        .switch(-700, 51, "another", 9)
+        .switch(-500, 50, "agent", 120)
+        .during(10, 15, TIMER)
+        .switch(2_010, 60, "next", 120);
+    let mut scene = lost(scene, 9);
+    scene.episode.thread = Some(Tid(OURS));
+
+    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+
+    let cause = &all.causes[0];
+    assert_eq!(cause.class, CauseClass::Unexplained);
+    assert_eq!(cause.culprit.thread, named("agent"));
+    assert_eq!(cause.culprit.because, Some(Because::UnseenSwitch));
+    assert_eq!(cause.time_ns, Nanos::from_us(1_997));
+    let said = laggard_model::name::who(&cause.culprit, &laggard_model::Symbols::default());
+    let said = said.unwrap();
+    assert!(
+        said.starts_with("agent, or whom it made room for"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_sample_shows_that_a_thread_still_ran_before_a_switch_that_was_not_seen() {
+    let scene = late_thread(3_000)
+        .switch(-500, 50, "agent", 120)
+        .during(10, 15, TIMER)
+        .sample(1_000, 50, &[0x10])
+        .sample(2_000, 50, &[0x10])
+        .switch(3_010, 60, "next", 120);
+    let mut scene = lost(scene, 9);
+    scene.episode.thread = Some(Tid(OURS));
+
+    assert_eq!(
+        scene.main_causes(),
+        [
+            (CauseClass::PreemptionOff, named("agent"), 1_985),
+            (CauseClass::Unexplained, named("agent"), 1_002)
+        ]
+    );
 }

@@ -45,6 +45,12 @@ pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, all: &WhyReport)
             count(all.overwritten)
         ));
     }
+    if let Some(unseen @ 1..) = all.unseen_switches {
+        said.push(format!(
+            "{} switches of threads were not seen, at least, so that what ran between is not known.",
+            count(unseen)
+        ));
+    }
     let lost = manifest.losses.activations();
     if lost > 0 {
         said.push(format!(

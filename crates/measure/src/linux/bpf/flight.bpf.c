@@ -9,7 +9,8 @@
  *   timer_expire_entry/exit
  *   workqueue_execute_start/end   work items, with their function
  *   cpu_idle                      idle entry and exit
- *   sched_switch                  who runs next; who ran, if it has a new name
+ *   sched_switch                  who runs next; who ran, if it has a new name,
+ *                                 or if nothing showed that it had come
  *
  * Not in it: wakeups (an activation has its own), and switching interrupts or
  * preemption off and on (thousands a millisecond; their length is seen from
@@ -149,7 +150,8 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 /* Who runs on a CPU, by the name that it was switched in with. */
 struct runner {
 	u64 name[2];
-	u64 tid;
+	u32 tid;
+	u32 known; /* whether a switch has been seen here */
 };
 
 struct {
@@ -179,6 +181,20 @@ static __always_inline void note_name(const struct runner *runner, struct task_s
 	record->what[1] = second;
 }
 
+/*
+ * A thread that leaves and was not seen to come. A kernel need not run a program
+ * each time: not within itself, and one was met that runs none while a thread
+ * of its init is current.
+ */
+static __always_inline void note_left(struct task_struct *prev)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+
+	if (head && next_record(FLIGHT_LEFT, prev->pid))
+		head->unseen++;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
@@ -188,9 +204,11 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	u32 zero = 0;
 
 	runner = bpf_map_lookup_elem(&runners, &zero);
-	/* The idle thread, as which a CPU begins here, has one name. */
+	/* The idle thread has one name. */
 	if (runner && runner->tid)
 		note_name(runner, prev);
+	if (runner && runner->known && runner->tid != (u32)prev->pid)
+		note_left(prev);
 	record = next_record(FLIGHT_SWITCH, next->pid);
 	if (!record)
 		return 0;
@@ -202,6 +220,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	record->what[1] = ((u64 *)next->comm)[1];
 	if (runner) {
 		runner->tid = next->pid;
+		runner->known = 1;
 		runner->name[0] = record->what[0];
 		runner->name[1] = record->what[1];
 	}

@@ -21,6 +21,8 @@ enum flight_kind {
 	FLIGHT_SWITCH = 14, /* id: next TID; what: next's name; no end */
 	FLIGHT_RENAMED = 16, /* id: TID; what: its name when it left, which is not
 				that of its switch; no end */
+	FLIGHT_LEFT = 18, /* before a switch: id: TID of the thread that leaves,
+			     which no record shows to have come; no end */
 };
 
 /* Interrupts of the CPU itself that have no number. Append only. */

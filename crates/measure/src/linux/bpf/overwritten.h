@@ -16,7 +16,8 @@ struct ring_head {
 	u64 count;    /* entries written */
 	u32 first;    /* index of this CPU's first entry */
 	u32 recorded; /* whether this CPU has a ring at all */
-	u64 line[6];  /* no two CPUs share a cache line */
+	u64 unseen;   /* of switches of threads: those that were not seen, at least */
+	u64 line[5];  /* no two CPUs share a cache line */
 };
 _Static_assert(sizeof(struct ring_head) == 64, "no hidden padding");
 

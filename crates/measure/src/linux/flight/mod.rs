@@ -193,13 +193,11 @@ impl Flight for FlightRecorder {
         let oldest = read.records.first().map(FlightRecord::time);
         record::forget_old(&mut read.records, from);
         record::give_newest_names(&mut read.records);
-        let events = read.records.iter().filter_map(FlightRecord::event);
-        let events: Vec<_> = events.collect();
         let mut evidence = Evidence {
             from_ns: from,
             to_ns: to,
             overwritten: read.overwritten && oldest.is_none_or(|oldest| oldest > from),
-            events,
+            events: record::events(&read.records),
             throttles: record::throttles(&read.records),
             stolen: self.outside.stolen(cpu, from, to),
             steals: self
@@ -219,6 +217,10 @@ impl Flight for FlightRecorder {
             evidence.still = self.still(cpu, &evidence, stacks);
         }
         evidence
+    }
+
+    fn unseen_switches(&self) -> u64 {
+        self.rings.unseen()
     }
 
     /// What each program has cost since the kernel timed them, while the probe

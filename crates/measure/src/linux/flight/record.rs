@@ -6,10 +6,10 @@ use laggard_model::{
 };
 
 use shared::{
-    BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_RENAMED,
-    FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK, VECTOR_CALL_FUNCTION,
-    VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER, VECTOR_RESCHEDULE,
-    VECTOR_THERMAL,
+    BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT,
+    FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK,
+    VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER,
+    VECTOR_RESCHEDULE, VECTOR_THERMAL,
 };
 pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
@@ -69,6 +69,7 @@ impl FlightRecord {
                 name: name(self.what),
                 priority: priority(self.prio),
                 priority_before: Some(priority(self.left_prio)),
+                before: None,
                 preempted: u32::from(self.before) != BEFORE_SLEEPS,
             }
         } else {
@@ -85,6 +86,26 @@ impl FlightRecord {
             what,
         })
     }
+}
+
+/// The events that `records`, in order of time, tell.
+pub(super) fn events(records: &[FlightRecord]) -> Vec<FlightEvent> {
+    let mut left = None;
+    let mut events = Vec::with_capacity(records.len());
+    for record in records {
+        if u32::from(record.kind) == FLIGHT_LEFT {
+            left = Some(Tid(record.id));
+            continue;
+        }
+        let Some(mut event) = record.event() else {
+            continue;
+        };
+        if let Happening::Switch { before, .. } = &mut event.what {
+            *before = left.take();
+        }
+        events.push(event);
+    }
+    events
 }
 
 /// What begins with a record of this kind, or `None` for one that this program
@@ -180,10 +201,13 @@ pub(super) fn give_newest_names(records: &mut [FlightRecord]) {
 /// The threads that were switched out because their group was throttled, from
 /// records in order of time.
 pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
-    let switches: Vec<_> = records.iter().filter(|one| one.is_switch()).collect();
-    switches
+    // Who runs: whom a switch brought, and who leaves without having been seen to
+    // come.
+    let runs = |one: &&FlightRecord| one.is_switch() || u32::from(one.kind) == FLIGHT_LEFT;
+    let records: Vec<_> = records.iter().filter(runs).collect();
+    records
         .windows(2)
-        .filter(|two| two[1].is_throttled())
+        .filter(|two| two[1].is_switch() && two[1].is_throttled())
         .map(|two| Throttle {
             at_ns: two[1].time(),
             tid: Tid(two[0].id),
@@ -253,6 +277,7 @@ mod tests {
                 name: "kworker/1:2".into(),
                 priority: -1,
                 priority_before: Some(139),
+                before: None,
                 preempted: true,
             }
         );
@@ -278,6 +303,13 @@ mod tests {
         };
         assert_eq!(told, [throttle]);
         assert_eq!(throttles(&[switch(1, 42, 0), switch(3, 7, 1)]), []);
+
+        let unseen = [
+            switch(1, 42, 0),
+            record(3, FLIGHT_LEFT, 43),
+            switch(3, 7, BEFORE_THROTTLED),
+        ];
+        assert_eq!(throttles(&unseen)[0].tid, Tid(43));
     }
 
     #[test]
@@ -327,6 +359,25 @@ mod tests {
         let expected = [(42, "child"), (7, "parent"), (42, "child"), (7, "parent")];
         let expected = expected.map(|(tid, name)| (tid, name.to_owned()));
         assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_switch_from_a_thread_that_was_not_seen_to_come_says_so() {
+        let records = [
+            record(1, FLIGHT_SWITCH, 42),
+            record(2, FLIGHT_LEFT, 7),
+            record(3, FLIGHT_SWITCH, 43),
+            record(4, FLIGHT_SWITCH, 44),
+        ];
+
+        let events = events(&records);
+
+        let before = events.iter().filter_map(|one| match one.what {
+            Happening::Switch { tid, before, .. } => Some((tid.0, before)),
+            Happening::Begin(_) | Happening::End(_) => None,
+        });
+        let expected = [(42, None), (43, Some(Tid(7))), (44, None)];
+        assert_eq!(before.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -83,6 +83,13 @@ impl<E: Entry> Rings<E> {
             .sum()
     }
 
+    /// How many switches of threads were not seen in all, at least.
+    pub(super) fn unseen(&self) -> u64 {
+        let cpus = self.cpus.as_slice().iter();
+        cpus.map(|cpu| self.head(cpu.0).unseen.load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// The records of `cpu` up to the time `until`, as long as going back finds
     /// them `wanted`.
     pub(super) fn newest(

@@ -10,7 +10,7 @@ use laggard_model::{CpuList, Nanos, printable};
 
 use super::super::Look;
 use super::super::grid::Grid;
-use super::missing;
+use super::{missing, unseen};
 
 /// The causes of a recording's episodes in full.
 pub(super) fn in_full(report: &WhyReport, look: Look) -> String {
@@ -48,10 +48,12 @@ pub(super) fn in_full(report: &WhyReport, look: Look) -> String {
     text.push('\n');
     text += &line(&format!("Late is more than: {}", thresholds.join("; ")));
     text += &line(&format!(
-        "Not kept, because there were too many: {}{}; evidence overwritten: {}",
+        "Not kept, because there were too many: {}{}; evidence overwritten: {}; switches of \
+         threads not seen: {}",
         count(report.surplus),
         by_line(report),
-        count(report.overwritten)
+        count(report.overwritten),
+        unseen(report)
     ));
     for caveat in &report.shortfalls {
         text += &line(&missing(caveat));

@@ -178,10 +178,19 @@ fn basis(report: &WhyReport) -> String {
         _ => "What is late was not decided".into(),
     };
     format!(
-        "{largest}{limit}. Not kept: {}; evidence overwritten: {}. All: --all",
+        "{largest}{limit}. Not kept: {}; evidence overwritten: {}; switches of threads not seen: \
+         {}. All: --all",
         count(report.surplus),
-        count(report.overwritten)
+        count(report.overwritten),
+        unseen(report)
     )
+}
+
+/// How many switches of threads were not seen.
+fn unseen(report: &WhyReport) -> String {
+    report
+        .unseen_switches
+        .map_or_else(|| "not counted".into(), count)
 }
 
 /// What of the recording is missing.
