@@ -25,6 +25,8 @@ pub struct Prior {
     shape: f64,
     /// Minutes.
     rate: f64,
+    /// Minutes of all machines together.
+    minutes: f64,
 }
 
 /// A machine's rate, late minutes a minute.
@@ -70,15 +72,22 @@ impl Prior {
         Some(Self {
             shape,
             rate: shape / mean,
+            minutes,
         })
     }
 
-    /// A machine's rate, as far as it is known.
+    /// A machine's rate, as far as it is known; as a minute is late or not, it is
+    /// no more than 1.
     pub fn shrink(&self, one: Counted) -> Shrunk {
-        let (shape, rate) = (self.shape + one.late, self.rate + one.minutes);
-        let quantile = |p: f64| below(shape, p) / rate;
+        // What the others tell is no more than was seen of them: the fit of few that
+        // look alike is as sure as that of many. Without others nothing is known
+        // before (Jeffreys' prior of a Poisson rate, shape 1/2).
+        let known = ((self.minutes - one.minutes) / self.rate).clamp(0.0, 1.0);
+        let (before, of) = (self.shape * known + 0.5 * (1.0 - known), self.rate * known);
+        let (shape, rate) = (before + one.late, of + one.minutes);
+        let quantile = |p: f64| (below(shape, p) / rate).min(1.0);
         Shrunk {
-            mean: shape / rate,
+            mean: (shape / rate).min(1.0),
             low: quantile(0.05),
             high: quantile(0.95),
         }
@@ -202,6 +211,30 @@ mod tests {
             (prior.shape / prior.rate - 0.01).abs() < 0.000_2,
             "{prior:?}"
         );
+    }
+
+    #[test]
+    fn few_minutes_of_few_machines_leave_much_likely() {
+        let [alone, four] = [1, 4].map(|machines| {
+            let all = vec![counted(1, 1); machines];
+            Prior::of(&all).unwrap().shrink(all[0])
+        });
+
+        // Gamma (1.5, 1): half of the 5 % quantile of chi-squared with 3 degrees.
+        assert!((alone.low - 0.351_846 / 2.0).abs() < 1e-5, "{alone:?}");
+        assert!(four.low > alone.low && four.low < 0.5, "{four:?}");
+    }
+
+    #[test]
+    fn no_machine_is_likely_to_be_late_more_often_than_every_minute() {
+        let mut all = vec![counted(1, 1_440); 50];
+        all.push(counted(60, 60));
+
+        let prior = Prior::of(&all).unwrap();
+
+        let always = prior.shrink(all[50]);
+        assert!(always.high <= 1.0 && always.mean <= 1.0, "{always:?}");
+        assert!(always.low > 0.5, "{always:?}");
     }
 
     #[test]
