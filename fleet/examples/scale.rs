@@ -26,7 +26,7 @@ const EPOCH_S: i64 = 1_795_651_200;
 const BUCKETS: usize = 356;
 const FIRST_BUCKET: usize = 700;
 
-/// SplitMix64 (Steele et al. 2014).
+/// `SplitMix64` (Steele et al. 2014).
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,7 +47,7 @@ fn digest(host: u64, hour: u64, hours: u64) -> Digest {
             )
         })
         .collect();
-    let is_bad = mixed(host) % 64 == 0;
+    let is_bad = mixed(host).is_multiple_of(64);
     let late = if is_bad { 3_000_000 } else { 900_000 };
     let minutes = (0..60).map(|minute| DigestMinute {
         minute,
@@ -157,7 +157,7 @@ fn main() -> anyhow::Result<()> {
     for table in TABLES {
         engine.bind(table, &catalogue.table(table))?;
     }
-    let of = StoreView::read(&engine, dir.clone(), &[])?;
+    let of = StoreView::read(&engine, dir.clone(), &[], None)?;
     let line = Lines::read(&engine)?.chosen(None)?;
     let (limit, only) = (Nanos::from_us(1_400), Only::default());
     let text = match asked[0].as_str() {

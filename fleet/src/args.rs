@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use jiff::Zoned;
 use laggard_model::{Nanos, Service};
 
 use crate::answers::Order;
@@ -84,6 +85,26 @@ pub enum Question {
     },
 }
 
+impl Question {
+    /// The first hour since 1970 that it is about; `None`: all are.
+    ///
+    /// # Errors
+    /// When that is no time, or has not come yet.
+    pub(crate) fn since(&self) -> anyhow::Result<Option<i32>> {
+        let asked = match self {
+            Self::Summary(asked) => &asked.since,
+            Self::Worst(asked) => &asked.list.since,
+            Self::Changed(asked) => &asked.list.since,
+            Self::Causes(list) | Self::Show { list, .. } => &list.since,
+            Self::Sql { .. } | Self::Schema { .. } => return Ok(None),
+        };
+        let asked = asked.since.as_ref();
+        asked
+            .map(|text| crate::since::since(text, &Zoned::now()))
+            .transpose()
+    }
+}
+
 /// An answer that has a schema.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SchemaOf {
@@ -124,8 +145,9 @@ impl ByArg {
 /// What all questions take.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct SinceArgs {
-    /// Only hours from then on: so long ago (`24h`, `7d`), or a date or time
-    /// (`2026-11-17`, `2026-11-17T08:00Z`)
+    /// Only whole hours from that one on: so long ago (`24h`, `7d`), or a date or
+    /// time (`2026-11-17`, `2026-11-17T08:00Z`; without a zone, where this
+    /// machine is)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! The query engine: DataFusion, behind three verbs.
+//! The query engine: `DataFusion`, behind three verbs.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::compute::{cast, concat_batches};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::options::ParquetReadOptions;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
@@ -149,8 +149,8 @@ impl Rows {
             .collect())
     }
 
-    /// Every row as JSON: numbers are numbers, what is absent is null, all else
-    /// is text.
+    /// Every row as JSON: numbers are numbers (those without end are text), what
+    /// is absent is null, all else is text. The columns have different names.
     ///
     /// # Errors
     /// When a column has a type that has no text.
@@ -159,7 +159,10 @@ impl Rows {
         for (number, field) in self.0.schema().fields().iter().enumerate() {
             let column = self.0.column(number);
             let kind = field.data_type();
-            let values: Vec<serde_json::Value> = if kind.is_integer() {
+            let values: Vec<serde_json::Value> = if *kind == DataType::UInt64 {
+                let all = column.as_primitive::<UInt64Type>();
+                all.iter().map(Into::into).collect()
+            } else if kind.is_integer() {
                 let cast = cast(column, &DataType::Int64)?;
                 cast.as_primitive::<Int64Type>()
                     .iter()
@@ -169,7 +172,11 @@ impl Rows {
                 let cast = cast(column, &DataType::Float64)?;
                 cast.as_primitive::<Float64Type>()
                     .iter()
-                    .map(Into::into)
+                    .map(|one| match one {
+                        // JSON has no such number.
+                        Some(one) if !one.is_finite() => one.to_string().into(),
+                        one => one.into(),
+                    })
                     .collect()
             } else if *kind == DataType::Boolean {
                 column.as_boolean().iter().map(Into::into).collect()

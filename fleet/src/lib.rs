@@ -16,8 +16,9 @@ pub mod sql;
 pub mod statistics;
 pub mod store;
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
-use jiff::Zoned;
 use laggard_model::printable_json;
 use schemars::schema_for;
 use serde::Serialize;
@@ -26,7 +27,7 @@ use answers::{
     CausesReport, ChangedAsked, ChangedReport, HostReport, Lines, StoreView, SummaryReport,
     WorstReport,
 };
-use args::{Args, LateArgs, Question, SchemaOf, SinceArgs};
+use args::{Args, LateArgs, Question, SchemaOf};
 use catalogue::{Catalogue, TABLES};
 use engine::Engine;
 use sql::Only;
@@ -49,6 +50,7 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     if let Question::Schema { of } = args.question {
         return Ok((schema(of)?, Exit::Whole));
     }
+    let since = args.question.since()?;
     let store = args
         .store
         .canonicalize()
@@ -64,6 +66,9 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     })?;
     let laggard = reader::program();
     let updated = catalogue.update(&found.places, |paths| reader::read(&laggard, paths))?;
+    if let ([], [(path, why), ..]) = (&*found.places, &*found.refused) {
+        anyhow::bail!("no recording can be read; `{}`: {why}", path.display());
+    }
     anyhow::ensure!(
         updated.kept > 0,
         "there is no recording in `{}`; a recording is a folder with a manifest.json, usually NAME.laggard",
@@ -78,35 +83,31 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         .into_iter()
         .map(|(path, why)| (path.display().to_string(), why))
         .collect();
-    let of = StoreView::read(&engine, store.display().to_string(), &refused)?;
+    let of = StoreView::read(&engine, store.display().to_string(), &refused, since)?;
     let exit = if of.is_whole() {
         Exit::Whole
     } else {
         Exit::Partial
     };
-    Ok((ask(&engine, of, args)?, exit))
+    let only = Only {
+        since_h: since,
+        ..Only::default()
+    };
+    Ok((ask(&engine, of, args, only)?, exit))
 }
 
-fn ask(engine: &Engine, of: StoreView, args: &Args) -> anyhow::Result<String> {
+fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Result<String> {
     let json = args.json;
     match &args.question {
         Question::Summary(asked) => {
             let by: Vec<&'static str> = asked.by.iter().map(|by| by.column()).collect();
-            let report = answers::summary(engine, of, &by, only(&asked.since)?)?;
+            let report = answers::summary(engine, of, &by, only)?;
             said(json, &report, SummaryReport::text)
         }
         Question::Worst(asked) => {
             let line = line(engine, &asked.late)?;
             let (limit, top) = (asked.late.limit, asked.list.top);
-            let report = answers::worst(
-                engine,
-                of,
-                line,
-                limit,
-                asked.order,
-                top,
-                only(&asked.list.since)?,
-            )?;
+            let report = answers::worst(engine, of, line, limit, asked.order, top, only)?;
             said(json, &report, WorstReport::text)
         }
         Question::Changed(asked) => {
@@ -118,7 +119,7 @@ fn ask(engine: &Engine, of: StoreView, args: &Args) -> anyhow::Result<String> {
                     limit: asked.late.limit,
                     by: asked.by.iter().map(|by| by.column()).collect(),
                     top: asked.list.top,
-                    only: only(&asked.list.since)?,
+                    only,
                 },
             )?;
             said(json, &report, |report: &ChangedReport| {
@@ -126,11 +127,11 @@ fn ask(engine: &Engine, of: StoreView, args: &Args) -> anyhow::Result<String> {
             })
         }
         Question::Causes(asked) => {
-            let report = answers::causes(engine, of, asked.top, only(&asked.since)?)?;
+            let report = answers::causes(engine, of, asked.top, only)?;
             said(json, &report, CausesReport::text)
         }
         Question::Show { host, list } => {
-            let report = answers::host(engine, of, host, list.top, only(&list.since)?)?;
+            let report = answers::host(engine, of, host, list.top, only)?;
             said(json, &report, HostReport::text)
         }
         Question::Sql { query } => sql_answer(engine, &of, query, json),
@@ -141,12 +142,19 @@ fn ask(engine: &Engine, of: StoreView, args: &Args) -> anyhow::Result<String> {
 /// The rows of a query: as JSON alone, as text below what they are of.
 fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyhow::Result<String> {
     let rows = engine.query(query)?;
+    let names = rows.names();
+    let mut met = BTreeSet::new();
+    for name in &names {
+        anyhow::ensure!(
+            met.insert(name),
+            "the answer has two columns `{name}`; give them names with AS"
+        );
+    }
     if json {
         return json_of(&serde_json::json!({
             "schema": answers::FLEET_SCHEMA, "of": of, "rows": rows.json()?,
         }));
     }
-    let names = rows.names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let cell = |value: &serde_json::Value| match value {
         serde_json::Value::String(text) => text.clone(),
@@ -184,17 +192,6 @@ fn json_of(value: &impl Serialize) -> anyhow::Result<String> {
 
 fn line(engine: &Engine, asked: &LateArgs) -> anyhow::Result<(i32, String)> {
     Lines::read(engine)?.chosen(asked.service)
-}
-
-fn only(asked: &SinceArgs) -> anyhow::Result<Only> {
-    let since = asked
-        .since
-        .as_ref()
-        .map(|text| since::since(text, &Zoned::now()));
-    Ok(Only {
-        since_h: since.transpose()?,
-        ..Only::default()
-    })
 }
 
 fn schema(of: SchemaOf) -> anyhow::Result<String> {

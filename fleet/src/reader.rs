@@ -14,6 +14,9 @@ use std::thread;
 use anyhow::Context as _;
 use laggard_model::{DIGEST_SCHEMA, Digest, DigestContent, DigestRefusal, RefusedBecause};
 
+/// How a program of Rust exits that panicked.
+const PANICKED: i32 = 101;
+
 /// Finds `laggard`: beside this program, or where the system looks.
 pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os("LAGGARD") {
@@ -82,7 +85,7 @@ fn refused(path: &Path, reason: String) -> Digest {
 /// How a process ended.
 struct Ended {
     how: String,
-    /// By a signal: what it read was the cause, not how it was called.
+    /// By a signal or a panic: what it read was the cause, not how it was called.
     is_of_one: bool,
 }
 
@@ -133,6 +136,6 @@ fn read_some(laggard: &Path, paths: &[&Path], digests: &mut Vec<Digest>) -> anyh
     digests.extend(read?);
     Ok(Ended {
         how: status.to_string(),
-        is_of_one: status.code().is_none(),
+        is_of_one: matches!(status.code(), None | Some(PANICKED)),
     })
 }

@@ -1,57 +1,85 @@
 //! From when on: a time that somebody typed.
 
 use anyhow::Context as _;
-use jiff::civil::Date;
+use jiff::civil::DateTime;
 use jiff::{Span, Timestamp, Zoned};
 
-/// The hour since 1970 in which `text` lies: so long before `now`, or a date
-/// (where this machine is) or time.
+/// The hour since 1970 in which `text` lies: so long before `now`, or a date or
+/// time. One that names no zone is where `now` is.
 ///
 /// # Errors
-/// When it is neither.
+/// When it is neither, or has not come yet.
 pub fn since(text: &str, now: &Zoned) -> anyhow::Result<i32> {
     let at = match (
         text.parse::<Span>(),
         text.parse::<Timestamp>(),
-        text.parse::<Date>(),
+        text.parse::<Zoned>(),
+        text.parse::<DateTime>(),
     ) {
-        (Ok(span), _, _) => now
-            .checked_sub(span)
+        // `24h ago` is a span below zero.
+        (Ok(span), ..) => now
+            .checked_sub(span.abs())
             .with_context(|| format!("`{text}` is too long ago"))?
             .timestamp(),
-        (_, Ok(at), _) => at,
-        (_, _, Ok(date)) => date
+        (_, Ok(at), ..) => at,
+        (_, _, Ok(at), _) => at.timestamp(),
+        (.., Ok(at)) => at
             .to_zoned(now.time_zone().clone())
-            .context("midnight of that day")?
+            .with_context(|| format!("`{text}` where this machine is"))?
             .timestamp(),
         _ => anyhow::bail!(
             "`{text}` is no time; write it as `24h`, `7d`, `2026-11-17` or `2026-11-17T08:00Z`"
         ),
     };
+    anyhow::ensure!(at <= now.timestamp(), "`{text}` has not come yet");
     Ok(i32::try_from(at.as_second().div_euclid(3_600))?)
+}
+
+/// That hour as people write it.
+pub fn told(since_h: i32) -> String {
+    Timestamp::from_second(i64::from(since_h) * 3_600)
+        .unwrap_or_default()
+        .to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn so_long_ago_a_date_and_a_time_are_understood_and_nothing_else() {
-        let now: Zoned = "2026-11-23T02:30:00+01:00[Europe/Berlin]".parse().unwrap();
-        let hour = |text: &str| {
-            let at: Timestamp = text.parse().unwrap();
-            i32::try_from(at.as_second() / 3_600).unwrap()
-        };
+    fn now() -> Zoned {
+        "2026-11-23T02:30:00+01:00[Europe/Berlin]".parse().unwrap()
+    }
 
+    #[test]
+    fn so_long_ago_a_date_and_a_time_are_understood() {
         for (text, expected) in [
             ("24h", "2026-11-22T01:00:00Z"),
+            ("24h ago", "2026-11-22T01:00:00Z"),
+            ("1 day ago", "2026-11-22T01:00:00Z"),
             ("7d", "2026-11-16T01:00:00Z"),
+            ("P1D", "2026-11-22T01:00:00Z"),
             ("2026-11-17", "2026-11-16T23:00:00Z"),
+            ("2026-11-17T08:00", "2026-11-17T07:00:00Z"),
+            ("2026-11-17 08:00", "2026-11-17T07:00:00Z"),
+            ("2026-07-17T08:00", "2026-07-17T06:00:00Z"),
+            ("2026-11-17T08:00Z", "2026-11-17T08:00:00Z"),
             ("2026-11-17T08:59:00Z", "2026-11-17T08:00:00Z"),
+            ("2026-11-17T08:00[America/New_York]", "2026-11-17T13:00:00Z"),
         ] {
-            assert_eq!(since(text, &now).unwrap(), hour(expected), "for {text}");
+            assert_eq!(told(since(text, &now()).unwrap()), expected, "for {text}");
         }
-        let error = since("tuesday", &now).unwrap_err().to_string();
-        assert!(error.contains("write it as `24h`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_time_or_has_not_come_is_refused() {
+        for (text, expected) in [
+            ("tuesday", "write it as `24h`"),
+            ("", "write it as `24h`"),
+            ("2026-11-24", "has not come yet"),
+            ("30000y", "`30000y`"),
+        ] {
+            let error = since(text, &now()).unwrap_err().to_string();
+            assert!(error.contains(expected), "for {text}: {error}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! They are portable: no function but those of the standard, no function of ours,
 //! no quantile of an engine's own, numbers that are not whole as DOUBLE literals,
-//! no alias that is a column's name. DuckDB and Spark answer them alike from the
+//! no alias that is a column's name. `DuckDB` and Spark answer them alike from the
 //! catalogue's files.
 
 use std::fmt::Write as _;
@@ -61,13 +61,23 @@ impl Only {
     }
 }
 
+/// The condition, after others, that a row is of one of these machines; none where
+/// there are none.
+fn one_of(hosts: &[i64]) -> String {
+    let all: Vec<String> = hosts.iter().map(i64::to_string).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" AND host_id IN ({})", all.join(", ")),
+    }
+}
+
 /// By what figures are put together, besides service and route.
 #[derive(Clone, Debug)]
 pub enum By {
     /// By kernel, build, load: some of these columns of `recordings`.
     Kinds(Vec<&'static str>),
-    /// By machine.
-    Hosts,
+    /// By machine: of these alone, or, without any, of all.
+    Hosts(Vec<i64>),
 }
 
 /// Counts, extremes and quantiles of each group and line. For the share q of the
@@ -78,7 +88,7 @@ pub enum By {
 pub fn figures(by: &By, only: Only) -> String {
     let keys: Vec<&str> = match by {
         By::Kinds(columns) => columns.clone(),
-        By::Hosts => vec!["host_id"],
+        By::Hosts(_) => vec!["host_id"],
     };
     let list =
         |prefix: &str| -> String { keys.iter().map(|key| format!("{prefix}{key}, ")).collect() };
@@ -93,15 +103,19 @@ pub fn figures(by: &By, only: Only) -> String {
     // as the rest.
     let (of, joined) = match by {
         By::Kinds(_) => ("kinds.", " JOIN kinds ON one.kind = kinds.kind"),
-        By::Hosts => ("one.", ""),
+        By::Hosts(_) => ("one.", ""),
     };
     let named = list(of);
     let before = match by {
         By::Kinds(_) => "kind",
-        By::Hosts => "host_id",
+        By::Hosts(_) => "host_id",
     };
-    let (k, hours) = (list(""), only.condition("at_h", 1));
-    let last = only.condition("last_h", 1);
+    let of_hosts = match by {
+        By::Hosts(hosts) => one_of(hosts),
+        By::Kinds(_) => String::new(),
+    };
+    let (k, hours) = (list(""), only.condition("at_h", 1) + &of_hosts);
+    let last = only.condition("last_h", 1) + &of_hosts;
     let ranks: String = SHARES
         .iter()
         .map(|(q, name)| {
@@ -188,6 +202,18 @@ FROM seen JOIN recordings ON seen.recording = recordings.recording ORDER BY host
     )
 }
 
+/// On how many machines late activations were kept with their evidence, and how
+/// many were not kept, in recordings that last into the time asked for.
+pub fn watched(only: Only) -> String {
+    let since = only.since_h.map_or_else(String::new, |since_h| {
+        let since_s = i64::from(since_h) * 3_600;
+        format!(" AND CAST(start_s AS DOUBLE) + CAST(duration_ns AS DOUBLE) * 1E-9 > {since_s}")
+    });
+    format!(
+        "SELECT COUNT(DISTINCT host_id) AS hosts, SUM(surplus) AS surplus_all FROM recordings WHERE episodes IS NOT NULL{since}"
+    )
+}
+
 /// Causes over all machines, those with most time first.
 pub fn causes(only: Only) -> String {
     let condition = only
@@ -209,19 +235,21 @@ FROM spent GROUP BY class, who ORDER BY total_all_ns DESC, class, who"
     )
 }
 
-/// The cause that took most of each machine's late activations.
-pub fn main_causes(only: Only) -> String {
+/// The cause that took most of the late activations of each of these machines;
+/// without any, of all.
+pub fn main_causes(hosts: &[i64], only: Only) -> String {
     format!(
         "WITH spent AS (
   SELECT host_id, class, who, SUM(CAST(total_ns AS DOUBLE)) AS spent_ns
-  FROM causes WHERE {} GROUP BY host_id, class, who),
+  FROM causes WHERE {}{} GROUP BY host_id, class, who),
 placed AS (
   SELECT host_id, class, who, spent_ns,
     ROW_NUMBER() OVER (PARTITION BY host_id ORDER BY spent_ns DESC, class, who) AS place,
     SUM(spent_ns) OVER (PARTITION BY host_id) AS all_ns
   FROM spent)
 SELECT host_id, class, who, spent_ns / all_ns AS share FROM placed WHERE place = 1",
-        only.condition("at_h", 1)
+        only.condition("at_h", 1),
+        one_of(hosts)
     )
 }
 

@@ -62,7 +62,20 @@ pub fn look(store: &Path) -> io::Result<Found> {
             };
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             // The type of the entry itself: that of a link is a link.
-            if is_hidden || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let is_dir = match entry.file_type() {
+                Ok(kind) => kind.is_dir(),
+                Err(error) => {
+                    found.refused.push((entry.path(), error.to_string()));
+                    continue;
+                }
+            };
+            if is_hidden || !is_dir {
+                continue;
+            }
+            // The catalogue knows recordings by their paths as text.
+            if entry.file_name().to_str().is_none() {
+                let why = "its name is no UTF-8; rename it".to_owned();
+                found.refused.push((entry.path(), why));
                 continue;
             }
             match depth {
@@ -86,7 +99,8 @@ fn place(dir: &Path) -> Option<Place> {
             .as_os_str()
             .as_encoded_bytes()
             .ends_with(ENDING.as_bytes());
-    if manifest.is_none() && !is_named {
+    // `switch -o` and `timers -o` write a folder of recordings, of any name.
+    if manifest.is_none() && (!is_named || has_recordings(dir)) {
         return None;
     }
     let time = |meta: Metadata| format!("{}.{:09}/{}", meta.mtime(), meta.mtime_nsec(), meta.len());
@@ -96,6 +110,12 @@ fn place(dir: &Path) -> Option<Place> {
         path: dir.into(),
         stamp: parts.map(Option::unwrap_or_default).join(" "),
     })
+}
+
+fn has_recordings(dir: &Path) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.any(|entry| place(&entry.path()).is_some())
 }
 
 #[cfg(test)]
@@ -119,6 +139,7 @@ mod tests {
             "rack/7/two/hour/manifest-start.json",
             "rack/7/two/hour/inner.laggard/manifest.json",
             "three.laggard/samples/000001.parquet",
+            "rows.laggard/yield-2.laggard/manifest.json",
             ".fleet/recordings/manifest.json",
             "notes/readme.txt",
         ]);
@@ -136,11 +157,27 @@ mod tests {
             [
                 "one/2026-11-23T02.laggard",
                 "rack/7/two/hour",
+                "rows.laggard/yield-2.laggard",
                 "three.laggard"
             ]
             .map(Path::new)
         );
         assert!(found.refused.is_empty());
+    }
+
+    #[test]
+    fn a_folder_whose_name_is_no_text_is_named_and_a_file_is_not() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let dir = store(&["one.laggard/manifest.json"]);
+        let name = |bytes: &[u8]| dir.path().join(std::ffi::OsStr::from_bytes(bytes));
+        fs::create_dir(name(b"two\xff.laggard")).unwrap();
+        fs::write(name(b"three\xff"), "").unwrap();
+
+        let found = look(dir.path()).unwrap();
+
+        assert_eq!(found.places.len(), 1);
+        assert_eq!(found.refused.len(), 1, "{found:?}");
+        assert_eq!(found.refused[0].0, name(b"two\xff.laggard"));
     }
 
     #[test]

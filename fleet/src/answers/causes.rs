@@ -16,9 +16,11 @@ pub struct CausesReport {
     pub schema: u32,
     /// What it is of.
     pub of: StoreView,
-    /// Machines whose late activations were kept with their evidence.
+    /// Machines whose late activations were kept with their evidence, in
+    /// recordings that ended in the time that is asked for.
     pub watched: u64,
-    /// Late activations that were not kept, because there were too many.
+    /// Late activations of these recordings that were not kept, because there
+    /// were too many.
     pub surplus: u64,
     /// Time that all causes took together.
     pub total_ns: f64,
@@ -71,9 +73,7 @@ pub fn causes(
     top: usize,
     only: Only,
 ) -> anyhow::Result<CausesReport> {
-    let kept = engine.query(
-        "SELECT COUNT(DISTINCT host_id) AS hosts, SUM(surplus) AS surplus_all FROM recordings WHERE episodes IS NOT NULL",
-    )?;
+    let kept = engine.query(&sql::watched(only))?;
     let one = |name: &str| -> anyhow::Result<u64> {
         Ok(kept
             .whole(name)?
@@ -217,7 +217,14 @@ impl CausesReport {
         let mut text = self.of.text();
         if self.watched == 0 {
             return text
-                + "No recording has its late activations with their evidence: record as root on a kernel with BTF.\n";
+                + match &self.of.since {
+                    None => {
+                        "No recording has its late activations with their evidence: record as root on a kernel with BTF.\n"
+                    }
+                    Some(_) => {
+                        "No recording of that time has its late activations with their evidence.\n"
+                    }
+                };
         }
         text += &format!(
             "Late activations were kept with their evidence on {}, and lost {} of time.\n",

@@ -166,7 +166,7 @@ pub(super) fn figures(
             .iter()
             .map(|name| rows.text(name))
             .collect::<Result<_, _>>()?,
-        By::Hosts => vec![rows.text("host_id")?],
+        By::Hosts(_) => vec![rows.text("host_id")?],
     };
     let read = Read::new(&rows)?;
     let line = rows.whole("line")?;

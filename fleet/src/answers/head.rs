@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::Engine;
+use crate::since;
 
 /// So many are named in text; JSON names all.
 const NAMED: usize = 5;
@@ -14,6 +15,10 @@ const NAMED: usize = 5;
 pub struct StoreView {
     /// The store's folder.
     pub store: String,
+    /// The answer is only of hours from this one on, UTC, RFC 3339; absent: of
+    /// all. What is counted here is of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Recordings that could be read.
     pub recordings: u64,
     /// Machines that they are of.
@@ -26,6 +31,9 @@ pub struct StoreView {
     pub untrustworthy: Vec<DoubtedRecording>,
     /// How many are of a script instead of a machine.
     pub scripted: u64,
+    /// Names under which recordings were made at the same time: several machines
+    /// have it, and are taken for one, or what one did is counted twice.
+    pub overlapping: Vec<String>,
 }
 
 /// A recording that could not be read.
@@ -54,6 +62,13 @@ WHERE refused IS NOT NULL OR shortfalls IS NOT NULL OR distrust IS NOT NULL ORDE
 const COUNTS: &str = "SELECT COUNT(*) AS recordings_read, COUNT(DISTINCT host_id) AS hosts,
   SUM(CASE WHEN scripted THEN 1 ELSE 0 END) AS scripted_all FROM recordings WHERE refused IS NULL";
 
+/// Starts are known to the second, and one recording may begin as another ends.
+const OVERLAPPING: &str = "WITH following AS (
+  SELECT host, CAST(start_s AS DOUBLE) + CAST(duration_ns AS DOUBLE) * 1E-9 AS end_s,
+    LEAD(start_s) OVER (PARTITION BY host_id ORDER BY start_s, recording) AS next_s
+  FROM recordings WHERE refused IS NULL AND start_s IS NOT NULL)
+SELECT DISTINCT host FROM following WHERE CAST(next_s AS DOUBLE) + 2E0 < end_s ORDER BY host";
+
 impl StoreView {
     /// Of a store; `refused` are its folders that could not be looked into.
     ///
@@ -63,6 +78,7 @@ impl StoreView {
         engine: &Engine,
         store: String,
         refused: &[(String, String)],
+        since_h: Option<i32>,
     ) -> anyhow::Result<Self> {
         let counts = engine.query(COUNTS)?;
         let count = |name: &str| -> anyhow::Result<u64> {
@@ -83,12 +99,19 @@ impl StoreView {
         };
         let mut view = Self {
             store,
+            since: since_h.map(since::told),
             recordings: count("recordings_read")?,
             hosts: count("hosts")?,
             refused: refused.iter().map(folder).collect(),
             damaged: Vec::new(),
             untrustworthy: Vec::new(),
             scripted: count("scripted_all")?,
+            overlapping: engine
+                .query(OVERLAPPING)?
+                .text("host")?
+                .into_iter()
+                .flatten()
+                .collect(),
         };
         for row in 0..rows.len() {
             let path = path[row].clone().unwrap_or_default();
@@ -128,6 +151,9 @@ impl StoreView {
         if self.scripted > 0 {
             text += &format!(", {} of a script, not of a machine", self.scripted);
         }
+        if let Some(since) = &self.since {
+            text += &format!("; of them, what was measured from {since} on");
+        }
         text += "\n";
         let refused = self.refused.iter().map(|one| (&one.path, &one.reason));
         text += &named("NOT READ, and in no figure", refused.collect());
@@ -136,6 +162,18 @@ impl StoreView {
         };
         text += &doubted(&self.damaged, "Incomplete; the rest is in the figures");
         text += &doubted(&self.untrustworthy, "NOT TRUSTWORTHY; in the figures");
+        if !self.overlapping.is_empty() {
+            let names = self.overlapping.iter().take(NAMED);
+            let names: Vec<String> = names.map(|one| printable(one).to_string()).collect();
+            let more = match self.overlapping.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more (--json)"),
+            };
+            text += &format!(
+                "Recorded twice at the same time, by one machine or several of one name: {}{more}\n",
+                names.join(", ")
+            );
+        }
         text
     }
 }

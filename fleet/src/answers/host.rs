@@ -74,7 +74,7 @@ pub fn host(
         ..only
     };
     let lines = Lines::read(engine)?;
-    let services = figures(engine, &lines, &By::Hosts, only)?
+    let services = figures(engine, &lines, &By::Hosts(Vec::new()), only)?
         .into_iter()
         .map(|one| one.figures)
         .collect();

@@ -112,7 +112,7 @@ pub fn worst(
     };
     let all: Vec<Counted> = (0..rows.len()).map(counted).collect();
     let prior = Prior::of(&all);
-    let mut hosts: Vec<(String, WorstHost)> = (0..rows.len())
+    let mut hosts: Vec<(i64, WorstHost)> = (0..rows.len())
         .map(|row| {
             let shrunk = prior.map(|prior| prior.shrink(all[row]));
             let host = WorstHost {
@@ -128,16 +128,11 @@ pub fn worst(
                 cause: None,
                 cause_share: None,
             };
-            (id[row].unwrap_or_default().to_string(), host)
+            (id[row].unwrap_or_default(), host)
         })
         .collect();
-    let lines = Lines::read(engine)?;
-    let quantiles: BTreeMap<String, FleetShare> = figures(engine, &lines, &By::Hosts, only)?
-        .into_iter()
-        .filter_map(|one| Some((one.keys.into_iter().next()?, one.figures.quantile(0.999)?)))
-        .collect();
-    for (id, host) in &mut hosts {
-        host.p999 = quantiles.get(id).copied();
+    if order == Order::P999 {
+        add_p999(engine, &mut hosts, only)?;
     }
     hosts.sort_by(|(_, one), (_, other)| {
         let p999 = |host: &WorstHost| host.p999.and_then(|p999| p999.ns);
@@ -145,7 +140,9 @@ pub fn worst(
             Order::Rate => other
                 .low_per_hour
                 .unwrap_or_default()
-                .total_cmp(&one.low_per_hour.unwrap_or_default()),
+                .total_cmp(&one.low_per_hour.unwrap_or_default())
+                // Where none was late, no rate tells them apart.
+                .then(other.largest_ns.cmp(&one.largest_ns)),
             Order::P999 => p999(other).cmp(&p999(one)),
             Order::Largest => other.largest_ns.cmp(&one.largest_ns),
         }
@@ -153,7 +150,10 @@ pub fn worst(
     });
     let measured = hosts.len();
     hosts.truncate(top);
-    let causes = main_causes(engine, only)?;
+    if order != Order::P999 {
+        add_p999(engine, &mut hosts, only)?;
+    }
+    let causes = main_causes(engine, &ids(&hosts), only)?;
     Ok(WorstReport {
         schema: FLEET_SCHEMA,
         of,
@@ -176,18 +176,51 @@ pub fn worst(
     })
 }
 
+/// More machines than these are not named to the engine: to ask for all is as quick.
+const FEW: usize = 500;
+
+/// The numbers of these machines where they are few, and else none.
+fn ids(hosts: &[(i64, WorstHost)]) -> Vec<i64> {
+    match hosts.len() {
+        0..=FEW => hosts.iter().map(|(id, _)| *id).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The p99.9 of these machines, by their buckets: of thousands of machines, which
+/// have some hundred each, that takes longer than all else, so that it is asked of
+/// those alone that are listed.
+fn add_p999(engine: &Engine, hosts: &mut [(i64, WorstHost)], only: Only) -> anyhow::Result<()> {
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let lines = Lines::read(engine)?;
+    let found = figures(engine, &lines, &By::Hosts(ids(hosts)), only)?.into_iter();
+    let quantiles: BTreeMap<String, FleetShare> = found
+        .filter_map(|one| Some((one.keys.into_iter().next()?, one.figures.quantile(0.999)?)))
+        .collect();
+    for (id, host) in hosts {
+        host.p999 = quantiles.get(&id.to_string()).copied();
+    }
+    Ok(())
+}
+
 /// By machine: its main cause in words, and that one's share.
-fn main_causes(engine: &Engine, only: Only) -> anyhow::Result<BTreeMap<String, (String, f64)>> {
-    let rows = engine.query(&sql::main_causes(only))?;
+fn main_causes(
+    engine: &Engine,
+    hosts: &[i64],
+    only: Only,
+) -> anyhow::Result<BTreeMap<i64, (String, f64)>> {
+    let rows = engine.query(&sql::main_causes(hosts, only))?;
     let (id, class, who) = (
-        rows.text("host_id")?,
+        rows.whole("host_id")?,
         rows.text("class")?,
         rows.text("who")?,
     );
     let share = rows.number("share")?;
     let found = (0..rows.len()).filter_map(|row| {
         let words = super::causes::words(class[row].as_deref()?, who[row].as_deref());
-        Some((id[row].clone()?, (words, share[row]?)))
+        Some((id[row]?, (words, share[row]?)))
     });
     Ok(found.collect())
 }
@@ -196,7 +229,14 @@ impl WorstReport {
     /// In words.
     pub fn text(&self) -> String {
         let mut text = self.of.text();
+        if self.measured == 0 {
+            return text + &format!("Nothing was measured of {} in that time.\n", self.service);
+        }
+        let is_none_late = self.hosts.iter().all(|host| host.per_hour.is_none());
         let by = match self.order {
+            Order::Rate if is_none_late => {
+                "the largest that was seen, because none was late in any minute"
+            }
             Order::Rate => {
                 "the least late minutes an hour that their recordings leave likely (95 %)"
             }

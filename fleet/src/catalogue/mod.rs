@@ -46,6 +46,9 @@ const BATCH: usize = 4_096;
 /// More batches than that are made fewer: the smallest are read again as one.
 const MOST_BATCHES: usize = 96;
 
+/// A folder with this file is a catalogue. Who holds its lock may change that.
+const MARK: &str = "catalogue.lock";
+
 /// The catalogue of a store.
 #[derive(Debug)]
 pub struct Catalogue {
@@ -66,15 +69,23 @@ impl Catalogue {
     /// Opens the catalogue in the folder `dir`, or begins one there.
     ///
     /// # Errors
-    /// When the folder cannot be made or written.
+    /// When the folder cannot be made or written, or holds something else: a
+    /// catalogue removes and writes files in folders of its own alone.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        for table in TABLES {
-            fs::create_dir_all(dir.join(table))?;
+        fs::create_dir_all(dir)?;
+        if !dir.join(MARK).is_file() && fs::read_dir(dir)?.next().is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "it is not empty, and no catalogue",
+            ));
         }
         let lock = File::options()
             .create(true)
             .append(true)
-            .open(dir.join("lock"))?;
+            .open(dir.join(MARK))?;
+        for table in TABLES {
+            fs::create_dir_all(dir.join(table))?;
+        }
         Ok(Self {
             dir: dir.into(),
             lock,
@@ -221,11 +232,13 @@ impl Catalogue {
                 let number = path
                     .file_stem()
                     .and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-                match number.filter(|_| path.extension().is_some_and(|end| end == "parquet")) {
-                    Some(number) => *numbers.entry(number).or_insert(0) += 1,
+                let ending = path.extension().and_then(|ending| ending.to_str());
+                match (number, ending) {
+                    (Some(number), Some("parquet")) => *numbers.entry(number).or_insert(0) += 1,
                     // Being written when it was killed.
-                    None => fs::remove_file(&path)
+                    (Some(_), Some("part")) => fs::remove_file(&path)
                         .with_context(|| format!("remove `{}`", path.display()))?,
+                    _ => {}
                 }
             }
         }
