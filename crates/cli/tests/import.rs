@@ -67,10 +67,10 @@ fn a_trace_says_whose_handlers_and_which_threads_were_late() {
 trace.etl: Windows 10.0.19045, 2 CPUs, 2.11 ms that tell of latency, 19 events
 Lost while recording: 0 events, 0 buffers; damaged in the file: 0 buffers, 0 bytes at its end
 
-The longest ISR took 10.0 us, of made.sys; none of 3 ISRs ran longer than 25us, Microsoft's limit
-  for drivers.
-The longest DPC took 109 us, of made.sys; 3 of 3 DPCs ran longer than 100us, Microsoft's limit for
-  drivers.
+The longest ISR took 10.0 us, of made.sys; none of 3 ISRs ran longer than 25us, the most that
+  Microsoft recommends.
+The longest DPC took 109 us, of made.sys; 3 of 3 DPCs ran longer than 100us, the most that Microsoft
+  recommends.
 Threads that were ready waited for a CPU 2 times; the longest wait was 200 us, of thread 8 of
   made.exe, priority 15.
 Threads waited for a page from a disk 1 time, 100 us in all; the longest wait was 100 us, of thread
@@ -228,4 +228,74 @@ fn what_is_no_trace_is_an_error_that_names_the_file() {
         assert_eq!(output.status.code(), Some(2), "{file}");
         assert!(error.contains(said) && error.contains(file), "{error}");
     }
+}
+
+/// What is told, in one line.
+fn in_one_line(trace: MadeTrace) -> String {
+    let (text, _) = told(trace.bytes(), &[]);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_clock_of_long_steps_tells_of_no_limit() {
+    let event = MadeEvent::dpc(68, 2_000, 1_900, DRIVER);
+    let text = in_one_line(
+        MadeTrace::new(HZ, 0, 0)
+            .by_system_time()
+            .buffer(0, &[event]),
+    );
+
+    let longest = "The longest DPC of 1 took 10.0 us, of a driver that the trace does not name, by a \
+        clock that moves in steps: whether one ran longer than 100us, the most that Microsoft \
+        recommends, is not told.";
+    assert!(text.contains(longest), "{text}");
+}
+
+#[test]
+fn what_was_left_out_is_not_said_to_be_absent() {
+    let mut old = MadeEvent::dpc(68, 2_000, 1_900, DRIVER);
+    old.version = 1;
+    let early = MadeEvent::isr(2_000, 2_001, DRIVER);
+    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &[old, early]));
+
+    for sentence in [
+        "It has no ISRs but for what was left out (below); record them",
+        "It has no DPCs but for what was left out (below); record them",
+        "left out: 1 event too short to be read, or of a version before Windows 7",
+        "left out: 1 event begun outside of the trace's time",
+    ] {
+        assert!(text.contains(sentence), "{text}");
+    }
+}
+
+#[test]
+fn a_time_far_beyond_the_trace_s_own_is_said_to_be_damaged() {
+    let dpc = |ticks: i64| MadeEvent::dpc(68, ticks, ticks - 100, DRIVER);
+    let trace = |last| MadeTrace::new(HZ, 0, 0).buffer(0, &[dpc(HZ), dpc(last)]);
+    let sound = in_one_line(trace(10 * HZ).ended_after(10 * HZ));
+    let damaged = in_one_line(trace(HZ + (1 << 55)).ended_after(10 * HZ));
+
+    let sentence =
+        "apart, but its header says that it took 10 s: the time of one at least is damaged";
+    assert!(!sound.contains("apart"), "{sound}");
+    assert!(damaged.contains(sentence), "{damaged}");
+}
+
+#[test]
+fn a_damaged_buffer_makes_waits_doubtful_too() {
+    let events = [MadeEvent::ready(100, 8), MadeEvent::switch(200, 0, 8, 15)];
+    let mut bytes = MadeTrace::new(HZ, 0, 0).buffer(0, &events).bytes();
+    bytes.extend([1; 20]);
+
+    let (text, code) = told(bytes, &[]);
+
+    assert_eq!(code, Some(3));
+    assert!(
+        text.contains("damaged in the file: 0 buffers, 20 bytes at its end"),
+        "{text}"
+    );
+    assert!(
+        text.contains("where a switch was lost, a thread's wait"),
+        "{text}"
+    );
 }

@@ -8,6 +8,7 @@ use crate::event::{EventName, TraceEvent};
 
 /// Ticks of the system's time in a second: 100 ns each.
 const FILETIME_HZ: u64 = 10_000_000;
+const NS_OF_TICK: u64 = 100;
 /// The system's time (since 1601) at the beginning of 1970, ticks.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
 /// The length of a time zone in the header, bytes.
@@ -43,6 +44,8 @@ pub struct TraceHeader {
     pub hz: u64,
     /// When the trace began, microseconds since 1970; `None`: it does not say.
     pub began_unix_us: Option<i64>,
+    /// How long it took; `None`: it does not say.
+    pub length: Option<Nanos>,
     /// Events that found no buffer.
     pub events_lost: u64,
     /// Buffers that were not written.
@@ -92,6 +95,11 @@ impl TraceHeader {
             clock,
             hz: (hz > 0).then_some(hz)?,
             began_unix_us: (began > UNIX_EPOCH).then(|| (began - UNIX_EPOCH) / 10),
+            length: (began > UNIX_EPOCH)
+                .then(|| i64_at(bytes, 16)?.checked_sub(began))
+                .flatten()
+                .and_then(|ticks| u64::try_from(ticks).ok()?.checked_mul(NS_OF_TICK))
+                .map(Nanos::from_ns),
             events_lost: u64::from(u32_at(bytes, 48)?),
             buffers_lost: u64::from(u32_at(bytes, after + 28)?),
             session: wide_text_at(bytes, after + 32).unwrap_or_default(),

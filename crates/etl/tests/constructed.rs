@@ -224,3 +224,36 @@ fn messages_without_a_time_are_where_they_are_in_the_file() {
         [(false, 1_000), message, message, message, (false, 2_000)]
     );
 }
+
+#[test]
+fn threads_that_only_come_and_go_leave_room_for_those_that_wait() {
+    let mut trace = MadeTrace::new(HZ, 0, 0);
+    for number in 0..1_000 {
+        let began = i64::from(number) * 100;
+        let events: Vec<MadeEvent> = (0..40)
+            .flat_map(|one| {
+                let (thread, ticks) = (100 + number * 40 + one, began + i64::from(one));
+                [
+                    MadeEvent::thread(1, ticks, 4, thread),
+                    MadeEvent::thread(2, ticks, 4, thread),
+                ]
+            })
+            .take(40)
+            .collect();
+        trace = trace.buffer(0, &events);
+    }
+    let tally = tally(trace.buffer(
+        0,
+        &[
+            MadeEvent::thread(1, 200_000, 4, 8),
+            MadeEvent::ready(200_001, 8),
+            MadeEvent::switch(200_011, 0, 8, 15),
+        ],
+    ));
+
+    assert_eq!(tally.threads.crowded, 0);
+    let all: Vec<_> = tally.threads.threads().collect();
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].id, all[0].process), (8, Some(4)));
+    assert_eq!(all[0].ready.max(), us(1));
+}

@@ -5,6 +5,12 @@
 pub const DRIVER: u64 = 0xffff_f806_9ea8_0000;
 /// The header of a buffer, bytes.
 const HEADER: usize = 72;
+/// Where the header's own event says when the trace ended, and by which clock its
+/// events are stamped.
+const END_AT: usize = HEADER + 32 + 16;
+const CLOCK_AT: usize = HEADER + 32 + 272;
+/// When it began, in the system's time.
+const BEGAN: i64 = 132_404_548_206_236_167;
 /// Buffers are as long as this, bytes.
 const BUFFER: usize = 4096;
 
@@ -119,7 +125,7 @@ impl MadeTrace {
         header.extend(numbers.iter().flat_map(|one: &u32| one.to_le_bytes()));
         header.extend([events_lost, 3000].iter().flat_map(|one| one.to_le_bytes()));
         header.resize(56 + 16 + 172 + 4, 0);
-        let times: [i64; 3] = [0, hz, 132_404_548_206_236_167];
+        let times: [i64; 3] = [0, hz, BEGAN];
         header.extend(times.iter().flat_map(|one| one.to_le_bytes()));
         header.extend([1, buffers_lost].iter().flat_map(|one| one.to_le_bytes()));
         let session = "made".encode_utf16().flat_map(u16::to_le_bytes);
@@ -130,6 +136,21 @@ impl MadeTrace {
         event.extend([0; 26]);
         event.extend(header);
         Self { bytes: Vec::new() }.with(0, &event)
+    }
+
+    /// Its events stamped by the system's time: 10 MHz, whatever was said.
+    #[must_use]
+    pub fn by_system_time(mut self) -> Self {
+        self.bytes[CLOCK_AT] = 2;
+        self
+    }
+
+    /// Its header says that it ended so many ticks of 100 ns after it began.
+    #[must_use]
+    pub fn ended_after(mut self, ticks: i64) -> Self {
+        let end = (BEGAN + ticks).to_le_bytes();
+        self.bytes[END_AT..END_AT + end.len()].copy_from_slice(&end);
+        self
     }
 
     /// With a buffer of `cpu`.

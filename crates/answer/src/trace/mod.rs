@@ -173,9 +173,10 @@ pub fn trace(
         absent: Vec::new(),
         doubts: Vec::new(),
     };
-    report.sentences = sentences::sentences(&report);
+    let is_coarse = header.clock == TraceClock::SystemTime;
+    report.sentences = sentences::sentences(&report, is_coarse);
     report.absent = sentences::absent(&report);
-    report.doubts = sentences::doubts(&report, header.clock == TraceClock::SystemTime);
+    report.doubts = sentences::doubts(&report, is_coarse, header.length);
     report
 }
 

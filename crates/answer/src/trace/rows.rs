@@ -76,7 +76,7 @@ pub struct TraceHandlerRow {
     /// How long it ran, with whatever interrupted it.
     #[serde(flatten)]
     pub times: TraceTimes,
-    /// Microsoft's limit for drivers.
+    /// The longest that Microsoft recommends.
     pub limit_ns: Nanos,
     /// How often it ran longer than that.
     pub over_limit: u64,

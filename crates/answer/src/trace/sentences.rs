@@ -1,10 +1,12 @@
 //! The report in words.
 
 use laggard_model::Nanos;
-use laggard_model::text::{Unit, count};
+use laggard_model::text::{Unit, count, span};
 
 use super::{HandlerKind, TraceHandlerRow, TraceReport, TraceThreadRow};
 
+/// The session's end is noted after its last event, and by another clock.
+const MOST_BEYOND: Nanos = Nanos::from_secs(60);
 /// What the reader calls a driver that is not known.
 const UNKNOWN: &str = "unknown";
 
@@ -19,18 +21,24 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// What can be said of latency, the most direct first.
-pub(super) fn sentences(report: &TraceReport) -> Vec<String> {
+pub(super) fn sentences(report: &TraceReport, is_coarse: bool) -> Vec<String> {
     let handlers = [(HandlerKind::Isr, "ISR"), (HandlerKind::Dpc, "DPC")];
     let handlers = handlers
         .into_iter()
-        .filter_map(|(handler, name)| of_handlers(report, handler, name));
+        .filter_map(|(handler, name)| of_handlers(report, handler, name, is_coarse));
     handlers
         .chain(of_threads(report))
         .chain(of_faults(report))
         .collect()
 }
 
-fn of_handlers(report: &TraceReport, handler: HandlerKind, name: &str) -> Option<String> {
+/// `is_coarse`: the clock's steps are longer than any limit.
+fn of_handlers(
+    report: &TraceReport,
+    handler: HandlerKind,
+    name: &str,
+    is_coarse: bool,
+) -> Option<String> {
     let of = |row: &&TraceHandlerRow| row.handler == handler;
     let longest = report.drivers.iter().find(of)?;
     let all: u64 = report
@@ -46,6 +54,14 @@ fn of_handlers(report: &TraceReport, handler: HandlerKind, name: &str) -> Option
         .map(|row| row.over_limit)
         .sum();
     let limit = longest.limit_ns;
+    let took = time(longest.times.longest_ns);
+    let whose = whose(&longest.who);
+    if is_coarse {
+        return Some(format!(
+            "The longest {name} of {} took {took}, of {whose}, by a clock that moves in steps: whether one ran longer than {limit}, the most that Microsoft recommends, is not told.",
+            count(all)
+        ));
+    }
     let beyond = match over {
         0 => format!("none of {} ran longer than {limit}", counted(all, name)),
         over => format!(
@@ -55,9 +71,7 @@ fn of_handlers(report: &TraceReport, handler: HandlerKind, name: &str) -> Option
         ),
     };
     Some(format!(
-        "The longest {name} took {}, of {}; {beyond}, Microsoft's limit for drivers.",
-        time(longest.times.longest_ns),
-        whose(&longest.who),
+        "The longest {name} took {took}, of {whose}; {beyond}, the most that Microsoft recommends."
     ))
 }
 
@@ -111,6 +125,11 @@ fn of_faults(report: &TraceReport) -> Option<String> {
 /// What the trace does not tell, and what to record for it.
 pub(super) fn absent(report: &TraceReport) -> Vec<String> {
     let mut absent = Vec::new();
+    // Of what was left out the sort is not kept.
+    let unless = match report.losses.unreadable + report.losses.implausible {
+        0 => "",
+        _ => " but for what was left out (below)",
+    };
     let has = |handler| report.drivers.iter().any(|row| row.handler == handler);
     for (handler, name, flag) in [
         (HandlerKind::Isr, "ISRs", "INTERRUPT"),
@@ -118,7 +137,7 @@ pub(super) fn absent(report: &TraceReport) -> Vec<String> {
     ] {
         if !has(handler) {
             absent.push(format!(
-                "It has no {name}; record them with `xperf -on PROC_THREAD+LOADER+{flag}`"
+                "It has no {name}{unless}; record them with `xperf -on PROC_THREAD+LOADER+{flag}`"
             ));
         }
     }
@@ -135,19 +154,20 @@ pub(super) fn absent(report: &TraceReport) -> Vec<String> {
             _ => "no ready threads",
         };
         absent.push(format!(
-            "It has {what}, so that no thread's wait for a CPU is known; record them with `xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER`"
+            "It has {what}{unless}, so that no thread's wait for a CPU is known; record them with `xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER`"
         ));
     }
     if report.hard_faults.is_empty() {
-        absent.push(
-            "It has no hard faults: there were none, or they were not asked for (`xperf -on PROC_THREAD+LOADER+HARD_FAULTS`)".into(),
-        );
+        absent.push(format!(
+            "It has no hard faults{unless}: there were none, or they were not asked for (`xperf -on PROC_THREAD+LOADER+HARD_FAULTS`)"
+        ));
     }
     absent
 }
 
 /// What makes figures less, or other, than they seem.
-pub(super) fn doubts(report: &TraceReport, is_coarse: bool) -> Vec<String> {
+/// How long the trace's header says that it took, where it does: `length`.
+pub(super) fn doubts(report: &TraceReport, is_coarse: bool, length: Option<Nanos>) -> Vec<String> {
     let (lost, ready) = (&report.losses, &report.ready);
     let mut doubts = Vec::new();
     if is_coarse {
@@ -155,10 +175,25 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool) -> Vec<String> {
             "its clock is the system's time, which moves in steps of up to 15.6 ms: shorter times are not told; record with the performance counter".into(),
         );
     }
-    if (lost.events > 0 || lost.buffers > 0) && !report.threads.is_empty() {
-        doubts.push(
-            "where a switch was lost, a thread's wait for a CPU seems longer than it was; record with more buffers".into(),
-        );
+    let is_lost = lost.events > 0 || lost.buffers > 0;
+    let is_damaged = lost.damaged_buffers > 0 || lost.unread_bytes > 0;
+    if (is_lost || is_damaged) && !report.threads.is_empty() {
+        let remedy = match is_lost {
+            true => "; record with more buffers",
+            false => "",
+        };
+        doubts.push(format!(
+            "where a switch was lost, a thread's wait for a CPU seems longer than it was{remedy}"
+        ));
+    }
+    if let (Some(told), Some(length)) = (report.duration_ns, length)
+        && Nanos::between(length, told).is_some_and(|beyond| beyond > MOST_BEYOND)
+    {
+        doubts.push(format!(
+            "its events are {} apart, but its header says that it took {}: the time of one at least is damaged",
+            span(told),
+            span(length)
+        ));
     }
     if let Some(damage) = &lost.first_damage {
         doubts.push(format!(
@@ -172,10 +207,10 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool) -> Vec<String> {
             lost.unreadable,
             "too short to be read, or of a version before Windows 7",
         ),
-        (lost.implausible, "that begins outside of the trace's time"),
+        (lost.implausible, "begun outside of the trace's time"),
         (
             lost.switch_batches,
-            "that is a batch of switches, which laggard does not read",
+            "with a batch of switches each, which laggard does not read",
         ),
         (
             lost.crowded,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 
 /// Reads a trace of Windows that WPR or xperf recorded, on any system: how
-/// long ISRs and DPCs ran, by driver, against what Microsoft asks of drivers; how long
+/// long ISRs and DPCs ran, by driver, against what Microsoft recommends; how long
 /// threads that were ready waited for a CPU; how long they waited for pages.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\

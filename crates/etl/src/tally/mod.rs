@@ -23,9 +23,8 @@ const MOST_ROUTINES: usize = 16_384;
 const IMPLAUSIBLE: Nanos = Nanos::from_secs(60);
 
 impl RoutineSort {
-    /// What Microsoft asks of drivers: an ISR runs 25 us at most, a DPC 100 us
-    /// (Windows driver documentation, "Guidelines for Writing DPC Routines" and
-    /// "ISR and DPC timing").
+    /// What Microsoft recommends: an ISR runs 25 us at most, a DPC 100 us (Windows
+    /// driver documentation, "Example 15: Measuring DPC/ISR Time").
     pub const fn limit(self) -> Nanos {
         match self {
             Self::Isr => Nanos::from_us(25),

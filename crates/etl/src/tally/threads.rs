@@ -9,6 +9,8 @@ use crate::kernel::{ProcessNote, ThreadNote};
 /// Most threads that are told apart, and most processes whose names are kept.
 const MOST_THREADS: usize = 16_384;
 const MOST_PROCESSES: usize = 65_536;
+/// Most threads that are there at a time and whose process is kept.
+const MOST_NOTED: usize = 65_536;
 /// Most threads that can be ready at a time.
 const MOST_READY: usize = 65_536;
 /// Longest name that is kept, characters.
@@ -36,6 +38,8 @@ pub struct ThreadTally {
 pub struct ThreadTallies {
     threads: Vec<ThreadTally>,
     current: HashMap<u32, usize>,
+    /// The process of each thread that has no place among `threads` yet.
+    processes: HashMap<u32, u32>,
     names: HashMap<u32, String>,
     waiting: HashMap<u32, i64>,
     /// From ready to run by the priority with which a thread then ran.
@@ -86,8 +90,8 @@ impl ThreadTallies {
         // A thread of which nothing else is told takes no place.
         if let Some(place) = self.current.get(&thread.id) {
             self.threads[*place].process.get_or_insert(thread.process);
-        } else if let Some(mine) = self.entry(thread.id) {
-            mine.process = Some(thread.process);
+        } else if self.processes.len() < MOST_NOTED {
+            self.processes.insert(thread.id, thread.process);
         }
     }
 
@@ -99,6 +103,7 @@ impl ThreadTallies {
     /// Its number may be another's from now on, and its process' too.
     fn forget(&mut self, thread: u32) {
         self.waiting.remove(&thread);
+        self.processes.remove(&thread);
         if let Some(place) = self.current.remove(&thread) {
             let name = self.name(self.threads[place].process);
             self.threads[place].name = name;
@@ -169,6 +174,7 @@ impl ThreadTallies {
         self.current.insert(thread, self.threads.len());
         self.threads.push(ThreadTally {
             id: thread,
+            process: self.processes.remove(&thread),
             ..ThreadTally::default()
         });
         self.threads.last_mut()

@@ -57,13 +57,12 @@ fn title(report: &TraceReport) -> String {
         Some(duration) => format!("{} that tell of latency", span(duration)),
         None => "nothing that tells of latency".into(),
     };
-    let s = if report.cpus == 1 { "" } else { "s" };
     format!(
-        "{}: Windows {}, {} CPU{s}, {duration}, {} events",
+        "{}: Windows {}, {}, {duration}, {}",
         report.path,
         report.windows,
-        report.cpus,
-        count(report.events)
+        counted(report.cpus.into(), "CPU"),
+        counted(report.events, "event")
     )
 }
 
@@ -71,12 +70,18 @@ fn title(report: &TraceReport) -> String {
 fn lost(report: &TraceReport) -> String {
     let lost = &report.losses;
     format!(
-        "Lost while recording: {} events, {} buffers; damaged in the file: {} buffers, {} bytes at its end",
-        count(lost.events),
-        count(lost.buffers),
-        count(lost.damaged_buffers),
-        count(lost.unread_bytes)
+        "Lost while recording: {}, {}; damaged in the file: {}, {} at its end",
+        counted(lost.events, "event"),
+        counted(lost.buffers, "buffer"),
+        counted(lost.damaged_buffers, "buffer"),
+        counted(lost.unread_bytes, "byte")
     )
+}
+
+/// `1 thing`, `2 things`.
+fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {what}{s}", count(number))
 }
 
 fn list(title: &str, all: &[String], look: Look) -> String {
