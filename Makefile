@@ -64,7 +64,7 @@ static:
 	mkdir -p target/static
 	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
 
-# What answers, for Windows (windows/TRY.md): target/x86_64-pc-windows-gnu/release/laggard.exe.
+# What answers, for Windows (windows/TRY.md): target/windows/laggard.exe.
 windows:
 	@scripts/packages windows
 	$(UNROOTED) scripts/windows build

@@ -3,8 +3,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use laggard_model::{Keep, Nanos, State};
 use laggard_record::{EpisodeWriter, Recorder};
@@ -17,6 +19,9 @@ use scripted::{often, record};
 
 /// Where `make test-windows` says that the program lies.
 const PROGRAM: &str = "LAGGARD_WINDOWS";
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The program for Windows, as a command line; says why where there is none.
 fn windows() -> Option<PathBuf> {
@@ -263,4 +268,48 @@ fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
     let text = fs::read_to_string(dir.path().join("out.md")).unwrap();
     assert!(text.contains("fifo:90"), "{text}");
     assert!(!dir.path().join("out.md.part").exists());
+}
+
+/// The program for Windows in a terminal of its own, to which what is written is
+/// typed.
+fn in_terminal(program: &Path, dir: &Path, words: &str) -> Child {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
+    let command = format!("'{}' run '{}' {words}", run.display(), program.display());
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(dir);
+    let script = script.stdin(Stdio::piped()).stdout(Stdio::null());
+    script.spawn().expect("util-linux has `script`")
+}
+
+#[test]
+fn ctrl_c_leaves_neither_a_file_nor_half_of_one() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let script = format!("period_ns = 1000000\n{}", often(250));
+    let options = ["--duration=300s", "--no-dither"];
+    record(&dir.path().join("long"), &script, &options)
+        .assert()
+        .success();
+    let [whole, half] = ["all.csv", "all.csv.part"].map(|name| dir.path().join(name));
+
+    // It can be done before Ctrl-C is typed.
+    for _ in 0..5 {
+        let mut program = in_terminal(&program, dir.path(), "export long --format csv -o all.csv");
+        let since = Instant::now();
+        while !half.exists() && program.try_wait().unwrap().is_none() {
+            assert!(since.elapsed() < DEADLINE, "nothing is written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut terminal = program.stdin.take().unwrap();
+        let _ = terminal.write_all(b"\x03");
+        let code = program.wait().unwrap().code();
+        if fs::remove_file(&whole).is_err() {
+            assert!(!half.exists(), "half a file is left; exit code {code:?}");
+            assert_ne!(code, Some(0));
+            return;
+        }
+    }
+    panic!("it was done before Ctrl-C was typed, each time");
 }

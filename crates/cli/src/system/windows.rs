@@ -1,5 +1,10 @@
 //! Endings, limits and memory on Windows: as of every program there.
 
+use anyhow::Context as _;
+
+/// `STATUS_CONTROL_C_EXIT`: what Windows ends a program with at Ctrl-C.
+const ENDED: i32 = 0xc000_013a_u32.cast_signed();
+
 /// Nothing: none of it is inherited.
 pub(crate) const fn become_normal() {}
 
@@ -40,12 +45,20 @@ pub(crate) const fn is_unmet(_: &anyhow::Error) -> bool {
     false
 }
 
-/// Nothing: Ctrl-C and a closed window end the program at once. What it leaves half
-/// made has another name than what it was to be, and the next run removes it.
+/// Has a thread wait for Ctrl-C, Ctrl-Break and the closing of the window: it does
+/// `last`, and while it holds what that returns, ends the program. A window that is
+/// closed may end it before that: what it leaves half made has another name than
+/// what it was to be, and the next run removes it.
 ///
 /// # Errors
-/// Never.
-#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
-pub(crate) fn at_ending<T>(_last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
-    Ok(())
+/// When there is no thread to be had.
+pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
+    let mut last = Some(last);
+    ctrlc::set_handler(move || {
+        if let Some(last) = last.take() {
+            let _held = last();
+            std::process::exit(ENDED);
+        }
+    })
+    .context("watch for Ctrl-C")
 }
