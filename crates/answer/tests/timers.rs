@@ -280,6 +280,25 @@ fn the_verdict_names_what_does_not_come_as_asked_and_what_to_use_instead() {
     assert!(!report.keeps(Nanos::from_secs(1)), "one was not measured");
 }
 
+/// Who may have no real-time thread is told of the normal one all the same.
+#[test]
+fn a_timer_that_is_told_as_one_policy_alone_is_not_called_untold() {
+    let mut refused = run(TimerApi::Ppoll, 0.0, 5, exact);
+    refused.service = Service::Fifo(90);
+    refused.absence = Some(Absence {
+        reason: "operation not permitted".into(),
+        remedy: "run as root".into(),
+        lacks: Lacks::Rights,
+    });
+
+    let report = report(vec![refused, run(TimerApi::Ppoll, SLACK, 2, exact)]);
+
+    assert_eq!(
+        report.verdict,
+        "1 of 1 timer comes as asked for; of ppoll not every row can be told."
+    );
+}
+
 #[test]
 fn an_interval_in_which_something_was_left_out_is_none() {
     let mut stopped = run(TimerApi::Timerfd, 0.0, 1, exact);

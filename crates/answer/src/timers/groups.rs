@@ -49,12 +49,11 @@ pub(super) fn verdict(rows: &[TimerRow]) -> String {
     let (good, wrong, untold) = (of(Some(true)), of(Some(false)), of(None));
     let wrong = apis(wrong.into_iter());
     let apart = |row: &&TimerRow| !wrong.contains(&row.api);
+    let good = apis(good.into_iter().filter(apart));
+    // As one policy or for one period they may be told, and not as another.
     let untold = apis(untold.into_iter().filter(apart));
-    let good = apis(
-        good.into_iter()
-            .filter(apart)
-            .filter(|row| !untold.contains(&row.api)),
-    );
+    let (in_part, untold): (Vec<TimerApi>, Vec<TimerApi>) =
+        untold.into_iter().partition(|api| good.contains(api));
     let all = good.len() + wrong.len() + untold.len();
     let timers = match (all, good.len()) {
         (1, _) => "timer comes",
@@ -83,17 +82,20 @@ pub(super) fn verdict(rows: &[TimerRow]) -> String {
     if !untold.is_empty() && !is_nothing_told {
         sentence += &format!("; of {} nothing can be told", names(&untold));
     }
+    if !in_part.is_empty() {
+        sentence += &format!("; of {} not every row can be told", names(&in_part));
+    }
     sentence + "."
 }
 
 /// The rows in groups, what goes wrong most first.
 pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup> {
-    let mut sorted: BTreeMap<(TimerClass, u8), Vec<&TimerRow>> = BTreeMap::new();
+    let mut sorted: BTreeMap<(TimerClass, u32), Vec<&TimerRow>> = BTreeMap::new();
     for row in rows {
         let key = (row.class, row.service.rank());
         sorted.entry(key).or_default().push(row);
     }
-    let services: BTreeMap<u8, Service> = rows
+    let services: BTreeMap<u32, Service> = rows
         .iter()
         .map(|row| (row.service.rank(), row.service))
         .collect();
