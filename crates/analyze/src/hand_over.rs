@@ -68,7 +68,8 @@ pub fn growth(few: &[f64], many: &[f64], confidence: f64) -> Result<Option<MeanR
 /// What the hypervisor stole is known at the next switch only: it counts to this
 /// hand-over or the one before, to whichever has more time left that it could have
 /// been stolen from. Where less would be left than the shortest of all took, it was
-/// stolen from neither. So no time is taken off that a hand-over did not have.
+/// stolen from neither. So no time is taken off that a hand-over did not have: also of
+/// what came between, so much is left in that none takes less than that shortest.
 ///
 /// # Errors
 /// When there are not as many of both.
@@ -78,7 +79,7 @@ pub fn net(took_ns: &[u32], between: &[Interruption]) -> Result<Vec<u32>, InputE
     let mut net: Vec<u32> = took_ns
         .iter()
         .zip(between)
-        .map(|(took, between)| took.saturating_sub(between.taken_ns))
+        .map(|(took, between)| took.saturating_sub(between.taken_ns).max(least))
         .collect();
     for (at, between) in between.iter().enumerate() {
         let stolen = between.stolen_ns;
@@ -107,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_is_taken_off_and_never_more_than_there_was() {
+    fn what_came_between_is_taken_off_and_the_shortest_that_was_seen_stays() {
         let found = net(
             &[600, 5_600, 700],
             &[taken(0, 0), taken(5_000, 0), taken(900, 0)],
         );
 
-        assert_eq!(found.unwrap(), [600, 600, 0]);
+        assert_eq!(found.unwrap(), [600, 600, 600]);
         assert!(net(&[600, 700], &[taken(0, 0)]).is_err());
     }
 
