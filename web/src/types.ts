@@ -190,7 +190,7 @@ export interface Conditions {
   state: State;
 }
 
-export type Context = "any" | "worker" | "boosted" | "niced" | "woken" | "plain";
+export type Context = "any" | "worker" | "boosted" | "niced" | "sliced" | "woken" | "plain";
 
 export interface ContextRow {
   bumps: BumpRow | null;

@@ -73,6 +73,8 @@ pub enum ContextKind {
     Boosted,
     /// A normal thread of the least nice value, likewise.
     Niced,
+    /// A normal thread of the shortest slice, likewise.
+    Sliced,
     /// A thread like the others, which sleeps until it is woken.
     Woken,
     /// One of those that compute, in its turn (his VM event).
@@ -88,19 +90,21 @@ impl ContextKind {
             Self::Worker => "kernel worker",
             Self::Boosted => "boosted thread",
             Self::Niced => "boosted by nice",
+            Self::Sliced => "boosted by slice",
             Self::Woken => "plain thread, asleep",
             Self::Plain => "plain thread, busy",
         }
     }
 
     /// Each with what stands for it beside `contexts`.
-    fn all(contexts: Contexts) -> [(Self, Service, Route); 6] {
+    fn all(contexts: Contexts) -> [(Self, Service, Route); 7] {
         let (direct, deferred) = (Route::Direct, Route::Deferred);
         [
             (Self::Any, Service::Softirq, direct),
             (Self::Worker, Service::Worker, deferred),
             (Self::Boosted, Contexts::BOOSTED, direct),
             (Self::Niced, Contexts::NICED, direct),
+            (Self::Sliced, Contexts::SLICED, direct),
             (Self::Woken, contexts.plain(), deferred),
             (Self::Plain, contexts.plain(), direct),
         ]

@@ -15,7 +15,7 @@ use crate::pipe;
 pub(crate) struct Progress {
     bar: ProgressBar,
     lines: Vec<Line>,
-    largest: BTreeMap<(Route, u8), (String, Nanos)>,
+    largest: BTreeMap<(Route, u64), (String, Nanos)>,
 }
 
 impl Progress {

@@ -104,6 +104,7 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
         assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
     }
     row(&contexts, "plain");
+    slices_are_measured_or_said_to_be_lacking(&path, &contexts);
     let text = laggard()
         .args(["show", "--all"])
         .arg(&path)
@@ -118,6 +119,23 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
+    );
+}
+
+/// A kernel before 6.12 takes a slice and does not keep it.
+fn slices_are_measured_or_said_to_be_lacking(recording: &Path, contexts: &Value) {
+    let rows = contexts["rows"].as_array().unwrap();
+    if let Some(sliced) = rows.iter().find(|row| row["context"] == "sliced") {
+        assert_eq!(sliced["service"], "slice:100us");
+        return;
+    }
+    let output = laggard().args(["show", "--all"]).arg(recording).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let said = words.join(" ");
+    assert!(
+        said.contains("`slice:100us` is not measured: this kernel knows no slices"),
+        "{said}"
     );
 }
 

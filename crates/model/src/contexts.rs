@@ -32,6 +32,9 @@ impl Contexts {
     /// are real-time ones.
     pub const NICED: Service = Service::Nice(-20);
 
+    /// The same, raised by the shortest slice alone; likewise.
+    pub const SLICED: Service = Service::Slice(Service::SLICES.0);
+
     /// The thread of a process that is one of the busy ones: Heubaum's "VM
     /// event". By the direct route it computes as they do, and finds the work when
     /// its turn comes; by the deferred route it sleeps until it is woken.
@@ -50,11 +53,13 @@ impl Contexts {
         let are_normal = self.turn_ns.is_none();
         let worker = are_normal.then_some(Service::Worker);
         let niced = are_normal.then_some(Self::NICED);
+        let sliced = are_normal.then_some(Self::SLICED);
         let first = [Service::Irq, Service::Softirq].into_iter();
         first
             .chain(worker)
             .chain([Self::BOOSTED])
             .chain(niced)
+            .chain(sliced)
             .chain([self.plain()])
             .collect()
     }
@@ -279,6 +284,7 @@ mod tests {
                 Service::Worker,
                 Service::Fifo(50),
                 Service::Nice(-20),
+                Service::Slice(Nanos::from_us(100)),
                 Service::Other
             ]
         );

@@ -38,6 +38,7 @@ impl Every {
             | Service::Fifo(_)
             | Service::Deadline
             | Service::Nice(_)
+            | Service::Slice(_)
             | Service::Other
             | Service::Kthread => asked,
         };

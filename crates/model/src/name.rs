@@ -36,6 +36,7 @@ pub fn service_words(service: Service) -> String {
         Service::Fifo(priority) => format!("RT thread ({priority})"),
         Service::Other => "normal thread".into(),
         Service::Nice(nice) => format!("normal thread, nice {nice}"),
+        Service::Slice(length) => format!("normal thread, slice {length}"),
         Service::Deadline => "deadline thread".into(),
         Service::Kthread => "kernel thread (95)".into(),
     }

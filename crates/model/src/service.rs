@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Cpu, Stage, nearest};
+use crate::{Cpu, Nanos, Stage, nearest};
 
 /// A level at which an application can get its code run (OSDI'99 2.1: ISR,
 /// DPC, work item, high and default real-time thread).
@@ -24,6 +24,9 @@ pub enum Service {
     Other,
     /// A normal thread of another nice value, -20 to 19.
     Nice(i8),
+    /// A normal thread that wants to run for so long at a time, and so has its turn the
+    /// sooner the shorter that is (Linux 6.12).
+    Slice(Nanos),
     /// A `SCHED_DEADLINE` thread.
     Deadline,
     /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
@@ -38,9 +41,14 @@ impl Service {
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
             Self::Kthread => Stage::Kthread,
-            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Other => Stage::User,
+            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Slice(_) | Self::Other => {
+                Stage::User
+            }
         }
     }
+
+    /// The shortest and the longest slice that a kernel lets a normal thread have.
+    pub const SLICES: (Nanos, Nanos) = (Nanos::from_us(100), Nanos::from_ms(100));
 
     /// What is measured unless asked otherwise, as far as it can be had.
     pub const DEFAULTS: [Self; 6] = [
@@ -56,7 +64,9 @@ impl Service {
     /// outward: irq, softirq, threads by falling priority, normal threads, work
     /// items. Less is more direct.
     #[must_use]
-    pub const fn rank(self) -> u8 {
+    pub const fn rank(self) -> u64 {
+        /// Behind all slices, the longest of which has so many nanoseconds.
+        const OTHER: u64 = 200_000_000;
         match self {
             Self::Irq => 0,
             Self::Softirq => 1,
@@ -64,12 +74,13 @@ impl Service {
             Self::Deadline => 2,
             // A FIFO thread of priority 95, before the user's of that priority.
             Self::Kthread => 7,
-            Self::Fifo(priority) if priority > 95 => 102 - priority,
-            Self::Fifo(priority) => 103 - priority,
-            Self::Nice(nice) if nice < 0 => 103 + nice.saturating_add(20).unsigned_abs(),
-            Self::Other => 123,
-            Self::Nice(nice) => 123 + nice.unsigned_abs(),
-            Self::Worker => 143,
+            Self::Fifo(priority) if priority > 95 => 102 - priority as u64,
+            Self::Fifo(priority) => 103 - priority as u64,
+            Self::Nice(nice) if nice < 0 => 103 + nice.saturating_add(20).unsigned_abs() as u64,
+            Self::Slice(length) => 123 + length.ns(),
+            Self::Other => OTHER,
+            Self::Nice(nice) => OTHER + nice.unsigned_abs() as u64,
+            Self::Worker => OTHER + 20,
         }
     }
 
@@ -83,21 +94,21 @@ impl Service {
             Self::Deadline => 100,
             Self::Fifo(priority) => priority,
             Self::Kthread => 95,
-            Self::Other | Self::Nice(_) | Self::Worker => 0,
+            Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
         }
     }
 
     /// Whether it is a normal thread, which shares its CPU with others by turns.
     #[must_use]
     pub const fn is_normal_thread(self) -> bool {
-        matches!(self, Self::Other | Self::Nice(_))
+        matches!(self, Self::Other | Self::Nice(_) | Self::Slice(_))
     }
 
     /// Whether a thread of ours gives this service.
     pub const fn is_thread(self) -> bool {
         matches!(
             self,
-            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Other
+            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Slice(_) | Self::Other
         )
     }
 }
@@ -112,14 +123,23 @@ impl fmt::Display for Service {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Other => f.write_str("other"),
             Self::Nice(nice) => write!(f, "nice:{nice}"),
+            Self::Slice(length) => write!(f, "slice:{length}"),
             Self::Deadline => f.write_str("deadline"),
         }
     }
 }
 
 /// Names, for who misspelt one.
-const NAMES: [&str; 8] = [
-    "irq", "softirq", "worker", "deadline", "fifo:90", "other", "nice:-20", "kthread",
+const NAMES: [&str; 9] = [
+    "irq",
+    "softirq",
+    "worker",
+    "deadline",
+    "fifo:90",
+    "other",
+    "nice:-20",
+    "slice:100us",
+    "kthread",
 ];
 
 /// Why a text is not a service.
@@ -128,7 +148,7 @@ const NAMES: [&str; 8] = [
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, or kthread{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -137,6 +157,9 @@ pub enum ParseServiceError {
         "`{0}` has no nice value from -20 to 19, without 0, which is `other`; write it as `nice:-20`"
     )]
     Nice(String),
+    /// The slice is none that a normal thread can have.
+    #[error("`{0}` has no slice from 100us to 100ms; write it as `slice:100us`")]
+    Slice(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
@@ -162,6 +185,13 @@ impl FromStr for Service {
                     Ok(nice @ (-20..=-1 | 1..=19)) => Ok(Self::Nice(nice)),
                     _ => Err(ParseServiceError::Nice(other.into())),
                 },
+                Some(("slice", length)) => match length.parse() {
+                    Ok(length) if (Self::SLICES.0..=Self::SLICES.1).contains(&length) => {
+                        Ok(Self::Slice(length))
+                    }
+                    _ => Err(ParseServiceError::Slice(other.into())),
+                },
+                None if other == "slice" => Err(ParseServiceError::Slice(other.into())),
                 None if other == "nice" => Err(ParseServiceError::Nice(other.into())),
                 None if other == "fifo" => Err(ParseServiceError::Priority(other.into())),
                 _ => Err(ParseServiceError::Unknown(other.into())),
@@ -192,7 +222,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "A level at which an application can get its code run.",
-            "pattern": "^(irq|softirq|worker|other|deadline|kthread|fifo:[1-9][0-9]?|nice:-?[1-9][0-9]?)$"
+            "pattern": "^(irq|softirq|worker|other|deadline|kthread|fifo:[1-9][0-9]?|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms))$"
         })
     }
 }
@@ -265,6 +295,8 @@ mod tests {
             Service::Other,
             Service::Nice(-20),
             Service::Nice(19),
+            Service::Slice(Nanos::from_us(100)),
+            Service::Slice(Nanos::from_us(1_500)),
             Service::Deadline,
             Service::Kthread,
         ] {
@@ -277,18 +309,22 @@ mod tests {
         let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
         all.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
         all.extend([Service::Worker, Service::Other, Service::Kthread]);
+        all.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
         all.push(Service::Deadline);
         all.extend([Service::Softirq, Service::Irq]);
         all.sort_by_key(|one| one.rank());
 
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        let mut ranks: Vec<u8> = all.iter().map(|one| one.rank()).collect();
+        let mut ranks: Vec<u64> = all.iter().map(|one| one.rank()).collect();
         ranks.dedup();
         assert_eq!(names[..4], ["irq", "softirq", "deadline", "fifo:99"]);
         assert_eq!(names[7..9], ["kthread", "fifo:95"]);
         assert_eq!(names[102..104], ["fifo:1", "nice:-20"]);
-        assert_eq!(names[122..125], ["nice:-1", "other", "nice:1"]);
-        assert_eq!(names[142..], ["nice:19", "worker"]);
+        assert_eq!(
+            names[122..127],
+            ["nice:-1", "slice:100us", "slice:100ms", "other", "nice:1"]
+        );
+        assert_eq!(names[144..], ["nice:19", "worker"]);
         assert_eq!(ranks.len(), all.len(), "no two have the same rank");
     }
 
@@ -298,6 +334,16 @@ mod tests {
             let said = text.parse::<Service>().unwrap_err().to_string();
 
             assert!(said.contains("from -20 to 19, without 0"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_slice_that_does_not_exist_is_refused() {
+        for text in ["slice", "slice:99us", "slice:101ms", "slice:100", "slice:x"] {
+            assert_eq!(
+                text.parse::<Service>().unwrap_err().to_string(),
+                format!("`{text}` has no slice from 100us to 100ms; write it as `slice:100us`")
+            );
         }
     }
 

@@ -105,6 +105,7 @@ impl FromStr for SwitchPolicy {
                     | Service::Worker
                     | Service::Deadline
                     | Service::Nice(_)
+                    | Service::Slice(_)
                     | Service::Kthread,
                 )
                 | Err(_) => Err(UnknownSwitchPolicy {

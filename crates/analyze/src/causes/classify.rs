@@ -52,7 +52,7 @@ impl Waiter {
             Service::Kthread => KTHREAD,
             // As the kernel has it.
             Service::Deadline => -1,
-            Service::Other | Service::Worker => NORMAL + 20,
+            Service::Other | Service::Slice(_) | Service::Worker => NORMAL + 20,
             Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
             Service::Irq | Service::Softirq => return None,
         };
@@ -123,11 +123,19 @@ impl<'a> Judge<'a> {
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
             (Service::Kthread, _)
             | (
-                Service::Fifo(_) | Service::Deadline | Service::Nice(_) | Service::Other,
+                Service::Fifo(_)
+                | Service::Deadline
+                | Service::Nice(_)
+                | Service::Slice(_)
+                | Service::Other,
                 Route::Direct,
             ) => interrupted,
             (
-                Service::Fifo(_) | Service::Deadline | Service::Nice(_) | Service::Other,
+                Service::Fifo(_)
+                | Service::Deadline
+                | Service::Nice(_)
+                | Service::Slice(_)
+                | Service::Other,
                 Route::Deferred,
             ) => first(&[Stage::Waking, Stage::Running]),
         };

@@ -90,12 +90,12 @@ pub(super) fn verdict(rows: &[TimerRow]) -> String {
 
 /// The rows in groups, what goes wrong most first.
 pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup> {
-    let mut sorted: BTreeMap<(TimerClass, u32), Vec<&TimerRow>> = BTreeMap::new();
+    let mut sorted: BTreeMap<(TimerClass, u64), Vec<&TimerRow>> = BTreeMap::new();
     for row in rows {
         let key = (row.class, row.service.rank());
         sorted.entry(key).or_default().push(row);
     }
-    let services: BTreeMap<u32, Service> = rows
+    let services: BTreeMap<u64, Service> = rows
         .iter()
         .map(|row| (row.service.rank(), row.service))
         .collect();

@@ -83,6 +83,7 @@ impl External {
             | Service::Fifo(_)
             | Service::Deadline
             | Service::Nice(_)
+            | Service::Slice(_)
             | Service::Other
             | Service::Kthread => Service::Other,
         }

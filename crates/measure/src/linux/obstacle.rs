@@ -54,6 +54,8 @@ pub(crate) enum Help {
     AllCpus,
     /// Fewer deadline threads.
     FewerDeadlines,
+    /// A scheduler with slices of each thread's own.
+    OwnSlices,
     /// A tracepoint of x86.
     TimerTracepoint,
     /// Tracepoints of x86, of calls from other CPUs.
@@ -121,6 +123,7 @@ impl Help {
             | Self::BpfWork
             | Self::PerfEvents
             | Self::StealClock
+            | Self::OwnSlices
             | Self::TimerlatTracer => Lacks::Kernel,
         }
     }
@@ -174,6 +177,7 @@ impl Display for Help {
             Self::FewerDeadlines => {
                 "measure fewer CPUs (`--cpus`), or end other deadline threads (`ps -eLo cls,tid,comm | grep DLN`)"
             }
+            Self::OwnSlices => "the kernel needs slices of each thread's own (Linux 6.12)",
             Self::TimerTracepoint => {
                 "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"
             }

@@ -142,6 +142,7 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
             };
             return share.take();
         }
+        Service::Slice(length) => return schedule_in_slices(length),
         Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
             return schedule_normally();
         }
@@ -153,6 +154,26 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes the calling thread, which is a normal one, one that wants to run for so long at
+/// a time.
+///
+/// # Errors
+/// Also where the kernel takes that and does not keep it, as before Linux 6.12.
+fn schedule_in_slices(length: Nanos) -> io::Result<()> {
+    let share = CpuShare {
+        nice: Attributes::get()?.nice,
+        turn: Some(length),
+    };
+    share.take()?;
+    match Attributes::get()?.runtime_ns == length.ns() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this kernel knows no slices of a thread's own",
+        )),
     }
 }
 
@@ -219,10 +240,26 @@ struct Attributes {
 }
 
 impl Attributes {
+    /// The size of it, which the kernel is told.
+    const BYTES: u32 = 48;
+
+    /// Those of the calling thread.
+    fn get() -> io::Result<Self> {
+        let mut found = Self::default();
+        // SAFETY: `found` is valid for writes of the size that is given; 0 is the
+        //         calling thread.
+        let done =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, Self::BYTES, 0) };
+        match done {
+            0 => Ok(found),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Gives them to the calling thread.
     fn set(self) -> io::Result<()> {
         let sized = Self {
-            size_bytes: 48,
+            size_bytes: Self::BYTES,
             ..self
         };
         // SAFETY: `sized` is valid for reads of the size that it states; 0 is the
@@ -285,4 +322,31 @@ pub(crate) fn touch_stack() {
         page[0] = 1;
     }
     std::hint::black_box(&mut stack);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel says of a thread's slice is the one that it was given, not one
+    /// that all have.
+    #[test]
+    fn a_slice_is_the_thread_s_own_or_refused() {
+        let seen = |length| {
+            let thread = move || {
+                schedule_as(Service::Slice(length))?;
+                Ok::<_, io::Error>(Attributes::get()?.runtime_ns)
+            };
+            std::thread::spawn(thread).join().unwrap()
+        };
+        for length in [Nanos::from_us(100), Nanos::from_ms(7)] {
+            match seen(length) {
+                Ok(kept) => assert_eq!(kept, length.ns()),
+                Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+                    println!("skipped: {err}");
+                }
+                Err(err) => panic!("{err}"),
+            }
+        }
+    }
 }

@@ -135,7 +135,8 @@ impl TaskSet {
                 | Service::Worker
                 | Service::Kthread
                 | Service::Deadline
-                | Service::Nice(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
+                | Service::Nice(_)
+                | Service::Slice(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

@@ -150,6 +150,7 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         | Service::Fifo(_)
         | Service::Deadline
         | Service::Nice(_)
+        | Service::Slice(_)
         | Service::Kthread) => {
             return Err(TaskRefused::Level(task.name.clone(), level));
         }

@@ -119,6 +119,7 @@ fn run(
         Service::Fifo(priority) => Policy::Fifo(priority),
         Service::Other
         | Service::Nice(_)
+        | Service::Slice(_)
         | Service::Deadline
         | Service::Irq
         | Service::Softirq

@@ -34,6 +34,7 @@ impl Setup<'_> {
             | Service::Deadline
             | Service::Other
             | Service::Nice(_)
+            | Service::Slice(_)
             | Service::Kthread => None,
         });
         priorities.max()

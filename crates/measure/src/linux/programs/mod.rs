@@ -174,6 +174,7 @@ impl Programs {
             Service::Fifo(_)
             | Service::Deadline
             | Service::Nice(_)
+            | Service::Slice(_)
             | Service::Other
             | Service::Kthread => true,
         }
@@ -189,6 +190,7 @@ impl Programs {
             | Service::Fifo(_)
             | Service::Deadline
             | Service::Nice(_)
+            | Service::Slice(_)
             | Service::Other
             | Service::Kthread => objects::DEFERRED.name,
         };

@@ -32,6 +32,7 @@ pub(super) fn readers(
                 | Service::Fifo(_)
                 | Service::Deadline
                 | Service::Nice(_)
+                | Service::Slice(_)
                 | Service::Other
                 | Service::Kthread => Asker::Thread,
             };

@@ -98,6 +98,9 @@ pub(super) fn keep_possible(
                     continue;
                 }
                 Err(err) if service == Service::Deadline => no_deadline(&err),
+                Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+                    ((&err).into(), Help::OwnSlices)
+                }
                 Err(err) => refusal(&err, &Rights::read(&Files::default())),
             },
             (false, Some(programs)) if programs.gives(service) => {

@@ -212,6 +212,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Worker
         | Service::Other
         | Service::Nice(_)
+        | Service::Slice(_)
         | Service::Kthread => policy::timer_slack(),
     };
     let mut seen = WaitsSeen::for_plan(plan, allowed_slack);

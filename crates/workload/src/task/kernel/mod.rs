@@ -120,6 +120,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Fifo(_)
         | Service::Deadline
         | Service::Nice(_)
+        | Service::Slice(_)
         | Service::Other => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
@@ -142,6 +143,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Fifo(_)
         | Service::Deadline
         | Service::Nice(_)
+        | Service::Slice(_)
         | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
     };
     Err(needs(task, act)(err))
