@@ -69,6 +69,9 @@ function ranking(why: Why, classes: Causes["classes"]): HTMLElement {
   const lost = [
     why.surplus > 0 && `${count(why.surplus)} more late activations were not kept: there were too many in a minute.`,
     why.overwritten > 0 && `Of ${count(why.overwritten)} episodes, evidence had been overwritten.`,
+    why.unseen_switches !== null &&
+      why.unseen_switches > 0 &&
+      `${count(why.unseen_switches)} switches of threads were not seen, at least: what ran between is not known.`,
     ...why.shortfalls.map(({ what }) => `${what}.`),
   ].filter((text) => text !== false);
   const said = why.sentences.map((sentence) => h("p", { class: "sentence" }, prose(sentence)));
