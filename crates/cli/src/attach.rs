@@ -204,6 +204,13 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
             "use a kernel for x86 with CONFIG_KALLSYMS_ALL=y, or look at the other ways of waking alone",
         ));
     }
+    if probe.renumbers() {
+        all.push(Caveat::new(
+            CaveatKind::AbilityAbsent,
+            "threads are told by the kernel's own numbers, which are not those of this PID namespace (a container)",
+            "go by their names, or attach from outside",
+        ));
+    }
     all
 }
 

@@ -394,6 +394,49 @@ fn what_is_not_there_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_root_without_the_capabilities_is_told_which_it_lacks() {
+    let output = Command::new("setpriv")
+        .arg("--bounding-set=-bpf,-perfmon,-sys_admin")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "-d", "1s", "--", "true"])
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: there is no setpriv");
+    };
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("setpriv") || !nix::unistd::geteuid().is_root() {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("this root may not") && said.contains("CAP_BPF"),
+        "{said}"
+    );
+}
+
+#[test]
+fn in_a_pid_namespace_it_says_that_numbers_are_the_kernels() {
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "-d", "1s", "--", "sleep", "0.1"])
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: there is no unshare");
+    };
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("unshare:") || said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("the kernel's own numbers"), "{text} {said}");
+}
+
+#[test]
 fn the_commands_exit_code_is_passed_on() {
     let output = laggard()
         .args(["--", "sh", "-c", "sleep 0.1; exit 7"])

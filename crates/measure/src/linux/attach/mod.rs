@@ -18,6 +18,7 @@ use self::ring::AttachRings;
 use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
+use crate::host::{Files, Rights};
 pub use target::{AttachTarget, find_threads};
 
 /// Records of a CPU that may wait: at 200 ms between two looks, 40,000 a second.
@@ -78,6 +79,7 @@ pub struct AttachProbe {
     rings: AttachRings,
     disordered: u64,
     knows_context: bool,
+    renumbers: bool,
 }
 
 impl AttachProbe {
@@ -123,6 +125,7 @@ impl AttachProbe {
         loaded.set_value("states", 0, &begun)?;
         Ok(Self {
             knows_context: object.name == objects::ATTACH_COUNTED.name,
+            renumbers: target::is_in_namespace(),
             loaded,
             rings,
             disordered: 0,
@@ -138,7 +141,7 @@ impl AttachProbe {
             .iter()
             .flat_map(|one| one.threads.iter().copied())
             .collect();
-        if !chosen.is_empty() && target::is_in_namespace() {
+        if !chosen.is_empty() && self.renumbers {
             return Err(AttachError::Namespace);
         }
         if chosen.len() > MOST_CHOSEN {
@@ -234,6 +237,13 @@ impl AttachProbe {
         self.knows_context
     }
 
+    /// Whether processes and threads are told by other numbers than they have here: in
+    /// a PID namespace.
+    #[must_use]
+    pub const fn renumbers(&self) -> bool {
+        self.renumbers
+    }
+
     /// What could not be told so far.
     #[must_use]
     pub fn losses(&self) -> AttachLosses {
@@ -253,9 +263,11 @@ fn softirqs_are_preempted() -> bool {
 }
 
 fn absent(refused: &ObjectRefused) -> Absence {
-    let help = match nix::unistd::geteuid().is_root() {
-        true => Help::TypesOfKernel,
-        false => Help::Rights,
+    let may = Rights::read(&Files::default()).bpf;
+    let help = match (may, nix::unistd::geteuid().is_root()) {
+        (true, _) => Help::TypesOfKernel,
+        (false, true) => Help::CapabilitiesThen(Help::TypesOfKernel.into()),
+        (false, false) => Help::Rights,
     };
     Obstacle::System(refused.reason.clone()).absence(&help)
 }
