@@ -166,7 +166,7 @@ impl Entry {
         }
         let row = |requirement, at: usize| RequirementRow {
             place: Place::of(text, at),
-            name: self.name.clone(),
+            name: self.name.clone().filter(|name| !name.trim().is_empty()),
             service,
             load: self.load.clone(),
             requirement,
@@ -345,6 +345,15 @@ mod tests {
         assert_eq!(sure("0.501"), Some(0.501));
         assert_eq!(sure("0.999"), Some(0.999));
         assert_eq!(["0.5", "1.0", "0.0"].map(sure), [None, None, None]);
+    }
+
+    #[test]
+    fn a_name_of_nothing_is_none() {
+        for (given, wanted) in [("loop", Some("loop")), ("", None), (" ", None)] {
+            let text = format!("[[require]]\nname = \"{given}\"\nlevel = \"1ms\"\nper = \"day\"");
+            let read = parse(&text).unwrap();
+            assert_eq!(read.rows[0].name.as_deref(), wanted, "`{given}`");
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) fn check(
             recordings,
             "services",
             services,
-            "compare one that both have (--service), or record both alike",
+            "compare one that both have (--service; for `check`, `service` beside the requirement), or record both alike",
         )?;
     }
     alike(recordings, "period", |one| one.plan.periods(), ALIKE)?;
