@@ -15,7 +15,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	esac; export RUSTFLAGS;
 
 .PHONY: build page fleet run test test-fleet fuzz check bench prove install reproducible clean test-kernels \
-	compare-kernels static loads windows check-windows test-windows driver test-driver
+	compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
 	@scripts/packages build
@@ -63,6 +63,12 @@ static:
 	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --release -p laggard --target $(TRIPLE)
 	mkdir -p target/static
 	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
+
+# A Debian package for this machine's architecture, with the unit of `laggard serve`: in
+# target/deb.
+deb: build
+	@scripts/packages deb
+	CARGO=$(CARGO) scripts/deb $(LAGGARD) target/deb
 
 # What answers, for Windows (windows/TRY.md): target/windows/laggard.exe.
 windows:

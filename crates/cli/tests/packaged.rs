@@ -1,0 +1,106 @@
+//! The Debian package that `make deb` makes: what is in it, and that what is in it runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Why no package can be made here.
+fn lacks() -> Option<String> {
+    let tools = ["dpkg-deb", "dpkg-shlibdeps", "strip"];
+    let missing = tools.into_iter().find(|tool| {
+        let found = Command::new(tool).arg("--version").output();
+        !found.is_ok_and(|output| output.status.success())
+    });
+    missing.map(|tool| format!("{tool} is not installed (Debian: apt install binutils dpkg-dev)"))
+}
+
+fn output(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {wrong}");
+    output
+}
+
+fn text(command: &mut Command) -> String {
+    String::from_utf8(output(command).stdout).unwrap()
+}
+
+#[test]
+fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
+    if let Some(why) = lacks() {
+        println!("skipped: {why}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let program = assert_cmd::cargo::cargo_bin("laggard");
+
+    let said = text(
+        Command::new(project().join("scripts/deb"))
+            .arg(&program)
+            .arg(dir.path())
+            .env("COMPRESS", "none")
+            .env("SOURCE_DATE_EPOCH", "1700000000"),
+    );
+
+    let package = PathBuf::from(said.trim());
+    let field = |name: &str| {
+        let mut command = Command::new("dpkg-deb");
+        text(command.arg("--field").arg(&package).arg(name))
+    };
+    assert_eq!(field("Version").trim(), env!("CARGO_PKG_VERSION"));
+    let needs = field("Depends");
+    assert!(
+        needs.contains("libc6 (>= ") && needs.contains("libelf1"),
+        "{needs}"
+    );
+    let list = text(Command::new("dpkg-deb").arg("--contents").arg(&package));
+    for line in list.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[1], "root/root", "{line}");
+        // Whatever the umask of who made it.
+        assert!(
+            words[0].ends_with("r-x") || words[0].ends_with("r--"),
+            "{line}"
+        );
+        let path = words[5];
+        assert!(path == "./" || path.starts_with("./usr/"), "{line}");
+    }
+    let root = dir.path().join("root");
+    output(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(&package)
+            .arg(&root),
+    );
+    let installed = root.join("usr/bin/laggard");
+    let mode = fs::metadata(&installed).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+    let version = text(Command::new(&installed).arg("--version"));
+    assert_eq!(version, text(Command::new(&program).arg("--version")));
+    let unit = "usr/lib/systemd/system/laggard.service";
+    assert_eq!(
+        fs::read_to_string(root.join(unit)).unwrap(),
+        fs::read_to_string(project().join("packaging/systemd/laggard.service")).unwrap()
+    );
+    // What the unit runs is where the package puts it, and so is its manual.
+    let unit = fs::read_to_string(root.join(unit)).unwrap();
+    assert!(unit.contains("ExecStart=/usr/bin/laggard serve "), "{unit}");
+    for file in [
+        "usr/share/man/man1/laggard.1.gz",
+        "usr/share/man/man1/laggard-serve.1.gz",
+        "usr/share/doc/laggard/copyright",
+        "usr/share/doc/laggard/third-party.txt.gz",
+        "usr/share/doc/laggard/examples/laggard.rules.yml",
+        "usr/share/doc/laggard/examples/laggard.json",
+    ] {
+        let bytes = fs::metadata(root.join(file)).unwrap().len();
+        assert!(bytes > 100, "{file} has {bytes} bytes");
+    }
+}
