@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use laggard_answer::Trust;
 use laggard_answer::live::LateActivation;
@@ -104,6 +104,8 @@ struct LineSeries {
     missed: Counter,
     largest: (Value, Option<Nanos>),
     stages: [Option<Histogram>; STAGES.len()],
+    /// When it was last heard of, or began.
+    heard: Instant,
 }
 
 /// Every series.
@@ -310,6 +312,7 @@ impl Metrics {
             missed: Counter::default(),
             largest: (self.largest.get_or_create_owned(&line.into()), None),
             stages: [const { None }; STAGES.len()],
+            heard: Instant::now(),
         }
     }
 
@@ -346,6 +349,13 @@ impl Metrics {
                     .observe(step.as_secs_f64());
             }
         }
+    }
+
+    /// The line that nothing was heard of for longest, and for how long until `now`.
+    pub(super) fn most_silent(&self, now: Instant) -> Option<(Line, Duration)> {
+        let since = |series: &LineSeries| now.saturating_duration_since(series.heard);
+        let all = self.lines.iter().map(|series| (series.line, since(series)));
+        all.max_by_key(|(_, silent)| *silent)
     }
 
     /// Counts a late activation, which `/episodes` lists by this number.
@@ -420,6 +430,11 @@ impl Metrics {
         self.trusted.set(i64::from(*trust == Trust::Good));
     }
 
+    /// Mean time between two activations of a service on a CPU.
+    pub(super) fn period(&self) -> Duration {
+        Duration::try_from_secs_f64(self.period.get()).unwrap_or_default()
+    }
+
     /// What there is to doubt now.
     pub(super) fn note_caveats(&self, caveats: &[Caveat]) {
         self.caveats.clear();
@@ -434,6 +449,7 @@ impl Metrics {
 
 impl LineSeries {
     fn count(&mut self, latency: Nanos) {
+        self.heard = Instant::now();
         self.latency.observe(latency.as_secs_f64());
         if self.largest.1.is_none_or(|largest| latency > largest) {
             self.largest.1 = Some(latency);

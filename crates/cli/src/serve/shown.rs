@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use laggard_answer::live::{LateActivation, Live};
+use laggard_model::name::line_name;
 use laggard_model::{Nanos, Route, printable_json};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
@@ -20,6 +21,9 @@ const LISTED: usize = 100;
 const FRESH: Duration = Duration::from_secs(1);
 /// Without a look at the probe for so long, nothing is collected.
 const SILENT: Duration = Duration::from_secs(30);
+/// Without an activation of a line for so many periods, and [`SILENT`], its thread does
+/// not run.
+const PERIODS: u32 = 20;
 
 /// What is asked for: a path, and whether as protocol buffers.
 type Document = (&'static str, bool);
@@ -197,9 +201,23 @@ impl ServedFigures {
             let text = format!("nothing was collected for {} s", silent.as_secs());
             return Answer::plain(503, &text);
         }
-        match &self.unkept {
-            Some(why) => Answer::plain(200, &format!("measures, but does not record: {why}")),
-            None => Answer::plain(200, "ok"),
+        let mut but = Vec::new();
+        if let Some((line, silent)) = self.metrics.most_silent(Instant::now())
+            && silent > SILENT.max(self.metrics.period() * PERIODS)
+        {
+            but.push(format!(
+                "{} has not run on CPU {} for {} s",
+                line_name(line.service, line.route),
+                line.cpu,
+                silent.as_secs()
+            ));
+        }
+        if let Some(why) = &self.unkept {
+            but.push(format!("does not record: {why}"));
+        }
+        match but.is_empty() {
+            true => Answer::plain(200, "ok"),
+            false => Answer::plain(200, &format!("measures, but {}", but.join("; "))),
         }
     }
 

@@ -226,6 +226,25 @@ fn a_culprit_that_comes_late_and_takes_most_has_the_series_of_one_that_took_leas
 }
 
 #[test]
+fn a_line_that_nothing_comes_of_is_told_from_one_that_is_late() {
+    let mut metrics = begun();
+    let begin = Instant::now();
+    let minute = Duration::from_secs(60);
+    let silent = |metrics: &Metrics| metrics.most_silent(begin + minute).unwrap();
+    let before = silent(&metrics);
+    std::thread::sleep(Duration::from_millis(20));
+    let mut batch = Batch::default();
+    batch.push(&activation(1, Nanos::from_us(3), Nanos::from_us(9), true));
+
+    metrics.count(&batch);
+
+    let after = silent(&metrics);
+    assert_eq!((before.0, after.0), (LINE, LINE));
+    assert!(before.1 >= minute, "{before:?}");
+    assert!(after.1 < before.1, "{before:?} {after:?}");
+}
+
+#[test]
 fn a_name_that_hurts_is_one_label_value_on_one_line() {
     let mut metrics = begun();
     let class = CauseClass::HigherPriority;
