@@ -114,6 +114,7 @@ check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+	@scripts/fleet check
 	CARGO=$(CARGO) scripts/supply check
 	CARGO=$(CARGO) scripts/supply advisories
 

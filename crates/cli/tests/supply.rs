@@ -36,8 +36,9 @@ fn licences_sources_and_versions_are_as_agreed() {
 fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
     let dir = TempDir::new().unwrap();
     // It looks for the sources in the folder above its own.
-    std::os::unix::fs::symlink(root().join("crates"), dir.path().join("crates")).unwrap();
-    std::os::unix::fs::symlink(root().join("web"), dir.path().join("web")).unwrap();
+    for folder in ["crates", "fleet", "web"] {
+        std::os::unix::fs::symlink(root().join(folder), dir.path().join(folder)).unwrap();
+    }
     for file in ["Cargo.toml", "Cargo.lock"] {
         std::fs::copy(root().join(file), dir.path().join(file)).unwrap();
     }
@@ -50,7 +51,12 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
             "",
             "its licence CDDL-1.0 is not agreed to",
         ),
-        ("\"syn\", ", "", "syn: several versions are in the program"),
+        ("\"syn\", ", "", "syn: several versions are in laggard;"),
+        (
+            "\"rand_core\", ",
+            "",
+            "rand_core: several versions are in laggard-fleet;",
+        ),
     ] {
         std::fs::write(&script, text.replacen(agreed, without, 1)).unwrap();
 
@@ -58,6 +64,10 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
             return;
         };
 
+        if fault.contains("laggard-fleet") && said.contains("skipped: ") {
+            println!("{said}");
+            continue;
+        }
         assert!(!is_content && said.contains(fault), "{said}");
     }
 }
