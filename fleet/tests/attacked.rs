@@ -212,6 +212,9 @@ fn an_answer_says_since_when_and_counts_only_what_is_of_that_time() {
     );
     assert!(said.contains("of 3 machines"), "{said}");
     assert_eq!(future.status.code(), Some(2));
+    // An empty sum is -0.
+    let none = text(store.path(), &["causes", "--since", "0h", "--json"]);
+    assert!(none.contains("\"total_ns\": 0.0"), "{none}");
     // Now is after all of them.
     let said = text(store.path(), &["worst", "--since", "0h"]);
     assert!(said.contains("Nothing was measured of fifo:90"), "{said}");

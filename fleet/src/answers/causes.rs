@@ -84,7 +84,7 @@ pub fn causes(
             .unsigned_abs())
     };
     let mut all = read(engine, only)?;
-    let total_ns = all.iter().map(|cause| cause.total_ns).sum::<f64>();
+    let total_ns = all.iter().fold(0.0, |sum, cause| sum + cause.total_ns);
     let more = all.len().saturating_sub(top);
     all.truncate(top);
     Ok(CausesReport {
@@ -226,10 +226,13 @@ impl CausesReport {
                     }
                 };
         }
+        let lost = match self.causes.is_empty() {
+            true => "there were none".into(),
+            false => format!("they lost {} of time", Unit::Auto.write(self.total_ns)),
+        };
         text += &format!(
-            "Late activations were kept with their evidence on {}, and lost {} of time.\n",
+            "Late activations were kept with their evidence on {}; {lost}.\n",
             super::head::of(self.watched, "machine"),
-            Unit::Auto.write(self.total_ns)
         );
         if self.surplus > 0 {
             text += &format!(
@@ -237,8 +240,10 @@ impl CausesReport {
                 count(self.surplus)
             );
         }
-        text += "\n";
-        text += &rows(&self.causes, self.watched);
+        if !self.causes.is_empty() {
+            text += "\n";
+            text += &rows(&self.causes, self.watched);
+        }
         if self.more > 0 {
             text += &format!("{} more: --top, --json\n", count(self.more));
         }
