@@ -118,7 +118,11 @@ impl Lines {
                 let is_thread = |one: &&(i32, Service, Route, u64)| {
                     matches!(
                         one.1,
-                        Service::Fifo(_) | Service::Deadline | Service::Other | Service::Nice(_)
+                        Service::Fifo(_)
+                            | Service::Deadline
+                            | Service::Other
+                            | Service::Nice(_)
+                            | Service::Slice(_)
                     )
                 };
                 let most = |one: &&(i32, Service, Route, u64)| (one.3, std::cmp::Reverse(one.0));

@@ -298,7 +298,13 @@ fn is_countable(read: &RecordingDigest) -> bool {
 
 /// A service by a route as a number, in the order in which they are shown.
 fn line_number(service: Service, route: Route) -> i32 {
-    i32::from(service.rank()) + if route == Route::Direct { 0 } else { 256 }
+    /// Ranks are below this; those by the deferred route come after all direct ones.
+    const DEFERRED: i32 = 1 << 30;
+    let rank = i32::try_from(service.rank()).map_or(DEFERRED - 1, |rank| rank.min(DEFERRED - 1));
+    match route {
+        Route::Direct => rank,
+        Route::Deferred => DEFERRED + rank,
+    }
 }
 
 const fn because(because: RefusedBecause) -> &'static str {
@@ -521,5 +527,29 @@ impl Tables {
                 table.finish(),
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_by_each_route_has_a_number_of_its_own_direct_ones_first() {
+        let all = [
+            "irq",
+            "softirq",
+            "fifo:90",
+            "slice:100ms",
+            "other",
+            "nice:19",
+            "worker",
+        ];
+        let services: Vec<Service> = all.iter().map(|name| name.parse().unwrap()).collect();
+        let of = |route: Route| services.iter().map(move |one| line_number(*one, route));
+
+        let numbers: Vec<i32> = of(Route::Direct).chain(of(Route::Deferred)).collect();
+
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
     }
 }
