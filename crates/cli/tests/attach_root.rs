@@ -360,6 +360,36 @@ fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row(
     assert!(text.contains("ended: "), "{text}");
 }
 
+/// As cyclictest does, which was told as a normal thread.
+#[test]
+fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
+    let program = "import os, time\n\
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(40))\n\
+        for _ in range(100): time.sleep(.002)\n\
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))\n\
+        for _ in range(3): time.sleep(.002)";
+    let mut command = laggard();
+    command.args(["--json", "--", "python3", "-c", program]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("python3") || said.contains("Operation not permitted") {
+        return println!("skipped: {said}");
+    }
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["woken_by"] == "timer").unwrap();
+    assert_eq!(row["policy"], "fifo:40", "{row}");
+    assert_eq!(row["is_real_time"], true, "{row}");
+    let other = &row["other_policies"][0];
+    assert!((1..=3).contains(&number(other, "count")), "{row}");
+    let sentences = report["sentences"].to_string();
+    assert!(sentences.contains("the rest as fifo:40"), "{sentences}");
+}
+
 #[test]
 fn what_is_not_there_is_refused_with_a_reason() {
     // The largest number that there can be is above the usual limit.

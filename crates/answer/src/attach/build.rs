@@ -11,8 +11,8 @@ use laggard_model::{Activity, Nanos, Symbols, ThreadActivation};
 use super::growth::GROWTHS;
 use super::line::{LineSeen, Waker, WokenWay};
 use super::row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachRow,
-    AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachPolicy,
+    AttachRow, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
 };
 use super::{ATTACH_SCHEMA, AttachMeasured, AttachReport, Attended, ThreadSeen};
 
@@ -116,13 +116,21 @@ fn row(
             ran: one.running.is_some(),
         })
     });
+    let mut policies: Vec<_> = line.policies.iter().collect();
+    policies.sort_by_key(|(_, count)| Reverse(**count));
+    let policy = policies.first().map_or(seen.thread.policy, |most| *most.0);
+    let others = policies.iter().skip(1).map(|(policy, count)| AttachPolicy {
+        policy: policy.to_string(),
+        count: **count,
+    });
     AttachRow {
         name: seen.thread.name.to_string(),
         tid: seen.thread.tid,
         process: seen.thread.process,
         number: seen.thread.number,
-        policy: seen.thread.policy.to_string(),
-        is_real_time: seen.thread.policy.is_real_time(),
+        policy: policy.to_string(),
+        other_policies: others.collect(),
+        is_real_time: policy.is_real_time(),
         ended_ns: seen.ended.map(after),
         woken_by: woken_by(way, symbols),
         counts_from: match way {
@@ -276,8 +284,27 @@ fn expected(line: &LineSeen, measured: &AttachMeasured) -> Option<(f64, f64)> {
 /// What is to be said of a row.
 fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
     let who = format!("{}/{} by {}", row.name, row.tid.0, row.woken_by);
-    let all = [against_deadline(row, &who), unfinished(row, &who)];
+    let all = [
+        against_deadline(row, &who),
+        otherwise_scheduled(row, &who),
+        unfinished(row, &who),
+    ];
     all.into_iter().flatten()
+}
+
+/// In how many of its activations a thread was not scheduled as its row says.
+fn otherwise_scheduled(row: &AttachRow, who: &str) -> Option<String> {
+    let others = row.other_policies.iter();
+    let others = others.map(|one| format!("{} as {}", count(one.count), one.policy));
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "{who}: of its {} activations, it ended {}, the rest as {}.",
+            count(row.activations),
+            others.join(", "),
+            row.policy
+        )
+    })
 }
 
 /// What a thread was in at the end, where that is longer than all that ended, or too

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use laggard_analyze::period::{CombSearch, find_comb};
-use laggard_model::{Histogram, Nanos, ThreadActivation, WokenBy};
+use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use super::growth::{AttachJob, GROWTHS};
 
@@ -73,6 +73,8 @@ pub(super) struct LineSeen {
     pub(super) blocks: u64,
     pub(super) preempted: Nanos,
     pub(super) blocked: Nanos,
+    /// By how it was scheduled as it ended.
+    pub(super) policies: BTreeMap<ThreadPolicy, u64>,
     /// By who: a function or a thread's name.
     pub(super) wakers: BTreeMap<Waker, u64>,
     pub(super) other_wakers: u64,
@@ -108,6 +110,7 @@ impl LineSeen {
             blocks: 0,
             preempted: Nanos::ZERO,
             blocked: Nanos::ZERO,
+            policies: BTreeMap::new(),
             wakers: BTreeMap::new(),
             other_wakers: 0,
             period: None,
@@ -120,7 +123,9 @@ impl LineSeen {
     }
 
     /// Counts one.
-    pub(super) fn add(&mut self, one: &ThreadActivation, job: AttachJob) {
+    /// An activation of a thread that was scheduled by `policy` as it ended.
+    pub(super) fn add(&mut self, one: &ThreadActivation, policy: ThreadPolicy, job: AttachJob) {
+        *self.policies.entry(policy).or_default() += 1;
         self.latency.add(one.latency());
         self.response.add(one.response());
         self.execution.add(one.execution());

@@ -205,8 +205,9 @@ impl Attended {
             return;
         };
         let job = seen.backlog.job(activation);
+        let policy = seen.thread.policy;
         let key = (number, WokenWay::of(activation.woken));
-        let has_room = self.lines.len() < MOST_LINES || seen.thread.policy.is_real_time();
+        let has_room = self.lines.len() < MOST_LINES || policy.is_real_time();
         if !has_room && !self.lines.contains_key(&key) {
             seen.uncounted += 1;
             return;
@@ -215,6 +216,6 @@ impl Attended {
             .lines
             .entry(key)
             .or_insert_with(|| LineSeen::new(self.asked.deadline));
-        line.add(activation, job);
+        line.add(activation, policy, job);
     }
 }

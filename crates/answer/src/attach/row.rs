@@ -138,6 +138,15 @@ pub struct AttachUnfinished {
     pub ran: bool,
 }
 
+/// How a thread was scheduled in some of its activations.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachPolicy {
+    /// How.
+    pub policy: String,
+    /// In how many.
+    pub count: u64,
+}
+
 /// A thread, woken in one way.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachRow {
@@ -149,9 +158,12 @@ pub struct AttachRow {
     pub process: u32,
     /// Our number of it, which no other has.
     pub number: u32,
-    /// How it is scheduled, as it was last.
+    /// How it was scheduled in most of these activations, as they ended.
     pub policy: String,
-    /// Whether that is before all normal threads.
+    /// How in others, most often first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_policies: Vec<AttachPolicy>,
+    /// Whether the first is before all normal threads.
     pub is_real_time: bool,
     /// When it ended, after watching began; absent: it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
