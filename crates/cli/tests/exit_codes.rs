@@ -28,6 +28,26 @@ fn recordings() -> TempDir {
     dir
 }
 
+#[test]
+fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
+    let dir = TempDir::new().unwrap();
+    for (name, period_ns, expected) in [
+        ("lossy", 100_000, "activations were lost"),
+        ("good", 1_000_000, ""),
+    ] {
+        let script = script(period_ns, "");
+
+        let output = scripted::record(&dir.path().join(name), &script, &["--duration=2s"])
+            .output()
+            .unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}
+
 fn code(dir: &TempDir, words: &str) -> (Option<i32>, String) {
     let output = laggard()
         .args(words.split(' '))

@@ -148,7 +148,7 @@ pub(crate) struct RecordArgs {
     /// What to measure with
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
-    /// Show neither progress nor result
+    /// Show neither progress nor result, only why it is not trustworthy
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Command to run meanwhile

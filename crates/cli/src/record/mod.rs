@@ -52,12 +52,17 @@ fn named(args: &RecordArgs, err: SessionError) -> anyhow::Error {
     }
 }
 
-/// Shows the result, unless asked not to.
+/// Shows the result, unless asked not to: then, what speaks against it.
 fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let (report, overview) = overview::read(&Recording::open(dir)?, None, ask::threads())?;
     if !quiet {
         let look = terminal::look(Unit::Auto);
         pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
+    } else if let Some(reasons) = report.trust.reasons() {
+        pipe::say(&format!(
+            "`{}` is not trustworthy: {reasons}",
+            dir.display()
+        ));
     }
     Ok(match report.trust {
         Trust::Good => Exit::Ok,
