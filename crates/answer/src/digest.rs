@@ -7,18 +7,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use laggard_analyze::causes::{Signature, rank};
-use laggard_analyze::distribution::{Counted, Fold, Group, Lost, Split, Tally};
+use laggard_analyze::distribution::{Fold, Group, Lost, Split, Tally};
 use laggard_model::name::who;
 use laggard_model::{
     Backend, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
     DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest, RefusedBecause,
     Route, Service, State,
 };
-use laggard_record::{Figure, FigureHour, OpenError, Recording};
+use laggard_record::{FigureHour, OpenError, Recording};
 
 use crate::began::began;
 use crate::compare::settings;
 use crate::load::no_rates;
+use crate::scan::counted;
 use crate::trust::{Case, Trust, judge};
 use crate::why::{Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
 
@@ -127,13 +128,7 @@ fn lines(
     let mut hours: BTreeMap<u32, Fold> = BTreeMap::new();
     let mut whole = new();
     for stored in figures {
-        let counted = match stored.figure {
-            Figure::Latency => Counted::Latency,
-            Figure::Missed => Counted::Missed,
-            Figure::Censored => Counted::Censored,
-            Figure::Thread => Counted::Thread,
-            Figure::Step(stage) => Counted::Step(stage),
-        };
+        let counted = counted(stored.figure);
         let tally = Tally::from_parts(stored.histogram.clone(), Some(stored.largest_at));
         whole.add_stored(stored.line, counted, &tally);
         let hour = hours.entry(stored.hour).or_insert_with(new);

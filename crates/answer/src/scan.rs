@@ -97,16 +97,20 @@ pub(crate) fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fo
     let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
     let mut last = Latest::default();
     for stored in summaries.figures {
-        let counted = match stored.figure {
-            Figure::Latency => Counted::Latency,
-            Figure::Missed => Counted::Missed,
-            Figure::Censored => Counted::Censored,
-            Figure::Thread => Counted::Thread,
-            Figure::Step(stage) => Counted::Step(stage),
-        };
         last.join(Latest(Some(stored.largest_at)));
         let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
-        fold.add_stored(stored.line, counted, &tally);
+        fold.add_stored(stored.line, counted(stored.figure), &tally);
     }
     (fold, last.0)
+}
+
+/// As what a histogram of a recording is counted.
+pub(crate) const fn counted(figure: Figure) -> Counted {
+    match figure {
+        Figure::Latency => Counted::Latency,
+        Figure::Missed => Counted::Missed,
+        Figure::Censored => Counted::Censored,
+        Figure::Thread => Counted::Thread,
+        Figure::Step(stage) => Counted::Step(stage),
+    }
 }
