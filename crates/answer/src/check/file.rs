@@ -85,7 +85,7 @@ fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
 /// When it cannot be read, or something in it is wrong: where, and what was
 /// meant.
 pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> {
-    let text = std::fs::read_to_string(file).map_err(|source| RequirementError::Read {
+    let text = crate::given::read(file).map_err(|source| RequirementError::Read {
         file: file.into(),
         source,
     })?;
@@ -109,7 +109,7 @@ fn parse(text: &str) -> Found<Requirements> {
     let confidence = match &file.confidence {
         None => CONFIDENCE,
         Some(given) => match *given.get_ref() {
-            share if share > 0.5 && share < 1.0 => share,
+            share if share > 0.5 && share <= 0.9999 => share,
             share => return Err(misplaced(given.span(), Wrong::Confidence(share))),
         },
     };
@@ -343,8 +343,8 @@ mod tests {
             parse(&text).map(|found| found.confidence).ok()
         };
         assert_eq!(sure("0.501"), Some(0.501));
-        assert_eq!(sure("0.999"), Some(0.999));
-        assert_eq!(["0.5", "1.0", "0.0"].map(sure), [None, None, None]);
+        assert_eq!(sure("0.9999"), Some(0.9999));
+        assert_eq!(["0.5", "0.99991", "1.0", "0.0"].map(sure), [None; 4]);
     }
 
     #[test]
@@ -414,7 +414,7 @@ mod tests {
             ),
             (
                 "confidence = 95\n[[require]]\nnot_worse_than = 1.25",
-                "1:14: a confidence is above 0.5 and below 1, and not 95; write 0.95",
+                "1:14: a confidence is above 0.5 and at most 0.9999, and not 95; write 0.95",
             ),
             (
                 "[[require]]\napp = \"jack-129\"\nmttf = \"1h\"",

@@ -64,7 +64,7 @@ pub enum Wrong {
     #[error("a share is above 0 and below 1, and not {0}; write 1e-5 for one in 100,000")]
     Share(f64),
     /// A confidence is none.
-    #[error("a confidence is above 0.5 and below 1, and not {0}; write 0.95")]
+    #[error("a confidence is above 0.5 and at most 0.9999, and not {0}; write 0.95")]
     Confidence(f64),
     /// A ratio is none.
     #[error("a ratio is above 1, and not {0}; write 1.25 for a quarter more often")]

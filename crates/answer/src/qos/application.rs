@@ -204,7 +204,7 @@ fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
         ));
     }
     let file = || name.to_owned();
-    let text = std::fs::read_to_string(path).map_err(|source| ApplicationError::Read {
+    let text = crate::given::read(path).map_err(|source| ApplicationError::Read {
         file: file(),
         source,
     })?;
