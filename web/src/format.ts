@@ -50,13 +50,20 @@ export function count(number: number): string {
   return number.toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A length of time for people: `30 s`, `2 h 5 min`. */
+/** A length of time for people: `30 s`, `2 min 40 s`, `2 h 5 min`, `31.0 ms`. */
 export function span(ns: number): string {
   const seconds = ns / 1e9;
+  // No time that has passed is 0 s long.
+  if (seconds > 0 && seconds < 0.1) return time(ns);
   if (seconds < 120) return `${Number(seconds.toFixed(1))} s`;
   const minutes = Math.floor(seconds / 60);
   const hours = Math.floor(minutes / 60);
-  return (hours > 0 ? `${hours} h ` : "") + `${minutes % 60} min`;
+  const rest = minutes < 10 ? Math.floor(seconds % 60) : 0;
+  return (
+    (hours > 0 ? `${hours} h ` : "") +
+    `${minutes % 60} min` +
+    (rest > 0 ? ` ${rest} s` : "")
+  );
 }
 
 /** A mean time of any length: `850 us`, `12 min`, `3.2 days`. */

@@ -176,7 +176,8 @@ pub fn listed<T: std::fmt::Display>(all: &[T]) -> String {
     }
 }
 
-/// A length of time for people: `30 s`, `2 h 5 min`, `31.0 ms`.
+/// A length of time for people: `30 s`, `2 min 40 s`, `2 h 5 min`, `31.0 ms`. Seconds are
+/// left out from 10 minutes on.
 pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
     // No time that has passed is 0 s long.
@@ -194,6 +195,10 @@ pub fn span(time: Nanos) -> String {
         let _ = write!(text, "{} h ", minutes / 60);
     }
     let _ = write!(text, "{} min", minutes % 60);
+    let seconds = time.ns() / 1_000_000_000 % 60;
+    if minutes < 10 && seconds > 0 {
+        let _ = write!(text, " {seconds} s");
+    }
     text
 }
 
@@ -378,6 +383,9 @@ mod tests {
         assert_eq!(span(Nanos::from_ms(100)), "0.1 s");
         assert_eq!(span(Nanos::from_ms(31)), "31.0 ms");
         assert_eq!(span(Nanos::ZERO), "0 s");
+        assert_eq!(span(Nanos::from_secs(120)), "2 min");
+        assert_eq!(span(Nanos::from_secs(160)), "2 min 40 s");
+        assert_eq!(span(Nanos::from_secs(659)), "10 min");
         assert_eq!(span(Nanos::from_secs(7_500)), "2 h 5 min");
     }
 }

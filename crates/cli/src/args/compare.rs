@@ -154,7 +154,7 @@ impl FromStr for FactorArg {
 fn above_one(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(ratio) if ratio > 1.0 && ratio < 1e3 => Ok(ratio),
-        _ => Err("write a ratio above 1, such as 1.25".into()),
+        _ => Err("write a ratio above 1 and below 1000, such as 1.25".into()),
     }
 }
 
