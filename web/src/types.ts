@@ -309,6 +309,7 @@ export interface Figures {
 
 export interface First {
   cause: string;
+  class: CauseClass;
   largest_without_is_at_least: boolean;
   largest_without_ns: Nanos;
   what: string;

@@ -208,6 +208,7 @@ pub fn made() -> Overview {
             surplus: 0,
         }),
         first: Some(First {
+            class: CauseClass::Stolen,
             cause: "the hypervisor stopped the CPU".into(),
             what:
                 "Give the virtual machine CPUs of its own, which no other can use then, or run on \

@@ -4,7 +4,7 @@ use laggard_answer::overview::{Fit, NextHour, Overview, Unfailing};
 use laggard_answer::qos::{Apart, Fitness, MissFigures};
 use laggard_made::overview::{figures, fit, made, spoilt};
 use laggard_model::text::Unit;
-use laggard_model::{Cpu, Nanos};
+use laggard_model::{CauseClass, Cpu, Nanos};
 use laggard_view::text::{self, Look};
 
 const WIDE: Look = Look {
@@ -411,4 +411,20 @@ fn what_a_cause_did_is_not_cut_where_there_are_few_columns() {
             "{columns}:\n{screen}"
         );
     }
+}
+
+#[test]
+fn what_a_look_at_the_unexplained_leaves_is_not_told_as_its_effect() {
+    let mut overview = made();
+    let first = overview.first.as_mut().unwrap();
+    first.class = CauseClass::Unexplained;
+    first.what = "Look at `laggard why --episode 3`.".into();
+
+    let screen = plain(&overview, WIDE);
+
+    let words: Vec<&str> = screen.split_whitespace().collect();
+    let text = words.join(" ");
+    let expected = "Do first: look at `laggard why --episode 3`. Without that time the largest would \
+                    be 9.10 ms.";
+    assert!(text.contains(expected), "{text}");
 }

@@ -78,6 +78,7 @@ impl First {
             .filter(|row| !row.is_ours)
             .find_map(|row| {
                 Some(Self {
+                    class: row.class,
                     cause: words(row),
                     what: remedy(row, report)?,
                     largest_without_ns: row.largest_without_ns,

@@ -239,6 +239,8 @@ pub struct LateCause {
 /// What to do first.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct First {
+    /// What kind of thing the cause is.
+    pub class: CauseClass,
     /// Against which cause, in few words.
     pub cause: String,
     /// What to do, with its price.

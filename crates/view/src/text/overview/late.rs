@@ -3,8 +3,8 @@
 use laggard_answer::overview::{First, Late, LateCause, Overview};
 use laggard_answer::show::at_least;
 use laggard_answer::why::RhythmRow;
-use laggard_model::Nanos;
 use laggard_model::text::{Unit, count};
+use laggard_model::{CauseClass, Nanos};
 
 use super::super::screen::{Room, Screen, Tone, cut, lines, width};
 use super::parts::name;
@@ -179,10 +179,17 @@ fn without(first: &First, late: &Late) -> String {
     let largest = write(late.largest_is_at_least, late.largest_ns);
     let left = write(first.largest_without_is_at_least, first.largest_without_ns);
     // What takes the most time need not be what made the largest.
-    let then = if left == largest { "still" } else { "then" };
+    let is_other = left == largest;
     // And the largest need not be among those that were kept.
     let which = if late.surplus > 0 { " of these" } else { "" };
-    format!("The largest{which} would {then} be {left}.")
+    // To look takes no time away.
+    let (without, then) = match (first.class == CauseClass::Unexplained, is_other) {
+        (true, true) => ("Without that time the", " still"),
+        (true, false) => ("Without that time the", ""),
+        (false, true) => ("The", " still"),
+        (false, false) => ("The", " then"),
+    };
+    format!("{without} largest{which} would{then} be {left}.")
 }
 
 /// A cause, and how it comes again and again.
