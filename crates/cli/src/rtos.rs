@@ -146,7 +146,7 @@ fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
     names.iter().map(load).collect()
 }
 
-/// Take-overs under each load for so long and, the last first, under each again: what
+/// Responses under each load for so long and, the last first, under each again: what
 /// the machine does by itself for a while is then seldom taken for a load's doing.
 fn there_and_back(
     bench: &mut RtosBench,
@@ -168,7 +168,7 @@ fn there_and_back(
     Ok(both.collect())
 }
 
-/// Take-overs while the load runs, for so long; it ends with this.
+/// Responses while the load runs, for so long; it ends with this.
 fn under_load(
     bench: &mut RtosBench,
     each: Nanos,
@@ -187,7 +187,7 @@ fn under_load(
     let mut process = launch.user(measuring::caller()).start()?;
     process.wait_until_ready(stop)?;
     process.begin();
-    let duels = bench.take_overs(each, stop);
+    let duels = bench.responses(each, stop);
     if let Some(ended) = process.poll()? {
         bail!("the load `{name}` ended before the trial did: {ended}");
     }

@@ -119,10 +119,11 @@ impl JsonSchema for RtosCriterion {
     }
 }
 
-/// One wakeup of a thread by its timer, while another computed on its CPU.
+/// One wakeup of a thread by its timer, while another computed on its CPU, or whatever
+/// else ran there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DuelRound {
-    /// The real-time priority of who computed.
+    /// The real-time priority of who computed; 0: whoever was there.
     pub computing: u8,
     /// The real-time priority of who was woken.
     pub woken: u8,

@@ -27,6 +27,61 @@ fn a_realtime_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
     measure("6.12-rt", "yes  timer descriptors");
 }
 
+/// Reads of 16 MiB at a time, in which a stock kernel gives way seldom.
+const READS: &str = r#"
+name = "reads"
+about = "reads of 16 MiB at a time"
+order = "together"
+unit = "rounds"
+[[step]]
+name = "reads"
+command = "dd if=/dev/zero of=/tmp/z bs=16M count=1 2>/dev/null; for i in 1 2 3 4 5 6 7 8; do dd if=/tmp/z of=/dev/null bs=16M 2>/dev/null; done; echo 8"
+work = "output"
+"#;
+
+/// Timmerman (1998) asks for a largest time that does not grow with the load: what a
+/// stock kernel does without giving way, a real-time one does not.
+#[test]
+fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_one() {
+    let of = |kernel| Some(criterion(kernel)?["rows"][0].clone());
+    let Some((stock, realtime)) = of("6.12").zip(of("6.12-rt")) else {
+        return;
+    };
+
+    assert_eq!(stock["verdict"], "fail", "{stock}");
+    assert_eq!(realtime["verdict"], "pass", "{realtime}");
+}
+
+/// What `laggard rtos` says of the largest time, and `laggard timers` of a tick: the
+/// receive timeout waits for two (Jones & Regehr 1999, section 3, in today's Linux).
+fn criterion(kernel: &str) -> Option<serde_json::Value> {
+    let laggard = laggard()?;
+    let kernel = fetch(kernel)?;
+    let command = format!(
+        "cat >/reads.toml <<'END'\n{READS}\nEND\n\
+         laggard timers --api so_rcvtimeo --duration 1s --json >/result/timers || exit 2\n\
+         laggard rtos --only largest --loads idle,/reads.toml --duration 4s --json >/result/rtos\n\
+         [ $? -le 1 ]"
+    );
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&command);
+    let outcome = run(host)?.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(outcome.files.join(name)).unwrap()).unwrap()
+    };
+
+    let timers = json("timers");
+    let row = &timers["rows"][0];
+    assert_eq!(row["class"], "two_ticks", "{row}");
+    // Debian's kernels have 250 ticks a second.
+    let tick = row["tick_ns"].as_f64().unwrap();
+    assert!((tick / 4e6 - 1.0).abs() < 0.01, "{row}");
+    Some(json("rtos"))
+}
+
 /// Boots `kernel` in virtual time, in which latencies are the same however
 /// busy this machine is. `softirq` is what doctor says of that service.
 fn measure(kernel: &str, softirq: &str) {

@@ -204,11 +204,11 @@ fn loads(report: &RtosReport) -> Option<CriteriaTable> {
         ]
     });
     Some(CriteriaTable {
-        title: "Take-overs under loads",
-        caption: "A woken fifo:90 takes over from a computing fifo:50.".into(),
+        title: "Wakeups under loads",
+        caption: "A woken fifo:90 takes over from the load, or from a thread behind all others (SCHED_IDLE).".into(),
         header: [
             "load",
-            "take-overs",
+            "wakeups",
             "largest seen",
             "without the hypervisor",
         ]

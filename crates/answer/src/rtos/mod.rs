@@ -100,7 +100,7 @@ pub struct RtosReport {
     pub order: Option<Vec<QueueOrder>>,
     /// What was seen of inversions.
     pub inversion: Option<InversionFigures>,
-    /// What was seen of take-overs under each load.
+    /// What was seen of wakeups under each load.
     pub largest: Option<Vec<LoadedFigures>>,
     /// What was seen of locked pages under memory pressure.
     pub locked: Option<LockedFigures>,

@@ -147,11 +147,25 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
             return schedule_normally();
         }
     };
+    schedule_other_as(0, priority)
+}
+
+/// Gives a thread of this process a real-time priority; 0: the calling one.
+pub(crate) fn schedule_other_as(tid: i32, priority: u8) -> io::Result<()> {
+    set_policy(tid, libc::SCHED_FIFO, priority.into())
+}
+
+/// Puts the calling thread behind all others of its CPU.
+pub(crate) fn schedule_idly() -> io::Result<()> {
+    set_policy(0, libc::SCHED_IDLE, 0)
+}
+
+fn set_policy(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
     let param = libc::sched_param {
-        sched_priority: priority.into(),
+        sched_priority: priority,
     };
-    // SAFETY: `param` is valid for reads; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } {
+    // SAFETY: `param` is valid for reads.
+    match unsafe { libc::sched_setscheduler(tid, policy, &raw const param) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -180,12 +194,7 @@ fn schedule_in_slices(length: Nanos) -> io::Result<()> {
 /// Gives the calling thread normal scheduling. Children go on to inherit it,
 /// unless they were kept from that and the right to change it is missing.
 pub(crate) fn schedule_normally() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` is valid for reads; 0 is the calling thread.
-    let set = |policy| match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    };
+    let set = |policy| set_policy(0, policy, 0);
     set(libc::SCHED_OTHER).or_else(|_| set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK))
 }
 

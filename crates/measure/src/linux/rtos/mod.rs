@@ -1,9 +1,9 @@
 //! Trials of what a real-time operating system needs (Timmerman 1998): threads of
 //! real-time priorities on one CPU.
 //!
-//! Nobody computes for longer than 40 ms at a stretch, and about half of the CPU is
-//! taken over any second, which is below what the kernel lets real-time threads
-//! have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
+//! Nobody of a real-time priority computes for longer than 40 ms at a stretch, and about
+//! half of the CPU is taken over any second, which is below what the kernel lets
+//! real-time threads have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
 
 mod call;
 mod door;
@@ -18,13 +18,14 @@ mod order;
 mod pages;
 mod pressed;
 mod queue;
+mod response;
 mod rivals;
 mod trial;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelsSeen, InterruptsSeen, InversionsSeen, Nanos, PagesSeen,
+    Absence, Cpu, CpuList, DuelRound, DuelsSeen, InterruptsSeen, InversionsSeen, Nanos, PagesSeen,
     PrioritiesSeen, StolenInAll, WaitQueue, WakesSeen,
 };
 
@@ -124,6 +125,45 @@ impl RtosBench {
         let mut seen = self.begun();
         while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
             self.chunk(&runs(&mut random), stop, &mut seen)?;
+        }
+        Ok(self.ended(seen, begin))
+    }
+
+    /// Lets a `fifo:90` thread be woken again and again whatever else runs on the CPU,
+    /// for so long or until `stop` is set.
+    ///
+    /// # Errors
+    /// When a thread of such a priority cannot be had.
+    pub fn responses(&mut self, length: Nanos, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
+        let (_, woken) = DUELISTS;
+        let mut random = Random(clock::now().ns());
+        let begin = clock::now();
+        let mut seen = self.begun();
+        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
+            // What was before is none of its business.
+            let _ = self.witness.as_mut().map(Witness::was_stopped);
+            let due = wakeups(&mut random);
+            let planned = due.len() as u64;
+            let came = response::responses(self.plan.cpu, woken, due, stop)?;
+            if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+                seen.unkept += planned;
+                continue;
+            }
+            let rounds = came.into_iter().map(|(due, ran)| {
+                let round = DuelRound {
+                    computing: 0,
+                    woken,
+                    took: ran.saturating_sub(due),
+                    took_over: true,
+                    stolen: None,
+                };
+                (due, round)
+            });
+            let done = DuelsDone {
+                rounds: rounds.collect(),
+                unkept: 0,
+            };
+            self.told(done, &mut seen);
         }
         Ok(self.ended(seen, begin))
     }
@@ -373,6 +413,16 @@ fn runs(random: &mut Random) -> Vec<PlannedDuel> {
         }
     }
     rounds
+}
+
+/// Wakeups at random instants.
+fn wakeups(random: &mut Random) -> Vec<Nanos> {
+    let gaps = std::iter::repeat_with(|| EVERY + random.below(EVERY_MORE));
+    let due = gaps.scan(Nanos::ZERO, |due, gap| {
+        *due += gap;
+        Some(*due)
+    });
+    due.take_while(|&due| due < RUN * 2 * RUNS).collect()
 }
 
 /// The lowest and the highest real-time priority that the system states.

@@ -1,0 +1,93 @@
+//! A thread that is woken by its timer, whatever runs on its CPU.
+//!
+//! Where nothing else does, a thread behind all others computes (`SCHED_IDLE`), so that
+//! no CPU has to be woken up. It keeps no load away, as one of a real-time priority
+//! would: what a load has the kernel do without giving way is met.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use laggard_model::{Absence, Cpu, Nanos};
+
+use super::trial::{TrialEnding, TrialPart, play};
+use crate::linux::{clock, policy};
+
+/// Who computes is this while it begins and ends.
+const LOWEST: u8 = 1;
+/// A wakeup may come so late; then who computes gives up.
+const LATEST: Nanos = Nanos::from_secs(1);
+
+/// What the two share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The kernel's number of who computes; 0: it does not yet.
+    computing: AtomicI32,
+    is_done: AtomicBool,
+}
+
+/// When each wakeup was due that there was, and when its thread ran, until `stop` is
+/// set. `due` are in order, from the beginning.
+pub(super) fn responses(
+    cpu: Cpu,
+    woken: u8,
+    due: Vec<Nanos>,
+    stop: &AtomicBool,
+) -> Result<Vec<(Nanos, Nanos)>, Absence> {
+    let Some(&last) = due.last() else {
+        return Ok(Vec::new());
+    };
+    let (shared, is_over) = (
+        Arc::new(Shared::default()),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let ending = TrialEnding {
+        length: last + LATEST,
+        stop,
+        is_over: Arc::clone(&is_over),
+    };
+    let behind_all = {
+        let shared = Arc::clone(&shared);
+        TrialPart::new(LOWEST, move |begin| {
+            compute(&shared, begin + last + LATEST);
+            Vec::new()
+        })
+    };
+    let high = TrialPart::new(woken, move |begin| {
+        let mut seen = Vec::with_capacity(due.len());
+        for due in due {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            clock::sleep_until(begin + due);
+            seen.push((begin + due, clock::now()));
+        }
+        end(&shared);
+        seen
+    });
+    let mut seen = play(cpu, vec![behind_all, high], &ending)?;
+    Ok(seen.pop().unwrap_or_default())
+}
+
+/// Computes until it is done, `over` at the latest.
+fn compute(shared: &Shared, over: Nanos) {
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::gettid() };
+    shared.computing.store(own, Ordering::Release);
+    if policy::schedule_idly().is_ok() {
+        while !shared.is_done.load(Ordering::Acquire) && clock::now() < over {
+            std::hint::spin_loop();
+        }
+    }
+    // As it began: whoever else has changed that shows. Refused, that shows, too.
+    let _ = policy::schedule_other_as(own, LOWEST);
+}
+
+/// Ends who computes. Behind a load it would not come to see that for seconds.
+fn end(shared: &Shared) {
+    shared.is_done.store(true, Ordering::Release);
+    let computing = shared.computing.load(Ordering::Acquire);
+    if computing != 0 {
+        // Where that is refused it ends when it has its turn.
+        let _ = policy::schedule_other_as(computing, LOWEST);
+    }
+}
