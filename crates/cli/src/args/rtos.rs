@@ -27,8 +27,8 @@ Criteria:
   order       who waits is woken by priority: futex, PI futex, condition,
               semaphore, message queue
   inversion   a lock is had soon although a thread between computes
-  largest     a woken fifo:90 waits no longer at most under any of --loads, which
-              run on the same CPU
+  largest     a woken fifo:90 waits no longer at most under any of --loads,
+              which run on the same CPU
   locked      locked pages stay in memory where a control group has too little
   interrupts  the way into a handler and out of it is short enough; how many
               interrupts a second a device may ask for. Whoever runs on that
