@@ -8,7 +8,9 @@ use laggard_answer::rtos::{self, RtosMeasured, RtosReport};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
-use laggard_model::{Absence, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue, printable};
+use laggard_model::{
+    Absence, Cpu, CpuList, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue, printable,
+};
 use laggard_view::{criteria, criteria_page, text};
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};
 
@@ -98,7 +100,7 @@ fn tried(
             RtosCriterion::Inversion => one.inversion = Some(bench.inversions(stop)),
             RtosCriterion::Largest => {
                 let half = Nanos::from_ns(duration.ns() / 2);
-                one.largest = Some(there_and_back(bench, half, loads, stop)?);
+                one.largest = Some(there_and_back(bench, half, loads, measured.cpu, stop)?);
             }
             RtosCriterion::Locked => one.locked = Some(bench.pages(stop)),
             RtosCriterion::Interrupts => one.interrupts = Some(bench.interrupts(stop)),
@@ -152,10 +154,11 @@ fn there_and_back(
     bench: &mut RtosBench,
     each: Nanos,
     loads: &[RtosLoad],
+    cpu: Cpu,
     stop: &AtomicBool,
 ) -> anyhow::Result<Vec<LoadedDuels>> {
     let visits = loads.iter().chain(loads.iter().rev());
-    let visits = visits.map(|load| under_load(bench, each, load, stop));
+    let visits = visits.map(|load| under_load(bench, each, load, cpu, stop));
     let mut there = visits.collect::<Result<Vec<_>, _>>()?;
     let back = there.split_off(loads.len()).into_iter().rev();
     let both = there
@@ -168,11 +171,13 @@ fn there_and_back(
     Ok(both.collect())
 }
 
-/// Responses while the load runs, for so long; it ends with this.
+/// Responses while the load runs on `cpu`, where they are asked for: elsewhere it would
+/// keep nobody waiting. For so long; it ends with this.
 fn under_load(
     bench: &mut RtosBench,
     each: Nanos,
     load: &RtosLoad,
+    cpu: Cpu,
     stop: &AtomicBool,
 ) -> anyhow::Result<LoadedDuels> {
     let name = load.name.clone();
@@ -183,7 +188,9 @@ fn under_load(
         });
     }
     let helper = std::env::current_exe().context("find this program, which runs the loads")?;
-    let launch = Launch::named(helper, &load.asked).held();
+    let launch = Launch::named(helper, &load.asked)
+        .held()
+        .cpus(CpuList::from_iter([cpu]));
     let mut process = launch.user(measuring::caller()).start()?;
     process.wait_until_ready(stop)?;
     process.begin();

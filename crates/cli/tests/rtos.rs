@@ -6,10 +6,11 @@ mod fault;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -121,6 +122,49 @@ fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
         loads[1]["growth"]["ratio"].as_f64().unwrap() > 0.0,
         "{loads:#?}"
     );
+}
+
+/// On another CPU a load keeps nobody waiting, and every system would pass.
+#[test]
+fn a_load_runs_on_the_cpu_on_which_the_largest_time_is_asked() {
+    let _alone = alone();
+    if thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        println!("skipped: with one CPU it runs there anyway");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    // A load may run as who called `sudo`.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let seen = dir.path().join("cpus");
+    let recipe = format!(
+        r#"
+name = "where"
+about = "tells where it runs"
+order = "together"
+unit = "times"
+[[step]]
+name = "where"
+command = "grep Cpus_allowed_list /proc/self/status >> {}; sleep 0.1; echo 1"
+work = "output"
+"#,
+        seen.display()
+    );
+    let load = dir.path().join("where.toml");
+    fs::write(&load, recipe).unwrap();
+
+    let loads = format!("--loads=idle,{}", load.display());
+    let args = ["--only=largest", "--duration=1s", &loads, "--json"];
+    let report = report(&rtos(&args).output().unwrap());
+
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+    let own = format!("Cpus_allowed_list:\t{}", report["cpu"]);
+    let told = fs::read_to_string(&seen).unwrap();
+    assert!(!told.is_empty());
+    assert!(told.lines().all(|line| line == own), "{own} in {told}");
 }
 
 #[test]
