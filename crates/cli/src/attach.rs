@@ -35,6 +35,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let mut seen = Attended::new(asked.clone());
     pipe::say(&beginning(args, &targets));
     let ended = watched(&mut probe, &mut seen, args, command.as_mut(), &stop)?;
+    let ended_by_itself = ended.is_some();
     let to = linux::now();
     let mut last = Vec::new();
     probe.settle()?;
@@ -68,7 +69,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     })?;
     Ok(exit(
         ended,
-        args.duration.is_some() || stop.load(Ordering::Relaxed),
+        !ended_by_itself || stop.load(Ordering::Relaxed),
     ))
 }
 

@@ -467,6 +467,20 @@ fn in_a_pid_namespace_it_says_that_numbers_are_the_kernels() {
 }
 
 #[test]
+fn a_command_that_a_signal_ends_before_its_time_has_failed() {
+    let output = laggard()
+        .args(["-d", "30s", "--", "sh", "-c", "sleep 0.1; kill -KILL $$"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(128 + 9), "{said}");
+}
+
+#[test]
 fn the_commands_exit_code_is_passed_on() {
     let output = laggard()
         .args(["--", "sh", "-c", "sleep 0.1; exit 7"])

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use laggard_analyze::counts::{Clusters, Event, clustered_interval};
 use laggard_model::name::activity_name;
 use laggard_model::text::{Unit, count};
-use laggard_model::{Activity, Nanos, Symbols, ThreadActivation};
+use laggard_model::{
+    Activity, Caveat, CaveatKind, Nanos, Symbols, ThreadActivation, ThreadPolicy,
+};
 
 use super::growth::GROWTHS;
 use super::line::{LineSeen, Waker, WokenWay};
 use super::row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachPolicy,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachOthers, AttachPolicy,
     AttachRow, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
 };
 use super::{ATTACH_SCHEMA, AttachMeasured, AttachReport, Attended, ThreadSeen};
@@ -51,6 +53,8 @@ impl Attended {
             }
         }
         rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
+        // Before some are left out: the verdict is on all.
+        let held = self.held_against(&rows);
         let left = rows.split_off(rows.len().min(self.asked.rows));
         let others = self.others(&rows, &left);
         AttachReport {
@@ -63,11 +67,61 @@ impl Attended {
             ended: self.ended() as u64,
             application: measured.asked.application.clone(),
             sentences: rows.iter().flat_map(sentences).collect(),
+            held,
             rows,
             others,
             lost: measured.lost,
-            caveats: measured.caveats.clone(),
+            caveats: measured
+                .caveats
+                .iter()
+                .cloned()
+                .chain(self.yielding())
+                .collect(),
         }
+    }
+
+    /// What was held against deadlines.
+    fn held_against(&self, rows: &[AttachRow]) -> AttachHeld {
+        let mut held = AttachHeld::default();
+        for row in rows {
+            if let Some(deadline) = &row.deadline {
+                held.activations += row.activations;
+                held.misses += deadline.misses;
+            }
+            let deadline = row.deadline.as_ref().map(|one| one.deadline_ns);
+            let deadline = deadline.or(self.asked.deadline);
+            // What it is in may be many jobs.
+            let yields = row.policy == ThreadPolicy::Deadline.to_string();
+            if let (Some(one), Some(deadline)) = (row.unfinished, deadline)
+                && row.ended_ns.is_none()
+                && !yields
+            {
+                held.overdue += u64::from(one.so_far_ns > deadline);
+            }
+        }
+        if self.asked.deadline.is_some() {
+            held.unheld = self.threads.values().map(|one| one.uncounted).sum();
+        }
+        held
+    }
+
+    /// Threads whose jobs may end without a sleep.
+    fn yielding(&self) -> Option<Caveat> {
+        let all = self.threads.values();
+        let threads = all.filter(|one| one.thread.policy == ThreadPolicy::Deadline);
+        let found = threads.count() as u64;
+        let are = match found {
+            0 => return None,
+            1 => "1 thread is".to_owned(),
+            more => format!("{} threads are", count(more)),
+        };
+        Some(Caveat::new(
+            CaveatKind::AbilityAbsent,
+            format!(
+                "{are} SCHED_DEADLINE: jobs that end with sched_yield end no activation, so that many of them may be told as one long one"
+            ),
+            "let jobs end with clock_nanosleep to have each told, or look at threads of other policies alone",
+        ))
     }
 
     fn stopped(&self) -> u64 {
@@ -316,13 +370,17 @@ fn unfinished(row: &AttachRow, who: &str) -> Option<String> {
         .deadline
         .as_ref()
         .is_some_and(|it| one.so_far_ns > it.deadline_ns);
+    let when = match row.ended_ns {
+        Some(_) => "the thread ended",
+        None => "watching ended",
+    };
     let at_work = match one.ran {
         true => "was not done",
         false => "had not run",
     };
     (is_late || one.so_far_ns > most).then(|| {
         format!(
-            "{who}: at the end one was due for {} and {at_work}; it is in no figure.",
+            "{who}: when {when}, one was due for {} and {at_work}; it is in no figure.",
             Unit::Auto.write_nanos(one.so_far_ns)
         )
     })
@@ -342,8 +400,17 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
         count(row.activations),
         time(deadline.deadline_ns),
     );
-    if let (Some((low, high)), true) = (deadline.expected, deadline.misses > 0) {
-        text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
+    match deadline.expected {
+        // None tells nothing of how they come together.
+        Some((_, high)) if deadline.misses == 0 => {
+            text += &format!(
+                "; as long a time has {high:.1} at most (95 %), or as many bursts where they come together"
+            );
+        }
+        Some((low, high)) => {
+            text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
+        }
+        None => {}
     }
     let not_told = row.lost + u64::from(row.merged) + u64::from(row.unseen);
     if not_told > 0 {
@@ -357,7 +424,7 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
         margin(deadline.least_margin_ns)
     );
     if let Some(ns) = deadline.p999_margin_ns {
-        text += &format!("; 1 in 1,000 has less than {}", margin(ns));
+        text += &format!("; at most 1 in 1,000 has less than {}", margin(ns));
     }
     text += ".";
     let grown = deadline.grown.iter();

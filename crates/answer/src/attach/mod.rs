@@ -18,7 +18,7 @@ use serde::Serialize;
 use growth::Backlog;
 use line::{LineSeen, WokenWay};
 pub use row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachLargest, AttachOthers, AttachRow,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachOthers, AttachRow,
     AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
 };
 
@@ -95,6 +95,9 @@ pub struct AttachReport {
     /// The application whose deadline it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// What was held against deadlines, of all threads, also of those that have no
+    /// row.
+    pub held: AttachHeld,
     /// Each thread with each way in which it is woken: real-time ones first, then
     /// those that are woken most.
     pub rows: Vec<AttachRow>,

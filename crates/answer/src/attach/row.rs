@@ -129,6 +129,20 @@ pub struct AttachDeadline {
     pub misses_of_half: u64,
 }
 
+/// All that was held against deadlines.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachHeld {
+    /// Activations that ended and had a deadline.
+    pub activations: u64,
+    /// Of them, those that ended later.
+    pub misses: u64,
+    /// Those that were past it and not done when watching ended, besides.
+    pub overdue: u64,
+    /// Those that a deadline was given for and that have no figures, because there
+    /// were too many ways of waking.
+    pub unheld: u64,
+}
+
 /// What a thread was in at the end.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachUnfinished {

@@ -76,18 +76,13 @@ fn verdict(report: &AttachReport) -> String {
         0 => String::new(),
         ended => format!("; {} ended", count(ended)),
     };
-    let held = report.rows.iter().filter_map(|row| row.deadline.as_ref());
-    let misses: u64 = held.clone().map(|one| one.misses).sum();
-    let with: u64 = report
-        .rows
-        .iter()
-        .filter(|row| row.deadline.is_some())
-        .map(|row| row.activations)
-        .sum();
-    let answer = match (report.rows.is_empty(), held.count(), misses) {
+    let held = report.held;
+    let with = held.activations;
+    let answer = match (report.rows.is_empty(), with + held.overdue, held.misses) {
         (true, ..) => "none of them was woken and slept again".into(),
         (_, 0, _) => "no deadline is known: none was given, and no wakes have a period".into(),
         (.., 0) => match with {
+            0 => "no activation with a deadline ended".into(),
             1 => "the only activation with a deadline kept it".into(),
             more => format!("all {} activations with a deadline kept it", count(more)),
         },
@@ -101,7 +96,18 @@ fn verdict(report: &AttachReport) -> String {
         Some(name) => format!(" ({name})"),
         None => String::new(),
     };
-    format!("{watched}{ended}: {answer}{of}.")
+    let mut more = String::new();
+    for (number, what) in [
+        (held.overdue, "past it and not done when watching ended"),
+        (held.unheld, "not held against it"),
+    ] {
+        more += &match number {
+            0 => String::new(),
+            1 => format!("; 1 more was {what}"),
+            many => format!("; {} more were {what}", count(many)),
+        };
+    }
+    format!("{watched}{ended}: {answer}{more}{of}.")
 }
 
 fn cells(row: &AttachRow) -> [String; 13] {
