@@ -1,5 +1,6 @@
 //! `laggard attach`: threads of a program that runs.
 
+use std::collections::BTreeSet;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,44 +9,65 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use laggard_answer::attach::{AttachAsked, AttachLost, AttachMeasured, Attended};
 use laggard_answer::qos;
+use laggard_measure::Flight as _;
 use laggard_measure::LiveNames;
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, AttachProbe, AttachTarget};
+use laggard_measure::linux::{
+    self, AttachError, AttachGroup, AttachProbe, AttachTarget, FlightOptions, FlightRecorder,
+};
 use laggard_model::text::{Unit, count};
-use laggard_model::{Caveat, CaveatKind, Names as _};
+use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
 use laggard_view::text;
 
-use crate::args::AttachArgs;
+use crate::args::{AttachArgs, EpisodesArg};
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 
 /// From one look at what was told to the next.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// Activations of one look of which it is asked to whom their time went: each takes
+/// some hundred microseconds.
+const EXPLAINED: usize = 10;
 /// A command that has not ended so long after it was asked to is ended.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let asked = asked(args)?;
-    let targets = targets(args)?;
+    let mut group = group(args)?;
+    let targets = targets(args, group.as_mut())?;
     let stop = measuring::interruption()?;
+    let (mut watch, unexplained) = Watch::start(args)?;
     let mut probe = AttachProbe::new()?;
     let from = linux::now();
-    probe.watch(&targets)?;
+    match probe.watch(&targets) {
+        // Others will come.
+        Err(AttachError::Nobody) if group.is_some() => {}
+        watched => watched?,
+    }
     let mut command = started(&probe, args)?;
     let mut seen = Attended::new(asked.clone());
-    pipe::say(&beginning(args, &targets));
-    let ended = watched(&mut probe, &mut seen, args, command.as_mut(), &stop)?;
+    pipe::say(&beginning(args, &targets, group.as_ref()));
+    let ended = watched(
+        &mut probe,
+        &mut seen,
+        &mut watch,
+        group.as_mut(),
+        args,
+        command.as_mut(),
+        &stop,
+    )?;
     let ended_by_itself = ended.is_some();
     let to = linux::now();
     let mut last = Vec::new();
     probe.settle()?;
     probe.drain(&mut last);
-    seen.told(&mut last, laggard_model::Nanos::MAX);
+    seen.told(&mut last, Nanos::MAX);
+    watch.explain(&mut seen);
     let ended = match (ended, command.as_mut()) {
         (None, Some(command)) => Some(end(command)?),
         (ended, _) => ended,
     };
-    let mut names = LiveNames::read();
+    let mut names = watch.names;
     names.learn_stack(&seen.functions());
     let losses = probe.losses();
     let measured = AttachMeasured {
@@ -54,13 +76,14 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         from,
         to,
         threads: probe.watched(),
+        ended: probe.ended(),
         lost: AttachLost {
             overwritten: losses.overwritten,
             disordered: losses.disordered,
             unwatched: losses.no_storage,
             skipped: losses.skipped,
         },
-        caveats: caveats(&probe),
+        caveats: caveats(&probe).into_iter().chain(unexplained).collect(),
     };
     let report = seen.report(&measured, names.symbols());
     pipe::print(&match args.json {
@@ -71,6 +94,55 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         ended,
         !ended_by_itself || stop.load(Ordering::Relaxed),
     ))
+}
+
+/// Knows to whom the time of activations went.
+struct Watch {
+    flight: Option<FlightRecorder>,
+    names: LiveNames,
+}
+
+impl Watch {
+    /// Begins to record what each CPU does, as it is asked; why it does not, or what it
+    /// lacks.
+    fn start(args: &AttachArgs) -> anyhow::Result<(Self, Vec<Caveat>)> {
+        let options = FlightOptions {
+            stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
+        };
+        let (flight, caveats) = match args.episodes {
+            EpisodesArg::Off => (None, Vec::new()),
+            EpisodesArg::On | EpisodesArg::Auto => {
+                match FlightRecorder::new(&linux::online_cpus(), options, None) {
+                    Ok((flight, caveats)) => (Some(flight), caveats),
+                    Err(err) if args.episodes == EpisodesArg::On => return Err(err.into()),
+                    Err(err) => {
+                        let caveat = Caveat::new(
+                            CaveatKind::AbilityAbsent,
+                            format!("late activations are not explained: {err}"),
+                            "`laggard doctor` lists what this kernel allows",
+                        );
+                        (None, vec![caveat])
+                    }
+                }
+            }
+        };
+        let names = LiveNames::read();
+        Ok((Self { flight, names }, caveats))
+    }
+
+    /// Says to whom the time of those went that have come.
+    fn explain(&mut self, seen: &mut Attended) {
+        let chosen = seen.choose(EXPLAINED);
+        let Some(flight) = &mut self.flight else {
+            return;
+        };
+        flight.poll();
+        for one in chosen {
+            let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
+            let taken = one.taken(evidence, &mut self.names);
+            seen.explain(&one, &taken);
+        }
+    }
 }
 
 /// What is asked, with the deadline of an application.
@@ -86,7 +158,44 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
     })
 }
 
-fn targets(args: &AttachArgs) -> anyhow::Result<Vec<AttachTarget>> {
+/// A control group whose processes come and go.
+struct Group {
+    group: AttachGroup,
+    /// Those that were seen in it. A number that is given again while nobody looks is
+    /// taken for the same: who forks from one that is watched is watched anyway.
+    known: BTreeSet<u32>,
+}
+
+impl Group {
+    /// Processes that came since the last call.
+    fn come(&mut self) -> anyhow::Result<Vec<AttachTarget>> {
+        let now: BTreeSet<u32> = self.group.processes()?.into_iter().collect();
+        let new = now.difference(&self.known).copied();
+        let new = new.filter(|&process| process != std::process::id());
+        // One that is gone by now is none.
+        let targets = new.filter_map(|process| AttachTarget::new(process, Vec::new()).ok());
+        let targets = targets.collect();
+        self.known = now;
+        Ok(targets)
+    }
+}
+
+fn group(args: &AttachArgs) -> anyhow::Result<Option<Group>> {
+    let group = match (&args.cgroup, &args.unit) {
+        (Some(path), _) => AttachGroup::at(path)?,
+        (None, Some(name)) => AttachGroup::of_unit(name)?,
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Group {
+        group,
+        known: BTreeSet::new(),
+    }))
+}
+
+fn targets(args: &AttachArgs, group: Option<&mut Group>) -> anyhow::Result<Vec<AttachTarget>> {
+    if let Some(group) = group {
+        return group.come();
+    }
     if let Some(process) = args.process {
         if process == std::process::id() {
             bail!("process {process} is laggard itself");
@@ -123,8 +232,16 @@ fn started(probe: &AttachProbe, args: &AttachArgs) -> anyhow::Result<Option<Chil
     Ok(Some(child))
 }
 
-fn beginning(args: &AttachArgs, targets: &[AttachTarget]) -> String {
+fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&Group>) -> String {
     let what = match targets {
+        all if let Some(group) = group => format!(
+            "{} in {}, and those that come",
+            match all.len() {
+                1 => "1 process".to_owned(),
+                more => format!("{more} processes"),
+            },
+            group.group.folder().display()
+        ),
         [] => "the command".into(),
         [one] => format!("process {}", one.process),
         more => format!("{} processes", more.len()),
@@ -143,6 +260,8 @@ fn beginning(args: &AttachArgs, targets: &[AttachTarget]) -> String {
 fn watched(
     probe: &mut AttachProbe,
     seen: &mut Attended,
+    watch: &mut Watch,
+    mut group: Option<&mut Group>,
     args: &AttachArgs,
     mut command: Option<&mut Child>,
     stop: &AtomicBool,
@@ -160,18 +279,28 @@ fn watched(
             Some(command) => command.try_wait().context("wait for the command")?,
             None => None,
         };
+        if let Some(group) = &mut group {
+            let come = group.come()?;
+            match probe.watch(&come) {
+                // They have ended meanwhile.
+                Err(AttachError::Nobody) => {}
+                watched => watched?,
+            }
+        }
         let until = linux::now();
         probe.drain(&mut told);
         seen.told(&mut told, until);
+        watch.explain(seen);
         if ended.is_some() {
             return Ok(ended);
         }
-        let is_command = command.is_some();
-        if !is_command && seen.threads() > 0 && seen.ended() == seen.threads() {
-            pipe::say(&format!(
-                "all {} threads have ended",
-                count(seen.threads() as u64)
-            ));
+        // By the kernel's count: what was told of an end may have been lost.
+        let (ended, all) = (probe.ended(), probe.watched());
+        if command.is_none() && group.is_none() && all > 0 && ended >= all {
+            pipe::say(&match all {
+                1 => "the thread has ended".into(),
+                all => format!("all {} threads have ended", count(all)),
+            });
             return Ok(None);
         }
     }

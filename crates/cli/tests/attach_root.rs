@@ -156,6 +156,126 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
     }
 }
 
+/// On which CPU this thread may run, the last of them.
+fn some_cpu() -> u32 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap();
+    let last = list.trim().rsplit([',', '-']).next().unwrap();
+    last.parse().unwrap()
+}
+
+#[test]
+fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
+    let cpu = some_cpu().to_string();
+    let provoked = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["provoke", "thread", "--cpu", &cpu])
+        .args(["--length=8ms", "--every=30ms", "--for=4s"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut provoked = provoked.unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let mut command = laggard();
+    command
+        .args([
+            "--json",
+            "--episodes=on",
+            "--deadline=3ms",
+            "-d2500ms",
+            "--",
+        ])
+        .args(["taskset", "-c", &cpu])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "planned", "--quiet"])
+        .env(SLEEPER, "1");
+
+    let output = command.output().unwrap();
+
+    provoked.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("taskset") || said.contains("flight recorder cannot be loaded") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let deadline = &row["deadline"];
+    let (misses, explained) = (number(deadline, "misses"), number(deadline, "explained"));
+    assert!((1..=misses).contains(&explained), "{row:#}");
+    let taken = deadline["taken"].as_array().unwrap();
+    let Some(ours) = taken.iter().find(|one| {
+        let who = one["who"].as_str().unwrap_or_default();
+        who.starts_with("lag/thread")
+    }) else {
+        panic!("{row:#}");
+    };
+    assert_eq!(ours["class"], "higher_priority", "{ours}");
+    // It had the CPU for 8 ms, or what was left of them when the other was due.
+    assert!(number(ours, "largest_ns") >= 3_000_000, "{ours}");
+    // All of the largest is somebody's.
+    let largest = &row["largest_response"];
+    let taken = largest["taken"].as_array().unwrap();
+    let sum: u64 = taken.iter().map(|one| number(one, "time_ns")).sum();
+    assert_eq!(sum, number(largest, "response_ns"), "{largest:#}");
+}
+
+#[test]
+fn a_control_group_is_watched_with_those_that_come_to_it() {
+    let Some(group) = OwnGroup::new("come") else {
+        return;
+    };
+    let path = group.0.display().to_string();
+    let watching = laggard()
+        .args(["--cgroup", &path, "--json", "-d3s", "--episodes=off"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(1_000));
+    let mut sleepers: Vec<_> = (0..2)
+        .map(|_| {
+            let mut sleeper = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "planned", "--quiet"])
+                .env(SLEEPER, "1")
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            fs::write(group.0.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+            thread::sleep(Duration::from_millis(500));
+            // The second comes after the first has gone.
+            sleeper.kill().unwrap();
+            sleeper
+        })
+        .collect();
+
+    let output = watching.wait_with_output().unwrap();
+
+    for sleeper in &mut sleepers {
+        sleeper.wait().unwrap();
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    for sleeper in &sleepers {
+        assert!(
+            rows.iter().any(|row| row["process"] == sleeper.id()
+                && row["name"] == "planned"
+                && number(row, "activations") > 0),
+            "{}: {report:#}",
+            sleeper.id()
+        );
+    }
+}
+
 /// `CLOCK_MONOTONIC`, by which origins are told.
 fn monotonic_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
@@ -231,9 +351,31 @@ fn what_a_stop_signal_falls_into_is_counted_and_in_no_figure() {
 }
 
 /// A group of this test's own, gone with it.
-struct Frozen(std::path::PathBuf);
+struct OwnGroup(std::path::PathBuf);
 
-impl Drop for Frozen {
+impl OwnGroup {
+    /// `None`: it cannot be had here, which is said.
+    fn new(name: &str) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let mut mounts = mounts.lines().map(|line| line.split(' '));
+        let Some(root) = mounts.find_map(|mut line| {
+            let root = line.nth(1)?;
+            (line.next()? == "cgroup2").then_some(root)
+        }) else {
+            println!("skipped: there are no cgroups of version 2");
+            return None;
+        };
+        let name = format!("laggard-attach-{name}-{}", std::process::id());
+        let group = Self(Path::new(root).join(name));
+        if let Err(err) = fs::create_dir(&group.0) {
+            println!("skipped: no cgroup can be made: {err}");
+            return None;
+        }
+        Some(group)
+    }
+}
+
+impl Drop for OwnGroup {
     fn drop(&mut self) {
         let _ = fs::write(self.0.join("cgroup.freeze"), "0");
         let _ = fs::remove_dir(&self.0);
@@ -242,19 +384,9 @@ impl Drop for Frozen {
 
 #[test]
 fn what_a_frozen_cgroup_falls_into_is_counted_and_in_no_figure() {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    let mut mounts = mounts.lines().map(|line| line.split(' '));
-    let Some(root) = mounts.find_map(|mut line| {
-        let root = line.nth(1)?;
-        (line.next()? == "cgroup2").then_some(root)
-    }) else {
-        return println!("skipped: there are no cgroups of version 2");
+    let Some(group) = OwnGroup::new("frozen") else {
+        return;
     };
-    let name = format!("laggard-attach-{}", std::process::id());
-    let group = Frozen(Path::new(root).join(name));
-    if let Err(err) = fs::create_dir(&group.0) {
-        return println!("skipped: no cgroup can be made: {err}");
-    }
     if !group.0.join("cgroup.freeze").exists() {
         return println!("skipped: cgroups cannot be frozen here");
     }

@@ -109,10 +109,20 @@ pub struct ThreadActivation {
     /// A timer's programmed expiry; else when the interrupt or softirq that woke it
     /// began; else the wakeup.
     pub origin: Nanos,
-    /// It became runnable.
+    /// By when it was to be woken: the origin, and the slack that a timer was given as
+    /// far as it was used.
+    pub due: Nanos,
+    /// It became runnable,
     pub waking: Nanos,
-    /// It ran.
+    /// by what ran on this CPU.
+    pub waker_cpu: Cpu,
+    /// When it came, the last time before it ran, to another CPU than it had been on;
+    /// `None`: it did not, or nothing tells.
+    pub arrived: Option<Nanos>,
+    /// It ran,
     pub running: Nanos,
+    /// on this CPU first.
+    pub first_cpu: Cpu,
     /// It slept again.
     pub done: Nanos,
     /// For how long in between others had its CPU,

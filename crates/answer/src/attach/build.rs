@@ -1,21 +1,20 @@
 //! From what was seen to the report.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::counts::{Clusters, Event, clustered_interval};
 use laggard_model::name::activity_name;
-use laggard_model::text::{Unit, count};
-use laggard_model::{
-    Activity, Caveat, CaveatKind, Nanos, Symbols, ThreadActivation, ThreadPolicy,
-};
+use laggard_model::text::count;
+use laggard_model::{Activity, Caveat, CaveatKind, Nanos, Symbols, ThreadPolicy};
 
 use super::growth::GROWTHS;
-use super::line::{LineSeen, Waker, WokenWay};
+use super::line::{LargestSeen, LineSeen, Waker, WokenWay};
 use super::row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachOthers, AttachPolicy,
-    AttachRow, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
+    AttachOthers, AttachPolicy, AttachRow, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
 };
+use super::said::sentences;
 use super::{ATTACH_SCHEMA, AttachMeasured, AttachReport, Attended, ThreadSeen};
 
 /// What is told of how often deadlines are missed holds with this.
@@ -47,7 +46,7 @@ impl Attended {
         }
         let mut rows = Vec::new();
         for (&(number, way), line) in &mut self.lines {
-            line.decide();
+            line.end();
             if let Some(seen) = self.threads.get(&number) {
                 rows.push(row(seen, way, line, measured, symbols));
             }
@@ -62,9 +61,12 @@ impl Attended {
             host: measured.host.clone(),
             duration_ns: measured.to.saturating_sub(measured.from),
             threads: measured.threads,
-            stopped: self.stopped(),
+            stopped: self.sum(|one| one.thread.stopped.into()),
+            missing: self.sum(ThreadSeen::lost),
+            merged: self.sum(|one| one.thread.merged.into()),
+            unseen: self.sum(|one| one.thread.unseen.into()),
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
-            ended: self.ended() as u64,
+            ended: measured.ended,
             application: measured.asked.application.clone(),
             sentences: rows.iter().flat_map(sentences).collect(),
             held,
@@ -83,8 +85,13 @@ impl Attended {
     /// What was held against deadlines.
     fn held_against(&self, rows: &[AttachRow]) -> AttachHeld {
         let mut held = AttachHeld::default();
+        let mut threads = BTreeSet::new();
         for row in rows {
             if let Some(deadline) = &row.deadline {
+                // Each thread once, however many ways it is woken in.
+                if threads.insert(row.number) {
+                    held.unseen += row.unseen();
+                }
                 held.activations += row.activations;
                 held.misses += deadline.misses;
             }
@@ -124,9 +131,9 @@ impl Attended {
         ))
     }
 
-    fn stopped(&self) -> u64 {
-        let all = self.threads.values();
-        all.map(|one| u64::from(one.thread.stopped)).sum()
+    /// Over all threads, also those without a row.
+    fn sum(&self, of: impl Fn(&ThreadSeen) -> u64) -> u64 {
+        self.threads.values().map(of).sum()
     }
 
     /// Threads without a row, and rows that are left out, by name.
@@ -200,6 +207,7 @@ fn row(
         unseen: seen.thread.unseen,
         stopped: seen.thread.stopped,
         period_ns: line.period,
+        later_period_ns: line.later_period,
         latency: AttachFigures::of(&line.latency),
         response: AttachFigures::of(&line.response),
         execution: AttachFigures::of(&line.execution),
@@ -208,9 +216,9 @@ fn row(
         migrations: line.migrations,
         blocks: line.blocks,
         blocked_ns: line.blocked,
-        largest_response: line.slowest.map(|one| largest(&one, measured.from)),
-        largest_latency: line.latest.map(|one| largest(&one, measured.from)),
-        deadline: deadline(line, measured),
+        largest_response: line.slowest.as_ref().map(|one| largest(one, measured.from)),
+        largest_latency: line.latest.as_ref().map(|one| largest(one, measured.from)),
+        deadline: deadline(seen, line, measured),
         unfinished,
     }
 }
@@ -272,7 +280,8 @@ fn timer_name(function: &str) -> String {
     words.into()
 }
 
-fn largest(one: &ThreadActivation, from: Nanos) -> AttachLargest {
+fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
+    let one = &seen.activation;
     AttachLargest {
         after_ns: one.origin.saturating_sub(from),
         origin_ns: one.origin,
@@ -283,10 +292,15 @@ fn largest(one: &ThreadActivation, from: Nanos) -> AttachLargest {
         blocked_ns: one.blocked,
         response_ns: one.response(),
         cpu: one.cpu,
+        taken: seen.taken.clone(),
     }
 }
 
-fn deadline(line: &LineSeen, measured: &AttachMeasured) -> Option<AttachDeadline> {
+fn deadline(
+    seen: &ThreadSeen,
+    line: &LineSeen,
+    measured: &AttachMeasured,
+) -> Option<AttachDeadline> {
     let deadline = line.deadline?;
     let most = line.response.max()?;
     let p999 = AttachFigures::of(&line.response)?.p999_ns;
@@ -301,147 +315,55 @@ fn deadline(line: &LineSeen, measured: &AttachMeasured) -> Option<AttachDeadline
         least_margin_ns: margin(most),
         p999_margin_ns: p999.map(margin),
         misses: line.counted.misses,
-        expected: expected(line, measured),
+        expected: expected(seen, line, measured),
         grown: GROWTHS
             .into_iter()
             .zip(line.counted.grown)
             .map(|(by_percent, misses)| AttachGrowth { by_percent, misses })
             .collect(),
         misses_of_half: line.counted.halved,
+        explained: line.explained,
+        taken: taken(line),
+        other_taken_ns: line.other_taken,
     })
+}
+
+fn taken(line: &LineSeen) -> Vec<AttachLate> {
+    let all = line.taken.values().cloned();
+    let mut all: Vec<AttachLate> = all
+        .map(|one| AttachLate {
+            taken: one.part,
+            activations: one.activations,
+            mainly: one.mainly,
+            largest_ns: one.largest,
+        })
+        .collect();
+    all.sort_by_key(|one| Reverse((one.taken.time_ns, one.mainly)));
+    all
 }
 
 fn signed(time: Nanos) -> i64 {
     i64::try_from(time.ns()).unwrap_or(i64::MAX)
 }
 
-/// Where the number of misses lies that such a time has, whatever way they come
-/// together.
-fn expected(line: &LineSeen, measured: &AttachMeasured) -> Option<(f64, f64)> {
+/// Where the number of misses lies that as long a life of the thread has, whatever way
+/// they come together.
+fn expected(seen: &ThreadSeen, line: &LineSeen, measured: &AttachMeasured) -> Option<(f64, f64)> {
     let counted = &line.counted;
     if counted.misses > counted.missed_at.len() as u64 {
         return None;
     }
-    let span = measured.to.saturating_sub(measured.from).as_f64();
+    let from = seen.began.max(measured.from);
+    let to = seen.ended.unwrap_or(measured.to);
+    let span = to.saturating_sub(from).as_f64();
     let mut at: Vec<f64> = counted
         .missed_at
         .iter()
-        .map(|at| at.saturating_sub(measured.from).as_f64().min(span))
+        .map(|at| at.saturating_sub(from).as_f64().min(span))
         .collect();
     at.sort_by(f64::total_cmp);
     let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
     let clusters = Clusters::of(&events, span).ok()?;
     let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
     Some((found.low, found.high))
-}
-
-/// What is to be said of a row.
-fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
-    let who = format!("{}/{} by {}", row.name, row.tid.0, row.woken_by);
-    let all = [
-        against_deadline(row, &who),
-        otherwise_scheduled(row, &who),
-        unfinished(row, &who),
-    ];
-    all.into_iter().flatten()
-}
-
-/// In how many of its activations a thread was not scheduled as its row says.
-fn otherwise_scheduled(row: &AttachRow, who: &str) -> Option<String> {
-    let others = row.other_policies.iter();
-    let others = others.map(|one| format!("{} as {}", count(one.count), one.policy));
-    let others: Vec<_> = others.collect();
-    (!others.is_empty()).then(|| {
-        format!(
-            "{who}: of its {} activations, it ended {}, the rest as {}.",
-            count(row.activations),
-            others.join(", "),
-            row.policy
-        )
-    })
-}
-
-/// What a thread was in at the end, where that is longer than all that ended, or too
-/// long: it is in no figure.
-fn unfinished(row: &AttachRow, who: &str) -> Option<String> {
-    let one = row.unfinished?;
-    let most = row.response.map_or(Nanos::ZERO, |of| of.largest_ns);
-    let is_late = row
-        .deadline
-        .as_ref()
-        .is_some_and(|it| one.so_far_ns > it.deadline_ns);
-    let when = match row.ended_ns {
-        Some(_) => "the thread ended",
-        None => "watching ended",
-    };
-    let at_work = match one.ran {
-        true => "was not done",
-        false => "had not run",
-    };
-    (is_late || one.so_far_ns > most).then(|| {
-        format!(
-            "{who}: when {when}, one was due for {} and {at_work}; it is in no figure.",
-            Unit::Auto.write_nanos(one.so_far_ns)
-        )
-    })
-}
-
-/// A row against its deadline, in words.
-fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
-    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
-    let deadline = row.deadline.as_ref()?;
-    let of = match deadline.of {
-        DeadlineOf::Period => ", the period that was found",
-        DeadlineOf::Given | DeadlineOf::Application => "",
-    };
-    let mut text = format!(
-        "{who}: {} of {} ended later than {}{of}",
-        count(deadline.misses),
-        count(row.activations),
-        time(deadline.deadline_ns),
-    );
-    match deadline.expected {
-        // None tells nothing of how they come together.
-        Some((_, high)) if deadline.misses == 0 => {
-            text += &format!(
-                "; as long a time has {high:.1} at most (95 %), or as many bursts where they come together"
-            );
-        }
-        Some((low, high)) => {
-            text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
-        }
-        None => {}
-    }
-    let not_told = row.lost + u64::from(row.merged) + u64::from(row.unseen);
-    if not_told > 0 {
-        text += &format!(
-            "; {} more of the thread were not told apart or not seen",
-            count(not_told)
-        );
-    }
-    text += &format!(
-        ". The smallest margin was {}",
-        margin(deadline.least_margin_ns)
-    );
-    if let Some(ns) = deadline.p999_margin_ns {
-        text += &format!("; at most 1 in 1,000 has less than {}", margin(ns));
-    }
-    text += ".";
-    let grown = deadline.grown.iter();
-    let grown =
-        grown.map(|one| format!("{} with {} % more work", count(one.misses), one.by_percent));
-    text += &format!(
-        " With its own delays it would miss {}; {} with half the deadline.",
-        grown.collect::<Vec<_>>().join(", "),
-        count(deadline.misses_of_half),
-    );
-    Some(text)
-}
-
-fn margin(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    format!(
-        "{sign}{}",
-        Unit::Auto.write_nanos(Nanos::from_ns(ns.unsigned_abs()))
-    )
 }

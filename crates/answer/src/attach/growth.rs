@@ -57,7 +57,11 @@ mod tests {
         ThreadActivation {
             woken: WokenBy::Thread(Tid(1), laggard_model::ThreadName::default()),
             origin: us(origin),
+            due: us(origin),
             waking: us(origin),
+            waker_cpu: Cpu(0),
+            arrived: None,
+            first_cpu: Cpu(0),
             running: us(running),
             done: us(done),
             preempted: us(preempted),

@@ -1,14 +1,17 @@
 //! One thread, woken in one way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use laggard_analyze::period::{CombSearch, find_comb};
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use super::growth::{AttachJob, GROWTHS};
+use super::row::AttachTaken;
 
-/// From so many wakes a period is found, if there is one,
+/// From so many wakes a period is found, if there is one: the first that have one, as
+/// long as they are no more than the second,
 const FOR_PERIOD: usize = 32;
+const MOST_FOR_PERIOD: usize = 8 * FOR_PERIOD;
 /// and from no fewer.
 const LEAST_FOR_PERIOD: usize = 8;
 /// This share of a period's teeth has to have a wake.
@@ -17,6 +20,8 @@ const FILLED: f64 = 0.9;
 const TOLERANCE: f64 = 1.0 / 20.0;
 /// Instants of misses that are kept.
 const MOST_MISSES: usize = 1_000;
+/// So many different takers of time are told apart.
+const MOST_TAKEN: usize = 64;
 /// So many different wakers are told apart.
 const MOST_WAKERS: usize = 16;
 
@@ -66,8 +71,14 @@ pub(super) struct LineSeen {
     pub(super) response: Histogram,
     pub(super) execution: Histogram,
     /// That of the largest response, and of the largest latency.
-    pub(super) slowest: Option<ThreadActivation>,
-    pub(super) latest: Option<ThreadActivation>,
+    pub(super) slowest: Option<LargestSeen>,
+    pub(super) latest: Option<LargestSeen>,
+    /// Of how many that ended late it was asked to whom their time went,
+    pub(super) explained: u64,
+    /// and to whom, by words.
+    pub(super) taken: BTreeMap<String, TakenSeen>,
+    /// The same of who came when there was no room for more words.
+    pub(super) other_taken: Nanos,
     pub(super) preemptions: u64,
     pub(super) migrations: u64,
     pub(super) blocks: u64,
@@ -78,14 +89,73 @@ pub(super) struct LineSeen {
     /// By who: a function or a thread's name.
     pub(super) wakers: BTreeMap<Waker, u64>,
     pub(super) other_wakers: u64,
+    /// That of the first wakes,
     pub(super) period: Option<Nanos>,
+    /// and that of the last, where it is another.
+    pub(super) later_period: Option<Nanos>,
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
     /// What is not held against a deadline yet, because it is not known.
     waiting: Vec<AttachJob>,
     /// Whether a period was looked for.
     is_decided: bool,
-    origins: Vec<Nanos>,
+    /// The newest, so many as a period is found from.
+    origins: VecDeque<Nanos>,
+}
+
+/// The activation of a largest time, and to whom its time went, where that is known.
+#[derive(Clone, Debug)]
+pub(super) struct LargestSeen {
+    pub(super) activation: ThreadActivation,
+    pub(super) taken: Vec<AttachTaken>,
+}
+
+impl LargestSeen {
+    const fn new(activation: ThreadActivation) -> Self {
+        Self {
+            activation,
+            taken: Vec::new(),
+        }
+    }
+}
+
+/// What took time of several activations.
+#[derive(Clone, Debug)]
+pub(super) struct TakenSeen {
+    /// All of it together.
+    pub(super) part: AttachTaken,
+    pub(super) activations: u64,
+    /// Of those in which nothing took more.
+    pub(super) mainly: u64,
+    pub(super) largest: Nanos,
+}
+
+impl TakenSeen {
+    fn new(part: &AttachTaken) -> Self {
+        Self {
+            part: AttachTaken {
+                time_ns: Nanos::ZERO,
+                ..part.clone()
+            },
+            activations: 0,
+            mainly: 0,
+            largest: Nanos::ZERO,
+        }
+    }
+
+    fn add(&mut self, time: Nanos, is_most: bool) {
+        self.part.time_ns += time;
+        self.activations += 1;
+        self.mainly += u64::from(is_most);
+        self.largest = self.largest.max(time);
+    }
+}
+
+/// Why an activation may be worth to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    pub(super) is_largest: bool,
+    pub(super) missed: bool,
 }
 
 /// Who woke a thread.
@@ -105,6 +175,9 @@ impl LineSeen {
             execution: Histogram::default(),
             slowest: None,
             latest: None,
+            explained: 0,
+            taken: BTreeMap::new(),
+            other_taken: Nanos::ZERO,
             preemptions: 0,
             migrations: 0,
             blocks: 0,
@@ -114,28 +187,35 @@ impl LineSeen {
             wakers: BTreeMap::new(),
             other_wakers: 0,
             period: None,
+            later_period: None,
             deadline,
             counted: AttachCounts::default(),
             waiting: Vec::new(),
             is_decided: false,
-            origins: Vec::new(),
+            origins: VecDeque::with_capacity(FOR_PERIOD),
         }
     }
 
-    /// Counts one.
-    /// An activation of a thread that was scheduled by `policy` as it ended.
-    pub(super) fn add(&mut self, one: &ThreadActivation, policy: ThreadPolicy, job: AttachJob) {
+    /// Counts an activation of a thread that was scheduled by `policy` as it ended.
+    pub(super) fn add(
+        &mut self,
+        one: &ThreadActivation,
+        policy: ThreadPolicy,
+        job: AttachJob,
+    ) -> Picked {
         *self.policies.entry(policy).or_default() += 1;
         self.latency.add(one.latency());
         self.response.add(one.response());
         self.execution.add(one.execution());
-        let is_slower = |than: &ThreadActivation| one.response() > than.response();
-        if self.slowest.as_ref().is_none_or(is_slower) {
-            self.slowest = Some(*one);
+        let is_slower = |than: &LargestSeen| one.response() > than.activation.response();
+        let is_slowest = self.slowest.as_ref().is_none_or(is_slower);
+        if is_slowest {
+            self.slowest = Some(LargestSeen::new(*one));
         }
-        let is_later = |than: &ThreadActivation| one.latency() > than.latency();
-        if self.latest.as_ref().is_none_or(is_later) {
-            self.latest = Some(*one);
+        let is_later = |than: &LargestSeen| one.latency() > than.activation.latency();
+        let is_latest = self.latest.as_ref().is_none_or(is_later);
+        if is_latest {
+            self.latest = Some(LargestSeen::new(*one));
         }
         self.preemptions += u64::from(one.preemptions);
         self.migrations += u64::from(one.migrations);
@@ -143,14 +223,51 @@ impl LineSeen {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
+        if self.origins.len() == FOR_PERIOD {
+            self.origins.pop_front();
+        }
+        self.origins.push_back(one.origin);
         if !self.is_decided {
-            self.origins.push(one.origin);
             self.waiting.push(job);
-            if self.origins.len() == FOR_PERIOD {
-                self.decide();
+            if self.waiting.len().is_multiple_of(FOR_PERIOD) {
+                self.try_to_decide();
             }
         } else if let Some(deadline) = self.deadline {
             self.counted.hold(job, deadline);
+        }
+        Picked {
+            is_largest: is_slowest || is_latest,
+            missed: self.deadline.is_some_and(|limit| one.response() > limit),
+        }
+    }
+
+    /// Whether it is still the largest.
+    pub(super) fn is_largest(&self, one: &ThreadActivation) -> bool {
+        [&self.slowest, &self.latest]
+            .into_iter()
+            .flatten()
+            .any(|largest| largest.activation == *one)
+    }
+
+    /// To whom the time of one went.
+    pub(super) fn explain(&mut self, one: &ThreadActivation, missed: bool, taken: &[AttachTaken]) {
+        for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
+            if largest.activation == *one {
+                largest.taken = taken.to_vec();
+            }
+        }
+        if !missed {
+            return;
+        }
+        self.explained += 1;
+        for (place, part) in taken.iter().enumerate() {
+            if self.taken.len() == MOST_TAKEN && !self.taken.contains_key(&part.what) {
+                self.other_taken += part.time_ns;
+                continue;
+            }
+            let sum = self.taken.entry(part.what.clone());
+            let sum = sum.or_insert_with(|| TakenSeen::new(part));
+            sum.add(part.time_ns, place == 0);
         }
     }
 
@@ -169,20 +286,37 @@ impl LineSeen {
         }
     }
 
-    /// Finds the period, and holds what waited against the deadline.
-    pub(super) fn decide(&mut self) {
-        if self.is_decided {
-            return;
+    /// Decides, unless the next wakes may have a period.
+    fn try_to_decide(&mut self) {
+        self.period = period(self.origins.make_contiguous());
+        if self.period.is_some() || self.waiting.len() >= MOST_FOR_PERIOD {
+            self.decide();
         }
+    }
+
+    /// Holds what waited against the deadline.
+    fn decide(&mut self) {
         self.is_decided = true;
-        let origins = std::mem::take(&mut self.origins);
-        self.period = period(&origins);
         self.deadline = self.deadline.or(self.period);
         for job in std::mem::take(&mut self.waiting) {
             if let Some(deadline) = self.deadline {
                 self.counted.hold(job, deadline);
             }
         }
+    }
+
+    /// Looks whether the last wakes have the period of the first.
+    pub(super) fn end(&mut self) {
+        if !self.is_decided {
+            self.try_to_decide();
+            self.decide();
+        }
+        let last = period(self.origins.make_contiguous());
+        self.later_period = match (self.period, last) {
+            (Some(first), Some(last)) => differ(first, last).then_some(last),
+            (None, last) => last,
+            (Some(_), None) => None,
+        };
     }
 }
 
@@ -200,6 +334,11 @@ impl AttachCounts {
         }
         self.halved += u64::from(job.response.ns() > deadline.ns() / 2);
     }
+}
+
+/// Whether two periods are so far apart that a wake of one is none of the other's.
+fn differ(one: Nanos, other: Nanos) -> bool {
+    one.as_f64().max(other.as_f64()) > (1.0 + TOLERANCE) * one.as_f64().min(other.as_f64())
 }
 
 /// The period of wakes, if they have one.

@@ -5,7 +5,10 @@ mod build;
 mod growth;
 mod line;
 mod row;
+mod said;
+mod taken;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use laggard_model::{
@@ -18,9 +21,10 @@ use serde::Serialize;
 use growth::Backlog;
 use line::{LineSeen, WokenWay};
 pub use row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachOthers, AttachRow,
-    AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
+    AttachOthers, AttachRow, AttachTaken, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
 };
+pub use taken::AttachChosen;
 
 /// The version of `attach --json`.
 pub const ATTACH_SCHEMA: u32 = 1;
@@ -68,6 +72,8 @@ pub struct AttachMeasured {
     /// How many threads were watched: more than are told of where all that was told
     /// of one was lost.
     pub threads: u64,
+    /// How many of them ended meanwhile.
+    pub ended: u64,
     /// What was lost.
     pub lost: AttachLost,
     /// Reasons to doubt it.
@@ -88,7 +94,14 @@ pub struct AttachReport {
     /// How many activations of theirs a stop fell into (a signal, a debugger, a frozen
     /// cgroup), or were due meanwhile: they are in no figure.
     pub stopped: u64,
-    /// How many of them nothing is known of: all that was told of them was lost.
+    /// How many of them are missing in what was told of threads.
+    pub missing: u64,
+    /// How many wakes of theirs met a thread before it slept: what it did then is in
+    /// the activation before.
+    pub merged: u64,
+    /// How often they ran without a wake that was seen.
+    pub unseen: u64,
+    /// How many threads nothing is known of: all that was told of them was lost.
     pub untold: u64,
     /// How many ended meanwhile.
     pub ended: u64,
@@ -118,6 +131,8 @@ struct ThreadSeen {
     /// Most that its sequence has come to, and how many came.
     highest: u64,
     came: u64,
+    /// When it was first told of.
+    began: Nanos,
     /// When it ended.
     ended: Option<Nanos>,
     unfinished: Option<(Nanos, UnfinishedActivation)>,
@@ -140,6 +155,8 @@ pub struct Attended {
     lines: BTreeMap<(u32, WokenWay), LineSeen>,
     /// Told, but perhaps not all that was before it.
     held: Vec<ThreadTold>,
+    /// Of these it may be told to whom their time went.
+    chosen: Vec<AttachChosen>,
 }
 
 impl Attended {
@@ -150,6 +167,7 @@ impl Attended {
             threads: BTreeMap::new(),
             lines: BTreeMap::new(),
             held: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 
@@ -165,15 +183,30 @@ impl Attended {
         }
     }
 
+    /// Those that were told since the last call of which it is worth to know to whom
+    /// their time went: that missed their deadline, or are the largest. `most` of them
+    /// at most, real-time threads first, then by their response.
+    pub fn choose(&mut self, most: usize) -> Vec<AttachChosen> {
+        let mut chosen = std::mem::take(&mut self.chosen);
+        chosen.retain(|one| {
+            let line = self.lines.get(&(one.number, one.way));
+            one.missed || line.is_some_and(|line| line.is_largest(&one.activation))
+        });
+        chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation.response())));
+        chosen.truncate(most);
+        chosen
+    }
+
+    /// To whom the time of one of them went.
+    pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
+        if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
+            line.explain(&one.activation, one.missed, taken);
+        }
+    }
+
     /// How many threads have been seen.
     pub fn threads(&self) -> usize {
         self.threads.len()
-    }
-
-    /// How many of them have ended.
-    pub fn ended(&self) -> usize {
-        let ended = self.threads.values().filter(|one| one.ended.is_some());
-        ended.count()
     }
 
     fn one(&mut self, told: &ThreadTold) {
@@ -182,6 +215,7 @@ impl Attended {
             thread: told.thread,
             highest: 0,
             came: 0,
+            began: told.at,
             ended: None,
             unfinished: None,
             backlog: Backlog::default(),
@@ -219,6 +253,16 @@ impl Attended {
             .lines
             .entry(key)
             .or_insert_with(|| LineSeen::new(self.asked.deadline));
-        line.add(activation, policy, job);
+        let picked = line.add(activation, policy, job);
+        if picked.missed || picked.is_largest {
+            self.chosen.push(AttachChosen {
+                number,
+                way: key.1,
+                tid: seen.thread.tid,
+                policy,
+                activation: *activation,
+                missed: picked.missed,
+            });
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is told of one thread, woken in one way.
 
-use laggard_model::{Cpu, Histogram, Nanos, Tid};
+use laggard_model::{CauseClass, Cpu, Histogram, Nanos, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -60,14 +60,40 @@ pub struct AttachWaker {
     pub count: u64,
 }
 
+/// What took a part of an activation's time.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachTaken {
+    /// What, in words.
+    pub what: String,
+    /// What sort of cause it is; absent: the thread's own doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<CauseClass>,
+    /// Who it was; absent where `what` says it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// How much.
+    pub time_ns: Nanos,
+}
+
+impl AttachTaken {
+    pub(super) fn own(what: &str, time: Nanos) -> Self {
+        Self {
+            what: what.into(),
+            class: None,
+            who: None,
+            time_ns: time,
+        }
+    }
+}
+
 /// One activation, the largest of its sort.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLargest {
     /// When it was due, after watching began.
     pub after_ns: Nanos,
     /// The same by `CLOCK_MONOTONIC`.
     pub origin_ns: Nanos,
-    /// From then until it was woken,
+    /// From then until it was woken, with its timer's slack,
     pub wakeup_ns: Nanos,
     /// and from then until it ran.
     pub scheduling_ns: Nanos,
@@ -81,6 +107,22 @@ pub struct AttachLargest {
     pub response_ns: Nanos,
     /// Where it ran last.
     pub cpu: Cpu,
+    /// To whom its time went, most first; empty: nobody looked.
+    pub taken: Vec<AttachTaken>,
+}
+
+/// What took time of activations that ended late.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachLate {
+    /// What, and how much of all of them together.
+    #[serde(flatten)]
+    pub taken: AttachTaken,
+    /// Of how many.
+    pub activations: u64,
+    /// Of them, those in which nothing took more.
+    pub mainly: u64,
+    /// The most in one of them.
+    pub largest_ns: Nanos,
 }
 
 /// Where a deadline comes from.
@@ -127,6 +169,12 @@ pub struct AttachDeadline {
     pub grown: Vec<AttachGrowth>,
     /// How many ended later than half of the deadline.
     pub misses_of_half: u64,
+    /// Of how many misses it is known to whom their time went,
+    pub explained: u64,
+    /// and to whom, most first.
+    pub taken: Vec<AttachLate>,
+    /// What others than these took.
+    pub other_taken_ns: Nanos,
 }
 
 /// All that was held against deadlines.
@@ -141,6 +189,9 @@ pub struct AttachHeld {
     /// Those that a deadline was given for and that have no figures, because there
     /// were too many ways of waking.
     pub unheld: u64,
+    /// Of these threads, what was lost, what ran without a wake that was seen, and
+    /// wakes that met a thread before it slept: the late ones may be among them.
+    pub unseen: u64,
 }
 
 /// What a thread was in at the end.
@@ -200,9 +251,12 @@ pub struct AttachRow {
     /// The same: activations that a stop fell into (a signal, a debugger, a frozen
     /// cgroup), or that were due meanwhile. They are in no figure.
     pub stopped: u32,
-    /// The period of its wakes, where they have one.
+    /// The period of its first wakes, where they have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
+    /// That of its last wakes, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_period_ns: Option<Nanos>,
     /// From when it was due until it ran.
     pub latency: Option<AttachFigures>,
     /// From when it was due until it slept again.
@@ -229,6 +283,13 @@ pub struct AttachRow {
     /// What it was in when watching ended, or when it ended, woken in this way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<AttachUnfinished>,
+}
+
+impl AttachRow {
+    /// Activations of the thread, however woken, that are in no figure as they were.
+    pub(super) fn unseen(&self) -> u64 {
+        self.lost + u64::from(self.merged) + u64::from(self.unseen)
+    }
 }
 
 /// Threads of one name that have no row.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use laggard_analyze::causes::explain_named;
 use laggard_model::name::{cause_name, line_name, who, who_anywhere};
-use laggard_model::{Batch, CauseClass, Cpu, Episode, Happening, Line, Names, Nanos};
+use laggard_model::{Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos};
 use laggard_record::{EpisodeSelector, Threshold};
 
 /// How many are kept to scroll through.
@@ -159,17 +159,22 @@ impl LateFinder {
     }
 }
 
-fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
-    for event in &episode.evidence.events {
+/// Looks up what is in it.
+pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
+    for event in &evidence.events {
         match event.what {
             Happening::Begin(activity) => names.learn_activity(activity),
             Happening::Switch { tid, .. } => names.learn_thread(tid),
             Happening::End(_) => {}
         }
     }
-    for sample in &episode.evidence.samples {
+    for sample in &evidence.samples {
         names.learn_stack(&sample.kernel);
     }
+}
+
+fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
+    learn(&episode.evidence, names);
     let explained = explain_named(episode, line.service, line.route, names.symbols());
     explained
         .causes

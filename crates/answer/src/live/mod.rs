@@ -16,6 +16,7 @@ use laggard_model::{
     STAGES, Service,
 };
 
+pub(crate) use late::learn;
 pub use late::{LateActivation, LateFinder, LateList, LatePart};
 pub use series::Window;
 use series::{LineSeries, MINUTE};

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args as ClapArgs;
 use laggard_model::Nanos;
 
-use super::some_time;
+use super::{EpisodesArg, some_time};
 use crate::completion;
 
 /// Watches threads of a program that runs, or of a command: from what wakes one
@@ -16,6 +16,7 @@ use crate::completion;
 Examples:
   sudo laggard attach 4242 --for jack-128       a process, until Ctrl-C
   sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
+  sudo laggard attach --unit jackd -d 1min      a service, also when it restarts
   sudo laggard attach 4242 --tid 4250,4251 -d 30s
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
@@ -23,12 +24,19 @@ Examples:
 Needs root; without it, it says what else would do.")]
 pub(crate) struct AttachArgs {
     /// Process
-    #[arg(value_name = "PID", required_unless_present_any = ["comm", "command"], conflicts_with_all = ["comm", "command"])]
+    #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
     /// Processes and threads of this name, as `ps -L` shows it: all threads of a
     /// process whose first thread has it, else those that have it
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) comm: Option<String>,
+    /// All processes of this control group, and those that come to it: a path as
+    /// `/proc/PID/cgroup` shows it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["comm", "unit", "command"])]
+    pub(crate) cgroup: Option<String>,
+    /// All processes of this systemd unit, also when it starts anew
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["comm", "command"])]
+    pub(crate) unit: Option<String>,
     /// Of the process, these threads only, and not what they start
     #[arg(
         long,
@@ -49,6 +57,14 @@ pub(crate) struct AttachArgs {
     /// How long [default: until Ctrl-C, or the end of what is watched]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
+    /// Tell to whom the time of activations went that missed their deadline or are the
+    /// largest: as far as this kernel allows (auto), surely (on), or not at all (off)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) episodes: EpisodesArg,
+    /// Stack samples a second on each CPU, which show code that keeps interrupts out
+    /// or cannot be preempted; 0 takes none
+    #[arg(long, value_name = "HZ", default_value_t = 0)]
+    pub(crate) stack_rate: u32,
     /// How many rows there may be: real-time threads first, then those that are woken
     /// most
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]

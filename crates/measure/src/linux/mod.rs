@@ -44,7 +44,9 @@ mod usage;
 mod witness;
 
 pub use abilities::abilities;
-pub use attach::{AttachError, AttachLosses, AttachProbe, AttachTarget, find_threads};
+pub use attach::{
+    AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, find_threads,
+};
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};
 pub use clock::{now, tick};

@@ -11,6 +11,8 @@ use super::grid::Grid;
 /// Of so many rows, the first, it is told what their largest response was made of, and
 /// who wakes them; the JSON has all.
 const MOST_TOLD: usize = 4;
+/// So many that took its time are told.
+const MOST_TAKERS: usize = 4;
 /// So many names of those without a row are told.
 const MOST_OTHERS: usize = 10;
 
@@ -100,6 +102,7 @@ fn verdict(report: &AttachReport) -> String {
     for (number, what) in [
         (held.overdue, "past it and not done when watching ended"),
         (held.unheld, "not held against it"),
+        (held.unseen, "not seen whole, which may be the late ones"),
     ] {
         more += &match number {
             0 => String::new(),
@@ -140,7 +143,7 @@ fn short(ns: i64) -> String {
 
 /// What the largest response was made of.
 fn largest(row: &AttachRow) -> Option<String> {
-    let one = row.largest_response?;
+    let one = row.largest_response.as_ref()?;
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let mut parts = vec![
         format!("{} until it was woken", time(one.wakeup_ns)),
@@ -155,8 +158,21 @@ fn largest(row: &AttachRow) -> Option<String> {
             parts.push(format!("{} {what}", time(ns)));
         }
     }
+    let taken = one.taken.iter().take(MOST_TAKERS);
+    let mut taken: Vec<String> = taken
+        .map(|part| format!("{} {}", time(part.time_ns), part.what))
+        .collect();
+    let left = one.taken.iter().skip(MOST_TAKERS);
+    let left = left.fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
+    if left > Nanos::ZERO {
+        taken.push(format!("{} others", time(left)));
+    }
+    let taken = match taken.is_empty() {
+        true => String::new(),
+        false => format!(" It went to: {}.", taken.join("; ")),
+    };
     Some(format!(
-        "{}/{} by {}: the largest response, {}, on CPU {}, {} after the beginning: {}.",
+        "{}/{} by {}: the largest response, {}, on CPU {}, {} after the beginning: {}.{taken}",
         row.name,
         row.tid.0,
         row.woken_by,
@@ -244,28 +260,20 @@ fn others(report: &AttachReport, look: Look) -> String {
 
 fn lost(report: &AttachReport, look: Look) -> String {
     let lost = report.lost;
-    let mut per_thread: std::collections::BTreeMap<u32, (u64, u64, u64)> =
-        std::collections::BTreeMap::new();
-    for row in &report.rows {
-        let of = (row.lost, u64::from(row.merged), u64::from(row.unseen));
-        per_thread.insert(row.number, of);
-    }
-    let sum = |it: fn(&(u64, u64, u64)) -> u64| per_thread.values().map(it).sum::<u64>();
-    let (missing, merged, unseen) = (sum(|of| of.0), sum(|of| of.1), sum(|of| of.2));
     let mut told = vec![format!("{} overwritten", count(lost.overwritten))];
     for (number, what) in [
         (report.untold, "threads of which nothing was read"),
         (lost.disordered, "with clocks that disagree"),
         (lost.unwatched, "threads without memory for them"),
         (lost.skipped, "calls of programs skipped"),
-        (missing, "missing in these rows' sequences"),
+        (report.missing, "missing in the threads' sequences"),
     ] {
         if number > 0 {
             told.push(format!("{} {what}", count(number)));
         }
     }
-    if unseen > 0 {
-        told.push(plural(unseen, "run") + " without a wake that was seen");
+    if report.unseen > 0 {
+        told.push(plural(report.unseen, "run") + " without a wake that was seen");
     }
     let mut text = hanging(look, &format!("Lost: {}.", told.join(", ")));
     if report.stopped > 0 {
@@ -277,8 +285,8 @@ fn lost(report: &AttachReport, look: Look) -> String {
             ),
         );
     }
-    if merged > 0 {
-        let wakes = match merged {
+    if report.merged > 0 {
+        let wakes = match report.merged {
             1 => "1 wake came".to_owned(),
             more => format!("{} wakes came", count(more)),
         };

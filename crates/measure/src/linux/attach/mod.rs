@@ -1,5 +1,6 @@
 //! Threads that are not ours, seen from outside; `bpf/attach.bpf.c`.
 
+mod group;
 mod record;
 mod ring;
 mod target;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
 use laggard_model::{Absence, ThreadTold};
-use libbpf_rs::{Iter, MapCore as _, MapFlags, MapType};
+use libbpf_rs::{ErrorKind, Iter, MapCore as _, MapFlags, MapType};
 
 use self::record::shared::{ATTACH_ALL, ATTACH_CHOSEN, AttachCall, AttachState, AttachThread};
 use self::ring::AttachRings;
@@ -19,9 +20,10 @@ use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
 use crate::host::{Files, Rights};
+pub use group::{AttachGroup, GroupError};
 pub use target::{AttachTarget, find_threads};
 
-/// Records of a CPU that may wait: at 200 ms between two looks, 40,000 a second.
+/// Records of a CPU that may wait: at 100 ms between two looks, 80,000 a second.
 const RING_BITS: u32 = 13;
 /// With more CPUs each has fewer, so that all of them are 90 MB at most.
 const MANY_CPUS: usize = 64;
@@ -137,6 +139,9 @@ impl AttachProbe {
     /// # Errors
     /// When one of them is not there, or cannot be watched.
     pub fn watch(&mut self, targets: &[AttachTarget]) -> Result<(), AttachError> {
+        if targets.is_empty() {
+            return Ok(());
+        }
         let chosen: Vec<u32> = targets
             .iter()
             .flat_map(|one| one.threads.iter().copied())
@@ -164,15 +169,19 @@ impl AttachProbe {
                     ..AttachThread::default()
                 };
                 let descriptor = target.descriptor.as_raw_fd().to_ne_bytes();
-                threads
-                    .update(&descriptor, &marked.to_bytes(), MapFlags::ANY)
-                    .map_err(|err| ObjectRefused::because(err.to_string()))?;
+                let marked = threads.update(&descriptor, &marked.to_bytes(), MapFlags::NO_EXIST);
+                match marked {
+                    // It is watched already, and what it starts.
+                    Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
+                    Err(err) => return Err(ObjectRefused::because(err.to_string())),
+                    Ok(()) => {}
+                }
             }
             self.go_through("watch_marked")
         };
         marked().map_err(|refused| AttachError::Absent(absent(&refused)))?;
         match self.watched() {
-            0 if !targets.is_empty() => Err(AttachError::Nobody),
+            0 => Err(AttachError::Nobody),
             _ => Ok(()),
         }
     }
@@ -183,6 +192,13 @@ impl AttachProbe {
     pub fn watched(&self) -> u64 {
         let state = self.loaded.value::<AttachState>("states", 0);
         state.map_or(0, |state| state.threads)
+    }
+
+    /// How many of them have ended, by the same count.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        let state = self.loaded.value::<AttachState>("states", 0);
+        state.map_or(0, |state| state.ended)
     }
 
     /// Watches what the thread that calls this starts, until it says otherwise.

@@ -52,19 +52,27 @@ impl AttachRecord {
     fn activation(&self) -> Option<ThreadActivation> {
         let instants = [
             self.origin_ns,
+            self.due_ns,
             self.waking_ns,
             self.running_ns,
             self.done_ns,
         ];
-        let [origin, waking, running, done] = instants.map(Nanos::from_ns);
+        let [origin, due, waking, running, done] = instants.map(Nanos::from_ns);
         let (preempted, blocked) = (self.preempted_ns, self.blocked_ns);
         let is_there = self.done_ns.checked_sub(self.running_ns)?;
         let fits = preempted.checked_add(blocked)? <= is_there;
         (instants.is_sorted() && fits).then(|| ThreadActivation {
             woken: self.woken(),
             origin,
+            due,
             waking,
+            waker_cpu: Cpu(self.waker_cpu),
+            arrived: match self.arrived_ns {
+                0 => None,
+                at => Some(Nanos::from_ns(at)),
+            },
             running,
+            first_cpu: Cpu(self.first_cpu),
             done,
             preempted: Nanos::from_ns(preempted),
             blocked: Nanos::from_ns(blocked),
@@ -131,6 +139,7 @@ mod tests {
             kind: u8::try_from(ATTACH_ACTIVATION).unwrap(),
             route: u8::try_from(ATTACH_HRTIMER).unwrap(),
             origin_ns: 1_000,
+            due_ns: 1_200,
             waking_ns: 1_500,
             running_ns: 2_000,
             done_ns: 9_000,
@@ -160,6 +169,10 @@ mod tests {
         for broken in [
             AttachRecord {
                 waking_ns: 500,
+                ..record()
+            },
+            AttachRecord {
+                due_ns: 900,
                 ..record()
             },
             AttachRecord {

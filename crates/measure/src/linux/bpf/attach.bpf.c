@@ -5,6 +5,7 @@
  *
  *   sched_waking         what woke it: the handler that runs on the waker's CPU,
  *                        or the thread there
+ *   sched_migrate_task   it waits for another CPU
  *   sched_switch         it runs; it is preempted; it sleeps again (done)
  *   task_newtask         threads and processes that it starts are followed
  *   sched_process_exit   it ends
@@ -50,6 +51,7 @@ struct attach_thread {
 	u64 seq;
 	u64 has_next;
 	u32 number; /* from 1; 0: not watched */
+	u32 first_cpu;
 	u32 cpu;
 	u32 preemptions;
 	u32 migrations;
@@ -60,7 +62,6 @@ struct attach_thread {
 	u32 phase;
 	u32 follows; /* what it starts is watched, too */
 	u32 process; /* of a first thread: enum attach_process */
-	u32 padding;
 };
 
 struct {
@@ -80,6 +81,7 @@ struct {
 struct attach_state {
 	u64 begun;   /* all programs are attached */
 	u64 threads; /* watched so far */
+	u64 ended;   /* of them */
 	u64 no_storage; /* could not be watched: no memory */
 };
 
@@ -98,6 +100,7 @@ const volatile u32 softirqs_are_preempted;
 struct attach_frame {
 	u64 since_ns;
 	u64 origin_ns;
+	u64 due_ns;
 	u64 function;
 	u32 tid; /* of the thread that it runs in, or in place of */
 	u32 id;
@@ -161,6 +164,7 @@ static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_har
 	frame = &cpu->frames[place];
 	frame->since_ns = bpf_ktime_get_ns();
 	frame->origin_ns = frame->since_ns;
+	frame->due_ns = frame->since_ns;
 	frame->function = 0;
 	frame->tid = (u32)bpf_get_current_pid_tgid();
 	frame->id = id;
@@ -251,6 +255,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	frame->function = (u64)timer->function;
 	frame->origin_ns = asked->_softexpires - asked->base->offset;
+	frame->due_ns = timer->node.expires - asked->base->offset;
 	return 0;
 }
 
@@ -358,6 +363,9 @@ static __always_inline void note_wake(struct attach_wake *wake)
 
 	wake->waking_ns = bpf_ktime_get_ns();
 	wake->origin_ns = wake->waking_ns;
+	wake->due_ns = wake->waking_ns;
+	wake->arrived_ns = 0;
+	wake->cpu = bpf_get_smp_processor_id();
 	wake->name[0] = ((u64 *)self->comm)[0];
 	wake->name[1] = ((u64 *)self->comm)[1];
 	wake->function = 0;
@@ -372,13 +380,20 @@ static __always_inline void note_wake(struct attach_wake *wake)
 		wake->who = frame->id;
 		wake->function = frame->function;
 		wake->origin_ns = frame->origin_ns;
+		wake->due_ns = frame->due_ns;
 		/* Of a timer of the wheel it is not told when it was due: its softirq. */
 		if (frame->route == ATTACH_TIMER && place > 0 &&
-		    cpu->frames[place - 1].route == ATTACH_SOFTIRQ)
+		    cpu->frames[place - 1].route == ATTACH_SOFTIRQ) {
 			wake->origin_ns = cpu->frames[place - 1].since_ns;
+			wake->due_ns = wake->origin_ns;
+		}
 		/* Clocks that were set, or a timer that began early. */
 		if (wake->origin_ns > wake->waking_ns)
 			wake->origin_ns = wake->waking_ns;
+		if (wake->due_ns > wake->waking_ns)
+			wake->due_ns = wake->waking_ns;
+		if (wake->due_ns < wake->origin_ns)
+			wake->due_ns = wake->origin_ns;
 	} else if (preempt_count() & (SERVES_INTERRUPT | SERVES_SOFTIRQ)) {
 		wake->route = ATTACH_INTERRUPT;
 		wake->who = 0;
@@ -444,6 +459,10 @@ static __always_inline void write_record(struct attach_thread *thread,
 	__sync_lock_test_and_set(&record->place, 0);
 	record->origin_ns = thread->wake.origin_ns;
 	record->waking_ns = thread->wake.waking_ns;
+	record->due_ns = thread->wake.due_ns;
+	record->arrived_ns = thread->wake.arrived_ns;
+	record->waker_cpu = thread->wake.cpu;
+	record->first_cpu = thread->first_cpu;
 	record->function = thread->wake.function;
 	record->waker_name[0] = thread->wake.name[0];
 	record->waker_name[1] = thread->wake.name[1];
@@ -483,6 +502,7 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->migrations = 0;
 	thread->blocks = 0;
 	thread->cpu = bpf_get_smp_processor_id();
+	thread->first_cpu = thread->cpu;
 	thread->phase = ATTACH_RUNS;
 }
 
@@ -520,11 +540,13 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		}
 		return 0;
 	}
+	/* Held up, or about to be: the end of that begins nothing, and ends nothing. */
+	if (!sleeps_by_itself(task->__state))
+		return 0;
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		/* Held up, or on its way to sleep: the end of that begins nothing. */
-		if (!sleeps_by_itself(task->__state) ||
-		    (u32)bpf_get_current_pid_tgid() == (u32)task->pid)
+		/* On its way to sleep. */
+		if ((u32)bpf_get_current_pid_tgid() == (u32)task->pid)
 			break;
 		/* fall through */
 	case ATTACH_SLEEPS:
@@ -565,6 +587,21 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	default:
 		break;
 	}
+	return 0;
+}
+
+/* It waits for another CPU from now on. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
+{
+	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread || !thread->number || !has_begun())
+		return 0;
+	if (thread->has_next)
+		thread->next.arrived_ns = bpf_ktime_get_ns();
+	else if (thread->phase == ATTACH_WOKEN)
+		thread->wake.arrived_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -715,12 +752,16 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
 	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct attach_state *now;
 
 	if (!thread || !thread->number)
 		return 0;
 	write_record(thread, task, ATTACH_ENDED, bpf_ktime_get_ns());
 	thread->number = 0;
 	thread->follows = 0;
+	now = state();
+	if (now)
+		__sync_fetch_and_add(&now->ended, 1);
 	return 0;
 }
 

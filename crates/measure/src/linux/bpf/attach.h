@@ -40,16 +40,22 @@ enum attach_phase {
 struct attach_wake {
 	u64 origin_ns;
 	u64 waking_ns;
+	u64 due_ns; /* of a timer: by when it was to expire, its slack used up */
+	u64 arrived_ns; /* on another CPU, the last time before it ran; 0: never */
 	u64 function;
 	u64 name[2]; /* of the thread that ran on the waker's CPU */
 	u32 who;
 	u32 route; /* enum attach_route */
+	u32 cpu;   /* the waker's */
+	u32 padding;
 };
 
 struct attach_record {
 	u64 place; /* in its ring, from 1; written last */
 	u64 origin_ns;
 	u64 waking_ns;
+	u64 due_ns;
+	u64 arrived_ns;
 	u64 function;
 	u64 waker_name[2];
 	u64 running_ns; /* 0: not yet */
@@ -62,7 +68,9 @@ struct attach_record {
 	u32 seq;    /* of this thread's records, from 0 */
 	u32 tid;
 	u32 tgid;
-	u32 cpu;
+	u32 waker_cpu;
+	u32 first_cpu; /* on which it ran first, */
+	u32 cpu;       /* and last */
 	u32 preemptions;
 	u32 migrations;
 	u32 blocks;
@@ -78,7 +86,7 @@ struct attach_record {
 	u8 padding_a;
 	u8 padding_b;
 };
-_Static_assert(sizeof(struct attach_record) == 152, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 176, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {

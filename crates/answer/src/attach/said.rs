@@ -1,0 +1,181 @@
+//! What is to be said of a row, in words.
+
+use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
+
+use super::row::{AttachRow, DeadlineOf};
+
+/// What is to be said of a row.
+pub(super) fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
+    let who = format!("{}/{} by {}", row.name, row.tid.0, row.woken_by);
+    let all = [
+        against_deadline(row, &who),
+        taken(row, &who),
+        changed(row, &who),
+        otherwise_scheduled(row, &who),
+        unfinished(row, &who),
+    ];
+    all.into_iter().flatten()
+}
+
+/// To whom the time of those went that missed.
+fn taken(row: &AttachRow, who: &str) -> Option<String> {
+    /// So many are told; the JSON has all.
+    const MOST: usize = 4;
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let deadline = row.deadline.as_ref()?;
+    if deadline.explained == 0 {
+        return None;
+    }
+    let told = deadline.taken.iter().take(MOST).map(|one| {
+        let mut text = format!("{} {}", time(one.taken.time_ns), one.taken.what);
+        if one.mainly > 0 && deadline.explained > 1 {
+            text += &format!(" (the most in {})", count(one.mainly));
+        }
+        text
+    });
+    let mut told: Vec<String> = told.collect();
+    let left = deadline.taken.iter().skip(MOST);
+    let left = left.fold(deadline.other_taken_ns, |sum, one| sum + one.taken.time_ns);
+    if left > Nanos::ZERO {
+        told.push(format!("{} others", time(left)));
+    }
+    let of = match (deadline.explained, deadline.misses) {
+        (1, 1) => "the one that ended later".into(),
+        (explained, misses) if explained == misses => {
+            format!("all {} that ended later", count(misses))
+        }
+        (explained, misses) => {
+            format!(
+                "{} of the {} that ended later",
+                count(explained),
+                count(misses)
+            )
+        }
+    };
+    Some(format!(
+        "{who}: the time of {of}, together: {}.",
+        told.join("; ")
+    ))
+}
+
+/// That its period is not what it was.
+fn changed(row: &AttachRow, who: &str) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let last = time(row.later_period_ns?);
+    let is_held = row
+        .deadline
+        .as_ref()
+        .is_some_and(|one| matches!(one.of, DeadlineOf::Period));
+    Some(match row.period_ns {
+        Some(first) if is_held => format!(
+            "{who}: its period was {} at first and {last} at the end; all are held against the first, so give a deadline.",
+            time(first)
+        ),
+        Some(first) => format!(
+            "{who}: its period was {} at first and {last} at the end.",
+            time(first)
+        ),
+        None => format!("{who}: its wakes had no period at first, and one of {last} at the end."),
+    })
+}
+
+/// In how many of its activations a thread was not scheduled as its row says.
+fn otherwise_scheduled(row: &AttachRow, who: &str) -> Option<String> {
+    let others = row.other_policies.iter();
+    let others = others.map(|one| format!("{} as {}", count(one.count), one.policy));
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "{who}: of its {} activations, it ended {}, the rest as {}.",
+            count(row.activations),
+            others.join(", "),
+            row.policy
+        )
+    })
+}
+
+/// What a thread was in at the end, where that is longer than all that ended, or too
+/// long: it is in no figure.
+fn unfinished(row: &AttachRow, who: &str) -> Option<String> {
+    let one = row.unfinished?;
+    let most = row.response.map_or(Nanos::ZERO, |of| of.largest_ns);
+    let is_late = row
+        .deadline
+        .as_ref()
+        .is_some_and(|it| one.so_far_ns > it.deadline_ns);
+    let when = match row.ended_ns {
+        Some(_) => "the thread ended",
+        None => "watching ended",
+    };
+    let at_work = match one.ran {
+        true => "was not done",
+        false => "had not run",
+    };
+    (is_late || one.so_far_ns > most).then(|| {
+        format!(
+            "{who}: when {when}, one was due for {} and {at_work}; it is in no figure.",
+            Unit::Auto.write_nanos(one.so_far_ns)
+        )
+    })
+}
+
+/// A row against its deadline, in words.
+fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let deadline = row.deadline.as_ref()?;
+    let of = match deadline.of {
+        DeadlineOf::Period => ", the period that was found",
+        DeadlineOf::Given | DeadlineOf::Application => "",
+    };
+    let mut text = format!(
+        "{who}: {} of {} ended later than {}{of}",
+        count(deadline.misses),
+        count(row.activations),
+        time(deadline.deadline_ns),
+    );
+    match deadline.expected {
+        // None tells nothing of how they come together.
+        Some((_, high)) if deadline.misses == 0 => {
+            text += &format!(
+                "; as long a time has {high:.1} at most (95 %), or as many bursts where they come together"
+            );
+        }
+        Some((low, high)) => {
+            text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
+        }
+        None => {}
+    }
+    let not_told = row.unseen();
+    if not_told > 0 {
+        text += &format!(
+            "; {} more of the thread were not told apart or not seen",
+            count(not_told)
+        );
+    }
+    text += &format!(
+        ". The smallest margin was {}",
+        margin(deadline.least_margin_ns)
+    );
+    if let Some(ns) = deadline.p999_margin_ns {
+        text += &format!("; at most 1 in 1,000 has less than {}", margin(ns));
+    }
+    text += ".";
+    let grown = deadline.grown.iter();
+    let grown =
+        grown.map(|one| format!("{} with {} % more work", count(one.misses), one.by_percent));
+    text += &format!(
+        " With its own delays it would miss {}; {} with half the deadline.",
+        grown.collect::<Vec<_>>().join(", "),
+        count(deadline.misses_of_half),
+    );
+    Some(text)
+}
+
+fn margin(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!(
+        "{sign}{}",
+        Unit::Auto.write_nanos(Nanos::from_ns(ns.unsigned_abs()))
+    )
+}
