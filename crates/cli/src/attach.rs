@@ -19,6 +19,7 @@ use laggard_model::text::{Unit, count};
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
 use laggard_view::text;
 
+use crate::activations::ActivationFile;
 use crate::args::{AttachArgs, EpisodesArg};
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
@@ -35,6 +36,8 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let asked = asked(args)?;
     let mut group = group(args)?;
     let targets = targets(args, group.as_mut())?;
+    let file = args.activations.as_deref().map(ActivationFile::make);
+    let mut file = file.transpose()?;
     let stop = measuring::interruption()?;
     let (mut watch, unexplained) = Watch::start(args)?;
     let mut probe = AttachProbe::new()?;
@@ -51,6 +54,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         &mut probe,
         &mut seen,
         &mut watch,
+        file.as_mut(),
         group.as_mut(),
         args,
         command.as_mut(),
@@ -61,6 +65,9 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let mut last = Vec::new();
     probe.settle()?;
     probe.drain(&mut last);
+    if let Some(file) = &mut file {
+        file.add(&last);
+    }
     seen.told(&mut last, Nanos::MAX);
     watch.explain(&mut seen);
     let ended = match (ended, command.as_mut()) {
@@ -90,6 +97,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         true => pipe::json(&report)?,
         false => text::attach(&report, terminal::look(Unit::Auto)),
     })?;
+    file.map_or(Ok(()), ActivationFile::end)?;
     Ok(exit(
         ended,
         !ended_by_itself || stop.load(Ordering::Relaxed),
@@ -261,6 +269,7 @@ fn watched(
     probe: &mut AttachProbe,
     seen: &mut Attended,
     watch: &mut Watch,
+    mut file: Option<&mut ActivationFile>,
     mut group: Option<&mut Group>,
     args: &AttachArgs,
     mut command: Option<&mut Child>,
@@ -289,6 +298,9 @@ fn watched(
         }
         let until = linux::now();
         probe.drain(&mut told);
+        if let Some(file) = &mut file {
+            file.add(&told);
+        }
         seen.told(&mut told, until);
         watch.explain(seen);
         if ended.is_some() {

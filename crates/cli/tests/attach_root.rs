@@ -227,6 +227,103 @@ fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
     assert_eq!(sum, number(largest, "response_ns"), "{largest:#}");
 }
 
+/// What cyclictest says of each of its cycles, and what is told of the same.
+#[test]
+fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
+    const INTERVAL_NS: u64 = 2_000_000;
+    /// It reads its clock in whole microseconds.
+    const GRAIN_NS: u64 = 1_000;
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("activations.csv");
+    let cpu = some_cpu().to_string();
+    let output = laggard()
+        .args(["--episodes=off", "--json", "--activations"])
+        .arg(&file)
+        .args([
+            "--",
+            "cyclictest",
+            "-v",
+            "-m",
+            "-p80",
+            "-t1",
+            "-i2000",
+            "-l700",
+        ])
+        .args(["-a", &cpu])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("run `cyclictest`") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["policy"] == "fifo:80");
+    let Some(row) = row else {
+        return println!("skipped: cyclictest had no real-time thread: {said}");
+    };
+
+    let told = fs::read_to_string(&file).unwrap();
+    let mut told = told.lines();
+    let names: Vec<&str> = told.next().unwrap().split(',').collect();
+    let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
+    let told: Vec<Vec<&str>> = told.map(|line| line.split(',').collect()).collect();
+    let of = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
+    let mut ours: Vec<(u64, u64)> = told
+        .iter()
+        .filter(|line| of(line, "number") == number(row, "number"))
+        .filter(|line| line[place("woken_by")] == "timer")
+        .map(|line| (of(line, "origin_ns"), of(line, "running_ns")))
+        .collect();
+    ours.sort_unstable();
+    assert_eq!(ours.len() as u64, number(row, "activations"), "{row:#}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let own = text.lines().filter_map(|line| {
+        let mut parts = line.split(':').map(|part| part.trim().parse::<u64>());
+        let (_, _, late) = (
+            parts.next()?.ok()?,
+            parts.next()?.ok()?,
+            parts.next()?.ok()?,
+        );
+        Some(late * 1_000)
+    });
+    let own: Vec<u64> = own.collect();
+    // Its first cycle is due an interval after it began; where one comes so late that
+    // it leaves others out, numbers are no use any more.
+    let first = ours[0].0;
+    let same = own
+        .iter()
+        .position(|late| late + GRAIN_NS >= INTERVAL_NS)
+        .unwrap_or(own.len());
+    let compared = |shift: u64| -> Result<usize, String> {
+        let mut compared = 0;
+        for &(origin, running) in &ours {
+            let cycle = shift + (origin - first + INTERVAL_NS / 2) / INTERVAL_NS;
+            let (cycle, late) = (usize::try_from(cycle).unwrap(), running - origin);
+            if cycle >= same {
+                break;
+            }
+            compared += 1;
+            if late > own[cycle] + GRAIN_NS {
+                return Err(format!(
+                    "cycle {cycle}: {late} ns; its own: {} ns",
+                    own[cycle]
+                ));
+            }
+        }
+        Ok(compared)
+    };
+    // As many of its first as there are of which no wake was seen may be missing.
+    let tried: Vec<_> = (0..=number(row, "unseen")).map(compared).collect();
+    let Some(compared) = tried.iter().flatten().next() else {
+        panic!("{tried:?}");
+    };
+    println!("{compared} of {} cycles", own.len());
+    assert!(*compared > 0 || same < 10, "{own:?}");
+}
+
 #[test]
 fn a_control_group_is_watched_with_those_that_come_to_it() {
     let Some(group) = OwnGroup::new("come") else {

@@ -1,0 +1,106 @@
+//! Each activation of threads that are watched, as a line of a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use laggard_model::{ThreadHappening, ThreadTold, WokenBy, printable};
+
+const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
+    preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu\n";
+
+/// A new file of comma-separated values. Where the disk refuses, nothing more is
+/// written, and [`ActivationFile::end`] says why.
+#[derive(Debug)]
+pub(crate) struct ActivationFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    refused: Option<io::Error>,
+}
+
+impl ActivationFile {
+    /// Makes it; one that is there is left alone.
+    pub(crate) fn make(path: &Path) -> anyhow::Result<Self> {
+        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = made.with_context(|| {
+            format!("make `{}`; give --activations another name", path.display())
+        })?;
+        let mut file = Self {
+            path: path.into(),
+            file: BufWriter::new(file),
+            refused: None,
+        };
+        file.write(|out| out.write_all(COLUMNS.as_bytes()));
+        Ok(file)
+    }
+
+    /// Adds those that ended, as they come, and has the system keep them.
+    pub(crate) fn add(&mut self, told: &[ThreadTold]) {
+        self.write(|out| {
+            for one in told {
+                line(out, one)?;
+            }
+            out.flush()
+        });
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+        if self.refused.is_none() {
+            self.refused = write(&mut self.file).err();
+        }
+    }
+
+    /// Says why not all of them are in it, if so.
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        match self.refused {
+            Some(err) => Err(err).with_context(|| {
+                format!(
+                    "write `{}`: the last activations are not in it",
+                    self.path.display()
+                )
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
+    let ThreadHappening::Done(one) = told.what else {
+        return Ok(());
+    };
+    let thread = told.thread;
+    // Escaped, and quoted: a name is whatever somebody gave.
+    let name = printable(&thread.name.to_string()).to_string();
+    write!(out, "\"{}\"", name.replace('"', "\"\""))?;
+    let woken = match one.woken {
+        WokenBy::Timer(_) => "timer".to_owned(),
+        WokenBy::Wheel(_) => "timer wheel".into(),
+        WokenBy::Irq(number) => format!("irq {number}"),
+        WokenBy::Vector => "interrupt of the CPU".into(),
+        WokenBy::Softirq(vector) => format!("softirq {vector}"),
+        WokenBy::Interrupt => "interrupt".into(),
+        WokenBy::Thread(tid, _) => format!("thread {}", tid.0),
+    };
+    writeln!(
+        out,
+        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        thread.tid.0,
+        thread.process,
+        thread.number,
+        thread.policy,
+        one.origin.ns(),
+        one.due.ns(),
+        one.waking.ns(),
+        one.running.ns(),
+        one.done.ns(),
+        one.preempted.ns(),
+        one.blocked.ns(),
+        one.preemptions,
+        one.migrations,
+        one.blocks,
+        one.waker_cpu,
+        one.first_cpu,
+        one.cpu,
+    )
+}
