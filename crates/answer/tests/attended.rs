@@ -37,6 +37,7 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
         let origin = Nanos::from_ns(u64::from(cycle) * CYCLE.ns());
         let done = ThreadHappening::Done(ThreadActivation {
             woken: WokenBy::Timer(Address(1)),
+            is_seen: true,
             origin,
             due: origin,
             waking: origin,
@@ -72,6 +73,7 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
     let origin = CYCLE;
     let mut one = ThreadActivation {
         woken: WokenBy::Timer(Address(1)),
+        is_seen: true,
         origin,
         due: origin,
         waking: origin + Nanos::from_us(5),
@@ -164,6 +166,23 @@ fn all_time_from_when_it_was_due_until_it_is_done_is_somebodys() {
             ("its own work".to_owned(), 100)
         ]
     );
+}
+
+#[test]
+fn of_wakes_that_were_not_seen_it_is_said_from_where_they_count() {
+    let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100));
+    for one in all.iter_mut().take(7) {
+        if let ThreadHappening::Done(activation) = &mut one.what {
+            activation.is_seen = false;
+        }
+    }
+
+    let report = report(9, all);
+
+    assert_eq!(report.rows[0].inferred, 7);
+    assert_eq!(report.rows[0].activations, u64::from(CYCLES));
+    let said = report.sentences.join(" ");
+    assert!(said.contains("the wakes of 7 were not seen"), "{said}");
 }
 
 #[test]

@@ -7,7 +7,6 @@
 )]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
-mod activations;
 mod args;
 mod ask;
 #[cfg(target_os = "linux")]

@@ -106,6 +106,9 @@ pub struct WatchedThread {
 pub struct ThreadActivation {
     /// What woke it.
     pub woken: WokenBy,
+    /// Whether that was seen; else the sleep that it had begun was over, and `waking`
+    /// is when it ran.
+    pub is_seen: bool,
     /// A timer's programmed expiry; else when the interrupt or softirq that woke it
     /// began; else the wakeup.
     pub origin: Nanos,

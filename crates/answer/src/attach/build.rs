@@ -202,6 +202,7 @@ fn row(
         },
         wakers: wakers(line, symbols),
         activations: line.response.count(),
+        inferred: line.inferred,
         lost: seen.lost(),
         merged: seen.thread.merged,
         unseen: seen.thread.unseen,

@@ -79,6 +79,8 @@ pub(super) struct LineSeen {
     pub(super) taken: BTreeMap<String, TakenSeen>,
     /// The same of who came when there was no room for more words.
     pub(super) other_taken: Nanos,
+    /// Whose wake was not seen.
+    pub(super) inferred: u64,
     pub(super) preemptions: u64,
     pub(super) migrations: u64,
     pub(super) blocks: u64,
@@ -178,6 +180,7 @@ impl LineSeen {
             explained: 0,
             taken: BTreeMap::new(),
             other_taken: Nanos::ZERO,
+            inferred: 0,
             preemptions: 0,
             migrations: 0,
             blocks: 0,
@@ -217,6 +220,7 @@ impl LineSeen {
         if is_latest {
             self.latest = Some(LargestSeen::new(*one));
         }
+        self.inferred += u64::from(!one.is_seen);
         self.preemptions += u64::from(one.preemptions);
         self.migrations += u64::from(one.migrations);
         self.blocks += u64::from(one.blocks);

@@ -241,6 +241,9 @@ pub struct AttachRow {
     pub wakers: Vec<AttachWaker>,
     /// From a wake until it slept by itself again: how many.
     pub activations: u64,
+    /// Of them, those whose wake was not seen: the sleep that the thread had begun was
+    /// over when it ran, and they count from its expiry.
+    pub inferred: u64,
     /// Of the thread, however woken: activations that were lost.
     pub lost: u64,
     /// The same: wakes that met it before it slept, whose work is in the activation

@@ -12,6 +12,7 @@ pub(super) fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
         against_deadline(row, &who),
         taken(row, &who),
         changed(row, &who),
+        inferred(row, &who),
         otherwise_scheduled(row, &who),
         unfinished(row, &who),
     ];
@@ -78,6 +79,18 @@ fn changed(row: &AttachRow, who: &str) -> Option<String> {
         ),
         None => format!("{who}: its wakes had no period at first, and one of {last} at the end."),
     })
+}
+
+/// Of how many activations no wake was seen.
+fn inferred(row: &AttachRow, who: &str) -> Option<String> {
+    let of = match row.inferred {
+        0 => return None,
+        1 => "the wake of 1 was not seen; it counts".to_owned(),
+        more => format!("the wakes of {} were not seen; they count", count(more)),
+    };
+    Some(format!(
+        "{who}: {of} from the expiry of the sleep that the thread had begun."
+    ))
 }
 
 /// In how many of its activations a thread was not scheduled as its row says.

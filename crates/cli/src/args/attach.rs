@@ -71,7 +71,7 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rows: u32,
     /// Write each activation to this new file, as comma-separated values: instants by
-    /// CLOCK_MONOTONIC, ns
+    /// `CLOCK_MONOTONIC`, ns
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
     /// Write JSON; `laggard schema attach` describes it

@@ -63,6 +63,7 @@ impl AttachRecord {
         let fits = preempted.checked_add(blocked)? <= is_there;
         (instants.is_sorted() && fits).then(|| ThreadActivation {
             woken: self.woken(),
+            is_seen: self.is_inferred == 0,
             origin,
             due,
             waking,

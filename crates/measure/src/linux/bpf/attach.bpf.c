@@ -5,6 +5,7 @@
  *
  *   sched_waking         what woke it: the handler that runs on the waker's CPU,
  *                        or the thread there
+ *   hrtimer_start        the expiry of its own sleep, should the wake not be seen
  *   sched_migrate_task   it waits for another CPU
  *   sched_switch         it runs; it is preempted; it sleeps again (done)
  *   task_newtask         threads and processes that it starts are followed
@@ -48,6 +49,8 @@ struct attach_thread {
 	u64 preempted_ns;
 	u64 blocked_ns;
 	u64 resumed_ns; /* the end of its last stop; 0: none was seen */
+	u64 armed_ns;	/* the expiry of the sleep that it began; 0: none */
+	u64 armed_due_ns; /* with the slack that it was given */
 	u64 seq;
 	u64 has_next;
 	u32 number; /* from 1; 0: not watched */
@@ -62,6 +65,8 @@ struct attach_thread {
 	u32 phase;
 	u32 follows; /* what it starts is watched, too */
 	u32 process; /* of a first thread: enum attach_process */
+	u32 is_inferred;
+	u32 padding;
 };
 
 struct {
@@ -256,6 +261,30 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	frame->function = (u64)timer->function;
 	frame->origin_ns = asked->_softexpires - asked->base->offset;
 	frame->due_ns = timer->node.expires - asked->base->offset;
+	return 0;
+}
+
+/* Wakes the thread that sleeps, or waits for so long at most. */
+extern const void hrtimer_wakeup __ksym __weak;
+
+/*
+ * A thread begins a sleep of its own. Who runs this has its CPU: it is not yet off
+ * it, and an interrupt arms no timer of this sort.
+ */
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
+{
+	struct hrtimer___asked *asked = (void *)timer;
+	struct task_struct *self = bpf_get_current_task_btf();
+	struct attach_thread *thread;
+
+	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
+		return 0;
+	thread = bpf_task_storage_get(&threads, self, NULL, 0);
+	if (!thread || !thread->number)
+		return 0;
+	thread->armed_ns = asked->_softexpires - asked->base->offset;
+	thread->armed_due_ns = timer->node.expires - asked->base->offset;
 	return 0;
 }
 
@@ -487,6 +516,7 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->stopped = thread->stopped;
 	record->kind = kind;
 	record->phase = thread->phase;
+	record->is_inferred = thread->is_inferred;
 	record->policy = task->policy;
 	record->priority = task->rt_priority;
 	record->nice = task->static_prio - 100;
@@ -503,7 +533,32 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->blocks = 0;
 	thread->cpu = bpf_get_smp_processor_id();
 	thread->first_cpu = thread->cpu;
+	thread->armed_ns = 0;
+	thread->is_inferred = 0;
 	thread->phase = ATTACH_RUNS;
+}
+
+/*
+ * Its wake was not seen, but the sleep that it had begun is over: whatever woke it,
+ * it was due then.
+ */
+static __always_inline bool was_due(struct attach_thread *thread, u64 now)
+{
+	struct attach_wake *wake = &thread->wake;
+
+	if (!thread->armed_ns || thread->armed_ns > now)
+		return false;
+	wake->origin_ns = thread->armed_ns;
+	wake->due_ns = thread->armed_due_ns < now ? thread->armed_due_ns : now;
+	wake->waking_ns = now;
+	wake->arrived_ns = 0;
+	wake->function = (u64)&hrtimer_wakeup;
+	wake->name[0] = 0;
+	wake->name[1] = 0;
+	wake->who = 0;
+	wake->route = ATTACH_HRTIMER;
+	wake->cpu = bpf_get_smp_processor_id();
+	return true;
 }
 
 /* What it was in ends. */
@@ -668,13 +723,18 @@ static __always_inline void comes(struct attach_thread *thread)
 
 	switch (thread->phase) {
 	case ATTACH_SLEEPS:
-		if (!thread->has_next) {
-			thread->unseen++;
-			thread->phase = ATTACH_UNKNOWN;
+		if (thread->has_next) {
+			take_next(thread);
+			runs(thread, now);
 			return;
 		}
-		take_next(thread);
-		runs(thread, now);
+		if (was_due(thread, now)) {
+			runs(thread, now);
+			thread->is_inferred = 1;
+			return;
+		}
+		thread->unseen++;
+		thread->phase = ATTACH_UNKNOWN;
 		return;
 	case ATTACH_WOKEN:
 		runs(thread, now);

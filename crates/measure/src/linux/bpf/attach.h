@@ -83,8 +83,8 @@ struct attach_record {
 	u8 route;    /* enum attach_route */
 	u8 policy;   /* SCHED_... */
 	u8 priority; /* 1 to 99 of fifo and rr, else 0 */
-	u8 padding_a;
-	u8 padding_b;
+	u8 is_inferred; /* its wake was not seen: its own timer was due */
+	u8 padding;
 };
 _Static_assert(sizeof(struct attach_record) == 176, "no hidden padding");
 

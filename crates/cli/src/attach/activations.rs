@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use laggard_model::{ThreadHappening, ThreadTold, WokenBy, printable};
 
-const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
+const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
     preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu\n";
 
 /// A new file of comma-separated values. Where the disk refuses, nothing more is
 /// written, and [`ActivationFile::end`] says why.
 #[derive(Debug)]
-pub(crate) struct ActivationFile {
+pub(super) struct ActivationFile {
     path: PathBuf,
     file: BufWriter<File>,
     refused: Option<io::Error>,
@@ -21,7 +21,7 @@ pub(crate) struct ActivationFile {
 
 impl ActivationFile {
     /// Makes it; one that is there is left alone.
-    pub(crate) fn make(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn make(path: &Path) -> anyhow::Result<Self> {
         let made = OpenOptions::new().write(true).create_new(true).open(path);
         let file = made.with_context(|| {
             format!("make `{}`; give --activations another name", path.display())
@@ -36,7 +36,7 @@ impl ActivationFile {
     }
 
     /// Adds those that ended, as they come, and has the system keep them.
-    pub(crate) fn add(&mut self, told: &[ThreadTold]) {
+    pub(super) fn add(&mut self, told: &[ThreadTold]) {
         self.write(|out| {
             for one in told {
                 line(out, one)?;
@@ -52,7 +52,7 @@ impl ActivationFile {
     }
 
     /// Says why not all of them are in it, if so.
-    pub(crate) fn end(self) -> anyhow::Result<()> {
+    pub(super) fn end(self) -> anyhow::Result<()> {
         match self.refused {
             Some(err) => Err(err).with_context(|| {
                 format!(
@@ -84,11 +84,12 @@ fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
     };
     writeln!(
         out,
-        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
         thread.tid.0,
         thread.process,
         thread.number,
         thread.policy,
+        u8::from(one.is_seen),
         one.origin.ns(),
         one.due.ns(),
         one.waking.ns(),

@@ -1,0 +1,97 @@
+//! One look after another at what was told.
+
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use laggard_answer::attach::Attended;
+use laggard_measure::linux::{self, AttachError, AttachProbe};
+use laggard_model::Nanos;
+use laggard_model::text::count;
+
+use super::activations::ActivationFile;
+use super::explain::LateWatch;
+use super::group::FollowedGroup;
+use crate::pipe;
+
+/// From one look at what was told to the next.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// All that is looked at, and what becomes of it.
+pub(super) struct AttachLooks {
+    pub(super) probe: AttachProbe,
+    pub(super) seen: Attended,
+    pub(super) watch: LateWatch,
+    pub(super) file: Option<ActivationFile>,
+    pub(super) group: Option<FollowedGroup>,
+}
+
+impl AttachLooks {
+    /// Looks until it is time, until it is interrupted, or until nobody is left; how the
+    /// command ended, if it did.
+    pub(super) fn until_end(
+        &mut self,
+        duration: Option<Nanos>,
+        mut command: Option<&mut Child>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        let begun = Instant::now();
+        let limit = duration.map(|one| Duration::from_nanos(one.ns()));
+        let waits_for_more = self.group.is_some();
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) || stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            thread::sleep(left.map_or(BETWEEN_LOOKS, |left| left.min(BETWEEN_LOOKS)));
+            let ended = match &mut command {
+                Some(command) => command.try_wait().context("wait for the command")?,
+                None => None,
+            };
+            self.watch_who_comes();
+            self.look(linux::now());
+            if ended.is_some() {
+                return Ok(ended);
+            }
+            // By the kernel's count: what was told of an end may have been lost.
+            let (ended, all) = (self.probe.ended(), self.probe.watched());
+            if command.is_none() && !waits_for_more && all > 0 && ended >= all {
+                pipe::say(&match all {
+                    1 => "the thread has ended".into(),
+                    all => format!("all {} threads have ended", count(all)),
+                });
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes in what was told; all that happened before `until` is told by now.
+    pub(super) fn look(&mut self, until: Nanos) {
+        let mut told = Vec::new();
+        self.probe.drain(&mut told);
+        if let Some(file) = &mut self.file {
+            file.add(&told);
+        }
+        self.seen.told(&mut told, until);
+        self.watch.explain(&mut self.seen);
+    }
+
+    /// Watches who has come to the group. Where that fails, nobody more is, which is
+    /// said: what was seen so far is good.
+    fn watch_who_comes(&mut self) {
+        let Some(group) = &mut self.group else {
+            return;
+        };
+        let watched = group.come().and_then(|come| match self.probe.watch(&come) {
+            // They have ended meanwhile.
+            Err(AttachError::Nobody) => Ok(()),
+            watched => Ok(watched?),
+        });
+        if let Err(err) = watched {
+            pipe::say(&format!("who comes from now on is not watched: {err:#}"));
+            self.group = None;
+        }
+    }
+}
