@@ -173,6 +173,47 @@ fn every_class_is_found_among_stalls() {
     }
 }
 
+/// A timer with slack that is late of its own, too.
+#[test]
+fn slack_does_not_hide_what_a_timer_does_besides() {
+    let answer = |run: TimerRun| {
+        let report = report(vec![run]);
+        let told = report.groups[0].sentence.clone();
+        let verdict = report.verdict.clone();
+        (report.rows[0].clone(), told, verdict)
+    };
+    let late = |slack| answer(run(TimerApi::Ppoll, slack, 3, |_, due| due + 200e3));
+
+    let (more_of_its_own, told, _) = late(SLACK);
+    assert_eq!(more_of_its_own.class, TimerClass::Later, "{told}");
+    assert!(more_of_its_own.slack_ns.is_some(), "{more_of_its_own:#?}");
+    assert!(
+        told.contains("sleep with no slack allowed, and ") && told.contains("for the timer slack"),
+        "{told}"
+    );
+
+    let (more_slack, told, _) = late(2e6);
+    assert_eq!(more_slack.class, TimerClass::Slack, "{told}");
+    assert!(more_slack.own_ns.is_some(), "{more_slack:#?}");
+    assert!(
+        told.contains("is allowed, and ") && told.contains("us later with no slack allowed"),
+        "{told}"
+    );
+
+    let drifts = |_: f64, due: f64| START + (due - START) * 1.01;
+    let (drifting, told, verdict) = answer(TimerRun {
+        periodic: run(TimerApi::Timerfd, SLACK, 3, drifts).periodic,
+        ..run(TimerApi::Timerfd, SLACK, 3, exact)
+    });
+    assert_eq!(drifting.class, TimerClass::Drifts, "{told}");
+    assert!(drifting.slack_ns.is_some(), "{drifting:#?}");
+    assert!(told.contains("later for the timer slack"), "{told}");
+    assert_eq!(
+        verdict,
+        "0 of 1 timer comes as asked for; timerfd does not."
+    );
+}
+
 /// Jones & Regehr 1999, Table 2, "P2, NT5": asked for 1 ms, a timer on a tick of
 /// 976.5625 us waits two of them and fires twice, but for 240 of 10,000.
 #[test]

@@ -29,9 +29,9 @@ pub enum TimerClass {
     Bursts,
     /// Goes wrong by more and more.
     Drifts,
-    /// Later than others, and not for slack.
+    /// Later than others, and no less so than for slack.
     Later,
-    /// Later by what the system is allowed, to save wakeups.
+    /// Later by what the system is allowed, to save wakeups, most of all.
     Slack,
     /// As exact as this machine wakes a thread.
     Exact,
@@ -146,18 +146,22 @@ impl TimerFound {
         let Some(own) = self.own else {
             return TimerClass::Undecided;
         };
-        if self.seen_slack().is_some() {
-            return TimerClass::Slack;
-        }
+        let slack = self.seen_slack();
         if is_coarse(&own) || self.slack.as_ref().is_some_and(is_coarse) {
-            return TimerClass::Undecided;
+            // Slack that is seen all the same is more than cannot be told.
+            return match slack {
+                Some(_) => TimerClass::Slack,
+                None => TimerClass::Undecided,
+            };
         }
         if self.drift.is_some() {
             return TimerClass::Drifts;
         }
-        match self.seen_own() {
-            Some(_) => TimerClass::Later,
-            None => TimerClass::Exact,
+        // What there is more of is what there is to be done about.
+        match (self.seen_own(), slack) {
+            (None, None) => TimerClass::Exact,
+            (Some(own), slack) if slack.is_none_or(|slack| own >= slack) => TimerClass::Later,
+            _ => TimerClass::Slack,
         }
     }
 

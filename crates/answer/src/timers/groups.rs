@@ -139,6 +139,31 @@ fn span(values: impl Iterator<Item = f64>) -> String {
     }
 }
 
+fn slack(row: &TimerRow) -> Option<f64> {
+    row.slack_ns.map(|ns| ns as f64)
+}
+
+fn own(row: &TimerRow) -> Option<f64> {
+    row.own_ns.map(|ns| ns as f64)
+}
+
+/// How much later they come for another reason than that which names them, and which
+/// of them where not all do.
+fn besides(rows: &[&TimerRow], why: &str, value: fn(&TimerRow) -> Option<f64>) -> String {
+    let with: Vec<&TimerRow> = rows
+        .iter()
+        .copied()
+        .filter(|row| value(row).is_some())
+        .collect();
+    let later = span(with.iter().filter_map(|row| value(row)));
+    let apis = apis(with.iter().copied());
+    match with.len() {
+        0 => String::new(),
+        all if all == rows.len() => format!(", and {later} later {why}"),
+        _ => format!(", and {} {later} later {why}", names(&apis)),
+    }
+}
+
 fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nanos>) -> String {
     let one = apis(rows.iter().copied()).len() == 1;
     let (are, come, take) = match one {
@@ -187,17 +212,21 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
             of_count(rows, |it| it.passed)
         ),
         TimerClass::Drifts => format!(
-            "{who}: goes wrong by more and more, {} of its time.",
-            share(rows.iter().filter_map(|row| row.drift.map(f64::abs)))
+            "{who}: goes wrong by more and more, {} of its time{}{}.",
+            share(rows.iter().filter_map(|row| row.drift.map(f64::abs))),
+            besides(rows, "for the timer slack", slack),
+            besides(rows, "with no slack allowed", own)
         ),
         TimerClass::Later => format!(
-            "{who} {come} {} later than this CPU's finest sleep, slack or no slack, by lower quartiles.",
-            of(|row| row.own_ns.map(|ns| ns as f64))
+            "{who} {come} {} later than this CPU's finest sleep with no slack allowed{}, by lower quartiles.",
+            of(own),
+            besides(rows, "for the timer slack", slack)
         ),
         TimerClass::Slack => format!(
-            "{who} {come} {} later for the timer slack, of which {} is allowed, by lower quartiles.",
-            of(|row| row.slack_ns.map(|ns| ns as f64)),
-            of(|row| Some(row.allowed_slack_ns.as_f64()))
+            "{who} {come} {} later for the timer slack, of which {} is allowed{}, by lower quartiles.",
+            of(slack),
+            of(|row| Some(row.allowed_slack_ns.as_f64())),
+            besides(rows, "with no slack allowed", own)
         ),
         TimerClass::Exact => {
             format!("{who} {come} as exactly as this CPU wakes a thread.")

@@ -13,7 +13,8 @@ use crate::completion;
 ///
 /// A row has the mean interval between callbacks; the tick of the system's that
 /// the timer waits for; the unit to which it rounds; the slack for which it comes
-/// later; how late it was, in the median and at most; and what that makes it.
+/// later, and how much later it comes of its own; how late it was, in the median and
+/// at most; and what that makes it.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:

@@ -34,10 +34,10 @@ pub fn timers(report: &TimersReport, tables: TimerTables, look: Look) -> String 
         text.push('\n');
         text += &filled(look, "", &title);
         let mut grid = Grid::new([
-            "timer", "mean", "tick", "unit", "slack", "late", "largest", "class",
+            "timer", "mean", "tick", "unit", "slack", "own", "late", "largest", "class",
         ])
-        .left([7])
-        .parted_before(5);
+        .left([8])
+        .parted_before(6);
         for row in report.rows.iter().filter(of) {
             grid.add_row(cells(row));
         }
@@ -89,7 +89,7 @@ fn blocks(rows: &[TimerRow]) -> Vec<(Service, Nanos)> {
     found
 }
 
-fn cells(row: &TimerRow) -> [String; 8] {
+fn cells(row: &TimerRow) -> [String; 9] {
     let none = || "-".to_owned();
     let time = |ns: Option<f64>| ns.map_or_else(none, |ns| Unit::Auto.write(ns));
     let short = |ns: Option<i64>| ns.map_or_else(none, short);
@@ -100,6 +100,7 @@ fn cells(row: &TimerRow) -> [String; 8] {
         time(row.tick_ns),
         unit.map_or_else(none, brief),
         short(row.slack_ns),
+        short(row.own_ns),
         short(row.late_median_ns),
         short(row.late_largest_ns),
         row.class.words().into(),
