@@ -162,7 +162,11 @@ impl EpisodeWatch {
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
             if let Some(kept) = &mut self.kept {
-                number += u64::from(kept.keep(&episode));
+                match kept.keep(&episode) {
+                    true => number = next,
+                    // The next one that is kept has this number.
+                    false => episode.number = 0,
+                }
             }
             late.push(episode);
         }

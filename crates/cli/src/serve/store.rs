@@ -118,17 +118,24 @@ struct StoreKeeper {
 }
 
 impl StoreKeeper {
-    /// Removes the oldest recordings until the rest are no larger than they may be.
+    /// Removes the oldest recordings until the rest are no larger than they may be. One
+    /// that cannot be removed keeps no other from it.
     fn tidy(&self) -> anyhow::Result<()> {
         let shown = self.dir.display();
-        let all = recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+        let mut all = recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
         let mut bytes: u64 = all.iter().map(|one| one.bytes).sum();
         let current = self
             .current
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let mut kept = None;
+        // What has a later name than the one that is being made was there before it: the
+        // clock was set back. So it is older than all that were made since.
+        if let Some(now) = current.as_deref().and_then(age) {
+            let later = all.partition_point(|one| one.age <= now);
+            all.rotate_left(later);
+        }
+        let mut stays = None;
         for one in all {
             if bytes <= self.keep {
                 break;
@@ -137,27 +144,28 @@ impl StoreKeeper {
                 continue;
             }
             let path = self.dir.join(&one.name);
-            if one.is_mounted_on {
-                kept = Some(path);
+            let removed = match one.stays {
+                Some(why) => Err(why),
+                None => fs::remove_dir_all(&path).map_err(|err| err.to_string()),
+            };
+            if let Err(why) = removed {
+                stays.get_or_insert((path, why));
                 continue;
             }
-            fs::remove_dir_all(&path)
-                .with_context(|| format!("remove the old recording `{}`", path.display()))?;
             bytes -= one.bytes;
             self.series.removed.inc();
         }
         self.series
             .bytes
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        if bytes <= self.keep {
-            return Ok(());
-        }
-        if let Some(path) = kept {
+        if let Some((path, why)) = stays {
             bail!(
-                "the store `{shown}` is larger than it may be, and in `{}` something is mounted, \
-                 so that it is not removed",
+                "the old recording `{}` cannot be removed: {why}; others go instead of it",
                 path.display()
             );
+        }
+        if bytes <= self.keep {
+            return Ok(());
         }
         bail!(
             "the recording that is being made is larger than the store `{shown}` may be; \
@@ -180,10 +188,15 @@ fn lock_file(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 struct Stored {
     name: String,
+    age: Age,
+    /// 0 where that is not known.
     bytes: u64,
-    /// Whether a part of it is of another file system.
-    is_mounted_on: bool,
+    /// Why it is not to be removed.
+    stays: Option<String>,
 }
+
+/// When a recording began, by its name, and which it is of those of the same second.
+type Age = (DateTime, u32);
 
 /// Our recordings in `dir`, the oldest by its name first.
 fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
@@ -198,22 +211,27 @@ fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
         if let Some(age) = age(&name)
             && entry.file_type()?.is_dir()
         {
-            let size = size(&entry.path(), device)?;
-            let stored = Stored {
-                name,
-                bytes: size.unwrap_or_default(),
-                is_mounted_on: size.is_none(),
+            let (bytes, stays) = match size(&entry.path(), device) {
+                Ok(Some(bytes)) => (bytes, None),
+                Ok(None) => (0, Some("something is mounted in it".to_owned())),
+                // What cannot be looked at may be mounted.
+                Err(err) => (0, Some(err.to_string())),
             };
-            all.push((age, stored));
+            all.push(Stored {
+                name,
+                age,
+                bytes,
+                stays,
+            });
         }
     }
-    all.sort_by_key(|(age, _)| *age);
-    Ok(all.into_iter().map(|(_, stored)| stored).collect())
+    all.sort_by_key(|one| one.age);
+    Ok(all)
 }
 
 /// When one of our recordings began, and which it is of those that began in the same
 /// second; `None`: this is no name that [`Store::next`] gives.
-fn age(name: &str) -> Option<(DateTime, u32)> {
+fn age(name: &str) -> Option<Age> {
     let rest = name.strip_prefix(BEGINS)?.strip_suffix(ENDS)?;
     let (time, number) = match rest.split_once("Z-") {
         Some((time, number)) => (format!("{time}Z"), number.parse().ok()?),
@@ -335,6 +353,52 @@ mod tests {
 
         assert_eq!(names(dir.path()), [current]);
         assert!(refused.to_string().contains("--keep"), "{refused}");
+    }
+
+    /// The newest were removed as if they were the oldest.
+    #[test]
+    fn where_the_clock_was_set_back_what_was_made_before_goes_first() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let before = ["2026-05-01T00-00-00Z", "2026-05-01T01-00-00Z"];
+        let since = ["2026-04-01T00-00-00Z", "2026-04-01T01-00-00Z"];
+        let name = |time: &str| format!("serve-{time}.laggard");
+        for time in before.into_iter().chain(since) {
+            recording(dir.path(), &name(time));
+        }
+        let keeper = keeper(dir.path(), 160 << 10, Some(&name(since[1])));
+
+        keeper.tidy().unwrap();
+
+        assert_eq!(names(dir.path()), since.map(name));
+    }
+
+    /// It was not said.
+    #[test]
+    fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let name = |hour: u32| format!("serve-2026-01-01T0{hour}-00-00Z.laggard");
+        for hour in 0..3 {
+            recording(dir.path(), &name(hour));
+        }
+        let mounted = dir.path().join(name(0)).join("mounted");
+        fs::create_dir(&mounted).unwrap();
+        let run = |program: &str, args: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            command.args(args).arg(&mounted).output()
+        };
+        let is_mounted = run("mount", &["-t", "tmpfs", "tmpfs"]);
+        if !is_mounted.is_ok_and(|output| output.status.success()) {
+            println!("\nskipped: nothing can be mounted here");
+            return;
+        }
+
+        let said = keeper(dir.path(), 80 << 10, None).tidy();
+        let left = names(dir.path());
+        assert!(run("umount", &[]).unwrap().status.success());
+
+        assert_eq!(left, [name(0), name(2)]);
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains(&name(0)) && said.contains("mounted"), "{said}");
     }
 
     #[test]
