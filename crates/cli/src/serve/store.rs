@@ -1,7 +1,9 @@
 //! The folder of recordings: named by time, and never larger than it may be.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -201,6 +203,8 @@ type Age = (DateTime, u32);
 /// Our recordings in `dir`, the oldest by its name first.
 fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
     let device = fs::metadata(dir)?.dev();
+    let whole = fs::canonicalize(dir)?;
+    let mounted = mount_points(Path::new("/proc/self/mountinfo"));
     let mut all = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -211,7 +215,17 @@ fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
         if let Some(age) = age(&name)
             && entry.file_type()?.is_dir()
         {
+            // A part of the same file system can be mounted in it, too.
+            let path = whole.join(&name);
+            let is_free = |mounted: &Vec<PathBuf>| !mounted.iter().any(|at| at.starts_with(&path));
             let (bytes, stays) = match size(&entry.path(), device) {
+                Ok(Some(_)) if mounted.as_ref().is_ok_and(|all| !is_free(all)) => {
+                    (0, Some("something is mounted in it".to_owned()))
+                }
+                Ok(Some(bytes)) if let Err(err) = &mounted => {
+                    let why = "whether something is mounted in it is not known";
+                    (bytes, Some(format!("{why}: {err}")))
+                }
                 Ok(Some(bytes)) => (bytes, None),
                 Ok(None) => (0, Some("something is mounted in it".to_owned())),
                 // What cannot be looked at may be mounted.
@@ -227,6 +241,30 @@ fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
     }
     all.sort_by_key(|one| one.age);
     Ok(all)
+}
+
+/// Where something is mounted: proc(5), `mountinfo`.
+fn mount_points(file: &Path) -> io::Result<Vec<PathBuf>> {
+    let text = fs::read_to_string(file)?;
+    let points = text.lines().filter_map(|line| line.split(' ').nth(4));
+    Ok(points.map(|point| unescaped(point).into()).collect())
+}
+
+/// Without the kernel's escapes of blanks: `\040`.
+fn unescaped(text: &str) -> OsString {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = bytes
+            .get(at..at + 4)
+            .and_then(|one| one.strip_prefix(b"\\"))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        plain.push(code.unwrap_or(bytes[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    OsString::from_vec(plain)
 }
 
 /// When one of our recordings began, and which it is of those that began in the same
@@ -375,30 +413,45 @@ mod tests {
     /// It was not said.
     #[test]
     fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
-        let dir = tempfile::TempDir::new().unwrap();
         let name = |hour: u32| format!("serve-2026-01-01T0{hour}-00-00Z.laggard");
-        for hour in 0..3 {
-            recording(dir.path(), &name(hour));
-        }
-        let mounted = dir.path().join(name(0)).join("mounted");
-        fs::create_dir(&mounted).unwrap();
-        let run = |program: &str, args: &[&str]| {
-            let mut command = std::process::Command::new(program);
-            command.args(args).arg(&mounted).output()
-        };
-        let is_mounted = run("mount", &["-t", "tmpfs", "tmpfs"]);
-        if !is_mounted.is_ok_and(|output| output.status.success()) {
-            println!("\nskipped: nothing can be mounted here");
-            return;
-        }
+        for is_bind in [false, true] {
+            // A blank, which the kernel escapes.
+            let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+            let (own, store) = (dir.path().join("own"), dir.path().join("store"));
+            fs::create_dir(&own).unwrap();
+            fs::write(own.join("precious"), "x").unwrap();
+            fs::create_dir(&store).unwrap();
+            for hour in 0..3 {
+                recording(&store, &name(hour));
+            }
+            let mounted = store.join(name(0)).join("mounted");
+            fs::create_dir(&mounted).unwrap();
+            // Of the same file system, or another.
+            let how = match is_bind {
+                true => vec!["--bind", own.to_str().unwrap()],
+                false => vec!["-t", "tmpfs", "tmpfs"],
+            };
+            let run = |program: &str, args: &[&str]| {
+                let mut command = std::process::Command::new(program);
+                command.args(args).arg(&mounted).output()
+            };
+            if !run("mount", &how).is_ok_and(|output| output.status.success()) {
+                println!("\nskipped: nothing can be mounted here");
+                return;
+            }
 
-        let said = keeper(dir.path(), 80 << 10, None).tidy();
-        let left = names(dir.path());
-        assert!(run("umount", &[]).unwrap().status.success());
+            let said = keeper(&store, 80 << 10, None).tidy();
+            let left = names(&store);
+            assert!(run("umount", &[]).unwrap().status.success());
 
-        assert_eq!(left, [name(0), name(2)]);
-        let said = said.unwrap_err().to_string();
-        assert!(said.contains(&name(0)) && said.contains("mounted"), "{said}");
+            assert_eq!(left, [name(0), name(2)], "{how:?}");
+            let said = said.unwrap_err().to_string();
+            assert!(
+                said.contains(&name(0)) && said.contains("mounted"),
+                "{said}"
+            );
+            assert!(own.join("precious").exists(), "{how:?}");
+        }
     }
 
     #[test]
