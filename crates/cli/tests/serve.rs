@@ -112,6 +112,37 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
     assert!(serve.get("/healthz").ends_with("\r\n\r\nok\n"));
 }
 
+/// An error at the beginning of an hour ended a program that is to run for months.
+#[test]
+fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
+    let dir = TempDir::new().unwrap();
+    let option = format!("--store={}", dir.path().join("store").display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option, "--every=2s"], "");
+    let (file, aside) = (dir.path().join("script.toml"), dir.path().join("aside"));
+    let is_measuring = |text: &str| value(text, "laggard_measuring ") == Some(1.0);
+    serve.until("/metrics", is_measuring);
+
+    // What it measures by is gone for a while.
+    fs::rename(&file, &aside).unwrap();
+    let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
+    sleep(FRESH);
+    let metrics = serve.get("/metrics");
+    fs::rename(&aside, &file).unwrap();
+    serve.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
+    let again = serve.until("/metrics", is_measuring);
+    let (code, said) = serve.end();
+
+    assert!(ill.starts_with("HTTP/1.1 503"), "{ill}");
+    assert!(ill.contains("read the script"), "{ill}");
+    assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
+    assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
+    let failures = value(&again, "laggard_measuring_failures_total ");
+    assert!(failures >= Some(1.0), "{again}");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("it is tried again in"), "{said}");
+}
+
 #[test]
 fn each_piece_is_a_whole_recording_and_counters_go_on() {
     let dir = TempDir::new().unwrap();

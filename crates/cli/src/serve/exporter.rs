@@ -25,6 +25,10 @@ pub(super) struct Exporter {
     cost_due: Option<Instant>,
     /// Whether the cost is still to be told.
     pub(super) is_new: bool,
+    /// The recording that is made, if one is.
+    recording: Option<String>,
+    /// Whether measuring has begun.
+    pub(super) has_begun: bool,
 }
 
 impl Exporter {
@@ -33,6 +37,7 @@ impl Exporter {
         shown: Arc<ServedState>,
         manifest: &Manifest,
         finder: LateFinder,
+        recording: Option<String>,
         is_new: bool,
     ) -> Self {
         {
@@ -40,12 +45,15 @@ impl Exporter {
             seen.metrics.begin(manifest);
             seen.live = Some(Live::new(manifest, STEP));
             seen.looked = Instant::now();
+            seen.recording.clone_from(&recording);
         }
         Self {
             shown,
             finder,
             cost_due: None,
             is_new,
+            recording,
+            has_begun: false,
         }
     }
 
@@ -75,7 +83,17 @@ fn cost_in_words(cost: &OwnCost) -> String {
 
 impl Watcher for Exporter {
     fn begun(&mut self, _start: Nanos) {
+        self.has_begun = true;
         notify::ready();
+        let mut seen = self.shown.seen();
+        seen.looked = Instant::now();
+        seen.unmeasured = None;
+        seen.metrics.note_begun();
+        let is_recorded = self.recording.is_some();
+        seen.metrics.store.recording.set(i64::from(is_recorded));
+        if is_recorded {
+            seen.unkept = None;
+        }
     }
 
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {

@@ -1,6 +1,6 @@
 //! What is exported: every series, and how a measurement becomes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ struct PartLabels {
     part: &'static str,
 }
 
-#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct CaveatLabels {
     kind: String,
 }
@@ -123,8 +123,12 @@ pub(super) struct Metrics {
     cost: Family<PartLabels, Seconds>,
     measured: Seconds,
     resident: Gauge,
+    measuring: Gauge,
+    failures: Counter,
     trusted: Gauge,
     caveats: Family<CaveatLabels, Gauge>,
+    /// Those that have a series.
+    doubts: BTreeSet<CaveatLabels>,
     period: Value,
     pub(super) store: StoreSeries,
     culprits: Culprits,
@@ -172,8 +176,11 @@ impl Metrics {
             cost: Family::default(),
             measured: Seconds::default(),
             resident: Gauge::default(),
+            measuring: Gauge::default(),
+            failures: Counter::default(),
             trusted: Gauge::default(),
             caveats: Family::default(),
+            doubts: BTreeSet::new(),
             period: Value::default(),
             store: StoreSeries::default(),
             culprits: Culprits::new(Instant::now()),
@@ -219,7 +226,8 @@ impl Metrics {
         );
         all.register(
             "episodes",
-            "Late activations, by what took most of their time; rare names are `other`",
+            "Late activations that were looked at, by what took most of their time: new \
+             largest ones, and at most 20 a minute besides; rare names are `other`",
             new.episodes.clone(),
         );
         all.register_with_unit(
@@ -261,6 +269,16 @@ impl Metrics {
             "Mean time between two activations of a service on a CPU",
             seconds(),
             new.period.clone(),
+        );
+        all.register(
+            "measuring",
+            "1 while it is measured, 0 where that failed and is to be tried again",
+            new.measuring.clone(),
+        );
+        all.register(
+            "measuring_failures",
+            "How often measuring could not begin anew, or ended by itself",
+            new.failures.clone(),
         );
         all.register("build_info", "This program", build);
         if has_store {
@@ -425,6 +443,18 @@ impl Metrics {
         }
     }
 
+    /// Measuring has begun.
+    pub(super) fn note_begun(&self) {
+        self.measuring.set(1);
+    }
+
+    /// Measuring could not begin, or ended by itself.
+    pub(super) fn note_failure(&self) {
+        self.measuring.set(0);
+        self.failures.inc();
+        self.store.recording.set(0);
+    }
+
     /// Whether the figures of this piece can be trusted.
     pub(super) fn note_trust(&self, trust: &Trust) {
         self.trusted.set(i64::from(*trust == Trust::Good));
@@ -436,14 +466,19 @@ impl Metrics {
     }
 
     /// What there is to doubt now.
-    pub(super) fn note_caveats(&self, caveats: &[Caveat]) {
-        self.caveats.clear();
-        for caveat in caveats {
-            let kind = label_of(&caveat.kind);
-            self.caveats
-                .get_or_create_owned(&CaveatLabels { kind })
-                .set(1);
+    pub(super) fn note_caveats(&mut self, caveats: &[Caveat]) {
+        let labels = |caveat: &Caveat| CaveatLabels {
+            kind: label_of(&caveat.kind),
+        };
+        let now: BTreeSet<CaveatLabels> = caveats.iter().map(labels).collect();
+        // Who asks meanwhile is told of those that stay.
+        for gone in self.doubts.difference(&now) {
+            self.caveats.remove(gone);
         }
+        for one in &now {
+            self.caveats.get_or_create_owned(one).set(1);
+        }
+        self.doubts = now;
     }
 }
 

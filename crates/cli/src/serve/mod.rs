@@ -16,6 +16,7 @@ mod store;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use laggard_measure::linux;
@@ -56,7 +57,11 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
     // Held here, so that a socket of ours is removed at the end.
     let listener = Arc::new(listener);
     let theirs = listener.clone();
+    let deaf = Deaf::new(interrupted.clone());
+    let is_deaf = deaf.is_deaf.clone();
     thread("laggard/http", move || {
+        // However it ends.
+        let _deaf = deaf;
         let err = http::serve(&theirs, &*shown);
         pipe::say(&format!("no more answers: {err}"));
     })
@@ -69,7 +74,32 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
     served.run(&interrupted)?;
     notify::stopping();
     drop(listener);
+    if is_deaf.load(Ordering::Relaxed) {
+        bail!("the thread that answers has ended, so nobody could be answered any more");
+    }
     Ok(Exit::Ok)
+}
+
+/// Ends measuring as it is dropped: who starts this program again has answers again.
+struct Deaf {
+    is_deaf: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Deaf {
+    fn new(interrupted: Arc<AtomicBool>) -> Self {
+        Self {
+            is_deaf: Arc::default(),
+            interrupted,
+        }
+    }
+}
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        self.is_deaf.store(true, Ordering::Relaxed);
+        self.interrupted.store(true, Ordering::Relaxed);
+    }
 }
 
 fn listen(listen: &ListenArg) -> anyhow::Result<Listener> {
@@ -90,4 +120,25 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         run();
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_can_answer_nobody_ends_measuring_even_by_a_panic() {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let deaf = Deaf::new(interrupted.clone());
+        let is_deaf = deaf.is_deaf.clone();
+
+        let answering = std::thread::spawn(move || {
+            let _deaf = deaf;
+            panic!("on purpose");
+        });
+
+        assert!(answering.join().is_err());
+        assert!(is_deaf.load(Ordering::Relaxed));
+        assert!(interrupted.load(Ordering::Relaxed));
+    }
 }

@@ -12,6 +12,7 @@ use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
 
 use super::exporter::Exporter;
+use super::notify;
 use super::shown::ServedState;
 use super::store::Store;
 use crate::args::{EpisodesArg, ServeArgs};
@@ -26,6 +27,10 @@ const APART: Duration = Duration::from_secs(10);
 /// After the store could not be written: from, and up to, so long without it.
 const WITHOUT: Duration = Duration::from_secs(60);
 const WITHOUT_AT_MOST: Duration = Duration::from_secs(60 * 60);
+/// After measuring itself failed, once it had begun: from, and up to, so long until it
+/// is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(5 * 60);
 /// Late activations a minute that are kept, besides each line's new largest: some ten
 /// kB each.
 const EPISODES: u64 = 20;
@@ -40,7 +45,11 @@ pub(super) struct ServedPieces {
     without: Option<Duration>,
     /// How long that was last; zero since it was written again.
     was_without: Duration,
-    /// Whether nothing was measured yet.
+    /// How long nothing was measured last, because it could not be; zero since it was.
+    was_still: Duration,
+    /// Whether measuring has begun at all.
+    has_begun: bool,
+    /// Whether the cost is still to be told.
     is_new: bool,
 }
 
@@ -63,6 +72,8 @@ impl ServedPieces {
             shown,
             without: None,
             was_without: Duration::ZERO,
+            was_still: Duration::ZERO,
+            has_begun: false,
             is_new: true,
         }
     }
@@ -111,20 +122,36 @@ impl ServedPieces {
             .explains()
             .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
         let finder = LateFinder::new(&manifest.lines, names, self.plan.threshold);
-        let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, self.is_new);
-        self.note_place(place);
+        let name = place.and_then(|place| place.path().file_name());
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, name, self.is_new);
         let ended = session.run(&mut [&mut exporter]);
         self.is_new = exporter.is_new;
+        self.has_begun |= exporter.has_begun;
         ended.map(|_| ())
     }
 
-    fn note_place(&self, place: Option<&Destination>) {
-        let mut seen = self.shown.seen();
-        let name = place.and_then(|place| place.path().file_name());
-        seen.recording = name.map(|name| name.to_string_lossy().into_owned());
-        seen.metrics.store.recording.set(i64::from(place.is_some()));
-        if place.is_some() {
-            seen.unkept = None;
+    /// Measuring cannot go on for now: waits, longer each time, and says so to whoever
+    /// asks meanwhile.
+    fn stand_still(&mut self, err: &SessionError, interrupted: &AtomicBool) {
+        let least = AGAIN.min(self.every);
+        let wait = (self.was_still * 2).clamp(least, AGAIN_AT_MOST);
+        self.was_still = wait;
+        let why = err.in_full();
+        pipe::say(&format!(
+            "nothing is measured: {why}; it is tried again in {} s",
+            count(wait.as_secs())
+        ));
+        {
+            let mut seen = self.shown.seen();
+            seen.metrics.note_failure();
+            seen.unmeasured = Some(why);
+        }
+        let until = Instant::now() + wait;
+        while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
+            // A watchdog would end what goes on by itself as soon as it can.
+            notify::alive(Instant::now());
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -180,7 +207,8 @@ impl FirstPiece<'_> {
     /// Measures until interrupted.
     ///
     /// # Errors
-    /// When measuring itself cannot go on; a store that cannot be written ends nothing.
+    /// When measuring cannot begin at all. Once it has, it is tried again and again; and
+    /// a store that cannot be written ends nothing.
     pub(super) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
         let Self {
             mut pieces,
@@ -193,9 +221,16 @@ impl FirstPiece<'_> {
             let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
             match ended {
                 // The time without the store is over. If it fails again, that is longer.
-                Ok(()) if pieces.without.take().is_some() => {}
-                Ok(()) => pieces.was_without = Duration::ZERO,
-                Err(err) => pieces.live_with(err)?,
+                Ok(()) if pieces.without.take().is_some() => pieces.was_still = Duration::ZERO,
+                Ok(()) => {
+                    pieces.was_without = Duration::ZERO;
+                    pieces.was_still = Duration::ZERO;
+                }
+                Err(err) => match pieces.live_with(err) {
+                    Ok(()) => {}
+                    Err(err) if pieces.has_begun => pieces.stand_still(&err, interrupted),
+                    Err(err) => return Err(err.into()),
+                },
             }
             let apart = APART.min(pieces.every);
             while began.elapsed() < apart && !interrupted.load(Ordering::Relaxed) {

@@ -44,6 +44,8 @@ pub(super) struct ServedFigures {
     late: u64,
     /// The last look at the probe.
     pub(super) looked: Instant,
+    /// Why nothing is measured, where nothing is.
+    pub(super) unmeasured: Option<String>,
     /// Why the store is not written to, where it is not.
     pub(super) unkept: Option<String>,
     /// The recording that is being made.
@@ -91,6 +93,7 @@ impl ServedState {
                 episodes: VecDeque::new(),
                 late: 0,
                 looked: Instant::now(),
+                unmeasured: None,
                 unkept: None,
                 recording: None,
             }),
@@ -196,6 +199,9 @@ impl ServedFigures {
 
     /// Whether what is measured is collected.
     fn health(&self) -> Answer {
+        if let Some(why) = &self.unmeasured {
+            return Answer::plain(503, &format!("nothing is measured: {why}"));
+        }
         let silent = self.looked.elapsed();
         if silent > SILENT {
             let text = format!("nothing was collected for {} s", silent.as_secs());
