@@ -206,12 +206,14 @@ pub struct SwitchGrowth {
 /// How a figure with many threads stands to that with few.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Growth {
-    /// Many threads over few.
+    /// The one over the other: of many threads over few, of a load over the first.
     pub ratio: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of its interval.
     pub ratio_low: f64,
     /// The upper end.
     pub ratio_high: f64,
+    /// How often the interval holds the ratio, 0 to 1.
+    pub confidence: f64,
     /// What that means.
     pub change: GrowthChange,
 }
@@ -327,7 +329,7 @@ fn grown(
         let tails: Option<Vec<f64>> = side.iter().map(|one| one.one_in_1000).collect();
         tails.unwrap_or_default()
     });
-    let (mean, one_in_1000) = (figure(means)?, figure(tails)?);
+    let (mean, one_in_1000) = (figure(means, CONFIDENCE)?, figure(tails, CONFIDENCE)?);
     let threads = [few.threads, many.threads];
     Ok(SwitchGrowth {
         way: few.way,
@@ -355,14 +357,18 @@ fn by(way: SwitchWay) -> String {
     }
 }
 
-pub(crate) fn figure([few, many]: [Vec<f64>; 2]) -> Result<Option<Growth>, InputError> {
-    let found = growth(&few, &many, CONFIDENCE)?;
+pub(crate) fn figure(
+    [few, many]: [Vec<f64>; 2],
+    confidence: f64,
+) -> Result<Option<Growth>, InputError> {
+    let found = growth(&few, &many, confidence)?;
     Ok(found.and_then(|found| {
         let interval = found.interval?;
         Some(Growth {
             ratio: found.ratio,
             ratio_low: interval.low,
             ratio_high: interval.high,
+            confidence,
             change: match interval {
                 all if all.low > LEAST_CHANGE => GrowthChange::Grows,
                 all if all.high < 1.0 / LEAST_CHANGE => GrowthChange::Falls,

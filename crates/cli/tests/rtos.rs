@@ -124,6 +124,35 @@ fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
     );
 }
 
+/// A thread that comes late finds that other wakeups were due meanwhile: it slept for
+/// none of them.
+#[test]
+fn wakeups_that_were_due_while_interrupts_were_off_are_missed() {
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("5ms") else {
+        return;
+    };
+
+    let args = ["--only=largest", "--loads=idle", "--duration=2s", "--json"];
+    let report = report(&rtos(&args).args(["--cpu", &fault.cpu]).output().unwrap());
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+
+    // Of 40 faults each has at least two of the wakeups in it, which come 1.4 ms after
+    // each other at the latest.
+    let seen = &report["largest"][0];
+    assert!(
+        seen["largest_ns"].as_u64().unwrap() >= 3_000_000,
+        "{seen:#}"
+    );
+    assert!(seen["missed"].as_u64().unwrap() >= 20, "{seen:#}");
+    let because = report["rows"][0]["because"].as_str().unwrap();
+    assert!(because.contains(" missed)"), "{because}");
+}
+
 /// On another CPU a load keeps nobody waiting, and every system would pass.
 #[test]
 fn a_load_runs_on_the_cpu_on_which_the_largest_time_is_asked() {

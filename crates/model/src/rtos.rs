@@ -144,6 +144,11 @@ pub struct DuelsSeen {
     pub rounds: Vec<DuelRound>,
     /// Those in which it did not.
     pub unkept: u64,
+    /// Wakeups that were due before the one before them had run: their turn came and
+    /// went.
+    pub missed: u64,
+    /// The first of the rounds of a later visit; absent where there was one visit.
+    pub later_from: Option<usize>,
     /// What the hypervisor took of the CPU in all this time, as far as the system
     /// counts that.
     pub stolen: Option<StolenInAll>,
@@ -156,11 +161,13 @@ impl DuelsSeen {
     /// These and others that were seen later.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
+        self.later_from = Some(self.rounds.len());
         self.rounds.extend(later.rounds);
         self.rivals.extend(later.rivals);
         let stolen = self.stolen.zip(later.stolen);
         Self {
             unkept: self.unkept + later.unkept,
+            missed: self.missed + later.missed,
             stolen: stolen.map(|(first, later)| StolenInAll {
                 time: first.time + later.time,
                 has_counted: first.has_counted || later.has_counted,

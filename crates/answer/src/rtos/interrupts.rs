@@ -7,6 +7,7 @@ use laggard_model::{InterruptSeen, InterruptsSeen, Nanos, RtosCriterion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::preemption::longest_known;
 use super::{RtosRow, RtosVerdict};
 
 /// Fewer interrupts decide nothing.
@@ -78,10 +79,7 @@ impl InterruptTimes {
             median_ns: at(&all, 0.5),
             level_ns: level.and_then(|level| at(&all, level)),
             largest_ns: all.last().copied(),
-            largest_net_ns: match nets.iter().all(Option::is_some) {
-                true => nets.into_iter().max().flatten(),
-                false => None,
-            },
+            largest_net_ns: longest_known(nets.into_iter()),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! A known largest time: how long a woken thread waits at most is not twice as long under
 //! any load.
 
-use laggard_model::text::Unit;
+use laggard_model::text::{Unit, count};
 use laggard_model::{
     Absence, DuelRound, DuelsSeen, LoadedDuels, Nanos, RivalThread, RtosCriterion,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::preemption::{ran, rival_words};
+use super::preemption::{longest_known, ran, rival_words};
 use super::{RtosRow, RtosVerdict};
+use crate::qos::CONFIDENCE;
 use crate::switch::{Growth, GrowthChange, figure, times_over};
 
 /// The wakeups of a load are parted into so many stretches, of which each has a
@@ -28,6 +29,11 @@ pub struct LoadedFigures {
     pub load: String,
     /// Wakeups.
     pub rounds: usize,
+    /// Wakeups that were due before the one before them had run, and in no other
+    /// figure.
+    pub missed: u64,
+    /// Wakeups that are in no figure because laggard itself was stopped meanwhile.
+    pub unkept: u64,
     /// The longest.
     pub largest_ns: Option<Nanos>,
     /// The longest without what the hypervisor took meanwhile; absent where its
@@ -39,28 +45,24 @@ pub struct LoadedFigures {
     /// for as long as the longest took, the longest first.
     pub rivals: Vec<RivalThread>,
     /// The largest of a stretch, without what the hypervisor is known to have taken,
-    /// over that under the first load.
+    /// over that under the first load. The intervals of all loads hold together with
+    /// 95 % confidence (Bonferroni).
     pub growth: Option<Growth>,
     /// Why it could not be tried under this load.
     pub absence: Option<Absence>,
 }
 
 pub(super) fn loads(seen: &[LoadedDuels]) -> Vec<LoadedFigures> {
-    let of = |one: &LoadedDuels| one.duels.as_ref().map(stretches).unwrap_or_default();
-    let first = seen.first().map(of).unwrap_or_default();
+    let first = seen.first().and_then(|one| one.duels.as_ref().ok());
+    let held = seen.iter().skip(1).filter(|one| one.duels.is_ok());
+    // Of several intervals one may miss by chance what each holds 19 times of 20.
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / held.count().max(1) as f64;
     let figures = seen.iter().enumerate().map(|(number, one)| {
-        let growth = match number {
-            0 => None,
-            // Figures are positive, so this is no error.
-            _ => figure([first.clone(), of(one)])
-                .ok()
-                .flatten()
-                .map(|growth| steady(growth, &first, &of(one))),
-        };
         let (duels, absence) = match &one.duels {
             Ok(duels) => (Some(duels), None),
             Err(absence) => (None, Some(absence.clone())),
         };
+        let pair = first.zip(duels).filter(|_| number > 0);
         let rounds = duels.map_or(&[][..], |duels| &duels.rounds);
         let nets = rounds
             .iter()
@@ -68,15 +70,31 @@ pub(super) fn loads(seen: &[LoadedDuels]) -> Vec<LoadedFigures> {
         LoadedFigures {
             load: one.load.clone(),
             rounds: rounds.len(),
+            missed: duels.map_or(0, |duels| duels.missed),
+            unkept: duels.map_or(0, |duels| duels.unkept),
             largest_ns: rounds.iter().map(|round| round.took).max(),
-            largest_net_ns: nets.max().flatten(),
+            largest_net_ns: longest_known(nets),
             may_be_stolen: duels.is_some_and(may_be_stolen),
             rivals: duels.map(rivals).unwrap_or_default(),
-            growth,
+            growth: pair.and_then(|(first, load)| grown(first, load, confidence)),
             absence,
         }
     });
     figures.collect()
+}
+
+/// How the largest of a stretch stands to that under the first load; `None` where
+/// there are too few.
+fn grown(first: &DuelsSeen, load: &DuelsSeen, confidence: f64) -> Option<Growth> {
+    // A longer stretch has a longer largest by itself.
+    let each = first.rounds.len().min(load.rounds.len()) / STRETCHES;
+    if each < ENOUGH {
+        return None;
+    }
+    let visits = [first, load].map(|seen| stretches(seen, each));
+    // Figures are positive, so this is no error.
+    let growth = figure(visits.each_ref().map(|two| two.concat()), confidence).ok()??;
+    Some(steady(growth, &visits))
 }
 
 /// Whether the coarse counter allows that the hypervisor made the longest wait
@@ -99,22 +117,50 @@ fn rivals(duels: &DuelsSeen) -> Vec<RivalThread> {
 }
 
 impl LoadedFigures {
+    /// The longest without what the hypervisor took, in words, where that is another.
+    fn net(&self) -> Option<String> {
+        let [gross, net] = [self.largest_ns?, self.largest_net_ns?];
+        let [gross, net] = [gross, net].map(|time| Unit::Auto.write_nanos(time));
+        (net != gross).then_some(net)
+    }
+
+    /// `fp 1.20 ms (59.0 us net, 2 missed)`.
+    fn told(&self) -> String {
+        let (Some(largest), None) = (self.largest_ns, &self.absence) else {
+            let why = self
+                .absence
+                .as_ref()
+                .map(|one| format!(" ({})", one.reason));
+            return format!("{} not tried{}", self.load, why.unwrap_or_default());
+        };
+        let missed = (self.missed > 0).then(|| format!("{} missed", count(self.missed)));
+        let net = self.net().map(|net| format!("{net} net"));
+        let besides: Vec<String> = net.into_iter().chain(missed).collect();
+        let besides = match besides.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", besides.join(", ")),
+        };
+        let largest = Unit::Auto.write_nanos(largest);
+        format!("{} {largest}{besides}", self.load)
+    }
+
     /// Whether somebody else than the system may have made the longest so long.
     fn is_open(&self) -> bool {
         self.may_be_stolen || !self.rivals.is_empty()
     }
 }
 
-/// A growth that both visits of a load show: each half of its stretches is longer than
-/// each of the first load's. What the machine does by itself for some seconds is not.
-fn steady(growth: Growth, first: &[f64], load: &[f64]) -> Growth {
-    let halves = |all: &[f64]| {
-        let (there, back) = all.split_at(all.len() / 2);
-        // Of logarithms, as the ratio is.
-        [there, back].map(|some| some.iter().map(|one| one.ln()).sum::<f64>() / some.len() as f64)
-    };
-    let ([one, other], [first_one, first_other]) = (halves(load), halves(first));
-    let is_steady = one.min(other) > first_one.max(first_other);
+/// A growth that both visits of a load show: of each, the stretches are longer than
+/// those of each visit of the first load. What the machine does by itself for some
+/// seconds is not.
+fn steady(growth: Growth, [first, load]: &[[Vec<f64>; 2]; 2]) -> Growth {
+    // Of logarithms, as the ratio is.
+    let mean = |some: &Vec<f64>| some.iter().map(|one| one.ln()).sum::<f64>() / some.len() as f64;
+    let is_longer = |visit: &Vec<f64>, than: &Vec<f64>| mean(visit) > mean(than);
+    // A visit of which nothing was kept is longer than no other.
+    let is_steady = load
+        .iter()
+        .all(|visit| first.iter().all(|than| is_longer(visit, than)));
     let is_doubtful = growth.change == GrowthChange::Grows && !is_steady;
     Growth {
         change: if is_doubtful {
@@ -126,19 +172,20 @@ fn steady(growth: Growth, first: &[f64], load: &[f64]) -> Growth {
     }
 }
 
-/// The largest of each stretch, ns, above 0; none where there are too few.
-fn stretches(duels: &DuelsSeen) -> Vec<f64> {
-    let each = duels.rounds.len() / STRETCHES;
-    if each < ENOUGH {
-        return Vec::new();
-    }
-    let largest = duels.rounds.chunks_exact(each).map(|stretch| {
-        let nets = stretch
-            .iter()
-            .map(|it| it.took.saturating_sub(it.stolen.unwrap_or_default()));
-        nets.max().unwrap_or_default().as_f64().max(1.0)
-    });
-    largest.collect()
+/// The largest of each stretch of `each` wakeups, ns, above 0; of each visit, none is
+/// of both.
+fn stretches(duels: &DuelsSeen, each: usize) -> [Vec<f64>; 2] {
+    let later_from = duels.later_from.unwrap_or(duels.rounds.len());
+    let (there, back) = duels.rounds.split_at(later_from.min(duels.rounds.len()));
+    [there, back].map(|visit| {
+        let largest = visit.chunks_exact(each).map(|stretch| {
+            let nets = stretch
+                .iter()
+                .map(|it| it.took.saturating_sub(it.stolen.unwrap_or_default()));
+            nets.max().unwrap_or_default().as_f64().max(1.0)
+        });
+        largest.collect()
+    })
 }
 
 pub(super) fn row(loads: &[LoadedFigures]) -> RtosRow {
@@ -168,13 +215,12 @@ fn judged(loads: &[LoadedFigures]) -> (RtosVerdict, String) {
     let Some((first, others)) = loads.split_first() else {
         return (RtosVerdict::CannotBeTold, "no load was tried".into());
     };
-    let told = loads
-        .iter()
-        .map(|load| match (load.largest_ns, &load.absence) {
-            (Some(largest), None) => format!("{} {}", load.load, Unit::Auto.write_nanos(largest)),
-            _ => format!("{} not tried", load.load),
-        });
-    let all = format!("at most {}", told.collect::<Vec<_>>().join(", "));
+    let told: Vec<String> = loads.iter().map(LoadedFigures::told).collect();
+    let net = match loads.iter().any(|load| load.net().is_some()) {
+        true => "; net is without what the hypervisor took",
+        false => "",
+    };
+    let all = format!("at most {}{net}", told.join(", "));
     let grows = |load: &&LoadedFigures| {
         let grows =
             |growth: Growth| growth.change == GrowthChange::Grows && growth.ratio_low > KNOWN_TO;
@@ -270,6 +316,7 @@ mod tests {
             load: load.into(),
             duels: Ok(DuelsSeen {
                 rounds: rounds.collect(),
+                later_from: Some(500),
                 ..DuelsSeen::default()
             }),
         }
@@ -331,7 +378,10 @@ mod tests {
         let (told, because) = verdict(&[loaded("idle", 50), loaded("fp", 51), absent]);
 
         assert_eq!(told, RtosVerdict::CannotBeTold);
-        assert!(because.contains("net not tried"), "{because}");
+        assert!(
+            because.contains("net not tried (load `net` needs iperf3); whether"),
+            "{because}"
+        );
         let (told, because) = verdict(&[loaded("idle", 50)]);
         assert_eq!(told, RtosVerdict::CannotBeTold);
         assert!(
@@ -406,8 +456,9 @@ mod tests {
         }
 
         let idle = loaded("idle", 50);
-        let longest = [&idle, &busy].map(|one| stretches(one.duels.as_ref().unwrap()));
-        let alone = figure(longest).unwrap().unwrap();
+        let longest =
+            [&idle, &busy].map(|one| stretches(one.duels.as_ref().unwrap(), 100).concat());
+        let alone = figure(longest, CONFIDENCE).unwrap().unwrap();
 
         let (told, because) = verdict(&[idle, busy]);
 
@@ -451,7 +502,78 @@ mod tests {
 
         assert_eq!(told, RtosVerdict::Pass, "{because}");
         assert!(
-            because.starts_with("at most idle 59.0 us, fp 4.06 ms"),
+            because.starts_with(
+                "at most idle 59.0 us, fp 4.06 ms (59.0 us net); net is without what the hypervisor took; under no load"
+            ),
+            "{because}"
+        );
+    }
+
+    /// Of the first visit nine of ten chunks were left out, as laggard was stopped in
+    /// them: by number, the middle is within the second.
+    #[test]
+    fn visits_are_told_apart_by_when_they_were_and_not_by_how_much_was_kept_of_them() {
+        let mut busy = loaded("fp", 50);
+        let duels = busy.duels.as_mut().unwrap();
+        duels.rounds.drain(..300);
+        duels.later_from = Some(200);
+        for round in &mut duels.rounds[200..] {
+            round.took = Nanos::from_ns(round.took.ns() * 10);
+        }
+        let told = |busy: &LoadedDuels| {
+            let seen = loads(&[loaded("idle", 50), busy.clone()]);
+            seen[1].growth.unwrap().change
+        };
+
+        assert_eq!(told(&busy), GrowthChange::NotTold);
+        let duels = busy.duels.as_mut().unwrap();
+        for round in &mut duels.rounds[..200] {
+            round.took = Nanos::from_ns(round.took.ns() * 10);
+        }
+        assert_eq!(told(&busy), GrowthChange::Grows, "at both");
+        busy.duels.as_mut().unwrap().later_from = Some(0);
+        assert_eq!(told(&busy), GrowthChange::NotTold, "one visit was lost");
+    }
+
+    /// With 19 loads that are all like the first, one interval of 95 % misses it.
+    #[test]
+    fn the_more_loads_are_tried_the_wider_each_interval_is() {
+        let widths = [1, 4].map(|others| {
+            let mut seen = vec![loaded("idle", 50)];
+            seen.extend((0..others).map(|_| loaded("fp", 60)));
+            let growth = loads(&seen)[1].growth.unwrap();
+            (growth.confidence, growth.ratio_high / growth.ratio_low)
+        });
+
+        assert!((widths[0].0 - 0.95).abs() < 1e-9, "{widths:?}");
+        assert!((widths[1].0 - 0.9875).abs() < 1e-9, "{widths:?}");
+        assert!(widths[1].1 > widths[0].1, "{widths:?}");
+    }
+
+    /// What is not known may be the longest.
+    #[test]
+    fn a_net_largest_is_not_known_where_that_of_one_wakeup_is_not() {
+        let mut seen = loaded("idle", 50);
+        let rounds = &mut seen.duels.as_mut().unwrap().rounds;
+        for round in &mut rounds[..999] {
+            round.stolen = Some(Nanos::ZERO);
+        }
+
+        assert_eq!(loads(&[seen.clone()])[0].largest_net_ns, None);
+        seen.duels.as_mut().unwrap().rounds[999].stolen = Some(Nanos::ZERO);
+        let known = loads(&[seen])[0].largest_net_ns;
+        assert_eq!(known, Some(Nanos::from_us(59)));
+    }
+
+    #[test]
+    fn wakeups_that_were_missed_are_told_beside_the_largest() {
+        let mut busy = loaded("fp", 50);
+        busy.duels.as_mut().unwrap().missed = 1_200;
+
+        let (_, because) = verdict(&[loaded("idle", 50), busy]);
+
+        assert!(
+            because.starts_with("at most idle 59.0 us, fp 59.0 us (1,200 missed); under no"),
             "{because}"
         );
     }

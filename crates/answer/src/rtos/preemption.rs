@@ -64,7 +64,7 @@ pub(super) fn figures(seen: &DuelsSeen, within: Nanos) -> TakeOverFigures {
         unkept: seen.unkept,
         median_ns: took.get(took.len().saturating_sub(1) / 2).copied(),
         largest_ns: took.last().copied(),
-        largest_net_ns: seen.rounds.iter().map(net).max().flatten(),
+        largest_net_ns: longest_known(seen.rounds.iter().map(net)),
         late: late.len(),
         late_stolen: by_clock.count(),
         late_untold: if is_untold { unknown } else { 0 },
@@ -72,6 +72,11 @@ pub(super) fn figures(seen: &DuelsSeen, within: Nanos) -> TakeOverFigures {
         rivals: seen.rivals.clone(),
         stolen_ns: seen.stolen.map(|stolen| stolen.time),
     }
+}
+
+/// The longest; absent where one of them is not known, which may be the longest.
+pub(super) fn longest_known(times: impl Iterator<Item = Option<Nanos>>) -> Option<Nanos> {
+    times.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// For how long all of them ran.

@@ -149,7 +149,8 @@ impl RtosBench {
                 seen.unkept += planned;
                 continue;
             }
-            let rounds = came.into_iter().map(|(due, ran)| {
+            seen.missed += came.missed;
+            let rounds = came.came.into_iter().map(|(due, ran)| {
                 let round = DuelRound {
                     computing: 0,
                     woken,

@@ -25,6 +25,32 @@ struct Shared {
     is_done: AtomicBool,
 }
 
+/// Wakeups by a timer that waits for nobody.
+#[derive(Debug, Default)]
+pub(super) struct ResponsesSeen {
+    /// When each was due, and when its thread ran.
+    pub(super) came: Vec<(Nanos, Nanos)>,
+    /// Those that were due before the one before them had run.
+    pub(super) missed: u64,
+}
+
+impl ResponsesSeen {
+    /// Of all that the thread has come to, in order. One that was due while it still
+    /// waited for the one before was no wakeup: nobody slept.
+    fn of(all: impl IntoIterator<Item = (Nanos, Nanos)>) -> Self {
+        let mut seen = Self::default();
+        let mut free_from = Nanos::ZERO;
+        for (due, ran) in all {
+            match due > free_from {
+                true => seen.came.push((due, ran)),
+                false => seen.missed += 1,
+            }
+            free_from = ran;
+        }
+        seen
+    }
+}
+
 /// When each wakeup was due that there was, and when its thread ran, until `stop` is
 /// set. `due` are in order, from the beginning.
 pub(super) fn responses(
@@ -32,9 +58,9 @@ pub(super) fn responses(
     woken: u8,
     due: Vec<Nanos>,
     stop: &AtomicBool,
-) -> Result<Vec<(Nanos, Nanos)>, Absence> {
+) -> Result<ResponsesSeen, Absence> {
     let Some(&last) = due.last() else {
-        return Ok(Vec::new());
+        return Ok(ResponsesSeen::default());
     };
     let (shared, is_over) = (
         Arc::new(Shared::default()),
@@ -65,7 +91,7 @@ pub(super) fn responses(
         seen
     });
     let mut seen = play(cpu, vec![behind_all, high], &ending)?;
-    Ok(seen.pop().unwrap_or_default())
+    Ok(ResponsesSeen::of(seen.pop().unwrap_or_default()))
 }
 
 /// Computes until it is done, `over` at the latest.
@@ -89,5 +115,28 @@ fn end(shared: &Shared) {
     if computing != 0 {
         // Where that is refused it ends when it has its turn.
         let _ = policy::schedule_other_as(computing, LOWEST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 3 ms late, which two more wakeups fall into; the next is its own again.
+    #[test]
+    fn wakeups_that_fell_into_the_wait_for_the_one_before_are_missed_and_no_wakeups() {
+        let us = Nanos::from_us;
+        let all = [
+            (us(1_000), us(1_005)),
+            (us(2_000), us(5_000)),
+            (us(3_000), us(5_001)),
+            (us(4_500), us(5_002)),
+            (us(6_000), us(6_005)),
+        ];
+
+        let seen = ResponsesSeen::of(all);
+
+        assert_eq!(seen.came, [all[0], all[1], all[4]]);
+        assert_eq!(seen.missed, 2);
     }
 }
