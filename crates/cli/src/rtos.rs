@@ -9,7 +9,8 @@ use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Absence, Cpu, CpuList, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue, printable,
+    Absence, Cpu, CpuList, DuelsSeen, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue,
+    printable,
 };
 use laggard_view::{criteria, criteria_page, text};
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};
@@ -43,6 +44,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
         Unit::Auto.write_nanos(args.duration),
         match loads.len() {
             0 => String::new(),
+            1 => ", `largest` under 1 load".into(),
             many => format!(", `largest` under {many} loads in turn"),
         }
     ));
@@ -50,7 +52,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let mut measured = RtosMeasured::new(host, plan.cpu, args.within, asked);
     measured.caveats = measuring::caveats();
     let mut bench = RtosBench::new(plan);
-    tried(&mut bench, args.duration, &loads, &mut measured, &stop)?;
+    tried(&mut bench, args.duration, &loads, &mut measured, &stop);
     let report = rtos::rtos(&measured);
     show(args, &report)?;
     Ok(match report.is_met() {
@@ -81,7 +83,7 @@ fn tried(
     loads: &[RtosLoad],
     measured: &mut RtosMeasured,
     stop: &AtomicBool,
-) -> anyhow::Result<()> {
+) {
     let bar = ProgressBar::new(measured.asked.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
         bar.set_style(style);
@@ -100,7 +102,7 @@ fn tried(
             RtosCriterion::Inversion => one.inversion = Some(bench.inversions(stop)),
             RtosCriterion::Largest => {
                 let half = Nanos::from_ns(duration.ns() / 2);
-                one.largest = Some(there_and_back(bench, half, loads, measured.cpu, stop)?);
+                one.largest = Some(there_and_back(bench, half, loads, measured.cpu, stop));
             }
             RtosCriterion::Locked => one.locked = Some(bench.pages(stop)),
             RtosCriterion::Interrupts => one.interrupts = Some(bench.interrupts(stop)),
@@ -112,7 +114,6 @@ fn tried(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(())
 }
 
 /// A load by its name, or what it lacks here.
@@ -156,39 +157,56 @@ fn there_and_back(
     loads: &[RtosLoad],
     cpu: Cpu,
     stop: &AtomicBool,
-) -> anyhow::Result<Vec<LoadedDuels>> {
+) -> Vec<LoadedDuels> {
     let visits = loads.iter().chain(loads.iter().rev());
     let visits = visits.map(|load| under_load(bench, each, load, cpu, stop));
-    let mut there = visits.collect::<Result<Vec<_>, _>>()?;
+    let mut there: Vec<LoadedDuels> = visits.collect();
     let back = there.split_off(loads.len()).into_iter().rev();
-    let both = there
+    there
         .into_iter()
         .zip(back)
         .map(|(there, back)| LoadedDuels {
             load: there.load,
             duels: there.duels.and_then(|first| Ok(first.and(back.duels?))),
-        });
-    Ok(both.collect())
+        })
+        .collect()
 }
 
-/// Responses while the load runs on `cpu`, where they are asked for: elsewhere it would
-/// keep nobody waiting. For so long; it ends with this.
+/// Responses under a load. One that fails is one that could not be tried: what was
+/// tried of others, and of other criteria, is told.
 fn under_load(
     bench: &mut RtosBench,
     each: Nanos,
     load: &RtosLoad,
     cpu: Cpu,
     stop: &AtomicBool,
-) -> anyhow::Result<LoadedDuels> {
-    let name = load.name.clone();
-    if let Some(absence) = &load.absence {
-        return Ok(LoadedDuels {
-            load: name,
-            duels: Err(absence.clone()),
-        });
+) -> LoadedDuels {
+    let failed = |err: anyhow::Error| Absence {
+        reason: format!("the load `{}` failed: {err:#}", load.name),
+        remedy: format!("see what `laggard load run {}` says", load.asked),
+        lacks: Lacks::Machine,
+    };
+    let duels = match &load.absence {
+        Some(absence) => Err(absence.clone()),
+        None => beside(bench, each, &load.asked, cpu, stop).unwrap_or_else(|err| Err(failed(err))),
+    };
+    LoadedDuels {
+        load: load.name.clone(),
+        duels,
     }
+}
+
+/// Responses while the load runs on `cpu`, where they are asked for: elsewhere it would
+/// keep nobody waiting. For so long; it ends with this.
+fn beside(
+    bench: &mut RtosBench,
+    each: Nanos,
+    load: &str,
+    cpu: Cpu,
+    stop: &AtomicBool,
+) -> anyhow::Result<Result<DuelsSeen, Absence>> {
     let helper = std::env::current_exe().context("find this program, which runs the loads")?;
-    let launch = Launch::named(helper, &load.asked)
+    let launch = Launch::named(helper, load)
         .held()
         .cpus(CpuList::from_iter([cpu]));
     let mut process = launch.user(measuring::caller()).start()?;
@@ -196,10 +214,10 @@ fn under_load(
     process.begin();
     let duels = bench.responses(each, stop);
     if let Some(ended) = process.poll()? {
-        bail!("the load `{name}` ended before the trial did: {ended}");
+        bail!("it ended before the trial did: {ended}");
     }
     process.stop()?;
-    Ok(LoadedDuels { load: name, duels })
+    Ok(duels)
 }
 
 fn planned(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {

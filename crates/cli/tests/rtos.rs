@@ -196,6 +196,53 @@ work = "output"
     assert!(told.lines().all(|line| line == own), "{own} in {told}");
 }
 
+/// What was tried beside it took minutes, and is told.
+#[test]
+fn a_load_that_fails_is_told_and_takes_nothing_else_with_it() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let load = dir.path().join("fails.toml");
+    let recipe = r#"
+name = "fails"
+about = "fails at once"
+order = "together"
+unit = "times"
+[[step]]
+name = "fails"
+command = "exit 3"
+work = "output"
+"#;
+    fs::write(&load, recipe).unwrap();
+
+    let loads = format!("--loads=idle,{}", load.display());
+    let args = [
+        "--only=inversion,largest",
+        "--duration=1s",
+        &loads,
+        "--json",
+    ];
+    let output = rtos(&args).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = report(&output);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 2, "{report:#}");
+    let row = &report["rows"][1];
+    assert_eq!(row["verdict"], "cannot_be_told", "{row:#}");
+    let absence = row["absence"]["reason"].as_str().unwrap();
+    if !report["largest"][0]["absence"].is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+    assert!(
+        absence.contains("the load `fails` failed: it ended before the trial did")
+            && absence.contains("step `fails` ended with exit status: 3"),
+        "{absence}"
+    );
+    assert!(report["largest"][0]["largest_ns"].as_u64().unwrap() > 0);
+    assert!(row["because"].as_str().unwrap().contains("fails not tried"));
+}
+
 #[test]
 fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
     let output = rtos(&["--loads=idle,nonsense"]).output().unwrap();
