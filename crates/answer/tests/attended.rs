@@ -378,19 +378,3 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         assert!(said.contains(when), "{said}");
     }
 }
-
-#[test]
-fn a_deadline_thread_may_end_jobs_unseen_which_is_said_and_no_miss() {
-    let policy = ThreadPolicy::Deadline;
-    let mut all = cycles(1, policy, Nanos::from_us(100));
-    let unfinished = in_the_middle(Nanos::from_us(9_000));
-    all.push(told(1, policy, CYCLES, ThreadHappening::Left(unfinished)));
-
-    let report = report(9, all);
-
-    assert_eq!(report.held.overdue, 0);
-    let [caveat] = &report.caveats[..] else {
-        panic!("{:?}", report.caveats);
-    };
-    assert!(caveat.what.contains("sched_yield"), "{}", caveat.what);
-}

@@ -619,6 +619,52 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     assert!(sentences.contains("the rest as fifo:40"), "{sentences}");
 }
 
+/// The kernel wakes nobody as the next period of such a thread begins.
+#[test]
+fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
+    const JOBS: u64 = 200;
+    const PERIOD_NS: u64 = 5_000_000;
+    let program = format!(
+        "import os, time\n\
+         for _ in range({JOBS}):\n\
+        \x20    begun = time.thread_time()\n\
+        \x20    while time.thread_time() - begun < 0.0003: pass\n\
+        \x20    os.sched_yield()"
+    );
+    let period = PERIOD_NS.to_string();
+    let mut command = laggard();
+    command.args(["--json", "--deadline=5ms", "--", "chrt", "--deadline"]);
+    command.args(["--sched-runtime", "2000000"]);
+    command.args(["--sched-deadline", &period, "--sched-period", &period]);
+    command.args(["0", "/usr/bin/python3", "-c", &program]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !said.contains("Traceback") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["wakers"][0]["who"] == "its next period")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(row["policy"], "deadline", "{row:#}");
+    // Who is late for the next period goes on at once, as the same activation.
+    let late = number(&row["deadline"], "misses");
+    let told = number(row, "activations") + number(row, "unseen") + number(row, "lost");
+    assert!(told <= JOBS && told + 10 + 2 * late >= JOBS, "{row:#}");
+    assert!(number(&row["execution"], "median_ns") >= 300_000, "{row:#}");
+    assert!(number(&row["response"], "median_ns") >= 300_000, "{row:#}");
+    assert_eq!(number(row, "inferred"), 0, "there is no wake to be seen");
+    if late == 0 {
+        let found = number(row, "period_ns");
+        assert!(found.abs_diff(PERIOD_NS) < PERIOD_NS / 100, "{row:#}");
+    }
+}
+
 #[test]
 fn what_is_not_there_is_refused_with_a_reason() {
     // The largest number that there can be is above the usual limit.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::counts::{Clusters, Event, clustered_interval};
 use laggard_model::name::activity_name;
-use laggard_model::text::count;
-use laggard_model::{Activity, Caveat, CaveatKind, Nanos, Symbols, ThreadPolicy};
+use laggard_model::{Activity, Address, Nanos, Symbols};
 
 use super::growth::GROWTHS;
 use super::line::{LargestSeen, LineSeen, Waker, WokenWay};
@@ -22,7 +21,7 @@ const CONFIDENCE: f64 = 0.95;
 
 impl Attended {
     /// The functions that woke threads: what is to be named.
-    pub fn functions(&self) -> Vec<laggard_model::Address> {
+    pub fn functions(&self) -> Vec<Address> {
         let all = self.lines.values().flat_map(|line| line.wakers.keys());
         all.filter_map(|who| match who {
             Waker::Function(address) => Some(*address),
@@ -73,12 +72,7 @@ impl Attended {
             rows,
             others,
             lost: measured.lost,
-            caveats: measured
-                .caveats
-                .iter()
-                .cloned()
-                .chain(self.yielding())
-                .collect(),
+            caveats: measured.caveats.clone(),
         }
     }
 
@@ -97,11 +91,8 @@ impl Attended {
             }
             let deadline = row.deadline.as_ref().map(|one| one.deadline_ns);
             let deadline = deadline.or(self.asked.deadline);
-            // What it is in may be many jobs.
-            let yields = row.policy == ThreadPolicy::Deadline.to_string();
             if let (Some(one), Some(deadline)) = (row.unfinished, deadline)
                 && row.ended_ns.is_none()
-                && !yields
             {
                 held.overdue += u64::from(one.so_far_ns > deadline);
             }
@@ -110,25 +101,6 @@ impl Attended {
             held.unheld = self.threads.values().map(|one| one.uncounted).sum();
         }
         held
-    }
-
-    /// Threads whose jobs may end without a sleep.
-    fn yielding(&self) -> Option<Caveat> {
-        let all = self.threads.values();
-        let threads = all.filter(|one| one.thread.policy == ThreadPolicy::Deadline);
-        let found = threads.count() as u64;
-        let are = match found {
-            0 => return None,
-            1 => "1 thread is".to_owned(),
-            more => format!("{} threads are", count(more)),
-        };
-        Some(Caveat::new(
-            CaveatKind::AbilityAbsent,
-            format!(
-                "{are} SCHED_DEADLINE: jobs that end with sched_yield end no activation, so that many of them may be told as one long one"
-            ),
-            "let jobs end with clock_nanosleep to have each told, or look at threads of other policies alone",
-        ))
     }
 
     /// Over all threads, also those without a row.
@@ -239,6 +211,8 @@ fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
 fn wakers(line: &LineSeen, symbols: &Symbols) -> Vec<AttachWaker> {
     let named = line.wakers.iter().filter_map(|(who, &count)| {
         let who = match who {
+            // No timer's: the scheduler's own.
+            Waker::Function(Address(0)) => "its next period".into(),
             Waker::Function(address) => timer_name(&symbols.kernel_name(*address)),
             Waker::Thread(name) => name.to_string(),
             Waker::None => return None,

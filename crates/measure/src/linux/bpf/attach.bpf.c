@@ -21,7 +21,8 @@
  * else from the beginning of the interrupt or softirq that did, else from the
  * wakeup. An expiry is that which was asked for: slack comes on top of it.
  *
- * It is done when it waits to be woken (interruptible, or an idle kernel thread).
+ * It is done when it waits to be woken (interruptible, or an idle kernel thread), or
+ * for its next period (SCHED_DEADLINE, sched_yield), which is when the next is due.
  * A wait that it did not choose (a page, a lock of the kernel) is part of it, and
  * told apart.
  *
@@ -66,7 +67,7 @@ struct attach_thread {
 	u32 follows; /* what it starts is watched, too */
 	u32 process; /* of a first thread: enum attach_process */
 	u32 is_inferred;
-	u32 padding;
+	u32 is_periodic; /* waits for its next period, not for a wake */
 };
 
 struct {
@@ -461,6 +462,32 @@ static __always_inline bool is_stopped(struct task_struct *task, u32 state)
 	return BPF_CORE_READ_BITFIELD(freezable, frozen);
 }
 
+struct sched_dl_entity {
+	unsigned int dl_yielded : 1;
+	unsigned int dl_throttled : 1;
+	struct hrtimer dl_timer; /* expires as its next period begins */
+} __kernel_type;
+
+struct task_struct___periodic {
+	struct sched_dl_entity dl;
+} __kernel_type;
+
+enum { POLICY_DEADLINE = 6 }; /* include/uapi/linux/sched.h */
+
+/*
+ * Whether a SCHED_DEADLINE thread has ended its job by sched_yield: the kernel keeps it
+ * from running until its next period begins, and wakes nobody then.
+ */
+static __always_inline bool has_yielded(struct task_struct *task)
+{
+	struct task_struct___periodic *periodic = (void *)task;
+
+	if (task->policy != POLICY_DEADLINE || !bpf_core_field_exists(periodic->dl.dl_yielded))
+		return false;
+	return BPF_CORE_READ_BITFIELD(periodic, dl.dl_yielded) &&
+	       BPF_CORE_READ_BITFIELD(periodic, dl.dl_throttled);
+}
+
 /* Whether it waits to be woken for something to do. */
 static __always_inline bool sleeps_by_itself(u32 state)
 {
@@ -534,6 +561,7 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->cpu = bpf_get_smp_processor_id();
 	thread->first_cpu = thread->cpu;
 	thread->armed_ns = 0;
+	thread->is_periodic = 0;
 	thread->is_inferred = 0;
 	thread->phase = ATTACH_RUNS;
 }
@@ -660,6 +688,20 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 	return 0;
 }
 
+static __always_inline void sleeps_until_period(struct attach_thread *thread,
+						struct task_struct *task)
+{
+	struct task_struct___periodic *periodic = (void *)task;
+	struct hrtimer___asked *timer = (void *)&periodic->dl.dl_timer;
+
+	thread->running_ns = 0;
+	thread->has_next = 0;
+	thread->armed_ns = timer->_softexpires - timer->base->offset;
+	thread->armed_due_ns = thread->armed_ns;
+	thread->is_periodic = 1;
+	thread->phase = ATTACH_SLEEPS;
+}
+
 static __always_inline void leaves(struct attach_thread *thread, struct task_struct *task,
 				   bool is_runnable, u32 state)
 {
@@ -675,7 +717,9 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 	}
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		if (sleeps)
+		if (is_runnable && has_yielded(task))
+			sleeps_until_period(thread, task);
+		else if (sleeps)
 			thread->phase = ATTACH_SLEEPS;
 		break;
 	case ATTACH_SLEEPS:
@@ -692,7 +736,10 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 		}
 		break;
 	case ATTACH_RUNS:
-		if (is_runnable) {
+		if (is_runnable && has_yielded(task)) {
+			is_done(thread, task, now);
+			sleeps_until_period(thread, task);
+		} else if (is_runnable) {
 			thread->preemptions++;
 			thread->off_ns = now;
 			thread->phase = ATTACH_PREEMPTED;
@@ -720,6 +767,7 @@ static __always_inline void comes(struct attach_thread *thread)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = bpf_get_smp_processor_id();
+	u32 is_periodic;
 
 	switch (thread->phase) {
 	case ATTACH_SLEEPS:
@@ -729,8 +777,12 @@ static __always_inline void comes(struct attach_thread *thread)
 			return;
 		}
 		if (was_due(thread, now)) {
+			is_periodic = thread->is_periodic;
 			runs(thread, now);
-			thread->is_inferred = 1;
+			/* No wake was to be seen. */
+			thread->is_inferred = !is_periodic;
+			if (is_periodic)
+				thread->wake.function = 0;
 			return;
 		}
 		thread->unseen++;
