@@ -1,7 +1,7 @@
 //! `laggard switch`: how long a machine takes from thread to thread.
 
 use laggard_analyze::InputError;
-use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
+use laggard_analyze::hand_over::{HandOverTimes, geometric_mean, growth, hand_over_times, net};
 use laggard_model::{Absence, Caveat, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -176,12 +176,12 @@ pub fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSerie
 pub struct SwitchTimes {
     /// The shortest.
     pub least_ns: f64,
-    /// The mean of a stretch, averaged over stretches.
+    /// The mean of a stretch; the geometric mean over stretches.
     pub mean_ns: f64,
-    /// What half of a stretch exceed, averaged over stretches.
+    /// What half of a stretch exceed; the geometric mean over stretches.
     pub median_ns: f64,
-    /// What one in 1,000 of a stretch exceeds, averaged over stretches; absent where
-    /// one has fewer than 10,000.
+    /// What one in 1,000 of a stretch exceeds; the geometric mean over stretches. Absent
+    /// where one has fewer than 10,000.
     pub one_in_1000_ns: Option<f64>,
     /// The longest.
     pub largest_ns: f64,
@@ -206,7 +206,8 @@ pub struct SwitchGrowth {
 /// How a figure with many threads stands to that with few.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Growth {
-    /// The one over the other: of many threads over few, of a load over the first.
+    /// The one over the other, of geometric means over stretches: of many threads over
+    /// few, of a load over the first.
     pub ratio: f64,
     /// The lower end of its interval.
     pub ratio_low: f64,
@@ -300,16 +301,15 @@ fn row(run: &SwitchRun<StretchFigures>) -> SwitchRow {
 /// Of stretches in which there were hand-overs.
 fn took(stretches: impl Iterator<Item = HandOverTimes>) -> Option<SwitchTimes> {
     let times: Vec<HandOverTimes> = stretches.collect();
-    let mean = |of: fn(&HandOverTimes) -> f64| {
-        let sum: f64 = times.iter().map(of).sum();
-        sum / times.len() as f64
-    };
+    // As ratios are told of them.
+    let mean =
+        |of: fn(&HandOverTimes) -> f64| geometric_mean(&times.iter().map(of).collect::<Vec<f64>>());
     let tails: Option<Vec<f64>> = times.iter().map(|one| one.one_in_1000).collect();
     Some(SwitchTimes {
         least_ns: times.iter().map(|one| one.least).reduce(f64::min)?,
         mean_ns: mean(|one| one.mean),
         median_ns: mean(|one| one.median),
-        one_in_1000_ns: tails.map(|tails| tails.iter().sum::<f64>() / tails.len() as f64),
+        one_in_1000_ns: tails.map(|tails| geometric_mean(&tails)),
         largest_ns: times.iter().map(|one| one.largest).reduce(f64::max)?,
     })
 }
