@@ -13,7 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use hosts::{DEADLINE, expected_services, fetch, figure, laggard, manifest, run, served, show};
+use hosts::{
+    DEADLINE, RECEIVE_TIMEOUT, assert_receive_timeout, expected_services, fetch, figure, laggard,
+    manifest, run, served, show,
+};
 use laggard_model::{Activation, Nanos, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
@@ -47,6 +50,27 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
             outcome.boot.as_secs_f64(),
             outcome.output.trim_end().lines().last().unwrap_or_default()
         );
+    }
+}
+
+/// Not of one version alone.
+#[test]
+#[ignore = "boots kernels"]
+fn a_receive_timeout_is_two_ticks_late_on_every_kernel() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(RECEIVE_TIMEOUT);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+
+        println!("{name}:");
+        let report = fs::read(outcome.files.join("timers")).unwrap();
+        assert_receive_timeout(&serde_json::from_slice(&report).unwrap());
     }
 }
 
