@@ -56,6 +56,7 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&[
             "attach_kind",
             "attach_route",
+            "attach_unseen",
             "attach_phase",
             "attach_process",
         ])?

@@ -37,7 +37,8 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
         let origin = Nanos::from_ns(u64::from(cycle) * CYCLE.ns());
         let done = ThreadHappening::Done(ThreadActivation {
             woken: WokenBy::Timer(Address(1)),
-            is_seen: true,
+            wake_seen: true,
+            run_seen: true,
             origin,
             due: origin,
             waking: origin,
@@ -73,7 +74,8 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
     let origin = CYCLE;
     let mut one = ThreadActivation {
         woken: WokenBy::Timer(Address(1)),
-        is_seen: true,
+        wake_seen: true,
+        run_seen: true,
         origin,
         due: origin,
         waking: origin + Nanos::from_us(5),
@@ -173,7 +175,7 @@ fn of_wakes_that_were_not_seen_it_is_said_from_where_they_count() {
     let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100));
     for one in all.iter_mut().take(7) {
         if let ThreadHappening::Done(activation) = &mut one.what {
-            activation.is_seen = false;
+            activation.wake_seen = false;
         }
     }
 

@@ -275,10 +275,13 @@ fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
         .iter()
         .filter(|line| of(line, "number") == number(row, "number"))
         .filter(|line| line[place("woken_by")] == "timer")
+        // Of the others it is told when they ran at the latest.
+        .filter(|line| of(line, "run_seen") == 1)
         .map(|line| (of(line, "origin_ns"), of(line, "running_ns")))
         .collect();
     ours.sort_unstable();
-    assert_eq!(ours.len() as u64, number(row, "activations"), "{row:#}");
+    let not_seen = number(row, "activations") - ours.len() as u64;
+    assert!(not_seen <= number(row, "inferred"), "{row:#}");
     let text = String::from_utf8_lossy(&output.stdout);
     let own = text.lines().filter_map(|line| {
         let mut parts = line.split(':').map(|part| part.trim().parse::<u64>());
@@ -315,8 +318,9 @@ fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
         }
         Ok(compared)
     };
-    // As many of its first as there are of which no wake was seen may be missing.
-    let tried: Vec<_> = (0..=number(row, "unseen")).map(compared).collect();
+    // As many of its first as were not seen may be missing.
+    let missing = number(row, "unseen") + not_seen;
+    let tried: Vec<_> = (0..=missing).map(compared).collect();
     let Some(compared) = tried.iter().flatten().next() else {
         panic!("{tried:?}");
     };
@@ -658,7 +662,8 @@ fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
     assert!(told <= JOBS && told + 10 + 2 * late >= JOBS, "{row:#}");
     assert!(number(&row["execution"], "median_ns") >= 300_000, "{row:#}");
     assert!(number(&row["response"], "median_ns") >= 300_000, "{row:#}");
-    assert_eq!(number(row, "inferred"), 0, "there is no wake to be seen");
+    // There is no wake to be seen, whatever else is not.
+    assert!(number(row, "inferred") <= told / 10, "{row:#}");
     if late == 0 {
         let found = number(row, "period_ns");
         assert!(found.abs_diff(PERIOD_NS) < PERIOD_NS / 100, "{row:#}");

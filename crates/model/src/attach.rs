@@ -106,9 +106,12 @@ pub struct WatchedThread {
 pub struct ThreadActivation {
     /// What woke it.
     pub woken: WokenBy,
-    /// Whether that was seen; else the sleep that it had begun was over, and `waking`
-    /// is when it ran.
-    pub is_seen: bool,
+    /// Whether that was seen; else the sleep that it had begun was over, and `waking` is
+    /// `running`.
+    pub wake_seen: bool,
+    /// Whether it was seen when it ran; else `running` is the latest that it can have
+    /// been.
+    pub run_seen: bool,
     /// A timer's programmed expiry; else when the interrupt or softirq that woke it
     /// began; else the wakeup.
     pub origin: Nanos,

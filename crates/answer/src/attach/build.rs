@@ -260,6 +260,7 @@ fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
     AttachLargest {
         after_ns: one.origin.saturating_sub(from),
         origin_ns: one.origin,
+        wake_seen: one.wake_seen,
         wakeup_ns: one.waking.saturating_sub(one.origin),
         scheduling_ns: one.running.saturating_sub(one.waking),
         execution_ns: one.execution(),

@@ -56,7 +56,8 @@ mod tests {
         let us = Nanos::from_us;
         ThreadActivation {
             woken: WokenBy::Thread(Tid(1), laggard_model::ThreadName::default()),
-            is_seen: true,
+            wake_seen: true,
+            run_seen: true,
             origin: us(origin),
             due: us(origin),
             waking: us(origin),

@@ -220,7 +220,7 @@ impl LineSeen {
         if is_latest {
             self.latest = Some(LargestSeen::new(*one));
         }
-        self.inferred += u64::from(!one.is_seen);
+        self.inferred += u64::from(!one.wake_seen || !one.run_seen);
         self.preemptions += u64::from(one.preemptions);
         self.migrations += u64::from(one.migrations);
         self.blocks += u64::from(one.blocks);

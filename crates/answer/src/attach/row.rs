@@ -93,7 +93,9 @@ pub struct AttachLargest {
     pub after_ns: Nanos,
     /// The same by `CLOCK_MONOTONIC`.
     pub origin_ns: Nanos,
-    /// From then until it was woken, with its timer's slack,
+    /// Whether its wake was seen; else `wakeup_ns` is until it ran.
+    pub wake_seen: bool,
+    /// From when it was due until it was woken, with its timer's slack,
     pub wakeup_ns: Nanos,
     /// and from then until it ran.
     pub scheduling_ns: Nanos,
@@ -241,8 +243,9 @@ pub struct AttachRow {
     pub wakers: Vec<AttachWaker>,
     /// From a wake until it slept by itself again: how many.
     pub activations: u64,
-    /// Of them, those whose wake was not seen: the sleep that the thread had begun was
-    /// over when it ran, and they count from its expiry.
+    /// Of them, those whose wake was not seen, or that they ran: the sleep that the
+    /// thread had begun was over, and they count from its expiry. They ran by the time
+    /// at which something more was seen of them.
     pub inferred: u64,
     /// Of the thread, however woken: activations that were lost.
     pub lost: u64,

@@ -89,7 +89,7 @@ fn inferred(row: &AttachRow, who: &str) -> Option<String> {
         more => format!("the wakes of {} were not seen; they count", count(more)),
     };
     Some(format!(
-        "{who}: {of} from the expiry of the sleep that the thread had begun."
+        "{who}: {of} from the expiry of the sleep that the thread had begun, and ran by the time at which more was seen of it."
     ))
 }
 

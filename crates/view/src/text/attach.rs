@@ -145,11 +145,17 @@ fn short(ns: i64) -> String {
 fn largest(row: &AttachRow) -> Option<String> {
     let one = row.largest_response.as_ref()?;
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
-    let mut parts = vec![
-        format!("{} until it was woken", time(one.wakeup_ns)),
-        format!("{} until it ran", time(one.scheduling_ns)),
-        format!("{} at work", time(one.execution_ns)),
-    ];
+    let mut parts = match one.wake_seen {
+        true => vec![
+            format!("{} until it was woken", time(one.wakeup_ns)),
+            format!("{} until it ran", time(one.scheduling_ns)),
+        ],
+        false => vec![format!(
+            "{} until it ran (its wake was not seen)",
+            time(one.wakeup_ns)
+        )],
+    };
+    parts.push(format!("{} at work", time(one.execution_ns)));
     for (ns, what) in [
         (one.preempted_ns, "preempted"),
         (one.blocked_ns, "held up in the kernel"),

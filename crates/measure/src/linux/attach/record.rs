@@ -7,8 +7,8 @@ use laggard_model::{
 
 use shared::{
     ATTACH_ACTIVATION, ATTACH_BEGAN, ATTACH_BLOCKED, ATTACH_ENDED, ATTACH_HRTIMER, ATTACH_IRQ,
-    ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_THREAD, ATTACH_TIMER,
-    ATTACH_VECTOR, ATTACH_WOKEN, AttachRecord,
+    ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN, ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_THREAD,
+    ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WOKEN, AttachRecord,
 };
 
 #[allow(dead_code, reason = "some are the programs' own")]
@@ -59,11 +59,13 @@ impl AttachRecord {
         ];
         let [origin, due, waking, running, done] = instants.map(Nanos::from_ns);
         let (preempted, blocked) = (self.preempted_ns, self.blocked_ns);
+        let unseen = u32::from(self.unseen_of);
         let is_there = self.done_ns.checked_sub(self.running_ns)?;
         let fits = preempted.checked_add(blocked)? <= is_there;
         (instants.is_sorted() && fits).then(|| ThreadActivation {
             woken: self.woken(),
-            is_seen: self.is_inferred == 0,
+            wake_seen: unseen & ATTACH_WAKE_UNSEEN == 0,
+            run_seen: unseen & ATTACH_RUN_UNSEEN == 0,
             origin,
             due,
             waking,

@@ -66,8 +66,10 @@ struct attach_thread {
 	u32 phase;
 	u32 follows; /* what it starts is watched, too */
 	u32 process; /* of a first thread: enum attach_process */
-	u32 is_inferred;
+	u32 unseen_of; /* enum attach_unseen */
 	u32 is_periodic; /* waits for its next period, not for a wake */
+	u32 is_leaving;	 /* woken before it was seen to sleep */
+	u32 padding;
 };
 
 struct {
@@ -267,27 +269,6 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 
 /* Wakes the thread that sleeps, or waits for so long at most. */
 extern const void hrtimer_wakeup __ksym __weak;
-
-/*
- * A thread begins a sleep of its own. Who runs this has its CPU: it is not yet off
- * it, and an interrupt arms no timer of this sort.
- */
-SEC("tp_btf/hrtimer_start")
-int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
-{
-	struct hrtimer___asked *asked = (void *)timer;
-	struct task_struct *self = bpf_get_current_task_btf();
-	struct attach_thread *thread;
-
-	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
-		return 0;
-	thread = bpf_task_storage_get(&threads, self, NULL, 0);
-	if (!thread || !thread->number)
-		return 0;
-	thread->armed_ns = asked->_softexpires - asked->base->offset;
-	thread->armed_due_ns = timer->node.expires - asked->base->offset;
-	return 0;
-}
 
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(on_hrtimer_expire_exit)
@@ -543,7 +524,7 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->stopped = thread->stopped;
 	record->kind = kind;
 	record->phase = thread->phase;
-	record->is_inferred = thread->is_inferred;
+	record->unseen_of = thread->unseen_of;
 	record->policy = task->policy;
 	record->priority = task->rt_priority;
 	record->nice = task->static_prio - 100;
@@ -562,7 +543,8 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->first_cpu = thread->cpu;
 	thread->armed_ns = 0;
 	thread->is_periodic = 0;
-	thread->is_inferred = 0;
+	thread->is_leaving = 0;
+	thread->unseen_of = 0;
 	thread->phase = ATTACH_RUNS;
 }
 
@@ -631,6 +613,8 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		/* On its way to sleep. */
 		if ((u32)bpf_get_current_pid_tgid() == (u32)task->pid)
 			break;
+		/* It may be yet to leave its CPU. */
+		thread->is_leaving = 1;
 		/* fall through */
 	case ATTACH_SLEEPS:
 		if (thread->has_next)
@@ -688,6 +672,43 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 	return 0;
 }
 
+/* It runs, and has done so since nobody knows when: now at the latest. */
+static __always_inline void came_unseen(struct attach_thread *thread, u64 now)
+{
+	bool is_woken = thread->phase == ATTACH_WOKEN || thread->is_periodic;
+
+	runs(thread, now);
+	thread->unseen_of = ATTACH_RUN_UNSEEN | (is_woken ? 0 : ATTACH_WAKE_UNSEEN);
+}
+
+/*
+ * A thread begins a sleep of its own. Who runs this has its CPU: it is not yet off
+ * it, and an interrupt arms no timer of this sort.
+ */
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
+{
+	struct hrtimer___asked *asked = (void *)timer;
+	struct task_struct *self = bpf_get_current_task_btf();
+	struct attach_thread *thread;
+	u64 now;
+
+	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
+		return 0;
+	thread = bpf_task_storage_get(&threads, self, NULL, 0);
+	if (!thread || !thread->number || !has_begun())
+		return 0;
+	/* Who begins a sleep runs, though nobody saw it come. */
+	now = bpf_ktime_get_ns();
+	if (thread->phase == ATTACH_WOKEN && !thread->is_leaving)
+		came_unseen(thread, now);
+	else if (thread->phase == ATTACH_SLEEPS && was_due(thread, now))
+		came_unseen(thread, now);
+	thread->armed_ns = asked->_softexpires - asked->base->offset;
+	thread->armed_due_ns = timer->node.expires - asked->base->offset;
+	return 0;
+}
+
 static __always_inline void sleeps_until_period(struct attach_thread *thread,
 						struct task_struct *task)
 {
@@ -724,18 +745,23 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 		break;
 	case ATTACH_SLEEPS:
 		/* It ran in between, which nobody saw. */
-		thread->unseen++;
-		if (!sleeps)
-			thread->phase = ATTACH_UNKNOWN;
-		break;
-	case ATTACH_WOKEN:
-		/* It ran, though it was taken to sleep. */
-		if (!sleeps) {
+		if (!was_due(thread, now)) {
 			thread->unseen++;
-			thread->phase = ATTACH_UNKNOWN;
+			if (!sleeps)
+				thread->phase = ATTACH_UNKNOWN;
+			break;
 		}
-		break;
+		came_unseen(thread, now);
+		goto runs;
+	case ATTACH_WOKEN:
+		if (thread->is_leaving && sleeps) {
+			thread->is_leaving = 0;
+			break;
+		}
+		came_unseen(thread, now);
+		/* fall through */
 	case ATTACH_RUNS:
+	runs:
 		if (is_runnable && has_yielded(task)) {
 			is_done(thread, task, now);
 			sleeps_until_period(thread, task);
@@ -780,7 +806,7 @@ static __always_inline void comes(struct attach_thread *thread)
 			is_periodic = thread->is_periodic;
 			runs(thread, now);
 			/* No wake was to be seen. */
-			thread->is_inferred = !is_periodic;
+			thread->unseen_of = is_periodic ? 0 : ATTACH_WAKE_UNSEEN;
 			if (is_periodic)
 				thread->wake.function = 0;
 			return;

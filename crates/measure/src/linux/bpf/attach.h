@@ -25,6 +25,12 @@ enum attach_kind {
 	ATTACH_LAST,	/* it is watched no more; the same */
 };
 
+/* What was not seen of an activation. */
+enum attach_unseen {
+	ATTACH_WAKE_UNSEEN = 1, /* its own timer was due */
+	ATTACH_RUN_UNSEEN = 2,	/* it ran by then */
+};
+
 /* What a thread is in. Append only. */
 enum attach_phase {
 	ATTACH_UNKNOWN, /* it was not seen to sleep yet */
@@ -83,7 +89,7 @@ struct attach_record {
 	u8 route;    /* enum attach_route */
 	u8 policy;   /* SCHED_... */
 	u8 priority; /* 1 to 99 of fifo and rr, else 0 */
-	u8 is_inferred; /* its wake was not seen: its own timer was due */
+	u8 unseen_of;	/* enum attach_unseen, or'ed */
 	u8 padding;
 };
 _Static_assert(sizeof(struct attach_record) == 176, "no hidden padding");

@@ -24,3 +24,4 @@ const volatile enum attach_kind attach_kind;
 const volatile enum attach_route attach_route;
 const volatile enum attach_phase attach_phase;
 const volatile enum attach_process attach_process;
+const volatile enum attach_unseen attach_unseen;
