@@ -10,7 +10,8 @@ use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, StretchOf, SwitchBench, SwitchPlan};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Cpu, HandOver, Nanos, RowsOf, Service, SwitchPolicy, SwitchRun, SwitchStretch, SwitchWay,
+    Cpu, CpuList, HandOver, Nanos, RowsOf, Service, SwitchPolicy, SwitchRun, SwitchStretch,
+    SwitchWay,
 };
 use laggard_view::picture::{MOST_WAYS, Picture, Style};
 use laggard_view::text;
@@ -42,6 +43,8 @@ const SHARE_OF_FREE: (u64, u64) = (3, 4);
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let plans = plans(args)?;
     let pictures = Pictures::of(args, &plans)?;
+    // Before it is said that anything is measured.
+    args.load.as_deref().map(NamedLoad::find).transpose()?;
     let mut recorded = args.output.as_deref().map(RowFolder::make).transpose()?;
     let stop = measuring::interruption()?;
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
@@ -57,7 +60,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         Unit::Auto.write_nanos(args.duration * rows as u64)
     ));
     let mut bench = SwitchBench::new();
-    let mut load = loaded(args.load.as_deref(), &stop)?;
+    let mut load = loaded(args.load.as_deref(), cpu, &stop)?;
     let runs = measured(&mut bench, &plans, &stop, |plan, of, stretch| {
         if let Some(folder) = &mut recorded {
             record(folder, &row_plan(plan, of.threads, args), stretch);
@@ -329,15 +332,21 @@ fn cpus(args: &SwitchArgs) -> anyhow::Result<Vec<Cpu>> {
     }
 }
 
-/// Starts the load that is asked for, if any. It ends with the result.
-fn loaded(name: Option<&str>, stop: &AtomicBool) -> anyhow::Result<Option<LoadProcess>> {
+/// Starts the load that is asked for, if any. It ends with the result. One that takes
+/// turns on one CPU has that on which the threads hand over.
+fn loaded(name: Option<&str>, cpu: Cpu, stop: &AtomicBool) -> anyhow::Result<Option<LoadProcess>> {
     let Some(name) = name else {
         return Ok(None);
     };
-    NamedLoad::find(name)?;
     let program = std::env::current_exe().context("find this program, which runs the load")?;
     let launch = Launch::named(program, name).held();
     let launch = launch.open_files(linux::usual_descriptors());
+    let takes_turns =
+        |load: &NamedLoad| matches!(load, NamedLoad::Busy(busy) if busy.turns.is_some());
+    let launch = match takes_turns(&NamedLoad::find(name)?) {
+        true => launch.cpus(CpuList::from_iter([cpu])),
+        false => launch,
+    };
     let mut load = launch.user(measuring::caller()).start()?;
     load.wait_until_ready(stop)
         .with_context(|| format!("set up the load `{name}`"))?;

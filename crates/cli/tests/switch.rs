@@ -158,7 +158,32 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(said), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
+        assert!(!stderr.contains("Ctrl-C ends it"), "{args:?}: {stderr}");
     }
+}
+
+/// Those that take turns do so on one CPU: where they would compete with the threads.
+#[test]
+fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
+    let args = ["--threads=2", "--duration=1s", "--load=busy:2:10ms"];
+    let output = switch(&args).arg("--json").output().unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_refused = said.contains("no right to real-time") || said.contains("beside another");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if is_refused && (cpus < 2 || !nix::unistd::geteuid().is_root()) {
+        println!("skipped: {said}");
+        return;
+    }
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    assert_eq!(report["load"], "busy:2:10ms");
+    let row = &report["rows"][0];
+    if !row["absence"].is_null() {
+        println!("skipped: {}", row["absence"]);
+        return;
+    }
+    assert!(row["count"].as_u64().unwrap() > 0, "{row:#}");
 }
 
 /// Threads that hand over whatever else is asked of them besides.
