@@ -40,15 +40,19 @@ pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, all: &WhyReport)
         ));
     }
     if all.overwritten > 0 {
-        said.push(format!(
-            "Of {} episodes, evidence had been overwritten.",
-            count(all.overwritten)
-        ));
+        let episodes = match all.overwritten {
+            1 => "1 episode".to_owned(),
+            many => format!("{} episodes", count(many)),
+        };
+        said.push(format!("Of {episodes}, evidence had been overwritten."));
     }
     if let Some(unseen @ 1..) = all.unseen_switches {
+        let switches = match unseen {
+            1 => "1 switch of threads was".to_owned(),
+            many => format!("{} switches of threads were", count(many)),
+        };
         said.push(format!(
-            "{} switches of threads were not seen, at least, so that what ran between is not known.",
-            count(unseen)
+            "{switches} not seen, at least, so that what ran between is not known."
         ));
     }
     let lost = manifest.losses.activations();
