@@ -374,7 +374,7 @@ export interface HandlerView {
   longest_cpu: Cpu;
   longest_ns: Nanos;
   own_ns?: Nanos;
-  p999_ns: Nanos;
+  p999_ns?: Nanos;
   share: number;
   who: string;
 }

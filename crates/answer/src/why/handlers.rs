@@ -67,8 +67,9 @@ pub struct HandlerRow {
     pub share: f64,
     /// Half took at most so long: the end of a bucket that is a fifth wide.
     pub median_ns: Nanos,
-    /// Of 1,000, 999 took at most so long.
-    pub p999_ns: Nanos,
+    /// Of 1,000, 999 took at most so long; absent of fewer than 1,000, of which it would
+    /// be the longest.
+    pub p999_ns: Option<Nanos>,
     /// The longest.
     pub longest_ns: Nanos,
     /// How long it took at least, without what the hypervisor may have taken.
@@ -78,6 +79,9 @@ pub struct HandlerRow {
     /// When it began, since the start of the recording; negative: before.
     pub longest_after_start_s: f64,
 }
+
+/// With fewer runs, nothing is known of what one in 1,000 exceeds.
+const ENOUGH_FOR_ONE_IN_1000: u64 = 1_000;
 
 impl HandlerRow {
     /// Whether the hypervisor may have stretched the longest.
@@ -96,7 +100,9 @@ impl HandlerRow {
             per_second: of_second(one.count as f64),
             share: of_second(one.total_ns.as_secs_f64()) / counts.cpus.max(1) as f64,
             median_ns: one.quantile(0.5).unwrap_or(one.longest_ns),
-            p999_ns: one.quantile(0.999).unwrap_or(one.longest_ns),
+            p999_ns: one
+                .quantile(0.999)
+                .filter(|_| one.count >= ENOUGH_FOR_ONE_IN_1000),
             longest_ns: one.longest_ns,
             longest_own_ns: one.longest_own_ns,
             longest_cpu: one.longest_cpu,
@@ -405,8 +411,21 @@ mod tests {
         assert_eq!(first.who, "NET_RX");
         assert_eq!(first.per_second, 100.0);
         assert_eq!(first.share, 0.0015);
-        assert_eq!(first.p999_ns, Nanos::from_us(20));
+        assert_eq!(first.p999_ns, Some(Nanos::from_us(20)));
         assert_eq!(first.longest_after_start_s, 2.0);
+    }
+
+    /// Of one run, one in 1,000 would be that run.
+    #[test]
+    fn what_one_in_1000_exceeds_is_not_told_of_fewer_runs() {
+        let mut seldom = one(NET, 90, 90);
+        seldom.count = 999;
+        seldom.times[0].count = 998;
+
+        let report = report(vec![seldom], 100, NONE);
+
+        assert_eq!(report.handlers[0].p999_ns, None);
+        assert!(report.handlers[0].median_ns > Nanos::ZERO);
     }
 
     /// One that is missing can have been the longest.

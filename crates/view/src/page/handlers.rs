@@ -47,8 +47,9 @@ pub struct HandlerView {
     pub count: u64,
     /// Its share of the time of all CPUs, 0 to 1.
     pub share: f64,
-    /// Of 1,000, 999 took at most so long.
-    pub p999_ns: Nanos,
+    /// Of 1,000, 999 took at most so long; absent of fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_ns: Option<Nanos>,
     /// The longest.
     pub longest_ns: Nanos,
     /// How long that took at least itself, where the hypervisor may have stretched

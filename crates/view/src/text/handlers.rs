@@ -50,7 +50,7 @@ fn table(what: &str, rows: &[HandlerRow], top: usize, look: Look) -> String {
             row.who.clone(),
             count(row.count),
             share(row.share),
-            write(row.p999_ns),
+            row.p999_ns.map_or_else(|| "-".into(), write),
             write(row.longest_ns),
         ];
         if is_stretched {
