@@ -161,6 +161,11 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
     if let Some(other) = args.policy.iter().find(|one| !one.is_thread()) {
         bail!("`{other}` is no thread that can call a timer; use other, or fifo:1 to fifo:99");
     }
+    if args.policy.contains(&Service::Deadline) {
+        bail!(
+            "the kernel keeps no deadline thread on one CPU, and timers are tried on one; use other, or fifo:1 to fifo:99"
+        );
+    }
     let apis = match named.is_empty() {
         true => TimerApi::ALL.to_vec(),
         false => named,

@@ -374,3 +374,19 @@ fn timers_asked_for_by_name_and_not_measured_are_no_success() {
     assert!(sent.unwrap().success());
     assert_eq!(code, Some(1));
 }
+
+/// Its row would tell of a thread that somebody took from its CPU.
+#[test]
+fn who_cannot_be_kept_on_a_cpu_or_calls_no_timer_is_refused_with_who_can() {
+    for policy in ["deadline", "other,deadline", "irq"] {
+        let output = output(&["--api", "timerfd", "--duration", "1s", "--policy", policy]);
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{policy}: {said}");
+        assert!(
+            said.contains("use other, or fifo:1 to fifo:99"),
+            "{policy}: {said}"
+        );
+        assert!(output.stdout.is_empty(), "{policy}");
+    }
+}
