@@ -44,6 +44,7 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
             waking: origin,
             waker_cpu: Cpu(0),
             arrived: None,
+            left_cpu: None,
             first_cpu: Cpu(0),
             running: origin,
             done: origin + response,
@@ -81,6 +82,7 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
         waking: origin + Nanos::from_us(5),
         waker_cpu: Cpu(0),
         arrived: None,
+        left_cpu: None,
         running: origin + Nanos::from_us(700),
         first_cpu: Cpu(0),
         done: origin + Nanos::from_us(800),
@@ -95,7 +97,7 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
     one
 }
 
-/// A more urgent thread has CPU 0 until the one that was woken runs; CPU 1 is idle.
+/// A more urgent thread has CPU 0 until the one that was woken runs, and another CPU 1.
 fn evidence(cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
     let switch = |at_us: u64, tid: u32, name: &str, priority: i16| FlightEvent {
         at_ns: (CYCLE + Nanos::from_us(at_us)).saturating_sub(Nanos::from_us(500)),
@@ -108,7 +110,7 @@ fn evidence(cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
             preempted: false,
         },
     };
-    let mut events = vec![switch(0, 0, "swapper", 120)];
+    let mut events = vec![switch(0, 8, "other", 9)];
     if cpu == Cpu(0) {
         events = vec![switch(0, 7, "hog", 9), switch(1_198, 1_001, "cycle", 19)];
     }
@@ -203,24 +205,23 @@ fn slack_that_a_timer_was_given_is_nobody_elses_doing() {
 
 #[test]
 fn who_has_a_cpu_that_it_only_came_to_later_is_not_blamed_for_before() {
-    let moved = |one: &mut ThreadActivation| {
-        one.waker_cpu = Cpu(1);
-        one.arrived = Some(one.origin + Nanos::from_us(500));
+    let moved = |left: Option<Cpu>| {
+        taken(move |one: &mut ThreadActivation| {
+            one.waker_cpu = Cpu(1);
+            one.arrived = Some(one.origin + Nanos::from_us(500));
+            one.left_cpu = left;
+        })
     };
+    let part = |what: &str, us: u64| (what.to_owned(), us);
+    let hog = part("higher-priority thread: hog", 198);
 
-    let found = taken(moved);
+    let on_several = moved(None);
+    let on_one = moved(Some(Cpu(1)));
 
-    assert_eq!(
-        found[..2],
-        [
-            (
-                "waiting on another CPU than the one it came to".to_owned(),
-                495
-            ),
-            ("higher-priority thread: hog".to_owned(), 198)
-        ],
-        "{found:?}"
-    );
+    let unknown = "waiting on another CPU than the one it came to";
+    assert_eq!(on_several[..2], [part(unknown, 495), hog.clone()]);
+    let other = part("higher-priority thread: other", 495);
+    assert_eq!(on_one[..2], [other, hog]);
 }
 
 #[test]

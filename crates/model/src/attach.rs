@@ -125,6 +125,9 @@ pub struct ThreadActivation {
     /// When it came, the last time before it ran, to another CPU than it had been on;
     /// `None`: it did not, or nothing tells.
     pub arrived: Option<Nanos>,
+    /// The CPU that it came from then, where it had waited since it was woken; `None`:
+    /// on several.
+    pub left_cpu: Option<Cpu>,
     /// It ran,
     pub running: Nanos,
     /// on this CPU first.

@@ -63,6 +63,7 @@ mod tests {
             waking: us(origin),
             waker_cpu: Cpu(0),
             arrived: None,
+            left_cpu: None,
             first_cpu: Cpu(0),
             running: us(running),
             done: us(done),

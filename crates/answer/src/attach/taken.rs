@@ -57,7 +57,14 @@ impl AttachChosen {
             let way = [(Stage::Waking, one.waking)];
             told.explain(Service::Softirq, one.waker_cpu, one.due, &way);
             let came = came.unwrap_or(one.waking);
-            told.moves(came.saturating_sub(one.waking));
+            let waited = came.saturating_sub(one.waking);
+            match one.left_cpu {
+                Some(left) if waited > MOVING => {
+                    let way = [(Stage::Waking, one.waking), (Stage::Running, came)];
+                    told.explain(service, left, one.waking, &way);
+                }
+                _ => told.moves(waited),
+            }
             let way = [(Stage::Waking, came), (Stage::Running, one.running)];
             told.explain(service, one.first_cpu, came, &way);
         } else {

@@ -74,6 +74,8 @@ impl AttachRecord {
                 0 => None,
                 at => Some(Nanos::from_ns(at)),
             },
+            // One move can be that of the wakeup.
+            left_cpu: (self.moves <= 2).then_some(Cpu(self.left_cpu)),
             running,
             first_cpu: Cpu(self.first_cpu),
             done,

@@ -376,6 +376,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	wake->origin_ns = wake->waking_ns;
 	wake->due_ns = wake->waking_ns;
 	wake->arrived_ns = 0;
+	wake->moves = 0;
 	wake->cpu = bpf_get_smp_processor_id();
 	wake->name[0] = ((u64 *)self->comm)[0];
 	wake->name[1] = ((u64 *)self->comm)[1];
@@ -499,6 +500,8 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->due_ns = thread->wake.due_ns;
 	record->arrived_ns = thread->wake.arrived_ns;
 	record->waker_cpu = thread->wake.cpu;
+	record->left_cpu = thread->wake.left_cpu;
+	record->moves = thread->wake.moves;
 	record->first_cpu = thread->first_cpu;
 	record->function = thread->wake.function;
 	record->waker_name[0] = thread->wake.name[0];
@@ -562,6 +565,7 @@ static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 	wake->due_ns = thread->armed_due_ns < now ? thread->armed_due_ns : now;
 	wake->waking_ns = now;
 	wake->arrived_ns = 0;
+	wake->moves = 0;
 	wake->function = (u64)&hrtimer_wakeup;
 	wake->name[0] = 0;
 	wake->name[1] = 0;
@@ -657,6 +661,13 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	return 0;
 }
 
+static __always_inline void moves(struct attach_wake *wake, struct task_struct *task)
+{
+	wake->arrived_ns = bpf_ktime_get_ns();
+	wake->left_cpu = task->thread_info.cpu;
+	wake->moves++;
+}
+
 /* It waits for another CPU from now on. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
@@ -666,9 +677,9 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 	if (!thread || !thread->number || !has_begun())
 		return 0;
 	if (thread->has_next)
-		thread->next.arrived_ns = bpf_ktime_get_ns();
+		moves(&thread->next, task);
 	else if (thread->phase == ATTACH_WOKEN)
-		thread->wake.arrived_ns = bpf_ktime_get_ns();
+		moves(&thread->wake, task);
 	return 0;
 }
 

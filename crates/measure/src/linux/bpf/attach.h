@@ -53,6 +53,8 @@ struct attach_wake {
 	u32 who;
 	u32 route; /* enum attach_route */
 	u32 cpu;   /* the waker's */
+	u32 left_cpu; /* from which it came, the last time before it ran */
+	u32 moves;    /* how often, before it ran */
 	u32 padding;
 };
 
@@ -75,6 +77,8 @@ struct attach_record {
 	u32 tid;
 	u32 tgid;
 	u32 waker_cpu;
+	u32 left_cpu;
+	u32 moves;
 	u32 first_cpu; /* on which it ran first, */
 	u32 cpu;       /* and last */
 	u32 preemptions;
@@ -92,7 +96,7 @@ struct attach_record {
 	u8 unseen_of;	/* enum attach_unseen, or'ed */
 	u8 padding;
 };
-_Static_assert(sizeof(struct attach_record) == 176, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 184, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {
