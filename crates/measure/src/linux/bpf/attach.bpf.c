@@ -683,6 +683,21 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 	return 0;
 }
 
+/* It goes on, after others had its CPU, or it waited. */
+static __always_inline void comes_back(struct attach_thread *thread, u64 now)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (thread->phase == ATTACH_PREEMPTED)
+		thread->preempted_ns += now - thread->off_ns;
+	else
+		thread->blocked_ns += now - thread->off_ns;
+	if (thread->cpu != cpu)
+		thread->migrations++;
+	thread->cpu = cpu;
+	thread->phase = ATTACH_RUNS;
+}
+
 /* It runs, and has done so since nobody knows when: now at the latest. */
 static __always_inline void came_unseen(struct attach_thread *thread, u64 now)
 {
@@ -715,6 +730,10 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 		came_unseen(thread, now);
 	else if (thread->phase == ATTACH_SLEEPS && was_due(thread, now))
 		came_unseen(thread, now);
+	else if (thread->phase == ATTACH_PREEMPTED || thread->phase == ATTACH_BLOCKED) {
+		comes_back(thread, now);
+		thread->unseen_of |= ATTACH_RUN_UNSEEN;
+	}
 	thread->armed_ns = asked->_softexpires - asked->base->offset;
 	thread->armed_due_ns = timer->node.expires - asked->base->offset;
 	return 0;
@@ -770,6 +789,12 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 			break;
 		}
 		came_unseen(thread, now);
+		goto runs;
+	case ATTACH_PREEMPTED:
+	case ATTACH_BLOCKED:
+		/* It came back, which nobody saw. */
+		comes_back(thread, now);
+		thread->unseen_of |= ATTACH_RUN_UNSEEN;
 		/* fall through */
 	case ATTACH_RUNS:
 	runs:
@@ -803,7 +828,6 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 static __always_inline void comes(struct attach_thread *thread)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 cpu = bpf_get_smp_processor_id();
 	u32 is_periodic;
 
 	switch (thread->phase) {
@@ -829,11 +853,9 @@ static __always_inline void comes(struct attach_thread *thread)
 		runs(thread, now);
 		return;
 	case ATTACH_PREEMPTED:
-		thread->preempted_ns += now - thread->off_ns;
-		break;
 	case ATTACH_BLOCKED:
-		thread->blocked_ns += now - thread->off_ns;
-		break;
+		comes_back(thread, now);
+		return;
 	case ATTACH_STOPPED:
 		thread->resumed_ns = now;
 		thread->phase = ATTACH_UNKNOWN;
@@ -841,10 +863,6 @@ static __always_inline void comes(struct attach_thread *thread)
 	default:
 		return;
 	}
-	if (thread->cpu != cpu)
-		thread->migrations++;
-	thread->cpu = cpu;
-	thread->phase = ATTACH_RUNS;
 }
 
 SEC("tp_btf/sched_switch")
