@@ -7,6 +7,7 @@ mod compare;
 mod documented;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
+mod episodes;
 mod export;
 mod import;
 #[cfg(target_os = "linux")]
@@ -40,6 +41,7 @@ pub(crate) use attach::AttachArgs;
 pub(crate) use compare::{CompareArgs, FactorArg};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
+pub(crate) use episodes::EpisodesArg;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 #[cfg(target_os = "linux")]
@@ -50,7 +52,7 @@ pub(crate) use measuring::{
 };
 pub(crate) use plot::PlotArgs;
 #[cfg(target_os = "linux")]
-pub(crate) use record::{EpisodesArg, KeepArg, RecordArgs, RecordCommand};
+pub(crate) use record::{KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, STAGES_ON_THE_WAY, S
 use laggard_session::ProbeChoice;
 use laggard_workload::load::LoadUser;
 
-use super::some_time;
+use super::{EpisodesArg, some_time};
 use crate::completion;
 
 const RECORD_EXAMPLES: &str = "\
@@ -162,16 +162,6 @@ pub(crate) enum KeepArg {
     All,
     /// Histograms by the hour, the largest by the minute, and the tail
     Tail,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum EpisodesArg {
-    /// As far as this kernel allows
-    Auto,
-    /// Surely, or not record at all
-    On,
-    /// Not at all
-    Off,
 }
 
 /// A user of this machine, by name.
