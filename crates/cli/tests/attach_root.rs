@@ -377,6 +377,43 @@ fn a_control_group_is_watched_with_those_that_come_to_it() {
     }
 }
 
+/// A service that is a shell's script: those that end between being listed and being
+/// marked are none, and take nobody with them.
+#[test]
+fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
+    let Some(group) = OwnGroup::new("churn") else {
+        return;
+    };
+    let path = group.0.display().to_string();
+    let script = "echo $$ > \"$0\"; while :; do sleep 0.02; done";
+    let members = group.0.join("cgroup.procs").display().to_string();
+    let mut shell = Command::new("sh")
+        .args(["-c", script, &members])
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(200));
+
+    let output = laggard()
+        .args(["--cgroup", &path, "--json", "-d3s", "--episodes=off"])
+        .output()
+        .unwrap();
+
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    // What it started last ends by itself, and the group can go.
+    thread::sleep(Duration::from_millis(200));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("No such file"), "{said}");
+    assert!(!said.contains("is not watched"), "{said}");
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    let of_shell = rows.iter().filter(|row| row["process"] == shell.id());
+    let told: u64 = of_shell.map(|row| number(row, "activations")).sum();
+    assert!(told > 0 && number(&report, "ended") > 0, "{report:#}");
+}
+
 /// `CLOCK_MONOTONIC`, by which origins are told.
 fn monotonic_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();

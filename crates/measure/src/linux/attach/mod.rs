@@ -173,6 +173,8 @@ impl AttachProbe {
                 match marked {
                     // It is watched already, and what it starts.
                     Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
+                    // It has ended since it was found.
+                    Err(err) if err.kind() == ErrorKind::NotFound => {}
                     Err(err) => return Err(ObjectRefused::because(err.to_string())),
                     Ok(()) => {}
                 }
