@@ -414,6 +414,30 @@ fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
     assert!(told > 0 && number(&report, "ended") > 0, "{report:#}");
 }
 
+#[test]
+fn a_unit_is_a_service_also_where_its_name_has_a_dot() {
+    let Some(group) = OwnGroup::new("units") else {
+        return;
+    };
+    let name = format!("php8.2-fpm-{}", std::process::id());
+    let folder = group.0.join(format!("{name}.service"));
+    fs::create_dir(&folder).unwrap();
+
+    let output = laggard()
+        .args(["--unit", &name, "--json", "-d100ms", "--episodes=off"])
+        .output()
+        .unwrap();
+
+    fs::remove_dir(&folder).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("no control group is called"), "{said}");
+    let Some(report) = report(&output) else {
+        return;
+    };
+    assert_eq!(report["threads"], 0, "{report:#}");
+    assert!(said.contains(&folder.display().to_string()), "{said}");
+}
+
 /// `CLOCK_MONOTONIC`, by which origins are told.
 fn monotonic_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();

@@ -4,6 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+/// What units that have a control group end in: systemd.unit(5). Names may have other
+/// dots.
+const ENDINGS: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
+
 /// So deep a group lies below the first, at most.
 const DEEPEST: usize = 32;
 
@@ -68,7 +72,8 @@ impl AttachGroup {
     /// When there is none, or more than one.
     pub fn of_unit(name: &str) -> Result<Self, GroupError> {
         let root = root()?;
-        let full = match name.contains('.') {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+        let full = match ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
             true => name.to_owned(),
             false => format!("{name}.service"),
         };
