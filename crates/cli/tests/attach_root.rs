@@ -4,6 +4,7 @@
 //! why.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -454,13 +455,18 @@ fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<(Value, u64)> {
         .spawn()
         .unwrap();
     thread::sleep(Duration::from_millis(300));
-    let watching = laggard()
+    let mut watching = laggard()
         .args([&sleeper.id().to_string(), "--json"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(1_500));
+    // The first that it says is that it watches, or why it does not; on a busy machine
+    // that takes seconds.
+    let mut errors = BufReader::new(watching.stderr.take().unwrap());
+    let mut said = String::new();
+    errors.read_line(&mut said).unwrap();
+    thread::sleep(Duration::from_millis(700));
 
     hold(sleeper.id());
     thread::sleep(Duration::from_millis(800));
@@ -470,7 +476,9 @@ fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<(Value, u64)> {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
 
-    let output = watching.wait_with_output().unwrap();
+    let mut output = watching.wait_with_output().unwrap();
+    errors.read_to_string(&mut said).unwrap();
+    output.stderr = said.into_bytes();
     report(&output).map(|report| (report, went_on))
 }
 
