@@ -245,14 +245,15 @@ fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
 
 /// Where something is mounted: proc(5), `mountinfo`.
 fn mount_points(file: &Path) -> io::Result<Vec<PathBuf>> {
-    let text = fs::read_to_string(file)?;
-    let points = text.lines().filter_map(|line| line.split(' ').nth(4));
+    // Names of folders need not be UTF-8, and the kernel escapes blanks alone.
+    let text = fs::read(file)?;
+    let lines = text.split(|&byte| byte == b'\n');
+    let points = lines.filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
     Ok(points.map(|point| unescaped(point).into()).collect())
 }
 
 /// Without the kernel's escapes of blanks: `\040`.
-fn unescaped(text: &str) -> OsString {
-    let bytes = text.as_bytes();
+fn unescaped(bytes: &[u8]) -> OsString {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -452,6 +453,20 @@ mod tests {
             );
             assert!(own.join("precious").exists(), "{how:?}");
         }
+    }
+
+    /// A folder of any other name, mounted anywhere, kept all recordings for ever.
+    #[test]
+    fn where_something_is_mounted_is_read_whatever_its_name() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let file = dir.path().join("mountinfo");
+        let odd = b"36 35 0:5 / /x\xffy rw - tmpfs tmpfs rw\n37 35 0:6 / /a\\040b rw - ext4 /dev/vda rw\n";
+        fs::write(&file, odd).unwrap();
+
+        let found = mount_points(&file).unwrap();
+
+        let odd = OsString::from_vec(b"/x\xffy".to_vec());
+        assert_eq!(found, [PathBuf::from(odd), PathBuf::from("/a b")]);
     }
 
     #[test]
