@@ -190,7 +190,7 @@ fn json_of(value: &impl Serialize) -> anyhow::Result<String> {
     ))
 }
 
-fn line(engine: &Engine, asked: &LateArgs) -> anyhow::Result<(i32, String)> {
+fn line(engine: &Engine, asked: &LateArgs) -> anyhow::Result<(i64, String)> {
     Lines::read(engine)?.chosen(asked.service)
 }
 

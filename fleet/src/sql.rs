@@ -33,7 +33,7 @@ pub struct Only {
     /// Of this machine.
     pub host: Option<i64>,
     /// Of this service by this route.
-    pub line: Option<i32>,
+    pub line: Option<i64>,
 }
 
 impl Only {
@@ -55,7 +55,7 @@ impl Only {
             and("host_id =", host);
         }
         if let Some(line) = self.line {
-            and("line =", line.into());
+            and("line =", line);
         }
         text
     }

@@ -220,6 +220,16 @@ fn a_recording_that_comes_or_goes_is_in_the_next_answer_or_not() {
     let lines = fs::read_dir(store.path().join(".fleet/lines")).unwrap();
     fs::remove_file(lines.last().unwrap().unwrap().path()).unwrap();
     assert_eq!(count(), 5);
+
+    // So is one whose tables have other columns.
+    let form = store.path().join(".fleet/catalogue.lock");
+    let of_now = fs::read(&form).unwrap();
+    fs::write(&form, "").unwrap();
+    for table in fs::read_dir(store.path().join(".fleet/lines")).unwrap() {
+        fs::write(table.unwrap().path(), "other columns").unwrap();
+    }
+    assert_eq!(count(), 5);
+    assert_eq!(fs::read(&form).unwrap(), of_now);
 }
 
 #[test]

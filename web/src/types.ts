@@ -58,7 +58,7 @@ export interface AssumedTold {
   words: string;
 }
 
-export type Backend = "bpf" | "user" | "tracer" | "fake";
+export type Backend = "bpf" | "user" | "tracer" | "fake" | "imported";
 
 export interface Blocks {
   is_dependent: boolean;
@@ -85,7 +85,7 @@ export interface Cause {
   time_ns: Nanos;
 }
 
-export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "preemption_off" | "higher_priority" | "equal" | "throttled" | "migration" | "context_switch" | "return_to_user" | "own_path" | "unexplained";
+export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "preemption_off" | "higher_priority" | "equal" | "throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
 
 export interface CauseLevel {
   causes: string[];
@@ -132,7 +132,7 @@ export interface Caveat {
   what: string;
 }
 
-export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload";
+export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload" | "imported" | "trace_incomplete";
 
 export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
 
@@ -143,6 +143,7 @@ export interface Charts {
   by_cpu_histograms: HistogramView[];
   causes: CausesView | null;
   courses: CourseView[];
+  ending: string;
   foremost: string | null;
   handlers: HandlersView | null;
   in_short: InShort;
@@ -190,7 +191,7 @@ export interface Conditions {
   state: State;
 }
 
-export type Context = "any" | "worker" | "boosted" | "niced" | "sliced" | "woken" | "plain";
+export type Context = "any" | "worker" | "boosted" | "lent" | "niced" | "sliced" | "woken" | "plain";
 
 export interface ContextRow {
   bumps: BumpRow | null;
@@ -744,7 +745,7 @@ export interface RhythmRow {
 
 export type Route = "direct" | "deferred";
 
-export type RowsOf = { of: "expiries" } | { of: "hand_overs"; threads: number; way: SwitchWay } | { early: number; of: "waits"; timer: TimerApi };
+export type RowsOf = { of: "expiries" } | { of: "hand_overs"; threads: number; way: SwitchWay } | { early: number; of: "waits"; timer: TimerApi } | { of: "activations" } | { of: "traced" };
 
 export interface Said {
   head: string;
@@ -857,7 +858,7 @@ export interface SliceView {
   who?: number;
 }
 
-export type Stage = "irq" | "irq_elsewhere" | "irq_thread" | "expire" | "raise" | "softirq" | "signal" | "waking" | "running" | "user" | "worker" | "kthread";
+export type Stage = "irq" | "irq_elsewhere" | "irq_thread" | "expire" | "raise" | "softirq" | "signal" | "waking" | "running" | "user" | "worker" | "kthread" | "done";
 
 export interface StageRow {
   name: string;

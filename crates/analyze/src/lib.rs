@@ -24,6 +24,7 @@ mod sample;
 pub mod sched;
 mod solve;
 pub mod timer;
+pub mod trend;
 
 pub use input::InputError;
 pub use interval::Interval;

@@ -71,6 +71,9 @@ pub enum ContextKind {
     Worker,
     /// A thread that is raised above the others for it (his priority VM event).
     Boosted,
+    /// A normal thread that is raised by who asks for it, through a PI futex, as long as
+    /// it works (likewise).
+    Lent,
     /// A normal thread of the least nice value, likewise.
     Niced,
     /// A normal thread of the shortest slice, likewise.
@@ -89,6 +92,7 @@ impl ContextKind {
             Self::Any => "any context",
             Self::Worker => "kernel worker",
             Self::Boosted => "boosted thread",
+            Self::Lent => "boosted by PI futex",
             Self::Niced => "boosted by nice",
             Self::Sliced => "boosted by slice",
             Self::Woken => "plain thread, asleep",
@@ -97,12 +101,13 @@ impl ContextKind {
     }
 
     /// Each with what stands for it beside `contexts`.
-    fn all(contexts: Contexts) -> [(Self, Service, Route); 7] {
+    fn all(contexts: Contexts) -> [(Self, Service, Route); 8] {
         let (direct, deferred) = (Route::Direct, Route::Deferred);
         [
             (Self::Any, Service::Softirq, direct),
             (Self::Worker, Service::Worker, deferred),
             (Self::Boosted, Contexts::BOOSTED, direct),
+            (Self::Lent, Contexts::LENT, direct),
             (Self::Niced, Contexts::NICED, direct),
             (Self::Sliced, Contexts::SLICED, direct),
             (Self::Woken, contexts.plain(), deferred),

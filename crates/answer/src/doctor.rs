@@ -128,6 +128,7 @@ fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, String>,
         Err(
             error @ (EpisodesError::NotRecorded { .. }
             | EpisodesError::OfRows { .. }
+            | EpisodesError::OfTrace { .. }
             | EpisodesError::Damaged { .. }
             | EpisodesError::NoSuch { .. }),
         ) => Ok(Err(error.to_string())),

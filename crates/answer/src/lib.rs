@@ -56,7 +56,7 @@ pub mod why;
 pub use causes::{Above, Composed, KnownCauses};
 pub use digest::digest;
 pub use error::AnswerError;
-pub use load::{Load, LoadError, Run, have_rates, loads, open};
+pub use load::{Load, LoadError, Run, have_no_work, have_rates, loads, loads_for_demand, open};
 pub use note::{Doubt, Note};
 pub use report::{Report, SHOW_SCHEMA};
 pub use scan::{Ask, Scanned, every_cpu, scan};

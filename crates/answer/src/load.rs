@@ -99,6 +99,19 @@ pub enum LoadError {
         /// Why.
         why: &'static str,
     },
+    /// An application's demand is held against latencies that have it in them.
+    #[error(
+        "`{}` is of {of}, against which no application's demand can be held: {why}",
+        dir.display()
+    )]
+    NoDemand {
+        /// The recording.
+        dir: PathBuf,
+        /// What its rows are.
+        of: String,
+        /// Why.
+        why: &'static str,
+    },
     /// Rows of several kinds would be counted together.
     #[error(
         "`{}` and `{}` are not of the same: {first_of}, and {other_of}; ask them one by one",
@@ -186,6 +199,31 @@ pub fn loads(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
     have_rates(&recordings)?;
     read(&recordings, ask)
+}
+
+/// The same for who holds an application's demand against latencies.
+///
+/// # Errors
+/// As [`loads`], and when latencies have work in them.
+pub fn loads_for_demand(ask: &Ask) -> Result<Vec<Load>, LoadError> {
+    let recordings = open(&ask.dirs)?;
+    have_rates(&recordings)?;
+    have_no_work(&recordings)?;
+    read(&recordings, ask)
+}
+
+/// Refuses recordings whose latencies have an application's work in them.
+///
+/// # Errors
+/// When one of them is such.
+pub fn have_no_work(recordings: &[Recording]) -> Result<(), LoadError> {
+    let refused = recordings.iter().find_map(|recording| {
+        let plan = &recording.manifest().plan;
+        let (of, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_demand())?;
+        let dir = recording.dir().into();
+        Some(LoadError::NoDemand { dir, of, why })
+    });
+    refused.map_or(Ok(()), Err)
 }
 
 /// The same for who asks for shares alone: of rows that do not come by themselves,

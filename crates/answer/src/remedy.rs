@@ -71,7 +71,7 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
              out then."
         }
         CauseClass::ReturnToUser | CauseClass::Unexplained => return Some(look(row)),
-        CauseClass::ContextSwitch | CauseClass::OwnPath => return None,
+        CauseClass::ContextSwitch | CauseClass::OwnPath | CauseClass::OwnWork => return None,
     };
     Some(fixed.into())
 }

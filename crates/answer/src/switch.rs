@@ -1,7 +1,8 @@
 //! `laggard switch`: how long a machine takes from thread to thread.
 
 use laggard_analyze::InputError;
-use laggard_analyze::hand_over::{HandOverTimes, geometric_mean, growth, hand_over_times, net};
+use laggard_analyze::compare::geometric_mean;
+use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
 use laggard_model::{Absence, Caveat, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -213,7 +214,8 @@ pub struct Growth {
     pub ratio_low: f64,
     /// The upper end.
     pub ratio_high: f64,
-    /// How often the interval holds the ratio, 0 to 1.
+    /// How often the interval holds the ratio, 0 to 1: such that all that are told
+    /// together do with 0.95 (Bonferroni).
     pub confidence: f64,
     /// What that means.
     pub change: GrowthChange,
@@ -249,9 +251,14 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         let had: Vec<&SwitchRun<_>> = runs.filter(|run| run.stretches.len() > 1).collect();
         let few = had.iter().min_by_key(|run| run.threads)?;
         let many = had.iter().max_by_key(|run| run.threads)?;
-        (few.threads < many.threads).then(|| grown(few, many))
+        (few.threads < many.threads).then(|| [Sides::of(few), Sides::of(many)])
     };
-    let growth = ways.iter().filter_map(of).collect::<Result<_, _>>()?;
+    let pairs: Vec<_> = ways.iter().filter_map(of).collect();
+    // Of several intervals one may miss by chance what each holds 19 times of 20.
+    let questions: usize = pairs.iter().map(Sides::questions).sum();
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / questions.max(1) as f64;
+    let growth = pairs.iter().map(|pair| grown(pair, confidence));
+    let growth = growth.collect::<Result<_, _>>()?;
     let is_done =
         |run: &SwitchRun<_>| run.absence.is_some() || run.stretches.len() == measured.stretches;
     Ok(SwitchReport {
@@ -314,22 +321,40 @@ fn took(stretches: impl Iterator<Item = HandOverTimes>) -> Option<SwitchTimes> {
     })
 }
 
-fn grown(
-    few: &SwitchRun<StretchFigures>,
-    many: &SwitchRun<StretchFigures>,
-) -> Result<SwitchGrowth, InputError> {
-    let sides = [few, many].map(|run| -> Vec<HandOverTimes> {
-        let stretches = run.stretches.iter();
-        stretches.filter_map(|one| one.gross).collect()
-    });
-    let means = sides
-        .each_ref()
-        .map(|side| side.iter().map(|one| one.mean).collect());
-    let tails = sides.each_ref().map(|side| {
-        let tails: Option<Vec<f64>> = side.iter().map(|one| one.one_in_1000).collect();
-        tails.unwrap_or_default()
-    });
-    let (mean, one_in_1000) = (figure(means, CONFIDENCE)?, figure(tails, CONFIDENCE)?);
+/// What is told of growth, of a way with one number of threads.
+struct Sides {
+    way: SwitchWay,
+    threads: usize,
+    /// By stretch.
+    means: Vec<f64>,
+    /// What one in 1,000 exceeds; none where a stretch has too few hand-overs.
+    tails: Vec<f64>,
+}
+
+impl Sides {
+    fn of(run: &SwitchRun<StretchFigures>) -> Self {
+        let had = || run.stretches.iter().filter_map(|one| one.gross);
+        let tails: Option<Vec<f64>> = had().map(|one| one.one_in_1000).collect();
+        Self {
+            way: run.way,
+            threads: run.threads,
+            means: had().map(|one| one.mean).collect(),
+            tails: tails.unwrap_or_default(),
+        }
+    }
+
+    /// How many intervals are told of two.
+    fn questions([few, many]: &[Self; 2]) -> usize {
+        let of = |figures: fn(&Self) -> &[f64]| {
+            usize::from(figures(few).len() > 1 && figures(many).len() > 1)
+        };
+        of(|side| &side.means) + of(|side| &side.tails)
+    }
+}
+
+fn grown([few, many]: &[Sides; 2], confidence: f64) -> Result<SwitchGrowth, InputError> {
+    let mean = figure([&few.means, &many.means], confidence)?;
+    let one_in_1000 = figure([&few.tails, &many.tails], confidence)?;
     let threads = [few.threads, many.threads];
     Ok(SwitchGrowth {
         way: few.way,
@@ -358,10 +383,10 @@ fn by(way: SwitchWay) -> String {
 }
 
 pub(crate) fn figure(
-    [few, many]: [Vec<f64>; 2],
+    [few, many]: [&[f64]; 2],
     confidence: f64,
 ) -> Result<Option<Growth>, InputError> {
-    let found = growth(&few, &many, confidence)?;
+    let found = growth(few, many, confidence)?;
     Ok(found.and_then(|found| {
         let interval = found.interval?;
         Some(Growth {
@@ -396,6 +421,25 @@ pub(crate) fn times_over(ratio: f64) -> String {
     match ratio {
         small if small < 9.995 => format!("{small:.2}"),
         _ => format!("{ratio:.0}"),
+    }
+}
+
+impl SwitchReport {
+    /// How sure the intervals of growth are, as a sentence; `None` where there are none.
+    pub fn surety(&self) -> Option<String> {
+        let told = |one: &SwitchGrowth| [one.mean, one.one_in_1000];
+        let told: Vec<Growth> = self.growth.iter().flat_map(told).flatten().collect();
+        let confidence = 100.0 * told.first()?.confidence;
+        let all = 100.0 * CONFIDENCE;
+        Some(match told.len() {
+            1 => format!("The interval is of {all:.0} %."),
+            2 => format!(
+                "Intervals are of {confidence:.1} %, so that both hold together with {all:.0} %."
+            ),
+            many => format!(
+                "Intervals are of {confidence:.1} %, so that all {many} hold together with {all:.0} %."
+            ),
+        })
     }
 }
 
@@ -446,13 +490,75 @@ mod tests {
         run.try_map(|one| StretchFigures::of(&one)).unwrap()
     }
 
+    fn measured(runs: Vec<SwitchRun>) -> SwitchesMeasured {
+        SwitchesMeasured {
+            host: Host::default(),
+            cpu: Cpu(1),
+            other_cpu: None,
+            load: None,
+            stretches: runs.iter().map(|run| run.stretches.len()).max().unwrap(),
+            runs: runs.into_iter().map(figures).collect(),
+            unwatched_because: None,
+            caveats: Vec::new(),
+        }
+    }
+
+    fn told(runs: Vec<SwitchRun>) -> SwitchReport {
+        switches(&measured(runs)).unwrap()
+    }
+
+    /// Two questions of each of two ways: of four intervals of 95 % that hold nothing, one
+    /// is above 1 by chance in ten such reports.
+    #[test]
+    fn intervals_are_as_wide_as_there_are_questions() {
+        let few = |via| {
+            let mut run = run(2, &[1_000, 1_010, 990, 1_005]);
+            run.way.via = via;
+            run
+        };
+        let many = |via| {
+            let mut run = run(64, &[1_100, 1_190, 1_090, 1_110]);
+            run.way.via = via;
+            run
+        };
+        let short = |mut run: SwitchRun| {
+            for stretch in &mut run.stretches {
+                stretch.took_ns.truncate(9_999);
+            }
+            run
+        };
+        let (futex, pipe) = (HandOver::Futex, HandOver::Pipe);
+
+        let one = told(vec![short(few(futex)), short(many(futex))]);
+        let two = told(vec![few(futex), many(futex)]);
+        let four = told(vec![few(futex), few(pipe), many(futex), many(pipe)]);
+
+        let mean = |report: &SwitchReport| report.growth[0].mean.unwrap();
+        let sure = [&one, &two, &four].map(|report| mean(report).confidence);
+        for (sure, wanted) in sure.into_iter().zip([0.95, 0.975, 0.9875]) {
+            assert!((sure - wanted).abs() < 1e-9, "{sure}, not {wanted}");
+        }
+        let lows = [&one, &two, &four].map(|report| mean(report).ratio_low);
+        assert!(lows.is_sorted_by(|one, next| one > next), "{lows:?}");
+        let says = [&one, &two, &four].map(|report| report.surety().unwrap());
+        assert_eq!(
+            says,
+            [
+                "The interval is of 95 %.",
+                "Intervals are of 97.5 %, so that both hold together with 95 %.",
+                "Intervals are of 98.8 %, so that all 4 hold together with 95 %.",
+            ]
+        );
+        assert_eq!(told(vec![run(2, &[1_000])]).surety(), None);
+    }
+
     #[test]
     fn what_takes_twice_as_long_with_many_threads_grows() {
-        let found = grown(
-            &figures(run(2, &[1_000, 1_010, 990])),
-            &figures(run(64, &[2_000, 2_010, 1_990])),
-        )
-        .unwrap();
+        let found = &told(vec![
+            run(2, &[1_000, 1_010, 990]),
+            run(64, &[2_000, 2_010, 1_990]),
+        ])
+        .growth[0];
 
         assert_eq!(found.mean.unwrap().change, GrowthChange::Grows);
         assert!(
@@ -468,16 +574,7 @@ mod tests {
     fn a_series_has_the_first_hand_overs_of_one_number_of_threads_in_order() {
         let mut ten = run(10, &[1_000]);
         ten.stretches[0].took_ns[..3].copy_from_slice(&[3, 1, 2]);
-        let measured = SwitchesMeasured {
-            host: Host::default(),
-            cpu: Cpu(1),
-            other_cpu: None,
-            load: None,
-            runs: vec![figures(run(2, &[700])), figures(ten)],
-            stretches: 1,
-            unwatched_because: None,
-            caveats: Vec::new(),
-        };
+        let measured = measured(vec![run(2, &[700]), ten]);
 
         let found = series(&measured, 10).unwrap();
 
@@ -493,11 +590,11 @@ mod tests {
 
     #[test]
     fn what_varies_by_itself_is_not_said_to_grow() {
-        let found = grown(
-            &figures(run(2, &[1_000, 1_300, 800])),
-            &figures(run(8, &[1_100, 900, 1_250])),
-        )
-        .unwrap();
+        let found = &told(vec![
+            run(2, &[1_000, 1_300, 800]),
+            run(8, &[1_100, 900, 1_250]),
+        ])
+        .growth[0];
 
         assert_eq!(found.mean.unwrap().change, GrowthChange::NotTold);
     }

@@ -1,7 +1,7 @@
 //! What `laggard attach` says of threads whose activations are known.
 
 use laggard_answer::attach::{
-    AttachAsked, AttachLost, AttachMeasured, AttachReport, AttachTaken, Attended,
+    AttachAsked, AttachLost, AttachMeasured, AttachReport, AttachTaken, Attended, DeadlineOf,
 };
 use laggard_model::{
     Address, Cpu, Evidence, FlightEvent, Happening, Host, Names, Nanos, Symbols, ThreadActivation,
@@ -39,6 +39,7 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
             woken: WokenBy::Timer(Address(1)),
             wake_seen: true,
             run_seen: true,
+            back_seen: true,
             origin,
             due: origin,
             waking: origin,
@@ -67,6 +68,7 @@ fn in_the_middle(so_far: Nanos) -> Option<UnfinishedActivation> {
         woken: WokenBy::Timer(Address(1)),
         origin: at.saturating_sub(so_far),
         running: Some(at.saturating_sub(so_far)),
+        cpu: Cpu(0),
     })
 }
 
@@ -77,6 +79,7 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
         woken: WokenBy::Timer(Address(1)),
         wake_seen: true,
         run_seen: true,
+        back_seen: true,
         origin,
         due: origin,
         waking: origin + Nanos::from_us(5),
@@ -124,15 +127,11 @@ fn evidence(cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
 
 fn taken(change: impl Fn(&mut ThreadActivation)) -> Vec<(String, u64)> {
     let activation = one(change);
-    let mut seen = Attended::new(AttachAsked {
-        deadline: Some(DEADLINE),
-        application: None,
-        rows: 9,
-    });
+    let mut seen = Attended::new(asked(9));
     let done = ThreadHappening::Done(activation);
     let mut all = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
     seen.told(&mut all, Nanos::MAX);
-    let chosen = seen.choose(9);
+    let chosen = seen.choose();
     assert_eq!(chosen.len(), 1);
     let found = chosen[0].taken(evidence, &mut NoNames::default());
     let sum: u64 = found.iter().map(|part| part.time_ns.ns()).sum();
@@ -246,21 +245,18 @@ fn of_many_that_are_late_the_real_time_ones_and_the_largest_are_looked_at() {
     let mut all = cycles(1, ThreadPolicy::Other(0), Nanos::from_us(900));
     all.extend(cycles(2, ThreadPolicy::Fifo(80), Nanos::from_us(700)));
     all.extend(cycles(3, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
-    let mut seen = Attended::new(AttachAsked {
-        deadline: Some(DEADLINE),
-        application: None,
-        rows: 9,
-    });
+    let mut seen = Attended::new(asked(9));
     seen.told(&mut all, Nanos::MAX);
 
-    let chosen = seen.choose(10);
+    let chosen = seen.choose();
 
-    assert_eq!(chosen.len(), 10);
-    for one in &chosen {
+    // All that missed, the real-time thread's first, and the largest of thread 3.
+    assert_eq!(chosen.len(), 201);
+    for one in chosen.iter().take(10) {
         let found = one.taken(evidence, &mut NoNames::default());
         seen.explain(one, &found);
     }
-    assert_eq!(seen.choose(10).len(), 0, "they were for one time");
+    assert_eq!(seen.choose().len(), 0, "they were for one time");
     let report = measured(seen, 9);
     let explained = |name: u32| {
         let mut rows = report.rows.iter();
@@ -307,32 +303,41 @@ fn a_period_that_changes_is_told() {
 }
 
 fn report(rows: usize, mut all: Vec<ThreadTold>) -> AttachReport {
-    let asked = AttachAsked {
-        deadline: Some(DEADLINE),
-        application: None,
-        rows,
-    };
-    let mut seen = Attended::new(asked);
+    let mut seen = Attended::new(asked(rows));
     seen.told(&mut all, Nanos::MAX);
     measured(seen, rows)
 }
 
 fn measured(seen: Attended, rows: usize) -> AttachReport {
     let measured = AttachMeasured {
+        asked: asked(rows),
+        ..measurement(&seen)
+    };
+    seen.report(&measured, &Symbols::default())
+}
+
+fn asked(rows: usize) -> AttachAsked {
+    AttachAsked {
+        deadline: Some(DEADLINE),
+        period: None,
+        application: None,
+        rows,
+        steps: false,
+    }
+}
+
+fn measurement(seen: &Attended) -> AttachMeasured {
+    AttachMeasured {
         host: Host::default(),
-        asked: AttachAsked {
-            deadline: Some(DEADLINE),
-            application: None,
-            rows,
-        },
+        asked: asked(9),
         from: Nanos::ZERO,
         to: Nanos::from_ns(u64::from(CYCLES) * CYCLE.ns()),
         threads: seen.threads() as u64,
         ended: 0,
         lost: AttachLost::default(),
+        beside: Vec::new(),
         caveats: Vec::new(),
-    };
-    seen.report(&measured, &Symbols::default())
+    }
 }
 
 #[test]
@@ -380,4 +385,106 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         };
         assert!(said.contains(when), "{said}");
     }
+}
+
+/// Cycles of which `change` alters the activations.
+fn changed(number: u32, change: impl Fn(u32, &mut ThreadActivation)) -> Vec<ThreadTold> {
+    let mut all = cycles(number, ThreadPolicy::Fifo(80), Nanos::from_us(100));
+    for (cycle, one) in (0..).zip(&mut all) {
+        if let ThreadHappening::Done(activation) = &mut one.what {
+            change(cycle, activation);
+        }
+    }
+    all
+}
+
+#[test]
+fn a_margin_that_shrinks_is_told_with_the_eighths_that_it_shrank_over() {
+    // A second each, so that it is long enough; 1 us more each time.
+    let slow = |cycle: u32, one: &mut ThreadActivation| {
+        let at = Nanos::from_secs(cycle.into());
+        let took = Nanos::from_us(100 + u64::from(cycle));
+        (one.origin, one.due, one.waking, one.running) = (at, at, at, at);
+        one.done = at + took;
+    };
+
+    let report = report(9, changed(1, slow));
+
+    let course = report.rows[0].course.as_ref().unwrap();
+    assert_eq!(course.parts.len(), 8);
+    assert!((85_000..=90_000).contains(&course.change_ns), "{course:?}");
+    let said = report.sentences.join(" ");
+    assert!(
+        said.contains("its margin shrinks: its mean response was 10"),
+        "{said}"
+    );
+    let steady = self::report(9, cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
+    assert!(!steady.sentences.join(" ").contains("margin shrinks"));
+}
+
+#[test]
+fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted() {
+    let asked = |period| AttachAsked {
+        deadline: None,
+        period: Some(period),
+        application: None,
+        rows: 9,
+        steps: false,
+    };
+    let seen = |period| {
+        let mut seen = Attended::new(asked(period));
+        let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(1_100));
+        // Two cycles that the ones before them ran through.
+        all.remove(70);
+        all.remove(30);
+        seen.told(&mut all, Nanos::MAX);
+        let measured = AttachMeasured {
+            asked: asked(period),
+            ..measurement(&seen)
+        };
+        seen.report(&measured, &Symbols::default())
+    };
+
+    let right = seen(CYCLE);
+    let wrong = seen(Nanos::from_us(800));
+
+    let row = &right.rows[0];
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.of, DeadlineOf::GivenPeriod);
+    assert_eq!((deadline.deadline_ns, deadline.misses), (CYCLE, 98));
+    assert_eq!(row.asked.unwrap().without_wake, 2);
+    let said = right.sentences.join(" ");
+    assert!(said.contains("2 periods of 1.00 ms had no wake"), "{said}");
+    let said = wrong.sentences.join(" ");
+    assert!(
+        said.contains("a period of 1.00 ms, not the 800 us that was given"),
+        "{said}"
+    );
+}
+
+#[test]
+fn who_looks_on_is_told_what_came_since_the_last_look_and_what_was_so_far() {
+    let mut seen = Attended::new(AttachAsked {
+        steps: true,
+        ..asked(9)
+    });
+    let mut early = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(700));
+    let mut late = early.split_off(90);
+    for one in &mut late {
+        if let ThreadHappening::Done(activation) = &mut one.what {
+            activation.done = activation.running + Nanos::from_us(100);
+        }
+    }
+
+    seen.told(&mut early, Nanos::MAX);
+    let first = seen.step();
+    seen.told(&mut late, Nanos::MAX);
+    let second = seen.step();
+
+    assert_eq!((first.len(), second.len(), seen.step().len()), (1, 1, 0));
+    assert_eq!((first[0].activations, second[0].activations), (90, 10));
+    assert_eq!(second[0].largest, Some(Nanos::from_us(100)));
+    assert_eq!(second[0].largest_so_far, Some(Nanos::from_us(700)));
+    assert_eq!(second[0].misses, Some(90));
+    assert_eq!(first[0].p99, None, "of 90 there is none");
 }

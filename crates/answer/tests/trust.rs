@@ -117,6 +117,17 @@ fn without_a_plan_a_line_is_judged_by_the_same_service_elsewhere() {
     );
 }
 
+/// It ran where there was room.
+#[test]
+fn a_thread_of_a_program_need_not_run_as_often_on_each_cpu() {
+    let task: Service = "task:app/timer".parse().unwrap();
+    let made = Made::new(&[line(task, 0), line(task, 1)])
+        .served(0, 125, &[(Stage::Done, 15_000)])
+        .served(1, 1, &[(Stage::Done, 15_000)]);
+
+    assert_eq!(reasons(&made), [""; 0]);
+}
+
 #[test]
 fn interrupts_do_not_dilute_what_was_lost() {
     // 12 of 7,609 were lost: more than one in 1,000 of the lines' activations.

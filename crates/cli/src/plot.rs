@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
 use laggard_answer::show::{RecordingReport, foremost, leading};
-use laggard_answer::{Trust, loads, open};
-use laggard_model::Service;
+use laggard_answer::{Trust, loads_for_demand, open};
 use laggard_model::name::line_name;
+use laggard_model::{RowsOf, Service};
 use laggard_view::page::Charts;
 use laggard_view::picture::{FigureKind, Picture, Style};
 
@@ -52,7 +52,8 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
 fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
     for recording in open(&args.recordings)? {
         let plan = &recording.manifest().plan;
-        if let Some(of) = plan.rows.words(plan.period_ns) {
+        let has_way = plan.rows == RowsOf::Activations;
+        if let Some(of) = plan.rows.words(plan.period_ns).filter(|_| !has_way) {
             anyhow::bail!(
                 "`{}` is of {of}, which have no stages on the way; plot their distribution, or time",
                 recording.dir().display()
@@ -148,7 +149,7 @@ fn course<'a>(
 
 fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
     let application = by_name(&args.app)?;
-    let seen = loads(&ask::of(&args.recordings))?;
+    let seen = loads_for_demand(&ask::of(&args.recordings))?;
     let loads = seen
         .iter()
         .map(|one| {

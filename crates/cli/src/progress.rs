@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use laggard_model::text::Unit;
-use laggard_model::{Line, Nanos, Route, printable};
+use laggard_model::{Line, Nanos, Route, ServiceRank, printable};
 
 use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
@@ -15,7 +15,7 @@ use crate::pipe;
 pub(crate) struct Progress {
     bar: ProgressBar,
     lines: Vec<Line>,
-    largest: BTreeMap<(Route, u64), (String, Nanos)>,
+    largest: BTreeMap<(Route, ServiceRank), (String, Nanos)>,
 }
 
 impl Progress {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::loads;
+use laggard_answer::loads_for_demand;
 use laggard_answer::qos::{
     Application, LoadChoices, MissPolicy, QOS_SCHEMA, QosReport, assess, by_name, catalogue,
     choose, examples,
@@ -32,7 +32,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         policy,
         ..application
     };
-    let seen = loads(&ask::of(&args.recordings))?;
+    let seen = loads_for_demand(&ask::of(&args.recordings))?;
     let loads = seen
         .iter()
         .map(|load| Ok(assess(load, &application, args.service)?))
@@ -84,7 +84,7 @@ fn chosen(args: &QosArgs) -> anyhow::Result<Option<Application>> {
 fn choices(args: &QosArgs, policy: MissPolicy) -> anyhow::Result<Exit> {
     let mut examples = examples()?;
     examples.iter_mut().for_each(|one| one.policy = policy);
-    let seen = loads(&ask::of(&args.recordings))?;
+    let seen = loads_for_demand(&ask::of(&args.recordings))?;
     let found = seen
         .iter()
         .map(|load| choose(load, &examples, args.service));

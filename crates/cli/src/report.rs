@@ -7,7 +7,7 @@ use laggard_answer::overview::{self, made_for};
 use laggard_answer::qos::{Application, buffers, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
 use laggard_answer::why;
-use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_rates, loads, open};
+use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, PageData};
 use laggard_view::text::told;
@@ -51,6 +51,11 @@ fn write(
     let mut made = None;
     let opened = open(recordings)?;
     have_rates(&opened)?;
+    let has_no_work = have_no_work(&opened);
+    let is_for_demand = has_no_work.is_ok();
+    if asked.is_some() || args.tasks.is_some() {
+        has_no_work?;
+    }
     for recording in &opened {
         made.get_or_insert_with(|| made_for(recording.manifest()));
         if args.markdown {
@@ -85,6 +90,7 @@ fn write(
             },
             charts,
             &Load::of(runs),
+            is_for_demand,
         )?;
         let file = file.unwrap_or(Path::new(PAGE));
         let page = laggard_view::page::html(&data)?;
@@ -109,6 +115,7 @@ fn answered(
     report: Report,
     mut charts: Vec<Charts>,
     seen: &[Load],
+    is_for_demand: bool,
 ) -> anyhow::Result<PageData> {
     let applications = choices(asked)?;
     weigh(&report, &mut charts, seen)?;
@@ -119,7 +126,7 @@ fn answered(
     Ok(PageData {
         forecast_told: forecast.as_ref().map(told).unwrap_or_default(),
         forecast,
-        buffers: (!seen.is_empty()).then(|| buffers(seen, applications)),
+        buffers: (is_for_demand && !seen.is_empty()).then(|| buffers(seen, applications)),
         sched: match &args.tasks {
             Some(file) => {
                 let asked = read_tasks(file)?;

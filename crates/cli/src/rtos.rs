@@ -9,8 +9,8 @@ use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelsSeen, Lacks, LoadedDuels, Nanos, RtosCriterion, WaitQueue,
-    printable,
+    Absence, Cpu, CpuList, DuelsSeen, InterruptSource, Lacks, LoadedDuels, Nanos, RtosCriterion,
+    WaitQueue, printable,
 };
 use laggard_view::{criteria, criteria_page, text};
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};
@@ -237,6 +237,16 @@ fn planned(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     };
     asked.sort_unstable();
     asked.dedup();
-    let cpu = measuring::one_cpu(args.cpu)?;
-    Ok((RtosPlan { cpu, duration }, asked))
+    if args.source != InterruptSource::default() && !asked.contains(&RtosCriterion::Interrupts) {
+        bail!(
+            "--source {} is for the criterion `interrupts`, which --only leaves out; add it there",
+            args.source
+        );
+    }
+    let plan = RtosPlan {
+        cpu: measuring::one_cpu(args.cpu)?,
+        duration,
+        source: args.source,
+    };
+    Ok((plan, asked))
 }

@@ -1,6 +1,6 @@
 //! `laggard sched`: whether a task set can be scheduled here.
 
-use laggard_answer::loads;
+use laggard_answer::loads_for_demand;
 use laggard_answer::sched::{Verdict, analysed, read_tasks};
 use laggard_model::text::Unit;
 use laggard_view::text;
@@ -11,7 +11,7 @@ use crate::{ask, pipe, terminal};
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let asked = read_tasks(&args.tasks)?;
-    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)))?;
+    let seen = loads_for_demand(&ask::of(std::slice::from_ref(&args.recording)))?;
     let Some(load) = seen.first() else {
         anyhow::bail!("`{}` holds no activation", args.recording.display());
     };

@@ -5,7 +5,7 @@ use laggard_answer::qos::by_name;
 use laggard_answer::show::{
     By, INTERVALS_SCHEMA, IntervalsReport, RecordingReport, intervals, report,
 };
-use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, have_rates, open};
+use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, open};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_view::text;
@@ -22,8 +22,10 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let (reports, overviews) = match args.by {
         // The first screen is of how often something is late.
         None if !args.is_figures()
-            && (args.application.is_some() || have_rates(&recordings).is_ok()) =>
+            && (args.application.is_some()
+                || have_rates(&recordings).is_ok() && have_no_work(&recordings).is_ok()) =>
         {
+            have_no_work(&recordings)?;
             in_short(&recordings, args)?
         }
         by => (in_figures(&recordings, by)?, Vec::new()),

@@ -166,6 +166,11 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
             "the kernel keeps no deadline thread on one CPU, and timers are tried on one; use other, or fifo:1 to fifo:99"
         );
     }
+    if let Some(lent) = args.policy.iter().find(|one| one.lent().is_some()) {
+        bail!(
+            "`{lent}` has its priority from who asks it, and a timer asks nobody; use other, or fifo:1 to fifo:99"
+        );
+    }
     let apis = match named.is_empty() {
         true => TimerApi::ALL.to_vec(),
         false => named,

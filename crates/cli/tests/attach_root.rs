@@ -416,6 +416,26 @@ fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
 }
 
 #[test]
+fn a_group_of_threads_alone_is_refused_and_not_watched_without_a_thread() {
+    let Some(group) = OwnGroup::new("threaded") else {
+        return;
+    };
+    if let Err(err) = fs::write(group.0.join("cgroup.type"), "threaded") {
+        return println!("skipped: no group can be made one of threads: {err}");
+    }
+    let path = group.0.display().to_string();
+
+    let output = laggard()
+        .args(["--cgroup", &path, "-d1s"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("has threads and no processes"), "{said}");
+}
+
+#[test]
 fn a_unit_is_a_service_also_where_its_name_has_a_dot() {
     let Some(group) = OwnGroup::new("units") else {
         return;
@@ -755,6 +775,11 @@ fn what_is_not_there_is_refused_with_a_reason() {
             &["1", "--tid", "4194303", "-d", "1s"],
             "process 1 has no thread 4194303",
         ),
+        (
+            &["1", "--stack-rate", "20000", "-d", "1s"],
+            "20000 stack samples a second are out of range",
+        ),
+        (&["--cgroup", "", "-d", "1s"], "control group"),
         (
             &["-d", "1s", "--", "/no/such/program"],
             "run `/no/such/program`",

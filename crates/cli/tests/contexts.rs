@@ -73,6 +73,12 @@ fn what_waits_in_a_queue_of_known_turns_has_bumps_a_turn_apart() {
         let mean = |row: &Value| row["mean_ns"].as_f64().unwrap();
         let boosted = mean(row(&contexts, "boosted"));
         assert!(mean(plain) > 8e6, "{plain}");
+        // A normal thread, beside real-time ones that compute for 9 of 10 seconds.
+        let lent = row(&contexts, "lent");
+        let samples = |row: &Value| row["samples"].as_u64().unwrap();
+        // The last turn may end between the two.
+        assert!(samples(lent) * 10 >= samples(plain) * 9, "{plain} {lent}");
+        assert!(mean(lent) < mean(plain), "{lent}");
         let every = plain["bumps"]["every_ns"].as_f64();
         if boosted < mean(plain) && every.is_some_and(|every| (every - 10e6).abs() < 0.2e6) {
             return;
@@ -104,6 +110,7 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
         assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
     }
     row(&contexts, "plain");
+    assert_eq!(row(&contexts, "lent")["service"], "pi:50");
     slices_are_measured_or_said_to_be_lacking(&path, &contexts);
     let text = laggard()
         .args(["show", "--all"])

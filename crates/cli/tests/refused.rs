@@ -222,7 +222,7 @@ fn under_sudo_nothing_of_the_caller_s_path_runs_as_root() {
         printf '#!/bin/sh\\nid -u >>FOLDER/ran; PATH=/usr/bin:/bin exec %s \"$@\"\\n' $name >bin/$name; \
         chmod +x bin/$name; done; \
         PATH=$PWD/bin:$PATH SUDO_UID=65534 SUDO_GID=65534 ./laggard record -q BACKEND \
-        -d 1s -o r.laggard --load-user nobody -- sh -c 'exit 0'";
+        -d 1s -o r.laggard --load-user nobody -- sh -c '/bin/sleep 0.5'";
     let make = make.replace("FOLDER", &dir.path().display().to_string());
     let make = make.replace("BACKEND", &backend);
 

@@ -110,7 +110,22 @@ fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
         &["report", "--markdown", recording],
         &["show", "--for", "jack-128", recording],
         &["plot", recording, "mttf", "-o", "mttf.svg"],
-        &["compare", recording, "--with", "rows/futex-5.laggard"],
+        &[
+            "compare",
+            recording,
+            "--with",
+            "rows/futex-5.laggard",
+            "--at",
+            "1ms",
+        ],
+        &[
+            "compare",
+            recording,
+            "--with",
+            "rows/futex-5.laggard",
+            "--app",
+            "jack-128",
+        ],
     ] {
         let output = laggard(dir.path(), words);
 
@@ -125,6 +140,62 @@ fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
     }
     assert!(!dir.path().join("report.html").exists());
     assert!(!dir.path().join("mttf.svg").exists());
+}
+
+/// How often they are late is not told, how late they are is.
+#[test]
+fn rows_of_one_kind_are_compared_by_their_quantiles() {
+    let dir = TempDir::new().unwrap();
+    switched(dir.path());
+    std::fs::rename(dir.path().join("rows"), dir.path().join("before")).unwrap();
+    switched(dir.path());
+    let (before, after) = ("before/futex-2.laggard", "rows/futex-2.laggard");
+
+    let text = laggard(dir.path(), &["compare", before, "--with", after]);
+    let report = json(&laggard(
+        dir.path(),
+        &["compare", before, "--with", after, "--json"],
+    ));
+    let other = laggard(
+        dir.path(),
+        &["compare", before, "--with", "rows/futex-5.laggard"],
+    );
+
+    assert_eq!(text.status.code(), Some(0), "{text:?}");
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let told = words.join(" ");
+    let what = "Compared is how long hand-overs by futex among 2 threads took";
+    assert!(told.contains(what), "{text}");
+    assert!(told.contains("With so few"), "{text}");
+    for absent in ["later than", "Too few activations", "flight recorder"] {
+        assert!(!told.contains(absent), "{absent}: {text}");
+    }
+    assert_eq!(report["rows"], "hand-overs by futex among 2 threads");
+    let service = &report["services"][0];
+    assert!(service["levels"].as_array().unwrap().is_empty(), "{report}");
+    assert!(report["causes_unknown"].is_null(), "{report}");
+    let quantiles = service["quantiles"].as_array().unwrap();
+    assert_eq!(quantiles.len(), 3, "{report}");
+    for one in quantiles {
+        let of = |name: &str| one[name].as_f64().unwrap();
+        assert!(
+            of("ratio_low") <= of("ratio") && of("ratio") <= of("ratio_high"),
+            "{one}"
+        );
+    }
+    let shown = json(&laggard(dir.path(), &["show", "--json", after]));
+    let median = &shown["recordings"][0]["services"][0]["latency"]["quantiles"][0]["ns"];
+    let compared = quantiles[0]["second_ns"].as_f64().unwrap();
+    assert!(
+        (compared / median.as_f64().unwrap() - 1.0).abs() < 0.012,
+        "{median} {report}"
+    );
+    assert_eq!(other.status.code(), Some(2), "{other:?}");
+    assert!(
+        said(&other).contains("compare those of one kind"),
+        "{other:?}"
+    );
 }
 
 /// Nobody can record hand-overs so that their causes, stages or histograms are kept.
@@ -233,7 +304,27 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
     // It takes whole milliseconds, and is asked for one.
     assert_eq!(exact["plan"]["rows"]["early"], 0);
     assert!(cut["plan"]["rows"]["early"].as_u64().unwrap() > 0);
+    early_waits_are_no_quantile_of_a_comparison(dir.path());
     early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir.path());
+}
+
+fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
+    let again = "timers --api=poll --duration=1s -o again";
+    laggard(dir, &again.split(' ').collect::<Vec<_>>());
+    let [one, other] = ["rows", "again"].map(|of| format!("{of}/poll-other-1500us.laggard"));
+
+    let report = json(&laggard(
+        dir,
+        &["compare", &one, "--with", &other, "--json"],
+    ));
+
+    let quantiles = report["services"][0]["quantiles"].as_array().unwrap();
+    assert!(quantiles.iter().all(|one| one["share"] != 0.5), "{report}");
+    let sentences = report["sentences"].to_string();
+    assert!(
+        sentences.contains("Early, before they were due, were"),
+        "{sentences}"
+    );
 }
 
 /// `poll` is asked for 1 ms in place of 1.5, so that most of its waits come early.

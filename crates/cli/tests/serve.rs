@@ -127,7 +127,7 @@ fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
     fs::rename(&file, &aside).unwrap();
     let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
     sleep(FRESH);
-    let metrics = serve.get("/metrics");
+    let (metrics, page) = (serve.get("/metrics"), serve.get("/"));
     fs::rename(&aside, &file).unwrap();
     serve.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
     let again = serve.until("/metrics", is_measuring);
@@ -137,10 +137,13 @@ fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
     assert!(ill.contains("read the script"), "{ill}");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
     assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
+    assert!(page.contains("Nothing is measured: "), "{page}");
     let failures = value(&again, "laggard_measuring_failures_total ");
     assert!(failures >= Some(1.0), "{again}");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("it is tried again in"), "{said}");
+    // However often it was tried.
+    assert_eq!(said.matches("it is tried again in").count(), 1, "{said}");
+    assert!(said.contains("it is measured again"), "{said}");
 }
 
 #[test]

@@ -24,5 +24,7 @@ pub use error::EtlError;
 pub use event::{EventName, ProviderId, TraceEvent};
 pub use header::{TraceClock, TraceHeader};
 pub use kernel::{Decoded, KernelEvent, ProcessNote, RoutineSort, ThreadNote, decode};
-pub use tally::{HandlerTally, SampleTally, ThreadTallies, ThreadTally, TraceTally};
+pub use tally::{
+    HandlerTally, SampleTally, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceTally,
+};
 pub use trace::{Trace, TraceDamage};

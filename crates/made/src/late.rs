@@ -66,6 +66,7 @@ pub fn episode(number: u64) -> Episode {
         cpu: Cpu(1),
         seq: number,
         expiry_ns: expiry,
+        slack_ns: Nanos::ZERO,
         stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
         threshold_ns: Nanos::from_us(50),
         censored: false,

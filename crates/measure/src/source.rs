@@ -141,6 +141,17 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
         // All that may be used count as not asked.
         request.services = vec![Service::Fifo(90)];
     }
+    let watched = request
+        .services
+        .iter()
+        .find(|one| matches!(one, Service::Task(_) | Service::Traced(_)));
+    if let Some(&service) = watched {
+        return Err(ProbeError::Service {
+            service,
+            reason: "it is a thread of another program".into(),
+            remedy: "`laggard attach` watches such".into(),
+        });
+    }
     let (of_tracer, of_threads): (Vec<Service>, Vec<Service>) = request
         .services
         .iter()

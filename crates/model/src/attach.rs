@@ -2,18 +2,7 @@
 
 use std::fmt;
 
-use crate::{Address, Cpu, Nanos, Tid};
-
-/// What the kernel calls a thread: 15 bytes at most, of whatever it was given.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ThreadName(pub [u8; 16]);
-
-impl fmt::Display for ThreadName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.iter().position(|&one| one == 0);
-        f.write_str(&String::from_utf8_lossy(&self.0[..end.unwrap_or(16)]))
-    }
-}
+use crate::{Address, Cpu, Nanos, ThreadName, Tid, WokenWay};
 
 /// What woke a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +22,22 @@ pub enum WokenBy {
     Interrupt,
     /// Another thread, or itself.
     Thread(Tid, ThreadName),
+}
+
+impl WokenBy {
+    /// What is told apart of it.
+    #[must_use]
+    pub const fn way(self) -> WokenWay {
+        match self {
+            Self::Timer(_) => WokenWay::Timer,
+            Self::Wheel(_) => WokenWay::Wheel,
+            Self::Irq(number) => WokenWay::Irq(number),
+            Self::Vector => WokenWay::Vector,
+            Self::Softirq(vector) => WokenWay::Softirq(vector),
+            Self::Interrupt => WokenWay::Interrupt,
+            Self::Thread(..) => WokenWay::Thread,
+        }
+    }
 }
 
 /// How a thread is scheduled.
@@ -112,6 +117,9 @@ pub struct ThreadActivation {
     /// Whether it was seen when it ran; else `running` is the latest that it can have
     /// been.
     pub run_seen: bool,
+    /// Whether it was seen each time that it went on after others had its CPU, or after
+    /// a wait; else `preempted` and `blocked` may have some of its own work.
+    pub back_seen: bool,
     /// A timer's programmed expiry; else when the interrupt or softirq that woke it
     /// began; else the wakeup.
     pub origin: Nanos,
@@ -175,6 +183,8 @@ pub struct UnfinishedActivation {
     pub origin: Nanos,
     /// When it ran; `None`: it still waited for a CPU.
     pub running: Option<Nanos>,
+    /// Where it ran last.
+    pub cpu: Cpu,
 }
 
 /// What happened to a thread.
@@ -202,4 +212,28 @@ pub struct ThreadTold {
     pub at: Nanos,
     /// What happened.
     pub what: ThreadHappening,
+}
+
+/// What a program marks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MarkKind {
+    /// A cycle begins.
+    Begin,
+    /// It ends.
+    End,
+}
+
+/// What a program says of itself: a thread begins or ends a cycle.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadMark {
+    /// The process.
+    pub process: u32,
+    /// The thread.
+    pub thread: Tid,
+    /// When, `CLOCK_MONOTONIC`; the program's word.
+    pub at: Nanos,
+    /// The cycle's number; the same.
+    pub number: u64,
+    /// Which.
+    pub kind: MarkKind,
 }

@@ -12,6 +12,10 @@ pub enum Because {
     SystemManagement(u32),
     /// Who ran should have made room, and the sampler saw nothing of it.
     NoSample,
+    /// The thread allowed its timer to be that late.
+    Slack,
+    /// The CPU idled, though the thread could run.
+    Idled,
     /// The CPU had to wait for another one, which had its timer.
     Elsewhere,
     /// The kernel lent the thread the priority of who waits for its lock.
@@ -44,6 +48,10 @@ impl fmt::Display for Because {
                 return write!(f, "{more} system management interrupts meanwhile");
             }
             Self::NoSample => "a less urgent thread ran, and no sample tells what it did",
+            Self::Slack => "its timer's slack",
+            Self::Idled => {
+                "the CPU idled, though the thread could run: it left idle late, or a limit of its time held the thread back"
+            }
             Self::Elsewhere => {
                 "another CPU had the timer and expired it late (look for the cause there)"
             }

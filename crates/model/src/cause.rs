@@ -42,6 +42,8 @@ pub enum CauseClass {
     /// The service's thread was on its way to user code: a page fault or
     /// other work of the kernel.
     ReturnToUser,
+    /// The thread itself was at work, in an activation that counts until it is done.
+    OwnWork,
     /// The activation's own interrupt, softirq and wakeup.
     OwnPath,
     /// The evidence is missing or does not tell.
@@ -50,7 +52,7 @@ pub enum CauseClass {
 
 impl CauseClass {
     /// Every class of causes.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::IdleExit,
         Self::Stolen,
         Self::Stall,
@@ -64,6 +66,7 @@ impl CauseClass {
         Self::Migration,
         Self::ContextSwitch,
         Self::ReturnToUser,
+        Self::OwnWork,
         Self::OwnPath,
         Self::Unexplained,
     ];
@@ -84,6 +87,7 @@ impl CauseClass {
             Self::Migration => "migration",
             Self::ContextSwitch => "context switch",
             Self::ReturnToUser => "return to user code",
+            Self::OwnWork => "its own work",
             Self::OwnPath => "own interrupt and wakeup",
             Self::Unexplained => "unexplained",
         }
@@ -106,7 +110,8 @@ impl CauseClass {
             | Self::Throttled
             | Self::Migration
             | Self::ContextSwitch
-            | Self::ReturnToUser => self.words(),
+            | Self::ReturnToUser
+            | Self::OwnWork => self.words(),
         }
     }
 }

@@ -109,6 +109,10 @@ pub enum CaveatKind {
     OtherTracers,
     /// Measuring as asked takes a large part of the CPUs that it measures.
     Overload,
+    /// Another program recorded it: what its rows are.
+    Imported,
+    /// So much of what another program recorded is missing that it cannot be trusted.
+    TraceIncomplete,
 }
 
 /// How much a caveat bears on a result.
@@ -143,7 +147,8 @@ impl CaveatKind {
             | Self::LoadEnded
             | Self::Rescheduled
             | Self::Losses
-            | Self::Overload => Severity::Spoils,
+            | Self::Overload
+            | Self::TraceIncomplete => Severity::Spoils,
             Self::RtThrottling
             | Self::IdleStates
             | Self::Governor
@@ -179,7 +184,8 @@ impl CaveatKind {
             | Self::Autogroup
             | Self::NoPmu
             | Self::ExternalSource
-            | Self::SoftirqThread => Severity::Note,
+            | Self::SoftirqThread
+            | Self::Imported => Severity::Note,
         }
     }
 }

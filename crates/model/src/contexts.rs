@@ -28,6 +28,9 @@ impl Contexts {
     /// event".
     pub const BOOSTED: Service = Service::Fifo(50);
 
+    /// The same, raised for that work alone: by who asks for it, through a PI futex.
+    pub const LENT: Service = Service::Lent(50);
+
     /// The same, raised by the least nice value alone; not where those that are busy
     /// are real-time ones.
     pub const NICED: Service = Service::Nice(-20);
@@ -57,7 +60,7 @@ impl Contexts {
         let first = [Service::Irq, Service::Softirq].into_iter();
         first
             .chain(worker)
-            .chain([Self::BOOSTED])
+            .chain([Self::BOOSTED, Self::LENT])
             .chain(niced)
             .chain(sliced)
             .chain([self.plain()])
@@ -273,6 +276,7 @@ mod tests {
                 Service::Irq,
                 Service::Softirq,
                 Service::Fifo(50),
+                Service::Lent(50),
                 Service::Fifo(10)
             ]
         );
@@ -283,6 +287,7 @@ mod tests {
                 Service::Softirq,
                 Service::Worker,
                 Service::Fifo(50),
+                Service::Lent(50),
                 Service::Nice(-20),
                 Service::Slice(Nanos::from_us(100)),
                 Service::Other

@@ -245,6 +245,10 @@ pub struct Episode {
     pub seq: u64,
     /// The programmed time, `CLOCK_MONOTONIC`.
     pub expiry_ns: Nanos,
+    /// How long after that the thread allowed it to come (its timer's slack), as far as
+    /// that was used.
+    #[serde(default, skip_serializing_if = "Nanos::is_zero")]
+    pub slack_ns: Nanos,
     /// Each stage that was seen, after the expiry.
     pub stages: BTreeMap<Stage, Nanos>,
     /// The latency from which on the line was late.
@@ -271,6 +275,7 @@ impl Episode {
             cpu,
             seq: activation.seq,
             expiry_ns: activation.expiry,
+            slack_ns: Nanos::ZERO,
             stages: STAGES
                 .into_iter()
                 .filter_map(|stage| Some((stage, activation.until(stage)?)))
@@ -280,6 +285,11 @@ impl Episode {
             thread: None,
             evidence: Evidence::default(),
         }
+    }
+
+    /// By when it was to come, `CLOCK_MONOTONIC`.
+    pub fn due(&self) -> Nanos {
+        (self.expiry_ns + self.slack_ns).min(self.end())
     }
 
     /// From the expiry to the last stage.

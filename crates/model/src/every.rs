@@ -39,8 +39,11 @@ impl Every {
             | Service::Deadline
             | Service::Nice(_)
             | Service::Slice(_)
+            | Service::Lent(_)
             | Service::Other
-            | Service::Kthread => asked,
+            | Service::Kthread
+            | Service::Task(_)
+            | Service::Traced(_) => asked,
         };
         let seldom = [
             (Service::Softirq, 2),

@@ -153,3 +153,26 @@ pub struct Host {
     #[serde(default)]
     pub settings: Settings,
 }
+
+/// What [`Host::kernel`] of a machine with Windows begins with.
+const WINDOWS: &str = "Windows ";
+
+impl Host {
+    /// That of a trace of Windows of this version, as `10.0.19045`.
+    #[must_use]
+    pub fn windows(version: &str) -> Self {
+        Self {
+            kernel: format!("{WINDOWS}{version}"),
+            ..Self::default()
+        }
+    }
+
+    /// The system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.
+    #[must_use]
+    pub fn system(&self) -> String {
+        match self.kernel.starts_with(WINDOWS) {
+            true => self.kernel.clone(),
+            false => format!("Linux {}", self.kernel),
+        }
+    }
+}

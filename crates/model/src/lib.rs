@@ -43,17 +43,20 @@ mod switch;
 mod symbols;
 mod task;
 pub mod text;
+mod thread_name;
 mod throughput;
 mod timer;
+mod traced;
 mod usage;
+mod watched;
 mod whole;
 
 pub use ability::{Ability, Absence, Lacks};
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
 pub use attach::{
-    ThreadActivation, ThreadHappening, ThreadName, ThreadPolicy, ThreadTold, UnfinishedActivation,
-    WatchedThread, WokenBy,
+    MarkKind, ThreadActivation, ThreadHappening, ThreadMark, ThreadPolicy, ThreadTold,
+    UnfinishedActivation, WatchedThread, WokenBy,
 };
 pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;
@@ -89,11 +92,12 @@ pub use printable::{Printable, printable, printable_json, printable_lines};
 pub use reading::Readings;
 pub use rows::RowsOf;
 pub use rtos::{
-    DuelRound, DuelsSeen, InterruptSeen, InterruptsSeen, InversionRound, InversionsSeen,
-    LoadedDuels, MappingSeen, PagesSeen, PrioritiesSeen, RivalThread, RtosCriterion, StolenInAll,
-    UnknownCriterion, WaitQueue, WakeSeen, WakesSeen,
+    DuelRound, DuelsSeen, InterruptSeen, InterruptSource, InterruptsSeen, InversionRound,
+    InversionsSeen, LoadedDuels, MappingSeen, PagesSeen, PrioritiesSeen, RivalThread,
+    RtosCriterion, StolenInAll, UnknownCriterion, UnknownInterruptSource, WaitQueue, WakeSeen,
+    WakesSeen,
 };
-pub use service::{Line, LineId, ParseServiceError, Route, Service};
+pub use service::{Line, LineId, ParseServiceError, Route, Service, ServiceRank};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use switch::{
     HandOver, Interruption, SwitchPolicy, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
@@ -101,9 +105,12 @@ pub use switch::{
 };
 pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
 pub use task::{ModelledTask, TaskCount};
+pub use thread_name::ThreadName;
 pub use throughput::Throughput;
 pub use timer::{ClockSeen, HeldOff, PeriodicWait, SingleWait, TimerApi, TimerRun, UnknownTimer};
+pub use traced::{DriverName, ParseTracedError, TracedService};
 pub use usage::{ParseUsageError, UsagePattern};
+pub use watched::{ParseTaskError, UnknownWay, WatchedTask, WokenWay};
 pub use whole::whole;
 
 /// One thread: what the kernel calls `pid` and user space calls TID.

@@ -44,6 +44,8 @@ pub enum Backend {
     Tracer,
     /// A script: no real measurement.
     Fake,
+    /// A trace that another program recorded.
+    Imported,
 }
 
 /// Which samples are kept.

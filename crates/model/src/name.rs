@@ -37,8 +37,11 @@ pub fn service_words(service: Service) -> String {
         Service::Other => "normal thread".into(),
         Service::Nice(nice) => format!("normal thread, nice {nice}"),
         Service::Slice(length) => format!("normal thread, slice {length}"),
+        Service::Lent(priority) => format!("normal thread, raised to RT {priority} by a PI futex"),
         Service::Deadline => "deadline thread".into(),
         Service::Kthread => "kernel thread (95)".into(),
+        Service::Task(task) => format!("thread {}, by {}", task.thread(), task.way()),
+        Service::Traced(of) => of.words(),
     }
 }
 
@@ -60,6 +63,7 @@ pub const fn part_words(stage: Stage, before: Option<Stage>) -> &'static str {
         (Stage::User, _) => "context switch",
         (Stage::Worker, _) => "work queue",
         (Stage::Kthread, _) => "kernel thread",
+        (Stage::Done, _) => "its work",
     }
 }
 

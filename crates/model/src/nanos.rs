@@ -60,6 +60,12 @@ impl Nanos {
         Self(s.saturating_mul(1_000_000_000))
     }
 
+    /// Whether it is no time at all.
+    #[must_use]
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// The number of nanoseconds.
     pub const fn ns(self) -> u64 {
         self.0

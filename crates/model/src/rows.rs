@@ -31,6 +31,13 @@ pub enum RowsOf {
         /// How many came early: they have a latency of 0, and are due when they came.
         early: u64,
     },
+    /// What a thread of somebody else's was woken for. Its expiry is that of the timer
+    /// that woke it, else the beginning of the interrupt or softirq that did, else the
+    /// wakeup.
+    Activations,
+    /// What a trace of another system tells: a run of a handler, or a wait of a thread.
+    /// Its expiry is when that began.
+    Traced,
 }
 
 impl RowsOf {
@@ -63,6 +70,10 @@ impl RowsOf {
                 ))
             }
             Self::Waits { timer, .. } => Some(format!("waits for {timer} every {period}")),
+            Self::Activations => Some("activations of threads that were watched".into()),
+            Self::Traced => {
+                Some("runs of ISRs and DPCs and waits of threads in a trace of Windows".into())
+            }
         }
     }
 
@@ -70,7 +81,7 @@ impl RowsOf {
     #[must_use]
     pub const fn early(&self) -> u64 {
         match *self {
-            Self::Expiries | Self::HandOvers { .. } => 0,
+            Self::Expiries | Self::HandOvers { .. } | Self::Activations | Self::Traced => 0,
             Self::Waits { early, .. } => early,
         }
     }
@@ -85,6 +96,24 @@ impl RowsOf {
                 "from the instant before a hand-over to the next thread's first, with what came between",
             ),
             Self::Waits { .. } => Some("from when a wait was due to the thread's next instruction"),
+            Self::Activations => Some(
+                "from what woke a thread (a timer: when it was due) to its next sleep, its own work included",
+            ),
+            Self::Traced => Some(
+                "of ISRs and DPCs from their first to their last instruction, of threads from ready to running, of hard faults until the page is there",
+            ),
+        }
+    }
+
+    /// Why no demand for time can be held against its latencies; `None`: it can.
+    #[must_use]
+    pub const fn no_demand(&self) -> Option<&'static str> {
+        match self {
+            Self::Activations => Some(
+                "their latencies have the threads' own work in them, which an application's demand would count again; `laggard attach` holds them against a deadline",
+            ),
+            // Without rates there is nothing to hold it against.
+            Self::Expiries | Self::HandOvers { .. } | Self::Waits { .. } | Self::Traced => None,
         }
     }
 
@@ -92,12 +121,16 @@ impl RowsOf {
     #[must_use]
     pub const fn no_rates(&self) -> Option<&'static str> {
         match self {
-            Self::Expiries => None,
+            // They come by themselves, as far as the program goes.
+            Self::Expiries | Self::Activations => None,
             Self::HandOvers { .. } => Some(
                 "each hand-over begins when the one before has ended, so that a slow system makes fewer of them, not more that are late",
             ),
             Self::Waits { .. } => Some(
                 "one thread waits again when the wait before has ended, so that a slow system has fewer of them, not more that are late",
+            ),
+            Self::Traced => Some(
+                "a trace has what happened, whenever devices and threads made it happen, and not how often something should have happened",
             ),
         }
     }
@@ -120,6 +153,7 @@ mod tests {
     fn rows_are_read_back_as_they_were_written() {
         for rows in [
             RowsOf::Expiries,
+            RowsOf::Traced,
             RowsOf::HandOvers {
                 threads: 10,
                 way: WAY,
@@ -128,6 +162,7 @@ mod tests {
                 timer: TimerApi::ALL[0],
                 early: 3,
             },
+            RowsOf::Activations,
         ] {
             let plan = ProbePlan {
                 rows,

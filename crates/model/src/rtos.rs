@@ -10,7 +10,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use interrupts::{InterruptSeen, InterruptsSeen};
+pub use interrupts::{InterruptSeen, InterruptSource, InterruptsSeen, UnknownInterruptSource};
 pub use pages::{MappingSeen, PagesSeen};
 
 use crate::{Absence, Nanos, nearest};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Cpu, Nanos, Stage, nearest};
+use crate::{Cpu, Nanos, Stage, TracedService, WatchedTask, nearest};
 
 /// A level at which an application can get its code run (OSDI'99 2.1: ISR,
 /// DPC, work item, high and default real-time thread).
@@ -27,10 +27,31 @@ pub enum Service {
     /// A normal thread that wants to run for so long at a time, and so has its turn the
     /// sooner the shorter that is (Linux 6.12).
     Slice(Nanos),
+    /// A normal thread that has a real-time priority, 1 to 99, for its work alone: lent
+    /// by a thread that waits at a PI futex which it holds.
+    Lent(u8),
     /// A `SCHED_DEADLINE` thread.
     Deadline,
     /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
     Kthread,
+    /// A thread of somebody else's, which `attach` watched.
+    Task(WatchedTask),
+    /// What a trace of another system tells the times of, which `import` read.
+    Traced(TracedService),
+}
+
+/// The place of a service in the order in which services are shown: [`Service::rank`].
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ServiceRank(u64, Service);
+
+impl ServiceRank {
+    /// Its place among the services that laggard itself asks for: no two of these have the
+    /// same, all are below 2^28. Of threads of other programs, and of what a trace tells
+    /// of, it is the same for many, and above that.
+    #[must_use]
+    pub const fn place(self) -> u64 {
+        self.0
+    }
 }
 
 impl Service {
@@ -41,9 +62,16 @@ impl Service {
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
             Self::Kthread => Stage::Kthread,
-            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Slice(_) | Self::Other => {
-                Stage::User
-            }
+            // What it is for is its work, not its first instruction.
+            Self::Task(_) => Stage::Done,
+            Self::Traced(TracedService::Ready(_)) => Stage::Running,
+            Self::Traced(_) => Stage::Done,
+            Self::Fifo(_)
+            | Self::Lent(_)
+            | Self::Deadline
+            | Self::Nice(_)
+            | Self::Slice(_)
+            | Self::Other => Stage::User,
         }
     }
 
@@ -61,13 +89,18 @@ impl Service {
     ];
 
     /// Its place in the order in which services are shown, from the interrupt
-    /// outward: irq, softirq, threads by falling priority, normal threads, work
-    /// items. Less is more direct.
+    /// outward: irq, softirq, threads by falling priority, those of a lent one, normal
+    /// threads, work items; those of other programs and systems by name. Less is more
+    /// direct; no two services have the same.
     #[must_use]
-    pub const fn rank(self) -> u64 {
+    pub const fn rank(self) -> ServiceRank {
         /// Behind all slices, the longest of which has so many nanoseconds.
         const OTHER: u64 = 200_000_000;
-        match self {
+        /// Behind all others.
+        const TASKS: u64 = 1 << 62;
+        /// In recordings of their own.
+        const TRACED: u64 = 1 << 61;
+        let place = match self {
             Self::Irq => 0,
             Self::Softirq => 1,
             // Above all priorities.
@@ -76,12 +109,16 @@ impl Service {
             Self::Kthread => 7,
             Self::Fifo(priority) if priority > 95 => 102 - priority as u64,
             Self::Fifo(priority) => 103 - priority as u64,
-            Self::Nice(nice) if nice < 0 => 103 + nice.saturating_add(20).unsigned_abs() as u64,
-            Self::Slice(length) => 123 + length.ns(),
+            Self::Lent(priority) => 202 - priority as u64,
+            Self::Nice(nice) if nice < 0 => 202 + nice.saturating_add(20).unsigned_abs() as u64,
+            Self::Slice(length) => 222 + length.ns(),
             Self::Other => OTHER,
             Self::Nice(nice) => OTHER + nice.unsigned_abs() as u64,
             Self::Worker => OTHER + 20,
-        }
+            Self::Task(_) => TASKS,
+            Self::Traced(of) => TRACED | of.rank(),
+        };
+        ServiceRank(place, self)
     }
 
     /// How urgent the kernel takes it to be: on one CPU the more urgent runs
@@ -92,9 +129,32 @@ impl Service {
             Self::Irq => 102,
             Self::Softirq => 101,
             Self::Deadline => 100,
-            Self::Fifo(priority) => priority,
+            Self::Fifo(priority) | Self::Lent(priority) => priority,
             Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
+            // It may change, and is in no recording.
+            Self::Task(_) => 0,
+            // Another system has other priorities.
+            Self::Traced(_) => 0,
+        }
+    }
+
+    /// The priority that is lent to it, where one is.
+    #[must_use]
+    pub const fn lent(self) -> Option<u8> {
+        match self {
+            Self::Lent(priority) => Some(priority),
+            Self::Irq
+            | Self::Softirq
+            | Self::Worker
+            | Self::Fifo(_)
+            | Self::Other
+            | Self::Nice(_)
+            | Self::Slice(_)
+            | Self::Deadline
+            | Self::Kthread
+            | Self::Task(_)
+            | Self::Traced(_) => None,
         }
     }
 
@@ -108,7 +168,12 @@ impl Service {
     pub const fn is_thread(self) -> bool {
         matches!(
             self,
-            Self::Fifo(_) | Self::Deadline | Self::Nice(_) | Self::Slice(_) | Self::Other
+            Self::Fifo(_)
+                | Self::Lent(_)
+                | Self::Deadline
+                | Self::Nice(_)
+                | Self::Slice(_)
+                | Self::Other
         )
     }
 }
@@ -121,21 +186,25 @@ impl fmt::Display for Service {
             Self::Worker => f.write_str("worker"),
             Self::Kthread => f.write_str("kthread"),
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Lent(priority) => write!(f, "pi:{priority}"),
             Self::Other => f.write_str("other"),
             Self::Nice(nice) => write!(f, "nice:{nice}"),
             Self::Slice(length) => write!(f, "slice:{length}"),
             Self::Deadline => f.write_str("deadline"),
+            Self::Task(task) => write!(f, "task:{task}"),
+            Self::Traced(of) => of.fmt(f),
         }
     }
 }
 
 /// Names, for who misspelt one.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "irq",
     "softirq",
     "worker",
     "deadline",
     "fifo:90",
+    "pi:50",
     "other",
     "nice:-20",
     "slice:100us",
@@ -148,7 +217,7 @@ const NAMES: [&str; 9] = [
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -160,6 +229,15 @@ pub enum ParseServiceError {
     /// The slice is none that a normal thread can have.
     #[error("`{0}` has no slice from 100us to 100ms; write it as `slice:100us`")]
     Slice(String),
+    /// It is nothing that a trace tells.
+    #[error(transparent)]
+    Traced(#[from] crate::ParseTracedError),
+    /// The thread is none.
+    #[error("`{0}` is no thread; write it as a recording has it: `task:NAME/WAY`")]
+    Task(String),
+    /// The priority is not one that a thread can lend.
+    #[error("`{0}` has no priority from 1 to 99; write it as `pi:50`")]
+    Lent(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
@@ -181,6 +259,10 @@ impl FromStr for Service {
                     Ok(priority @ 1..=99) => Ok(Self::Fifo(priority)),
                     _ => Err(ParseServiceError::Priority(other.into())),
                 },
+                Some(("pi", priority)) => match priority.parse() {
+                    Ok(priority @ 1..=99) => Ok(Self::Lent(priority)),
+                    _ => Err(ParseServiceError::Lent(other.into())),
+                },
                 Some(("nice", nice)) => match nice.parse() {
                     Ok(nice @ (-20..=-1 | 1..=19)) => Ok(Self::Nice(nice)),
                     _ => Err(ParseServiceError::Nice(other.into())),
@@ -191,8 +273,15 @@ impl FromStr for Service {
                     }
                     _ => Err(ParseServiceError::Slice(other.into())),
                 },
+                Some(("isr" | "dpc" | "ready", _)) => Ok(Self::Traced(other.parse()?)),
+                Some(("task", task)) => match task.parse() {
+                    Ok(task) => Ok(Self::Task(task)),
+                    Err(_) => Err(ParseServiceError::Task(other.into())),
+                },
+                None if other == "hardfault" => Ok(Self::Traced(other.parse()?)),
                 None if other == "slice" => Err(ParseServiceError::Slice(other.into())),
                 None if other == "nice" => Err(ParseServiceError::Nice(other.into())),
+                None if other == "pi" => Err(ParseServiceError::Lent(other.into())),
                 None if other == "fifo" => Err(ParseServiceError::Priority(other.into())),
                 _ => Err(ParseServiceError::Unknown(other.into())),
             },
@@ -222,7 +311,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "A level at which an application can get its code run.",
-            "pattern": "^(irq|softirq|worker|other|deadline|kthread|fifo:[1-9][0-9]?|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms))$"
+            "pattern": "^(irq|softirq|worker|other|deadline|kthread|(fifo|pi):[1-9][0-9]?|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
         })
     }
 }
@@ -292,6 +381,7 @@ mod tests {
             Service::Softirq,
             Service::Worker,
             Service::Fifo(90),
+            Service::Lent(50),
             Service::Other,
             Service::Nice(-20),
             Service::Nice(19),
@@ -299,15 +389,43 @@ mod tests {
             Service::Slice(Nanos::from_us(1_500)),
             Service::Deadline,
             Service::Kthread,
+            Service::Task("kworker/0:1#3/timer".parse().unwrap()),
+            Service::Traced("dpc:ndis.sys".parse().unwrap()),
+            Service::Traced("ready:24".parse().unwrap()),
+            Service::Traced("hardfault".parse().unwrap()),
         ] {
             assert_eq!(service.to_string().parse(), Ok(service));
         }
+    }
+
+    /// They are counted by it: two of one rank would be taken for one service.
+    #[test]
+    fn threads_and_drivers_of_different_names_have_different_ranks() {
+        let names = [
+            "task:fast/timer",
+            "task:fast#2/timer",
+            "task:slow/timer",
+            "task:slow/thread",
+            "isr:a.sys",
+            "isr:b.sys",
+            "dpc:a.sys",
+            "dpc:b.sys",
+        ];
+        let all = names.map(|one| one.parse::<Service>().unwrap().rank());
+        for (place, rank) in all.iter().enumerate() {
+            assert!(!all[..place].contains(rank), "{}", names[place]);
+        }
+        assert!(
+            all[0] < all[1] && all[1] < all[2],
+            "by name, then by number"
+        );
     }
 
     #[test]
     fn services_are_ranked_from_the_interrupt_outward() {
         let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
         all.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
+        all.extend((1..=99).map(Service::Lent));
         all.extend([Service::Worker, Service::Other, Service::Kthread]);
         all.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
         all.push(Service::Deadline);
@@ -315,17 +433,18 @@ mod tests {
         all.sort_by_key(|one| one.rank());
 
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        let mut ranks: Vec<u64> = all.iter().map(|one| one.rank()).collect();
-        ranks.dedup();
+        let mut places: Vec<u64> = all.iter().map(|one| one.rank().0).collect();
+        places.dedup();
         assert_eq!(names[..4], ["irq", "softirq", "deadline", "fifo:99"]);
         assert_eq!(names[7..9], ["kthread", "fifo:95"]);
-        assert_eq!(names[102..104], ["fifo:1", "nice:-20"]);
+        assert_eq!(names[102..104], ["fifo:1", "pi:99"]);
+        assert_eq!(names[201..203], ["pi:1", "nice:-20"]);
         assert_eq!(
-            names[122..127],
+            names[221..226],
             ["nice:-1", "slice:100us", "slice:100ms", "other", "nice:1"]
         );
-        assert_eq!(names[144..], ["nice:19", "worker"]);
-        assert_eq!(ranks.len(), all.len(), "no two have the same rank");
+        assert_eq!(names[243..], ["nice:19", "worker"]);
+        assert_eq!(places.len(), all.len(), "no two have the same place");
     }
 
     #[test]
@@ -343,6 +462,16 @@ mod tests {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
                 format!("`{text}` has no slice from 100us to 100ms; write it as `slice:100us`")
+            );
+        }
+    }
+
+    #[test]
+    fn a_priority_that_nobody_can_lend_is_refused() {
+        for text in ["pi", "pi:0", "pi:100", "pi:x"] {
+            assert_eq!(
+                text.parse::<Service>().unwrap_err().to_string(),
+                format!("`{text}` has no priority from 1 to 99; write it as `pi:50`")
             );
         }
     }

@@ -40,10 +40,13 @@ pub enum Stage {
     Worker,
     /// The first instruction after the wait of a kernel thread.
     Kthread,
+    /// A thread that is watched sleeps again by itself; of a trace: a handler returned, or
+    /// a page was there.
+    Done,
 }
 
 /// Every stage, in order.
-pub const STAGES: [Stage; 12] = [
+pub const STAGES: [Stage; 13] = [
     Stage::Irq,
     Stage::IrqElsewhere,
     Stage::IrqThread,
@@ -56,6 +59,7 @@ pub const STAGES: [Stage; 12] = [
     Stage::User,
     Stage::Worker,
     Stage::Kthread,
+    Stage::Done,
 ];
 
 /// The stages on the way, which need programs of their own and can be left out.
@@ -90,6 +94,7 @@ impl Stage {
             Self::User => "user",
             Self::Worker => "worker",
             Self::Kthread => "kthread",
+            Self::Done => "done",
         }
     }
 }

@@ -106,7 +106,10 @@ impl FromStr for SwitchPolicy {
                     | Service::Deadline
                     | Service::Nice(_)
                     | Service::Slice(_)
-                    | Service::Kthread,
+                    | Service::Lent(_)
+                    | Service::Kthread
+                    | Service::Task(_)
+                    | Service::Traced(_),
                 )
                 | Err(_) => Err(UnknownSwitchPolicy {
                     policy: other.into(),

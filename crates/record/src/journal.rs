@@ -48,6 +48,7 @@ const fn bit_of(stage: Stage) -> u32 {
         Stage::IrqThread => 10,
         Stage::Kthread => 11,
         Stage::IrqElsewhere => 13,
+        Stage::Done => 14,
     }
 }
 

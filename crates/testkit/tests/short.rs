@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use hosts::{
-    DEADLINE, RECEIVE_TIMEOUT, assert_receive_timeout, fetch, figure, laggard, manifest, run,
-    served, show,
+    ATTACHED, DEADLINE, RECEIVE_TIMEOUT, assert_attached, assert_receive_timeout, fetch, figure,
+    laggard, manifest, run, served, show,
 };
 use laggard_model::{Nanos, Route, Service, State};
 use laggard_testkit::host::TestHost;
@@ -55,7 +55,8 @@ fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_on
     assert_eq!(realtime["verdict"], "pass", "{realtime}");
 }
 
-/// What `laggard rtos` says of the largest time, and `laggard timers` of a tick: the
+/// What `laggard rtos` says of the largest time; what `laggard attach` tells of cyclictest
+/// is what that says itself; and `laggard timers` of a tick: the
 /// receive timeout waits for two (Jones & Regehr 1999, section 3, in today's Linux).
 fn criterion(kernel: &str) -> Option<serde_json::Value> {
     let laggard = laggard()?;
@@ -63,6 +64,7 @@ fn criterion(kernel: &str) -> Option<serde_json::Value> {
     let command = format!(
         "cat >/reads.toml <<'END'\n{READS}\nEND\n\
          {RECEIVE_TIMEOUT} || exit 2\n\
+         {ATTACHED} || exit 3\n\
          laggard rtos --only largest --loads idle,/reads.toml --duration 4s --json >/result/rtos\n\
          [ $? -le 1 ]"
     );
@@ -77,7 +79,45 @@ fn criterion(kernel: &str) -> Option<serde_json::Value> {
     };
 
     assert_receive_timeout(&json("timers"));
+    assert_attached(&outcome);
     Some(json("rtos"))
+}
+
+/// A timer of the board's own interrupts, on a machine of one CPU. Interrupts that are
+/// off for 1 ms are in the ISR latency, whose clock has gone on meanwhile, and not in
+/// the way back.
+#[test]
+fn a_timer_with_a_clock_of_its_own_tells_for_how_long_interrupts_were_off() {
+    const LEAST: &str = "laggard rtos --only interrupts --source hpet --within 500us --duration 2s";
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let command = format!(
+        "{LEAST} --json >/result/calm || exit 2\n\
+         laggard provoke irqs-off --length 1ms --every 40ms & fault=$!\n\
+         sleep 1; {LEAST} --json >/result/off\n\
+         [ $? = 1 ] || exit 3; kill $fault"
+    );
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&command);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    let seen = |name: &str| -> serde_json::Value {
+        let text = fs::read(outcome.files.join(name)).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["interrupts"].clone()
+    };
+    let (calm, off) = (seen("calm"), seen("off"));
+    let largest = |seen: &serde_json::Value, of: &str| seen[of]["largest_ns"].as_u64().unwrap();
+
+    assert!(calm["source"].as_str().unwrap().starts_with("/dev/hpet"));
+    // 4,999 a second, half of the time.
+    let count = calm["interrupts"].as_u64().unwrap();
+    assert!((4_000..6_000).contains(&count), "{calm}");
+    let latency = largest(&off, "latency");
+    assert!((950_000..1_050_000).contains(&latency), "{off}");
+    assert!(largest(&off, "dispatch") < 500_000, "{off}");
 }
 
 /// Boots `kernel` in virtual time, in which latencies are the same however

@@ -11,10 +11,16 @@ use crate::sheet::{escaped, number, sheet, table, word};
 /// Late activations that are shown.
 const LATE: usize = 30;
 
-/// A page of what is measured now. `None`: nothing yet. `unkept` says why it is not
-/// recorded, where it should be.
-pub fn live(seen: Option<&Live>, unkept: Option<&str>) -> String {
+/// A page of what is measured now. `None`: nothing yet. `unmeasured` says why nothing is
+/// measured any more, `unkept` why it is not recorded, where it should be.
+pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>) -> String {
     let mut body = String::new();
+    if let Some(why) = unmeasured {
+        body += &format!(
+            "<p class=\"said worse\">Nothing is measured: {}. What is below is from before; it is tried again.</p>\n",
+            escaped(why)
+        );
+    }
     match seen {
         Some(seen) => write(&mut body, seen),
         None => body += "<h1>laggard</h1>\n<p class=\"said\">Measuring has not begun yet.</p>\n",
@@ -185,7 +191,11 @@ mod tests {
             times,
         );
 
-        let page = live(Some(&seen), Some("<b>"));
+        let page = live(Some(&seen), Some("<i>"), Some("<b>"));
+        assert!(
+            page.contains("Nothing is measured: &lt;i&gt;. What is below is from before"),
+            "{page}"
+        );
 
         assert!(!page.contains("<script") && !page.contains("<b>"), "{page}");
         assert!(page.contains("&lt;script&gt;alert"), "{page}");

@@ -33,12 +33,15 @@ pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
         text += &overviews.get(index).map_or_else(String::new, in_short);
         let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
     }
-    let beginnings: BTreeSet<&str> = reports.iter().map(RecordingReport::beginning).collect();
-    let beginnings = Vec::from_iter(beginnings).join(" or ");
-    let _ = writeln!(
-        text,
-        "\nFrom {beginnings} to the service's first instruction:\n"
+    let either = |of: fn(&RecordingReport) -> &'static str| {
+        let all: BTreeSet<&str> = reports.iter().map(of).collect();
+        Vec::from_iter(all).join(" or ")
+    };
+    let (beginnings, endings) = (
+        either(RecordingReport::beginning),
+        either(RecordingReport::ending),
     );
+    let _ = writeln!(text, "\nFrom {beginnings} to {endings}:\n");
     text += &services(reports);
     for (index, report) in reports.iter().enumerate() {
         if numbered {
@@ -61,15 +64,21 @@ fn head(report: &RecordingReport, number: &str) -> String {
         "no machine".into()
     } else {
         let model = &host.processor.model;
-        format!("Linux {}, {}", escaped(&host.kernel), escaped(model))
+        format!("{}, {}", escaped(&host.system()), escaped(model))
     };
     format!(
-        "{number}**{}**: {} from {}, {load}, period {}; {machine}",
+        "{number}**{}**: {} from {}, {load}, {}; {machine}",
         escaped(&report.path),
         span(report.duration_ns),
         escaped(&report.started),
-        report.plan.periods(),
+        rhythm(report),
     )
+}
+
+fn rhythm(report: &RecordingReport) -> String {
+    let plan = &report.plan;
+    let words = plan.rows.words(plan.period_ns);
+    words.unwrap_or_else(|| format!("period {}", plan.periods()))
 }
 
 /// What the first screen says, as a list.

@@ -163,6 +163,8 @@ fn report() -> CompareReport {
             difference("flight recorder", "yes", "no / yes"),
         ],
         application: None,
+        rows: None,
+        latency: None,
         services,
         needed_alone: 0.61,
         work: Some(WorkComparison {

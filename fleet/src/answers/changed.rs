@@ -28,7 +28,7 @@ const CONFIDENCE: f64 = 0.95;
 #[derive(Clone, Debug)]
 pub struct ChangedAsked {
     /// The service's number and name.
-    pub line: (i32, String),
+    pub line: (i64, String),
     /// A minute is late when an activation in it was later than this.
     pub limit: Nanos,
     /// What was changed: columns of `recordings`.

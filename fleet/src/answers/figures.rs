@@ -64,7 +64,7 @@ pub struct FleetShare {
 
 /// Services by route, and their numbers in the tables.
 #[derive(Clone, Debug)]
-pub struct Lines(Vec<(i32, Service, Route, u64)>);
+pub struct Lines(Vec<(i64, Service, Route, u64)>);
 
 impl Lines {
     /// Those of a store.
@@ -88,18 +88,13 @@ impl Lines {
                 "direct" => Route::Direct,
                 _ => Route::Deferred,
             };
-            Some((
-                i32::try_from(line[row]?).ok()?,
-                service,
-                route,
-                hosts[row]?.unsigned_abs(),
-            ))
+            Some((line[row]?, service, route, hosts[row]?.unsigned_abs()))
         });
         Ok(Self(all.collect()))
     }
 
     /// Its service and route.
-    pub fn named(&self, line: i32) -> Option<(Service, Route)> {
+    pub fn named(&self, line: i64) -> Option<(Service, Route)> {
         let found = self.0.iter().find(|one| one.0 == line)?;
         Some((found.1, found.2))
     }
@@ -110,12 +105,12 @@ impl Lines {
     ///
     /// # Errors
     /// When no recording has it.
-    pub fn chosen(&self, asked: Option<Service>) -> anyhow::Result<(i32, String)> {
+    pub fn chosen(&self, asked: Option<Service>) -> anyhow::Result<(i64, String)> {
         let direct = self.0.iter().filter(|one| one.2 == Route::Direct);
         let found = match asked {
             Some(service) => direct.clone().find(|one| one.1 == service),
             None => {
-                let is_thread = |one: &&(i32, Service, Route, u64)| {
+                let is_thread = |one: &&(i64, Service, Route, u64)| {
                     matches!(
                         one.1,
                         Service::Fifo(_)
@@ -125,7 +120,7 @@ impl Lines {
                             | Service::Slice(_)
                     )
                 };
-                let most = |one: &&(i32, Service, Route, u64)| (one.3, std::cmp::Reverse(one.0));
+                let most = |one: &&(i64, Service, Route, u64)| (one.3, std::cmp::Reverse(one.0));
                 let thread = direct.clone().filter(is_thread).max_by_key(most);
                 thread.or_else(|| direct.clone().max_by_key(most))
             }
@@ -175,7 +170,7 @@ pub(super) fn figures(
     let read = Read::new(&rows)?;
     let line = rows.whole("line")?;
     let found = (0..rows.len()).filter_map(|row| {
-        let (service, route) = lines.named(i32::try_from(line[row]?).ok()?)?;
+        let (service, route) = lines.named(line[row]?)?;
         Some(KeyedFigures {
             keys: keys
                 .iter()

@@ -89,7 +89,7 @@ pub struct WorstHost {
 pub fn worst(
     engine: &Engine,
     of: StoreView,
-    (line, service): (i32, String),
+    (line, service): (i64, String),
     limit: Nanos,
     order: Order,
     top: usize,

@@ -11,7 +11,7 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -48,6 +48,10 @@ const MOST_BATCHES: usize = 96;
 
 /// A folder with this file is a catalogue. Who holds its lock may change that.
 const MARK: &str = "catalogue.lock";
+
+/// What it says of the tables' columns. Those of a catalogue that says otherwise are
+/// made anew.
+const FORM: &str = "2\n";
 
 /// The catalogue of a store.
 #[derive(Debug)]
@@ -241,6 +245,14 @@ impl Catalogue {
                     _ => {}
                 }
             }
+        }
+        let form = fs::read(self.dir.join(MARK)).context("read the catalogue")?;
+        if form != FORM.as_bytes() {
+            numbers.keys().try_for_each(|number| self.remove(*number))?;
+            numbers.clear();
+            self.lock.set_len(0).context("write the catalogue")?;
+            let written = (&self.lock).write_all(FORM.as_bytes());
+            written.context("write the catalogue")?;
         }
         let mut known = BTreeMap::new();
         for (number, files) in numbers {

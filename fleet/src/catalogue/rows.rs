@@ -175,7 +175,7 @@ impl Default for Tables {
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
-                ("line", I32),
+                ("line", I64),
                 ("at_h", I32),
                 ("up_to_ns", I64),
                 ("n", I64),
@@ -185,7 +185,7 @@ impl Default for Tables {
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
-                ("line", I32),
+                ("line", I64),
                 ("at_h", I32),
                 ("n", I64),
                 ("missed", I64),
@@ -198,7 +198,7 @@ impl Default for Tables {
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
-                ("line", I32),
+                ("line", I64),
                 ("at_m", I32),
                 ("max_ns", I64),
             ]),
@@ -206,7 +206,7 @@ impl Default for Tables {
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
-                ("line", I32),
+                ("line", I64),
                 ("last_h", I32),
                 ("service", TEXT),
                 ("route", TEXT),
@@ -216,7 +216,7 @@ impl Default for Tables {
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
-                ("line", I32),
+                ("line", I64),
                 ("at_h", I32),
                 ("class", TEXT),
                 ("who", TEXT),
@@ -296,14 +296,20 @@ fn is_countable(read: &RecordingDigest) -> bool {
         && causes.all(|one| is_few(Some(one.episodes)) && is_few(Some(one.first_in)))
 }
 
-/// A service by a route as a number, in the order in which they are shown.
-fn line_number(service: Service, route: Route) -> i32 {
-    /// Ranks are below this; those by the deferred route come after all direct ones.
-    const DEFERRED: i32 = 1 << 30;
-    let rank = i32::try_from(service.rank()).map_or(DEFERRED - 1, |rank| rank.min(DEFERRED - 1));
-    match route {
-        Route::Direct => rank,
-        Route::Deferred => DEFERRED + rank,
+/// A service by a route as a number, in the order in which they are shown: first those
+/// that laggard asks for, then threads and drivers by a number for their names.
+fn line_number(service: Service, route: Route) -> i64 {
+    /// Places are below this; those by the deferred route come after all direct ones.
+    const DEFERRED: i64 = 1 << 30;
+    /// Behind all places.
+    const NAMED: u64 = 1 << 62;
+    match (service, route) {
+        (Service::Task(_) | Service::Traced(_), _) => {
+            let name = number_of(&[&service.to_string(), &route.to_string()]);
+            whole(NAMED | name.cast_unsigned() >> 2)
+        }
+        (_, Route::Direct) => whole(service.rank().place()),
+        (_, Route::Deferred) => DEFERRED + whole(service.rank().place()),
     }
 }
 
@@ -545,11 +551,22 @@ mod tests {
             "nice:19",
             "worker",
         ];
+        let named = [
+            "task:fast/timer",
+            "task:slow/timer",
+            "isr:a.sys",
+            "dpc:a.sys",
+        ];
         let services: Vec<Service> = all.iter().map(|name| name.parse().unwrap()).collect();
         let of = |route: Route| services.iter().map(move |one| line_number(*one, route));
 
-        let numbers: Vec<i32> = of(Route::Direct).chain(of(Route::Deferred)).collect();
+        let numbers: Vec<i64> = of(Route::Direct).chain(of(Route::Deferred)).collect();
+        let others = named.map(|name| line_number(name.parse().unwrap(), Route::Direct));
 
         assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        for (place, number) in others.iter().enumerate() {
+            assert!(!others[..place].contains(number), "{}", named[place]);
+            assert!(numbers.iter().all(|one| one < number), "{}", named[place]);
+        }
     }
 }

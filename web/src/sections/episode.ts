@@ -52,7 +52,7 @@ export function episode(all: Shown[], leftOut: number, classes: Class[]): HTMLEl
       ),
     ],
     reading: [
-      "Time runs from the programmed expiry at the left to the service's first instruction at the right. The upper lane says to which class each part is counted; below it the thread that had the CPU, and in it the interrupts, softirqs and functions that ran, each within the one above.",
+      "Time runs from the programmed expiry (of a thread that was watched: what woke it) at the left to the service's first instruction (to its next sleep) at the right. The upper lane says to which class each part is counted; below it the thread that had the CPU, and in it the interrupts, softirqs and functions that ran, each within the one above.",
       "Dashed lines are the stages of the activation. Drag the bar at the bottom to look closer.",
       leftOut > 0
         ? `The page has the latest episodes of each service; ${count(leftOut)} more are in the recording (\`laggard why --episode N\`).`

@@ -51,8 +51,8 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
 }
 
 /** What the numbers are of. */
-function reading({ beginning }: Charts, row: ServiceRow, fit: Fit | undefined): string {
-  const of = `Latency of ${lineName(row)} on all CPUs: from ${beginning} to its first instruction.`;
+function reading({ beginning, ending }: Charts, row: ServiceRow, fit: Fit | undefined): string {
+  const of = `Latency of ${lineName(row)} on all CPUs: from ${beginning} to ${ending}.`;
   if (!fit) return of;
   const { name, buffers, buffer_ns, slack_ns } = fit.application;
   return `${of} ${name}: ${buffers} buffers of ${time(buffer_ns)}, slack ${time(slack_ns)}, run as ${lineName(fit)}.`;

@@ -7,7 +7,7 @@ import { atLeast, count, instant, quantile, quantileName, timeOrDash } from "../
 export function services({ report, charts }: PageData): HTMLElement {
   const { recordings } = report;
   const several = recordings.length > 1;
-  const caption = `Latency: from ${charts[0]?.beginning} to the service's first instruction`;
+  const caption = `Latency: from ${charts[0]?.beginning} to ${charts[0]?.ending}`;
   return section(
     "services",
     "How late each service runs",

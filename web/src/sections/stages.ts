@@ -36,7 +36,7 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
       }),
     ],
     reading: [
-      "Above, an activation as late as the median of those that did not wait to the end; below, the one that was served latest. Both begin at the programmed expiry and end at the service's first instruction.",
+      "Above, an activation as late as the median of those that did not wait to the end; below, the one that was served latest. Both begin where latency is counted from, and end where it is counted to.",
       "The two scales differ. A part that is wide below and narrow above is where that late activation lost its time.",
     ],
     view: () => view(shownCourses[chosen]!.course, shownCourses[chosen]!.latency),

@@ -48,11 +48,17 @@ impl Waiter {
     /// the one that runs then.
     fn of(episode: &Episode, service: Service, at_end: Option<&Context>) -> Option<Self> {
         let priority = match service {
-            Service::Fifo(priority) => NORMAL - 1 - i16::from(priority),
+            // From when it is asked on, as long as it works.
+            Service::Fifo(priority) | Service::Lent(priority) => NORMAL - 1 - i16::from(priority),
             Service::Kthread => KTHREAD,
             // As the kernel has it.
             Service::Deadline => -1,
-            Service::Other | Service::Slice(_) | Service::Worker => NORMAL + 20,
+            // What it had is told by its switches, if at all.
+            Service::Other
+            | Service::Slice(_)
+            | Service::Worker
+            | Service::Task(_)
+            | Service::Traced(_) => NORMAL + 20,
             Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
             Service::Irq | Service::Softirq => return None,
         };
@@ -84,6 +90,8 @@ pub(super) struct Judge<'a> {
     /// From when on the service could have run.
     ready: Nanos,
     deferred: bool,
+    /// Whether the activation counts until its work is done.
+    is_watched: bool,
     /// Who handles the interrupt, where that is a device's and has a thread.
     handler: Option<Handler>,
 }
@@ -114,19 +122,20 @@ impl<'a> Judge<'a> {
         let is_here = episode.at(Stage::IrqElsewhere).is_none();
         let served = episode.evidence.events.iter().find_map(|event| {
             let is_timer = event.what == Happening::Begin(Activity::Vector(Vector::LocalTimer));
-            (is_here && is_timer && event.at_ns >= episode.expiry_ns).then_some(event.at_ns)
+            (is_here && is_timer && event.at_ns >= episode.due()).then_some(event.at_ns)
         });
         let interrupted = interrupted.into_iter().chain(served).min();
         let ready = match (service, route) {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Kthread, _)
+            (Service::Kthread | Service::Task(_) | Service::Traced(_), _)
             | (
                 Service::Fifo(_)
                 | Service::Deadline
                 | Service::Nice(_)
                 | Service::Slice(_)
+                | Service::Lent(_)
                 | Service::Other,
                 Route::Direct,
             ) => interrupted,
@@ -135,6 +144,7 @@ impl<'a> Judge<'a> {
                 | Service::Deadline
                 | Service::Nice(_)
                 | Service::Slice(_)
+                | Service::Lent(_)
                 | Service::Other,
                 Route::Deferred,
             ) => first(&[Stage::Waking, Stage::Running]),
@@ -145,6 +155,7 @@ impl<'a> Judge<'a> {
             interrupted: interrupted.unwrap_or_else(|| episode.end()),
             ready: ready.unwrap_or_else(|| episode.end()),
             deferred: route == Route::Deferred || service == Service::Softirq,
+            is_watched: matches!(service, Service::Task(_)),
             handler: Handler::of(episode),
         }
     }
@@ -184,7 +195,7 @@ impl<'a> Judge<'a> {
             return (CauseClass::Unexplained, culprit);
         }
         if context.is_idle() {
-            return (self.judge_idle(slice), Culprit::default());
+            return self.judge_idle(slice);
         }
         culprit.thread = Some(thread.name.clone());
         let (class, frame) = if slice.from < self.interrupted {
@@ -195,9 +206,10 @@ impl<'a> Judge<'a> {
             self.judge_ready(slice, thread, next)
         };
         match class {
-            CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => {
-                (class, Culprit::default())
-            }
+            CauseClass::OwnPath
+            | CauseClass::ContextSwitch
+            | CauseClass::ReturnToUser
+            | CauseClass::OwnWork => (class, Culprit::default()),
             CauseClass::Unexplained if slice.from < self.interrupted => {
                 unexplained(Because::LateInterrupt)
             }
@@ -275,16 +287,35 @@ impl<'a> Judge<'a> {
             })
     }
 
-    fn judge_idle(&self, slice: &Slice) -> CauseClass {
-        if slice.from < self.interrupted {
+    fn judge_idle(&self, slice: &Slice) -> (CauseClass, Culprit) {
+        let class = if slice.from < self.interrupted {
             CauseClass::IdleExit
         } else if slice.from < self.ready {
             CauseClass::OwnPath
         } else if length(slice) <= LEAVING_IDLE {
             CauseClass::ContextSwitch
-        } else {
+        } else if self.ours.is_some_and(|ours| self.is_throttled(slice, ours))
+            // It was not late to leave idle, but went there with a thread that could run.
+            || self.has_served()
+        {
             CauseClass::Throttled
-        }
+        } else {
+            return unexplained(Because::Idled);
+        };
+        (class, Culprit::default())
+    }
+
+    /// Whether the CPU itself served the interrupt that woke the thread.
+    fn has_served(&self) -> bool {
+        [
+            Stage::Irq,
+            Stage::Expire,
+            Stage::Raise,
+            Stage::Softirq,
+            Stage::Signal,
+        ]
+        .iter()
+        .any(|&stage| self.episode.at(stage).is_some())
     }
 
     /// The interrupt is due and does not come. Only a sample can tell that a
@@ -362,6 +393,7 @@ impl<'a> Judge<'a> {
         if ours.is(thread) {
             let runs = self.episode.at(Stage::Running);
             return match runs.is_some_and(|runs| slice.from >= runs) {
+                true if self.is_watched => (CauseClass::OwnWork, None),
                 true => (CauseClass::ReturnToUser, None),
                 false => (CauseClass::ContextSwitch, None),
             };
@@ -473,6 +505,15 @@ pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
         true => own(),
         false => unexplained(Because::Elsewhere),
     }
+}
+
+/// The time by which a timer may be late, as its thread allowed.
+pub(super) fn slack() -> (CauseClass, Culprit) {
+    let culprit = Culprit {
+        because: Some(Because::Slack),
+        ..Culprit::default()
+    };
+    (CauseClass::OwnPath, culprit)
 }
 
 pub(super) fn unexplained(because: Because) -> (CauseClass, Culprit) {

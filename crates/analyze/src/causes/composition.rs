@@ -157,9 +157,10 @@ enum PieceKind {
 
 const fn kind(class: CauseClass) -> PieceKind {
     match class {
-        CauseClass::OwnPath | CauseClass::ContextSwitch | CauseClass::ReturnToUser => {
-            PieceKind::Own
-        }
+        CauseClass::OwnPath
+        | CauseClass::ContextSwitch
+        | CauseClass::ReturnToUser
+        | CauseClass::OwnWork => PieceKind::Own,
         CauseClass::Unexplained => PieceKind::Unknown,
         CauseClass::Throttled => PieceKind::Turns,
         CauseClass::Interrupt

@@ -80,6 +80,7 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         .values()
         .map(|&after| episode.expiry_ns + after)
         .collect();
+    cuts.push(episode.due());
     cuts.extend(
         silences
             .iter()
@@ -94,22 +95,28 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         slices.last().map(|last| &last.context),
     );
     let first_known = evidence.events.first().map(|event| event.at_ns);
-    let here_from = episode.here_from();
-    let elsewhere = (here_from > from).then(|| {
-        let (class, culprit) = classify::elsewhere(here_from.saturating_sub(from));
-        let slice = Slice {
-            from,
-            to: here_from,
-            context: Context::default(),
-        };
-        Part {
-            slice,
-            class,
-            culprit,
+    let (due, here_from) = (episode.due(), episode.here_from());
+    let mut parts = Vec::new();
+    for (from, to, (class, culprit)) in [
+        (from, due, classify::slack()),
+        (
+            due,
+            here_from,
+            classify::elsewhere(here_from.saturating_sub(due)),
+        ),
+    ] {
+        if to > from {
+            let context = Context::default();
+            let slice = Slice { from, to, context };
+            parts.push(Part {
+                slice,
+                class,
+                culprit,
+            });
         }
-    });
+    }
+    let here_from = here_from.max(due);
     let here = slices.partition_point(|slice| slice.to <= here_from);
-    let mut parts: Vec<Part> = elsewhere.into_iter().collect();
     let of_here = slices.iter().enumerate().skip(here).map(|(index, slice)| {
         let known = first_known.is_some_and(|first| slice.from >= first);
         let silent = span_at(&silences, slice);

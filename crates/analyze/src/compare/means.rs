@@ -6,10 +6,10 @@ use crate::input::{all_positive, at_least, probability};
 use crate::sample::{mean, variance};
 use crate::{InputError, Interval};
 
-/// The ratio of a mean of the second sample to that of the first.
+/// The ratio of the geometric mean of the second sample to that of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanRatio {
-    /// Both means.
+    /// Both geometric means.
     pub means: [f64; 2],
     /// The second over the first.
     pub ratio: f64,
@@ -17,8 +17,11 @@ pub struct MeanRatio {
     pub interval: Option<Interval>,
 }
 
-/// The ratio of the means of two samples of positive values, with Welch's
-/// (1947) interval of the difference of their logarithms.
+/// The ratio of the geometric means of two samples of positive values, with Welch's
+/// (1947) interval of the difference of the means of their logarithms.
+///
+/// Of the arithmetic means, which one value of many may be most of, that interval is
+/// not: their ratio may lie outside it.
 ///
 /// # Errors
 /// When a sample is empty, a value is not positive, or the confidence is out of
@@ -29,8 +32,6 @@ pub fn mean_ratio(first: &[f64], second: &[f64], confidence: f64) -> Result<Mean
         at_least(name, sample, 1)?;
         all_positive(name, sample)?;
     }
-    let means = [mean(first), mean(second)];
-    let ratio = means[1] / means[0];
     let logs = [first, second].map(|all| all.iter().map(|one| one.ln()).collect::<Vec<f64>>());
     let is_known = logs.iter().all(|all| all.len() > 1);
     let interval = is_known.then(|| {
@@ -47,11 +48,18 @@ pub fn mean_ratio(first: &[f64], second: &[f64], confidence: f64) -> Result<Mean
             high: (middle + width).exp(),
         }
     });
+    let means = [first, second].map(geometric_mean);
     Ok(MeanRatio {
         means,
-        ratio,
+        ratio: means[1] / means[0],
         interval,
     })
+}
+
+/// The geometric mean; 0 where a value is 0, not a number of none.
+pub fn geometric_mean(values: &[f64]) -> f64 {
+    let logs: Vec<f64> = values.iter().map(|one| one.ln()).collect();
+    mean(&logs).exp()
 }
 
 #[cfg(test)]
@@ -73,6 +81,26 @@ mod tests {
             (interval.high - 3.0 * 0.113_53_f64.exp()).abs() < 2e-3,
             "{found:?}"
         );
+    }
+
+    /// The arithmetic means are 80 times apart, with an interval from 0.43 to 8.8.
+    #[test]
+    fn an_interval_holds_its_own_ratio_however_far_off_one_value_is() {
+        let first = [50.0, 52.0, 49.0, 51.0, 50.0, 53.0, 48.0, 50.0, 51.0, 49.0];
+        let mut second = first;
+        second[3] = 40_000.0;
+
+        let found = mean_ratio(&first, &second, 0.95).unwrap();
+
+        let interval = found.interval.unwrap();
+        assert!(
+            interval.low < 1.0,
+            "one value tells of no change: {found:?}"
+        );
+        let middle = (interval.low * interval.high).sqrt();
+        assert!((found.ratio / middle - 1.0).abs() < 1e-9, "{found:?}");
+        assert!((found.ratio - 1.947).abs() < 1e-3, "{found:?}");
+        assert!((found.means[1] / found.means[0] - found.ratio).abs() < 1e-9);
     }
 
     #[test]

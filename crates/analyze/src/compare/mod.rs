@@ -17,7 +17,7 @@ mod verdict;
 
 pub use length::expected_clusters_for;
 pub use looks::RoundLooks;
-pub use means::{MeanRatio, mean_ratio};
+pub use means::{MeanRatio, geometric_mean, mean_ratio};
 pub use multiple::holm;
 pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio};
 pub use recordings::{RecordingCount, SetsCompared, compare_recordings};

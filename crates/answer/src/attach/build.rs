@@ -5,16 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::counts::{Clusters, Event, clustered_interval};
 use laggard_model::name::activity_name;
-use laggard_model::{Activity, Address, Nanos, Symbols};
+use laggard_model::{Activity, Address, Nanos, Symbols, WokenWay};
 
+use super::course::signed;
 use super::growth::GROWTHS;
-use super::line::{LargestSeen, LineSeen, Waker, WokenWay};
+use super::line::{LargestSeen, LineSeen, Waker};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
-    AttachOthers, AttachPolicy, AttachRow, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+    AttachOthers, AttachPeriod, AttachPolicy, AttachRow, AttachUnfinished, AttachWaker, CountsFrom,
+    DeadlineOf,
 };
 use super::said::sentences;
-use super::{ATTACH_SCHEMA, AttachMeasured, AttachReport, Attended, ThreadSeen};
+use super::{
+    ATTACH_SCHEMA, AttachBeside, AttachCycles, AttachLost, AttachMeasured, AttachReport, Attended,
+    ThreadSeen,
+};
 
 /// What is told of how often deadlines are missed holds with this.
 const CONFIDENCE: f64 = 0.95;
@@ -32,15 +37,15 @@ impl Attended {
 
     /// What was told, as an answer; all of it, whenever it happened.
     pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
-        self.told(&mut Vec::new(), Nanos::MAX);
+        self.settle();
         for (&number, seen) in &self.threads {
             // Who was woken and never came to run has a row, too.
             if let Some((_, unfinished)) = seen.unfinished {
-                let key = (number, WokenWay::of(unfinished.woken));
-                let deadline = self.asked.deadline;
+                let key = (number, unfinished.woken.way());
+                let deadline = self.asked.limit();
                 self.lines
                     .entry(key)
-                    .or_insert_with(|| LineSeen::new(deadline));
+                    .or_insert_with(|| LineSeen::new(deadline, false));
             }
         }
         let mut rows = Vec::new();
@@ -67,13 +72,34 @@ impl Attended {
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
             ended: measured.ended,
             application: measured.asked.application.clone(),
-            sentences: rows.iter().flat_map(sentences).collect(),
+            sentences: rows
+                .iter()
+                .flat_map(sentences)
+                .chain(measured.beside.iter().map(AttachBeside::sentence))
+                .collect(),
+            beside: measured.beside.clone(),
             held,
+            cycles: self.cycles(),
             rows,
             others,
-            lost: measured.lost,
+            lost: AttachLost {
+                marks: measured.lost.marks + self.foreign_marks,
+                ..measured.lost
+            },
             caveats: measured.caveats.clone(),
         }
+    }
+
+    /// Cycles that threads marked, those with most first.
+    fn cycles(&self) -> Vec<AttachCycles> {
+        let rows = self.threads.values().filter_map(|seen| {
+            let thread = seen.thread;
+            let name = thread.name.to_string();
+            seen.cycles.row(name, thread.tid, thread.process)
+        });
+        let mut rows: Vec<AttachCycles> = rows.collect();
+        rows.sort_by_key(|row| Reverse(row.cycles));
+        rows
     }
 
     /// What was held against deadlines.
@@ -90,14 +116,14 @@ impl Attended {
                 held.misses += deadline.misses;
             }
             let deadline = row.deadline.as_ref().map(|one| one.deadline_ns);
-            let deadline = deadline.or(self.asked.deadline);
+            let deadline = deadline.or(self.asked.limit());
             if let (Some(one), Some(deadline)) = (row.unfinished, deadline)
                 && row.ended_ns.is_none()
             {
                 held.overdue += u64::from(one.so_far_ns > deadline);
             }
         }
-        if self.asked.deadline.is_some() {
+        if self.asked.limit().is_some() {
             held.unheld = self.threads.values().map(|one| one.uncounted).sum();
         }
         held
@@ -144,7 +170,7 @@ fn row(
 ) -> AttachRow {
     let after = |at: Nanos| at.saturating_sub(measured.from);
     let unfinished = seen.unfinished.and_then(|(at, one)| {
-        (WokenWay::of(one.woken) == way).then(|| AttachUnfinished {
+        (one.woken.way() == way).then(|| AttachUnfinished {
             so_far_ns: at.saturating_sub(one.origin),
             ran: one.running.is_some(),
         })
@@ -175,15 +201,18 @@ fn row(
         wakers: wakers(line, symbols),
         activations: line.response.count(),
         inferred: line.inferred,
+        back_unseen: line.back_unseen,
         lost: seen.lost(),
         merged: seen.thread.merged,
         unseen: seen.thread.unseen,
         stopped: seen.thread.stopped,
         period_ns: line.period,
         later_period_ns: line.later_period,
+        asked: period(way, line, measured),
         latency: AttachFigures::of(&line.latency),
         response: AttachFigures::of(&line.response),
         execution: AttachFigures::of(&line.execution),
+        course: line.course.told(),
         preemptions: line.preemptions,
         preempted_ns: line.preempted,
         migrations: line.migrations,
@@ -284,6 +313,7 @@ fn deadline(
     Some(AttachDeadline {
         deadline_ns: deadline,
         of: match (measured.asked.deadline, &measured.asked.application) {
+            (None, _) if measured.asked.period.is_some() => DeadlineOf::GivenPeriod,
             (None, _) => DeadlineOf::Period,
             (Some(_), Some(_)) => DeadlineOf::Application,
             (Some(_), None) => DeadlineOf::Given,
@@ -304,6 +334,18 @@ fn deadline(
     })
 }
 
+/// A row by timer against the period that was given.
+fn period(way: WokenWay, line: &LineSeen, measured: &AttachMeasured) -> Option<AttachPeriod> {
+    let period = measured.asked.period.filter(|_| way == WokenWay::Timer)?;
+    let periods = (line.course.span()?.ns() + period.ns() / 2) / period.ns().max(1);
+    let wakes = line.response.count();
+    Some(AttachPeriod {
+        period_ns: period,
+        // As many wakes as periods, and the first.
+        without_wake: (periods + 1).saturating_sub(wakes),
+    })
+}
+
 fn taken(line: &LineSeen) -> Vec<AttachLate> {
     let all = line.taken.values().cloned();
     let mut all: Vec<AttachLate> = all
@@ -316,10 +358,6 @@ fn taken(line: &LineSeen) -> Vec<AttachLate> {
         .collect();
     all.sort_by_key(|one| Reverse((one.taken.time_ns, one.mainly)));
     all
-}
-
-fn signed(time: Nanos) -> i64 {
-    i64::try_from(time.ns()).unwrap_or(i64::MAX)
 }
 
 /// Where the number of misses lies that as long a life of the thread has, whatever way

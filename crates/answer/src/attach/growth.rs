@@ -58,6 +58,7 @@ mod tests {
             woken: WokenBy::Thread(Tid(1), laggard_model::ThreadName::default()),
             wake_seen: true,
             run_seen: true,
+            back_seen: true,
             origin: us(origin),
             due: us(origin),
             waking: us(origin),

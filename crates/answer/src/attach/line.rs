@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use laggard_analyze::period::{CombSearch, find_comb};
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
+use super::course::CourseSeen;
 use super::growth::{AttachJob, GROWTHS};
 use super::row::AttachTaken;
 
@@ -25,32 +26,6 @@ const MOST_TAKEN: usize = 64;
 /// So many different wakers are told apart.
 const MOST_WAKERS: usize = 16;
 
-/// How a thread is woken: what is told apart.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum WokenWay {
-    Timer,
-    Wheel,
-    Irq(u32),
-    Vector,
-    Softirq(u32),
-    Interrupt,
-    Thread,
-}
-
-impl WokenWay {
-    pub(super) const fn of(woken: WokenBy) -> Self {
-        match woken {
-            WokenBy::Timer(_) => Self::Timer,
-            WokenBy::Wheel(_) => Self::Wheel,
-            WokenBy::Irq(number) => Self::Irq(number),
-            WokenBy::Vector => Self::Vector,
-            WokenBy::Softirq(vector) => Self::Softirq(vector),
-            WokenBy::Interrupt => Self::Interrupt,
-            WokenBy::Thread(..) => Self::Thread,
-        }
-    }
-}
-
 /// Times of one sort.
 #[derive(Debug, Default)]
 pub(super) struct AttachCounts {
@@ -70,6 +45,9 @@ pub(super) struct LineSeen {
     pub(super) latency: Histogram,
     pub(super) response: Histogram,
     pub(super) execution: Histogram,
+    pub(super) course: CourseSeen,
+    /// Responses since it was asked last what came; `None`: nobody asks.
+    pub(super) since_step: Option<Histogram>,
     /// That of the largest response, and of the largest latency.
     pub(super) slowest: Option<LargestSeen>,
     pub(super) latest: Option<LargestSeen>,
@@ -81,6 +59,8 @@ pub(super) struct LineSeen {
     pub(super) other_taken: Nanos,
     /// Whose wake was not seen.
     pub(super) inferred: u64,
+    /// Of which it was not seen that they went on.
+    pub(super) back_unseen: u64,
     pub(super) preemptions: u64,
     pub(super) migrations: u64,
     pub(super) blocks: u64,
@@ -98,7 +78,7 @@ pub(super) struct LineSeen {
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
     /// What is not held against a deadline yet, because it is not known.
-    waiting: Vec<AttachJob>,
+    waiting: Vec<DueUnknown>,
     /// Whether a period was looked for.
     is_decided: bool,
     /// The newest, so many as a period is found from.
@@ -153,11 +133,23 @@ impl TakenSeen {
     }
 }
 
-/// Why an activation may be worth to be looked at.
+/// An activation whose deadline is not known yet.
 #[derive(Clone, Copy, Debug)]
+pub(super) struct DueUnknown {
+    pub(super) activation: ThreadActivation,
+    pub(super) policy: ThreadPolicy,
+    job: AttachJob,
+}
+
+/// Which activations may be worth to be looked at.
+#[derive(Debug)]
 pub(super) struct Picked {
+    /// Whether the one that was added is the largest,
     pub(super) is_largest: bool,
+    /// or missed its deadline.
     pub(super) missed: bool,
+    /// Those before that missed the deadline that is known now.
+    pub(super) earlier: Vec<DueUnknown>,
 }
 
 /// Who woke a thread.
@@ -169,18 +161,22 @@ pub(super) enum Waker {
 }
 
 impl LineSeen {
-    /// One that is held against `deadline`, or against its period.
-    pub(super) fn new(deadline: Option<Nanos>) -> Self {
+    /// One that is held against `deadline`, or against its period; with `steps` it is
+    /// asked meanwhile what came.
+    pub(super) fn new(deadline: Option<Nanos>, steps: bool) -> Self {
         Self {
             latency: Histogram::default(),
             response: Histogram::default(),
             execution: Histogram::default(),
+            course: CourseSeen::default(),
+            since_step: steps.then(Histogram::default),
             slowest: None,
             latest: None,
             explained: 0,
             taken: BTreeMap::new(),
             other_taken: Nanos::ZERO,
             inferred: 0,
+            back_unseen: 0,
             preemptions: 0,
             migrations: 0,
             blocks: 0,
@@ -210,6 +206,10 @@ impl LineSeen {
         self.latency.add(one.latency());
         self.response.add(one.response());
         self.execution.add(one.execution());
+        self.course.add(one.origin, one.response());
+        if let Some(since) = &mut self.since_step {
+            since.add(one.response());
+        }
         let is_slower = |than: &LargestSeen| one.response() > than.activation.response();
         let is_slowest = self.slowest.as_ref().is_none_or(is_slower);
         if is_slowest {
@@ -221,6 +221,7 @@ impl LineSeen {
             self.latest = Some(LargestSeen::new(*one));
         }
         self.inferred += u64::from(!one.wake_seen || !one.run_seen);
+        self.back_unseen += u64::from(!one.back_seen);
         self.preemptions += u64::from(one.preemptions);
         self.migrations += u64::from(one.migrations);
         self.blocks += u64::from(one.blocks);
@@ -231,17 +232,28 @@ impl LineSeen {
             self.origins.pop_front();
         }
         self.origins.push_back(one.origin);
+        let was_known = self.deadline.is_some();
+        let mut earlier = Vec::new();
         if !self.is_decided {
-            self.waiting.push(job);
+            self.waiting.push(DueUnknown {
+                activation: *one,
+                policy,
+                job,
+            });
             if self.waiting.len().is_multiple_of(FOR_PERIOD) {
-                self.try_to_decide();
+                earlier = self.try_to_decide();
             }
         } else if let Some(deadline) = self.deadline {
             self.counted.hold(job, deadline);
         }
+        if was_known {
+            earlier.clear();
+        }
+        let missed = was_known && self.deadline.is_some_and(|limit| one.response() > limit);
         Picked {
             is_largest: is_slowest || is_latest,
-            missed: self.deadline.is_some_and(|limit| one.response() > limit),
+            missed,
+            earlier,
         }
     }
 
@@ -290,31 +302,49 @@ impl LineSeen {
         }
     }
 
-    /// Decides, unless the next wakes may have a period.
-    fn try_to_decide(&mut self) {
+    /// Decides, unless the next wakes may have a period; those that missed it.
+    fn try_to_decide(&mut self) -> Vec<DueUnknown> {
         self.period = period(self.origins.make_contiguous());
-        if self.period.is_some() || self.waiting.len() >= MOST_FOR_PERIOD {
-            self.decide();
+        match self.period.is_some() || self.waiting.len() >= MOST_FOR_PERIOD {
+            true => self.decide(),
+            false => Vec::new(),
         }
     }
 
-    /// Holds what waited against the deadline.
-    fn decide(&mut self) {
+    /// Holds what waited against the deadline; those that missed it.
+    fn decide(&mut self) -> Vec<DueUnknown> {
         self.is_decided = true;
         self.deadline = self.deadline.or(self.period);
-        for job in std::mem::take(&mut self.waiting) {
-            if let Some(deadline) = self.deadline {
-                self.counted.hold(job, deadline);
-            }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let Some(deadline) = self.deadline else {
+            return Vec::new();
+        };
+        for one in &waiting {
+            self.counted.hold(one.job, deadline);
         }
+        waiting.retain(|one| one.activation.response() > deadline);
+        waiting
+    }
+
+    /// Decides for good, with what is known; those that missed a deadline that was not
+    /// known before.
+    pub(super) fn settle(&mut self) -> Vec<DueUnknown> {
+        if self.is_decided {
+            return Vec::new();
+        }
+        let was_known = self.deadline.is_some();
+        let mut missed = self.try_to_decide();
+        if !self.is_decided {
+            missed = self.decide();
+        }
+        if was_known {
+            missed.clear();
+        }
+        missed
     }
 
     /// Looks whether the last wakes have the period of the first.
     pub(super) fn end(&mut self) {
-        if !self.is_decided {
-            self.try_to_decide();
-            self.decide();
-        }
         let last = period(self.origins.make_contiguous());
         self.later_period = match (self.period, last) {
             (Some(first), Some(last)) => differ(first, last).then_some(last),
@@ -341,7 +371,7 @@ impl AttachCounts {
 }
 
 /// Whether two periods are so far apart that a wake of one is none of the other's.
-fn differ(one: Nanos, other: Nanos) -> bool {
+pub(super) fn differ(one: Nanos, other: Nanos) -> bool {
     one.as_f64().max(other.as_f64()) > (1.0 + TOLERANCE) * one.as_f64().min(other.as_f64())
 }
 

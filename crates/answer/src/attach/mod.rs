@@ -1,29 +1,39 @@
 //! `laggard attach`: how late threads that are not ours run, and how close to their
 //! deadlines.
 
+mod beside;
 mod build;
+mod course;
+mod cycles;
 mod growth;
 mod line;
 mod row;
 mod said;
+mod step;
 mod taken;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::{
-    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadTold, UnfinishedActivation,
-    WatchedThread,
+    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadMark, ThreadTold,
+    UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use beside::AttachBeside;
+pub use course::{AttachCourse, AttachPart};
+pub use cycles::AttachCycles;
+use cycles::CyclesSeen;
 use growth::Backlog;
-use line::{LineSeen, WokenWay};
+use line::LineSeen;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
-    AttachOthers, AttachRow, AttachTaken, AttachUnfinished, AttachWaker, CountsFrom, DeadlineOf,
+    AttachOthers, AttachPeriod, AttachRow, AttachTaken, AttachUnfinished, AttachWaker, CountsFrom,
+    DeadlineOf,
 };
+pub use step::AttachStep;
 pub use taken::AttachChosen;
 
 /// The version of `attach --json`.
@@ -37,12 +47,16 @@ const MOST_LINES: usize = 2_000;
 #[derive(Clone, Debug)]
 pub struct AttachAsked {
     /// How long after it was due an activation may end; `None`: the period that is
-    /// found is.
+    /// given, else the one that is found, is.
     pub deadline: Option<Nanos>,
+    /// The period that timers are to wake threads with.
+    pub period: Option<Nanos>,
     /// The application that the deadline is of.
     pub application: Option<String>,
     /// How many rows there may be.
     pub rows: usize,
+    /// Whether it is asked meanwhile what came.
+    pub steps: bool,
 }
 
 /// What was lost, of all threads together.
@@ -56,6 +70,11 @@ pub struct AttachLost {
     pub unwatched: u64,
     /// How often the kernel did not call a program, because it ran already.
     pub skipped: u64,
+    /// Marks of programs that were overwritten before they were read, or said nothing
+    /// that is known.
+    pub marks: u64,
+    /// Processes whose marks were not read: there were too many, or they refused it.
+    pub unmarked: u64,
 }
 
 /// What was measured besides what was told of threads.
@@ -76,6 +95,8 @@ pub struct AttachMeasured {
     pub ended: u64,
     /// What was lost.
     pub lost: AttachLost,
+    /// What was measured of laggard's own meanwhile.
+    pub beside: Vec<AttachBeside>,
     /// Reasons to doubt it.
     pub caveats: Vec<Caveat>,
 }
@@ -114,6 +135,12 @@ pub struct AttachReport {
     /// Each thread with each way in which it is woken: real-time ones first, then
     /// those that are woken most.
     pub rows: Vec<AttachRow>,
+    /// Cycles of threads that mark theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cycles: Vec<AttachCycles>,
+    /// What was measured of laggard's own meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<AttachBeside>,
     /// Those that have no row.
     pub others: Vec<AttachOthers>,
     /// What was lost.
@@ -137,6 +164,7 @@ struct ThreadSeen {
     ended: Option<Nanos>,
     unfinished: Option<(Nanos, UnfinishedActivation)>,
     backlog: Backlog,
+    cycles: CyclesSeen,
     /// Activations that have no line.
     uncounted: u64,
 }
@@ -157,6 +185,15 @@ pub struct Attended {
     held: Vec<ThreadTold>,
     /// Of these it may be told to whom their time went.
     chosen: Vec<AttachChosen>,
+    /// Marks of threads that are not watched.
+    foreign_marks: u64,
+}
+
+impl AttachAsked {
+    /// The deadline of all, where there is one.
+    fn limit(&self) -> Option<Nanos> {
+        self.deadline.or(self.period)
+    }
 }
 
 impl Attended {
@@ -168,6 +205,7 @@ impl Attended {
             lines: BTreeMap::new(),
             held: Vec::new(),
             chosen: Vec::new(),
+            foreign_marks: 0,
         }
     }
 
@@ -181,19 +219,19 @@ impl Attended {
         for one in &ready {
             self.one(one);
         }
+        self.settle_cycles(until == Nanos::MAX);
     }
 
     /// Those that were told since the last call of which it is worth to know to whom
-    /// their time went: that missed their deadline, or are the largest. `most` of them
-    /// at most, real-time threads first, then by their response.
-    pub fn choose(&mut self, most: usize) -> Vec<AttachChosen> {
+    /// their time went: that missed their deadline, or are the largest. Real-time
+    /// threads first, then by their response.
+    pub fn choose(&mut self) -> Vec<AttachChosen> {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.retain(|one| {
             let line = self.lines.get(&(one.number, one.way));
             one.missed || line.is_some_and(|line| line.is_largest(&one.activation))
         });
         chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation.response())));
-        chosen.truncate(most);
         chosen
     }
 
@@ -201,6 +239,36 @@ impl Attended {
     pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
             line.explain(&one.activation, one.missed, taken);
+        }
+    }
+
+    /// The processes that have threads which have not ended.
+    pub fn processes(&self) -> BTreeSet<u32> {
+        let living = self.threads.values().filter(|one| one.ended.is_none());
+        living.map(|one| one.thread.process).collect()
+    }
+
+    /// What programs marked since the last call, in the order of each thread. Call it
+    /// before what was told up to then.
+    pub fn marked(&mut self, marks: &[ThreadMark]) {
+        for mark in marks {
+            // A number that was given again is the later thread's.
+            let mut threads = self.threads.values_mut().rev();
+            let of = |one: &&mut ThreadSeen| {
+                one.thread.tid == mark.thread && one.thread.process == mark.process
+            };
+            match threads.find(of) {
+                Some(seen) => seen.cycles.marked(*mark),
+                None => self.foreign_marks += 1,
+            }
+        }
+    }
+
+    fn settle_cycles(&mut self, all: bool) {
+        for (&number, seen) in &mut self.threads {
+            let line = self.lines.get(&(number, WokenWay::Timer));
+            let period = line.and_then(|line| line.deadline);
+            seen.cycles.settle(self.asked.limit().or(period), all);
         }
     }
 
@@ -219,6 +287,7 @@ impl Attended {
             ended: None,
             unfinished: None,
             backlog: Backlog::default(),
+            cycles: CyclesSeen::default(),
             uncounted: 0,
         });
         seen.came += 1;
@@ -242,8 +311,9 @@ impl Attended {
             return;
         };
         let job = seen.backlog.job(activation);
+        seen.cycles.lived(activation);
         let policy = seen.thread.policy;
-        let key = (number, WokenWay::of(activation.woken));
+        let key = (number, activation.woken.way());
         let has_room = self.lines.len() < MOST_LINES || policy.is_real_time();
         if !has_room && !self.lines.contains_key(&key) {
             seen.uncounted += 1;
@@ -252,17 +322,49 @@ impl Attended {
         let line = self
             .lines
             .entry(key)
-            .or_insert_with(|| LineSeen::new(self.asked.deadline));
+            .or_insert_with(|| LineSeen::new(self.asked.limit(), self.asked.steps));
         let picked = line.add(activation, policy, job);
+        let of = |activation: &ThreadActivation, policy, missed| AttachChosen {
+            number,
+            way: key.1,
+            thread: seen.thread,
+            policy,
+            activation: *activation,
+            missed,
+            deadline: line.deadline,
+        };
+        let earlier = picked.earlier.iter();
+        self.chosen
+            .extend(earlier.map(|one| of(&one.activation, one.policy, true)));
         if picked.missed || picked.is_largest {
-            self.chosen.push(AttachChosen {
-                number,
-                way: key.1,
-                tid: seen.thread.tid,
-                policy,
-                activation: *activation,
-                missed: picked.missed,
-            });
+            self.chosen.push(of(activation, policy, picked.missed));
         }
+    }
+
+    /// Nothing more comes: what was told is held against deadlines as far as they are
+    /// known, and who missed one is chosen.
+    pub fn settle(&mut self) {
+        self.told(&mut Vec::new(), Nanos::MAX);
+        for (&(number, way), line) in &mut self.lines {
+            let Some(seen) = self.threads.get(&number) else {
+                continue;
+            };
+            for one in line.settle() {
+                self.chosen.push(AttachChosen {
+                    number,
+                    way,
+                    thread: seen.thread,
+                    policy: one.policy,
+                    activation: one.activation,
+                    missed: true,
+                    deadline: line.deadline,
+                });
+            }
+        }
+    }
+
+    /// The deadline of a thread that is woken in one way, where one is known.
+    pub fn deadline(&self, number: u32, way: WokenWay) -> Option<Nanos> {
+        self.lines.get(&(number, way))?.deadline
     }
 }

@@ -4,6 +4,8 @@ use laggard_model::{CauseClass, Cpu, Histogram, Nanos, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::course::AttachCourse;
+
 /// From which instant on an activation counts.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,6 +137,8 @@ pub enum DeadlineOf {
     Given,
     /// It is the application's.
     Application,
+    /// It is the period that was given.
+    GivenPeriod,
     /// It is the period that was found.
     Period,
 }
@@ -205,6 +209,16 @@ pub struct AttachUnfinished {
     pub ran: bool,
 }
 
+/// A row that a timer wakes, against the period that was given.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachPeriod {
+    /// The period.
+    pub period_ns: Nanos,
+    /// Periods between its first wake and its last without a wake that was seen: slept
+    /// through, or worked through, or lost.
+    pub without_wake: u64,
+}
+
 /// How a thread was scheduled in some of its activations.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPolicy {
@@ -247,6 +261,9 @@ pub struct AttachRow {
     /// thread had begun was over, and they count from its expiry. They ran by the time
     /// at which something more was seen of them.
     pub inferred: u64,
+    /// Those of which it was not seen that they went on after others had their CPU, or
+    /// after a wait: what is told of both may have some of their own work.
+    pub back_unseen: u64,
     /// Of the thread, however woken: activations that were lost.
     pub lost: u64,
     /// The same: wakes that met it before it slept, whose work is in the activation
@@ -263,12 +280,19 @@ pub struct AttachRow {
     /// That of its last wakes, where it is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub later_period_ns: Option<Nanos>,
+    /// Against the period that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AttachPeriod>,
     /// From when it was due until it ran.
     pub latency: Option<AttachFigures>,
     /// From when it was due until it slept again.
     pub response: Option<AttachFigures>,
     /// How long it ran itself, interrupts included.
     pub execution: Option<AttachFigures>,
+    /// How its responses changed while it was watched; absent: that was too short, or it
+    /// was woken too seldom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub course: Option<AttachCourse>,
     /// How often others had its CPU before it slept,
     pub preemptions: u64,
     /// and for how long in all.

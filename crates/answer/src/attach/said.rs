@@ -3,6 +3,7 @@
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, count};
 
+use super::line::differ;
 use super::row::{AttachRow, DeadlineOf};
 
 /// What is to be said of a row.
@@ -11,8 +12,11 @@ pub(super) fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
     let all = [
         against_deadline(row, &who),
         taken(row, &who),
+        against_period(row, &who),
         changed(row, &who),
+        grew(row, &who),
         inferred(row, &who),
+        came_back(row, &who),
         otherwise_scheduled(row, &who),
         unfinished(row, &who),
     ];
@@ -48,7 +52,7 @@ fn taken(row: &AttachRow, who: &str) -> Option<String> {
         }
         (explained, misses) => {
             format!(
-                "{} of the {} that ended later",
+                "{} of the {} that ended later (of each tenth of a second, those that took the longest)",
                 count(explained),
                 count(misses)
             )
@@ -57,6 +61,27 @@ fn taken(row: &AttachRow, who: &str) -> Option<String> {
     Some(format!(
         "{who}: the time of {of}, together: {}.",
         told.join("; ")
+    ))
+}
+
+/// A row by timer against the period that was given.
+fn against_period(row: &AttachRow, who: &str) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let asked = row.asked?;
+    let given = time(asked.period_ns);
+    if let Some(found) = row.period_ns.filter(|&one| differ(one, asked.period_ns)) {
+        return Some(format!(
+            "{who}: its wakes have a period of {}, not the {given} that was given.",
+            time(found)
+        ));
+    }
+    let missing = match asked.without_wake {
+        0 => return None,
+        1 => "1 period".to_owned(),
+        more => format!("{} periods", count(more)),
+    };
+    Some(format!(
+        "{who}: {missing} of {given} had no wake that was seen: it was at work, waited for something else, or was not seen."
     ))
 }
 
@@ -81,6 +106,33 @@ fn changed(row: &AttachRow, who: &str) -> Option<String> {
     })
 }
 
+/// That its responses grew, or shrank, where that is more than chance and bears on its
+/// deadline.
+fn grew(row: &AttachRow, who: &str) -> Option<String> {
+    /// As a part of the deadline.
+    const NOTABLE: f64 = 0.01;
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let course = row.course.as_ref().filter(|one| one.is_sure())?;
+    let deadline = row.deadline.as_ref()?.deadline_ns;
+    if (course.change_ns as f64).abs() < NOTABLE * deadline.as_f64() {
+        return None;
+    }
+    let [first, .., last] = course.parts.as_slice() else {
+        return None;
+    };
+    let margin = match course.change_ns > 0 {
+        true => "its margin shrinks",
+        false => "its margin grows",
+    };
+    Some(format!(
+        "{who}: {margin}: its mean response was {} in the first eighth of the time and {} in the last (largest {} and {}).",
+        time(first.mean_ns),
+        time(last.mean_ns),
+        time(first.largest_ns),
+        time(last.largest_ns),
+    ))
+}
+
 /// Of how many activations no wake was seen.
 fn inferred(row: &AttachRow, who: &str) -> Option<String> {
     let of = match row.inferred {
@@ -90,6 +142,17 @@ fn inferred(row: &AttachRow, who: &str) -> Option<String> {
     };
     Some(format!(
         "{who}: {of} from the expiry of the sleep that the thread had begun, and ran by the time at which more was seen of it."
+    ))
+}
+
+/// Of how many it was not seen that they went on.
+fn came_back(row: &AttachRow, who: &str) -> Option<String> {
+    let of = match row.back_unseen {
+        0 => return None,
+        more => count(more),
+    };
+    Some(format!(
+        "{who}: of {of} it was not seen when they went on, after others had the CPU or after a wait: some of that time may be their own work."
     ))
 }
 
@@ -139,6 +202,7 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
     let deadline = row.deadline.as_ref()?;
     let of = match deadline.of {
         DeadlineOf::Period => ", the period that was found",
+        DeadlineOf::GivenPeriod => ", the period that was given",
         DeadlineOf::Given | DeadlineOf::Application => "",
     };
     let mut text = format!(

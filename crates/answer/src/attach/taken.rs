@@ -4,10 +4,10 @@ use laggard_analyze::causes::explain_named;
 use laggard_model::name::{cause_name, who};
 use laggard_model::{
     Activation, Activity, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names, Nanos,
-    Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, Tid, Vector, WokenBy,
+    Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, Tid, Vector, WatchedThread,
+    WokenBy, WokenWay,
 };
 
-use super::line::WokenWay;
 use super::row::AttachTaken;
 use crate::live;
 
@@ -24,14 +24,84 @@ const MOVING: Nanos = Nanos::from_us(10);
 pub struct AttachChosen {
     pub(super) number: u32,
     pub(super) way: WokenWay,
-    pub(super) tid: Tid,
+    pub(super) thread: WatchedThread,
     pub(super) policy: ThreadPolicy,
     pub(super) activation: ThreadActivation,
     /// It was done after its deadline.
     pub(super) missed: bool,
+    /// The deadline, as far as it is known yet.
+    pub(super) deadline: Option<Nanos>,
 }
 
 impl AttachChosen {
+    /// Its thread, as it was told of last.
+    pub const fn thread(&self) -> &WatchedThread {
+        &self.thread
+    }
+
+    /// What woke it.
+    pub const fn way(&self) -> WokenWay {
+        self.way
+    }
+
+    /// What was seen of it.
+    pub const fn activation(&self) -> &ThreadActivation {
+        &self.activation
+    }
+
+    /// Whether it was done after its deadline.
+    pub const fn missed(&self) -> bool {
+        self.missed
+    }
+
+    /// Its deadline, as far as it is known yet.
+    pub const fn deadline(&self) -> Option<Nanos> {
+        self.deadline
+    }
+
+    /// As an episode of a recording, without number and line. `None`: it was not on one
+    /// CPU from its wake to its end, or it is not known when it ran; what its CPU did
+    /// does not tell to whom its time went then.
+    pub fn episode(&self, evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence) -> Option<Episode> {
+        let one = &self.activation;
+        let is_moved = one.arrived.is_some() || one.waker_cpu != one.first_cpu;
+        let waited = one.arrived.map(|at| at.saturating_sub(one.waking));
+        let is_on_one = one.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MOVING;
+        let is_known = one.wake_seen && one.run_seen && one.back_seen;
+        if !is_on_one || !is_known || one.blocks > 0 {
+            return None;
+        }
+        let cpu = one.first_cpu;
+        let evidence = evidence(cpu, one.origin.saturating_sub(BEFORE), one.done + AFTER);
+        let mut way = match is_moved {
+            true => vec![(Stage::IrqElsewhere, one.waking)],
+            false => own_handler(one.woken, &evidence, one.due, one.waking),
+        };
+        way.extend([
+            (Stage::Waking, one.waking),
+            (Stage::Running, one.running),
+            (Stage::Done, one.done),
+        ]);
+        let after = |at: Nanos| at.saturating_sub(one.origin);
+        let stages = way.into_iter().map(|(stage, at)| (stage, after(at)));
+        let activation = Activation {
+            line: LineId(0),
+            seq: 0,
+            expiry: one.origin,
+            missed: false,
+            censored: false,
+            steps: [None; STAGES.len()],
+        };
+        let limit = self.deadline.unwrap_or(Nanos::ZERO);
+        Some(Episode {
+            slack_ns: after(one.due),
+            stages: stages.collect(),
+            thread: Some(self.thread.tid),
+            evidence,
+            ..Episode::new(0, cpu, &activation, limit)
+        })
+    }
+
     /// To whom its time went, most first; all of it together is its response. What a
     /// CPU did from one instant to another, `evidence` says.
     pub fn taken(
@@ -41,7 +111,7 @@ impl AttachChosen {
     ) -> Vec<AttachTaken> {
         let one = &self.activation;
         let mut told = Told {
-            thread: self.tid,
+            thread: self.thread.tid,
             woken: one.woken,
             evidence: &evidence,
             names,

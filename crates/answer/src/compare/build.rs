@@ -13,7 +13,8 @@ use laggard_record::Recording;
 use super::causes::CausesCompared;
 use super::conditions::{differing, flight_recorders};
 use super::lateness::{Lateness, RUN};
-use super::quantiles::{ByService, blocks, quantiles};
+use super::quantiles::{ByService, QuantilesAsked, blocks, quantiles};
+use super::rows::RowsCompared;
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
@@ -21,7 +22,7 @@ use super::{
     Unclear, WorkComparison, refusal, tails,
 };
 use crate::began::began;
-use crate::load::{Load, LoadError, Run, open};
+use crate::load::{Load, LoadError, Run, have_rates, open};
 use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
 use crate::selection::Selection;
 use crate::trust::Trust;
@@ -72,6 +73,12 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let dirs = [question.first.as_slice(), &question.second].concat();
     let mut recordings = open(&dirs)?;
     let of_first = question.first.len();
+    let wants_rates = question.application.is_some() || !question.levels.is_empty();
+    let rows = RowsCompared::of(&recordings, of_first).filter(|_| !wants_rates);
+    match rows {
+        Some(_) => refusal::same_rows(&recordings)?,
+        None => have_rates(&recordings)?,
+    }
     refusal::check(
         &recordings,
         of_first,
@@ -101,6 +108,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         loads,
         is_enough,
         confidence,
+        rows: rows.as_ref(),
     };
     let mut services = Vec::new();
     for line in asked.lines() {
@@ -119,6 +127,8 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let mut differing = differing([&manifests[0], &manifests[1]]);
     differing.extend(flight_recorders(&causes.watched));
     let (causes, causes_unknown) = match causes.changes {
+        // Nothing watches who makes them late.
+        _ if rows.is_some() => (Vec::new(), None),
         Ok(causes) => (causes, None),
         Err(why) => (Vec::new(), Some(why)),
     };
@@ -133,6 +143,8 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         changed: question.changed.clone(),
         differing,
         application: question.application.clone(),
+        rows: rows.as_ref().map(|rows| rows.words.clone()),
+        latency: manifests[0].first().and_then(|one| one.plan.rows.latency()),
         services,
         needed_alone,
         work: work([&manifests[0], &manifests[1]])?,
@@ -143,7 +155,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     };
     let found = |look: &TrialLook| look.found(&report, question.confidence);
     report.looks = look.map(found).transpose()?;
-    report.sentences = sentences(&report);
+    report.sentences = sentences(&report, rows.as_ref());
     Ok(report)
 }
 
@@ -186,6 +198,8 @@ struct Comparing<'a> {
     is_enough: bool,
     /// How sure verdicts are to be.
     confidence: f64,
+    /// What they are of, where no rates are told.
+    rows: Option<&'a RowsCompared>,
 }
 
 impl Comparing<'_> {
@@ -207,15 +221,18 @@ impl Comparing<'_> {
         for (level, share) in self.levels(line) {
             levels.push(self.level(line, level, share)?);
         }
-        let (tail, tail_unknown) = match tails::tail(line, self.loads)? {
-            Ok(tail) => (Some(tail), None),
-            Err(why) => (None, Some(why)),
+        let (tail, tail_unknown) = match self.rows {
+            Some(_) => (None, None),
+            None => match tails::tail(line, self.loads)? {
+                Ok(tail) => (Some(tail), None),
+                Err(why) => (None, Some(why)),
+            },
         };
         Ok(ServiceComparison {
             service: line.0,
             route: line.1,
             levels,
-            quantiles: quantiles(line, blocks)?,
+            quantiles: quantiles(line, blocks, self.quantiles())?,
             tail,
             tail_unknown,
             misses: None,
@@ -224,9 +241,20 @@ impl Comparing<'_> {
         })
     }
 
+    /// How quantiles are compared: of what does not come by itself, they are the answer.
+    fn quantiles(&self) -> QuantilesAsked {
+        QuantilesAsked {
+            early: self.rows.map_or([0; 2], |rows| rows.early),
+            among: (self.rows.is_some() && self.is_enough).then(|| self.lines().len()),
+        }
+    }
+
     /// How late is too late: what was asked, or what few activations of both
     /// together are.
     fn levels(&self, line: (Service, Route)) -> Vec<(Nanos, Option<f64>)> {
+        if self.rows.is_some() {
+            return Vec::new();
+        }
         if let Some(application) = &self.question.application {
             return vec![(application.slack_ns, None)];
         }

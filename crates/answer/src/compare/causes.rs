@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use laggard_analyze::InputError;
 use laggard_analyze::causes::explain_named;
 use laggard_analyze::compare::{
-    ComparisonVerdict, RecordingCount, compare_recordings, holm, mean_ratio,
+    ComparisonVerdict, RecordingCount, compare_recordings, geometric_mean, holm, mean_ratio,
 };
 use laggard_model::name::{cause_name, who};
 use laggard_model::{Culprit, Nanos, Route, Service};
@@ -331,6 +331,23 @@ impl Candidate {
     }
 }
 
+impl Candidate {
+    /// How long it took on each side. Of one that is longer or shorter, what that was
+    /// told of: one recording with many moments of its own does not turn it.
+    fn times(&self, change: CauseChange) -> [Option<f64>; 2] {
+        match change {
+            CauseChange::Longer | CauseChange::Shorter => self
+                .long
+                .each_ref()
+                .map(|medians| Some(geometric_mean(medians))),
+            CauseChange::New
+            | CauseChange::Gone
+            | CauseChange::MoreOften
+            | CauseChange::LessOften => self.medians,
+        }
+    }
+}
+
 fn median(mut times: Vec<f64>) -> Option<f64> {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied()
@@ -351,13 +368,14 @@ fn told(
         let Some(change) = one.change(p, cut, tests, 1.0 - confidence)? else {
             continue;
         };
+        let [first_ns, second_ns] = one.times(change);
         all.push(CauseComparison {
             change,
             name: one.name,
             first: one.moments[0] as f64,
             second: one.moments[1] as f64,
-            first_ns: one.medians[0],
-            second_ns: one.medians[1],
+            first_ns,
+            second_ns,
         });
     }
     let moved = |one: &CauseComparison| (one.second - one.first).abs();
@@ -453,6 +471,28 @@ mod tests {
         ];
         assert_eq!(back, named(&expected));
         assert_eq!(found(&first, &first), []);
+    }
+
+    /// Of all moments together the one recording that has most of them would say that
+    /// it became shorter.
+    #[test]
+    fn how_long_a_cause_took_is_told_as_its_change_was() {
+        let recorded = |times: [u64; 4], busy: usize| -> Vec<Watched> {
+            let one = |(nth, ms)| {
+                let moments = if nth == busy { 200 } else { 5 };
+                watched(&[("irq 7", moments, Nanos::from_ms(ms))])
+            };
+            times.into_iter().enumerate().map(one).collect()
+        };
+        let sides = || [recorded([2, 2, 2, 8], 3), recorded([7, 9, 8, 10], 0)];
+
+        let told = changes(sides(), 0.5).unwrap().unwrap();
+
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].change, CauseChange::Longer);
+        let [first, second] = [told[0].first_ns, told[0].second_ns].map(|ns| ns.unwrap() / 1e6);
+        assert!((first - 64.0_f64.powf(0.25)).abs() < 1e-9, "{told:?}");
+        assert!((second - 5040.0_f64.powf(0.25)).abs() < 1e-9, "{told:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod lateness;
 mod looks;
 mod quantiles;
 mod refusal;
+mod rows;
 mod sentences;
 mod series;
 mod tails;
@@ -23,6 +24,7 @@ pub use build::{Question, compare};
 pub(crate) use conditions::settings;
 pub use looks::{EarlierVerdict, TrialEnd, TrialLook, TrialLooks};
 pub use refusal::CompareError;
+pub use rows::{quantile_name, written_ratio};
 pub(crate) use sentences::times;
 pub use series::{
     LEAST_SERIES, SERIES_SCHEMA, SeriesChange, SeriesQuestion, SeriesRecording, SeriesReport,
@@ -64,6 +66,12 @@ pub struct CompareReport {
     pub differing: Vec<Difference>,
     /// The application that was asked about.
     pub application: Option<Application>,
+    /// What is compared, where that is not expiries: hand-overs or waits. Then nothing
+    /// but quantiles is.
+    pub rows: Option<String>,
+    /// From where to where latency counts, where that is not from the expiry on.
+    #[serde(skip)]
+    pub latency: Option<&'static str>,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceComparison>,
     /// So much of `needed_ns` it takes to tell of one service at one level, were
@@ -317,7 +325,7 @@ pub struct MissesComparison {
 pub struct WorkComparison {
     /// What was counted.
     pub unit: String,
-    /// So many in a second in the first, the mean of its recordings.
+    /// So many in a second in the first, the geometric mean of its recordings.
     pub first_per_second: f64,
     /// And in the second.
     pub second_per_second: f64,
@@ -340,7 +348,9 @@ pub struct CauseComparison {
     pub first: f64,
     /// And in the second.
     pub second: f64,
-    /// Half of them took it longer than this, in the first, ns.
+    /// Half of them took it longer than this, in the first, ns. Of a cause that is
+    /// longer or shorter: half of those of a recording, the geometric mean over
+    /// recordings, of which that is told.
     pub first_ns: Option<f64>,
     /// And in the second.
     pub second_ns: Option<f64>,

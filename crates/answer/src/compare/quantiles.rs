@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use laggard_analyze::InputError;
-use laggard_analyze::compare::{BlockBootstrap, quantile_ratio};
+use laggard_analyze::compare::{BlockBootstrap, mean_ratio, quantile_ratio};
 use laggard_analyze::distribution::LatencyBlocks;
-use laggard_model::{Histogram, Keep, Route, Service};
+use laggard_model::{Histogram, Keep, Nanos, Route, Service};
 use laggard_record::{Columns, Recording};
 
 use super::QuantileComparison;
@@ -44,10 +44,22 @@ pub(super) fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByS
     Some(scanned.gathered.by_service(&manifest.lines))
 }
 
+/// How quantiles are to be compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct QuantilesAsked {
+    /// How many of each side have a latency of 0 because they came before they were due.
+    pub(super) early: [u64; 2],
+    /// Among so many lines, all intervals of which are to hold together, by what the
+    /// recordings of a side differ in (Welch 1947, of logarithms); `None`: each by itself,
+    /// from blocks of time that are drawn again.
+    pub(super) among: Option<usize>,
+}
+
 /// How the quantiles of a line compare, where every latency was kept.
 pub(super) fn quantiles(
     line: (Service, Route),
     blocks: &[Vec<Option<ByService>>; 2],
+    asked: QuantilesAsked,
 ) -> Result<Vec<QuantileComparison>, InputError> {
     let of_line = |side: &Vec<Option<ByService>>| -> Option<Vec<Vec<Histogram>>> {
         let all = side.iter().map(|one| one.as_ref()?.get(&line).cloned());
@@ -58,20 +70,65 @@ pub(super) fn quantiles(
     };
     let count =
         |side: &[Vec<Histogram>]| -> u64 { side.iter().flatten().map(Histogram::count).sum() };
-    let least = count(&first).min(count(&second)) as f64;
+    let counts = [count(&first), count(&second)];
+    let least = counts[0].min(counts[1]) as f64;
+    let is_late = |share: &f64| {
+        let mut sides = counts.iter().zip(asked.early);
+        sides.all(|(&all, early)| (early as f64) < share * all as f64)
+    };
     let shares = QUANTILES.into_iter();
     shares
+        .filter(is_late)
         .filter(|share| least * (1.0 - share) >= ENOUGH_BEYOND)
         .map(|share| {
+            if let Some(among) = asked.among {
+                let each = 1.0 - (1.0 - CONFIDENCE) / (among * QUANTILES.len()) as f64;
+                return between_recordings([&first, &second], share, each);
+            }
             let found = quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
-            Ok(QuantileComparison {
+            Ok(Some(QuantileComparison {
                 share,
                 first_ns: found.quantiles[0],
                 second_ns: found.quantiles[1],
                 ratio: found.ratio,
                 ratio_low: found.interval.low,
                 ratio_high: found.interval.high,
-            })
+            }))
         })
+        .filter_map(Result::transpose)
         .collect()
+}
+
+/// From one quantile of each recording; `None`: one of them is 0, so that there is no
+/// ratio, or a side has but one recording.
+fn between_recordings(
+    sides: [&Vec<Vec<Histogram>>; 2],
+    share: f64,
+    confidence: f64,
+) -> Result<Option<QuantileComparison>, InputError> {
+    let of_recording = |blocks: &Vec<Histogram>| {
+        let mut all = Histogram::default();
+        blocks.iter().for_each(|block| all.merge(block));
+        all.quantile(share).map_or(0.0, |time| time.as_f64())
+    };
+    let [first, second] = sides.map(|side| side.iter().map(of_recording).collect::<Vec<f64>>());
+    if first.iter().chain(&second).any(|&one| one <= 0.0) {
+        return Ok(None);
+    }
+    let found = mean_ratio(&first, &second, confidence)?;
+    // Each is known to the width of its bucket, which may be more than recordings differ by.
+    let width = |time: f64| {
+        let bucket = Histogram::bucket_of(Nanos::from_f64(time));
+        let below = Histogram::upper_edge(bucket.saturating_sub(1)).as_f64();
+        Histogram::upper_edge(bucket).as_f64() / below.max(1.0)
+    };
+    let unsure = found.means.map(width);
+    Ok(found.interval.map(|interval| QuantileComparison {
+        share,
+        first_ns: found.means[0],
+        second_ns: found.means[1],
+        ratio: found.ratio,
+        ratio_low: interval.low / unsure[1],
+        ratio_high: interval.high * unsure[0],
+    }))
 }

@@ -8,7 +8,7 @@ use laggard_model::name::line_name;
 use laggard_model::{Backend, CaveatKind, LoadLabel, Manifest, Service, Stage};
 use laggard_record::{OpenError, Recording};
 
-use crate::load::{LoadError, have_rates};
+use crate::load::LoadError;
 use crate::qos::QosError;
 
 /// Why recordings cannot be compared.
@@ -78,6 +78,18 @@ impl CompareError {
 
 const ALIKE: &str = "a difference would be one of measuring; record both alike";
 
+/// Refuses rows of more than one kind.
+pub(super) fn same_rows(recordings: &[Recording]) -> Result<(), CompareError> {
+    let words = |one: &Manifest| one.plan.rows.words(one.plan.period_ns);
+    let remedy = "compare those of one kind";
+    alike(
+        recordings,
+        "rows",
+        |one| words(one).unwrap_or_default(),
+        remedy,
+    )
+}
+
 /// Refuses what was not measured alike. `first` of `recordings` are the first
 /// side's.
 pub(super) fn check(
@@ -86,7 +98,6 @@ pub(super) fn check(
     only: Option<Service>,
     load_may_differ: bool,
 ) -> Result<(), CompareError> {
-    have_rates(recordings)?;
     load_ran_throughout(recordings)?;
     if let Some(service) = only {
         let lacks = |one: &&Recording| !has(one.manifest(), service);
@@ -207,5 +218,6 @@ const fn backend(backend: Backend) -> &'static str {
         Backend::User => "user space alone",
         Backend::Tracer => "the timerlat tracer",
         Backend::Fake => "a script",
+        Backend::Imported => "another program",
     }
 }

@@ -3,6 +3,7 @@
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, rate, rough_time};
 
+use super::rows::RowsCompared;
 use super::{
     Change, CompareReport, LEAST_RECORDINGS, LateCount, LevelComparison, ServiceComparison,
     WorkComparison, looks,
@@ -13,7 +14,7 @@ const MOST: usize = 3;
 /// Digits of a mean time that is known to some per cent at best.
 const DIGITS: i32 = 2;
 
-pub(super) fn sentences(report: &CompareReport) -> Vec<String> {
+pub(super) fn sentences(report: &CompareReport, rows: Option<&RowsCompared>) -> Vec<String> {
     let mut all = Vec::new();
     let [one, other] = [&report.first, &report.second].map(|side| side.recordings.len());
     if !report.is_enough {
@@ -21,6 +22,11 @@ pub(super) fn sentences(report: &CompareReport) -> Vec<String> {
             "Recordings: {one} of A, {other} of B. With so few, what was changed cannot be told from what changes by \
              itself; record {LEAST_RECORDINGS} of each, in turn (A B B A A B B A)."
         ));
+    }
+    if let Some(rows) = rows {
+        all.extend(rows.sentences(&report.services, report.is_enough));
+        all.extend(report.work.as_ref().map(work));
+        return all;
     }
     let levels = |is_it: fn(Change) -> bool| {
         let all = report.services.iter();

@@ -16,7 +16,7 @@ use super::build::{chosen_level, is_contradicted, load};
 use super::lateness::{Lateness, RUN};
 use super::{Change, CompareError, LateCount, refusal, times};
 use crate::began::began;
-use crate::load::{Load, open};
+use crate::load::{Load, have_rates, open};
 use crate::note::Note;
 use crate::qos::CONFIDENCE;
 use crate::selection::Selection;
@@ -135,6 +135,7 @@ pub struct SeriesChange {
 /// not trustworthy, or a figure is out of its range.
 pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, CompareError> {
     let mut recordings = open(&question.recordings)?;
+    have_rates(&recordings)?;
     refusal::check(&recordings, recordings.len(), question.service, false)?;
     if !question.is_in_order {
         recordings.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));

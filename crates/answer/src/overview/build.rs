@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use laggard_model::{
-    CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, Service, Severity, UsagePattern,
+    CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, RowsOf, Service, Severity,
+    UsagePattern,
 };
 
 use super::{
@@ -97,7 +98,15 @@ fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
             let (mut fits, refused) = apart(all.map(|one| (of(&one), one.name)));
             fits.sort_by_key(|one| one.application.slack_ns);
             let is_any = load.lines().iter().any(|line| line.0.is_thread());
-            let why = "no thread that could run an application was measured";
+            let why = match seen.report.plan.rows {
+                RowsOf::Activations => {
+                    "threads were watched as they are; `laggard attach` holds them against deadlines"
+                }
+                RowsOf::Expiries
+                | RowsOf::HandOvers { .. }
+                | RowsOf::Waits { .. }
+                | RowsOf::Traced => "no thread that could run an application was measured",
+            };
             let why = match is_any {
                 true => refused,
                 false => Some(why.into()),

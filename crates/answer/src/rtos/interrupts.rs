@@ -3,7 +3,7 @@
 //! interrupts a device may ask for.
 
 use laggard_model::text::{Unit, count, percent};
-use laggard_model::{InterruptSeen, InterruptsSeen, Nanos, RtosCriterion};
+use laggard_model::{InterruptSeen, InterruptSource, InterruptsSeen, Nanos, RtosCriterion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,9 +28,11 @@ pub struct InterruptFigures {
     /// Of how many the thread that computed was not what they interrupted: a softirq or
     /// another thread was.
     pub of_others: usize,
-    /// What made them: an interrupt by another CPU at instants of that one's timer. Not
-    /// a clock of a device's own.
+    /// What made them, and whether that has a clock of its own.
     pub source: String,
+    /// The same in a few words.
+    #[serde(skip)]
+    pub(super) by: &'static str,
     /// From one reading of the clock to the next: nothing is known to be shorter.
     pub reading_ns: Nanos,
     /// The quantile that `level_ns` is.
@@ -124,8 +126,17 @@ pub(super) fn figures(seen: &InterruptsSeen, within: Nanos) -> InterruptFigures 
         interrupts: all.len(),
         unkept: seen.unkept,
         of_others: all.iter().filter(|it| !it.is_of_thread).count(),
-        source: "another CPU, at instants of its timer (reads of a counter); not an external clock"
-            .into(),
+        source: match seen.source {
+            InterruptSource::Cpu => {
+                "another CPU, at instants of its timer (reads of a counter); not an external clock"
+            }
+            InterruptSource::Hpet => "/dev/hpet, a timer with a clock of its own",
+        }
+        .into(),
+        by: match seen.source {
+            InterruptSource::Cpu => "another CPU, not an external clock",
+            InterruptSource::Hpet => "/dev/hpet, a clock of its own",
+        },
         reading_ns: seen.reading,
         level,
         highest_rate_hz: highest_rate(&latency, &handler),
@@ -166,11 +177,12 @@ fn judged(figures: &InterruptFigures, within: Nanos) -> (RtosVerdict, String) {
     }
     let (latency, dispatch) = (&figures.latency, &figures.dispatch);
     let mut all = format!(
-        "{} from a thread's last instruction to the handler's first, at most {}; {} from the handler's last to the thread's next, at most {} ({interrupts} interrupts by another CPU, not an external clock)",
+        "{} from a thread's last instruction to the handler's first, at most {}; {} from the handler's last to the thread's next, at most {} ({interrupts} interrupts by {})",
         time(latency.median_ns),
         time(latency.largest_ns),
         time(dispatch.median_ns),
         time(dispatch.largest_ns),
+        figures.by,
     );
     if let Some((rate, level)) = figures.highest_rate_hz.zip(figures.level) {
         all += &format!(
@@ -237,6 +249,7 @@ mod tests {
         let mut interrupts = vec![USUAL; 2_000];
         interrupts.extend(others);
         InterruptsSeen {
+            source: InterruptSource::Cpu,
             interrupts,
             unkept: 4,
             reading: Nanos::from_ns(40),
@@ -261,6 +274,20 @@ mod tests {
             because,
             "2.00 us from a thread's last instruction to the handler's first, at most 2.00 us; 3.00 us from the handler's last to the thread's next, at most 3.00 us (2,000 interrupts by another CPU, not an external clock); at the level of 99.9 % a device may ask for 330,000 a second (1 / (ISR latency + handler))"
         );
+    }
+
+    #[test]
+    fn what_interrupted_is_said_with_whether_it_has_a_clock_of_its_own() {
+        let of_timer = InterruptsSeen {
+            source: InterruptSource::Hpet,
+            ..seen(&[], None)
+        };
+
+        let (_, because) = verdict(&of_timer);
+
+        let by = "(2,000 interrupts by /dev/hpet, a clock of its own)";
+        assert!(because.contains(by), "{because}");
+        assert!(!because.contains("external"), "{because}");
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn grown(first: &DuelsSeen, load: &DuelsSeen, confidence: f64) -> Option<Growth>
     }
     let visits = [first, load].map(|seen| stretches(seen, each));
     // Figures are positive, so this is no error.
-    let growth = figure(visits.each_ref().map(|two| two.concat()), confidence).ok()??;
+    let growth = figure([&visits[0].concat(), &visits[1].concat()], confidence).ok()??;
     Some(steady(growth, &visits))
 }
 
@@ -458,7 +458,9 @@ mod tests {
         let idle = loaded("idle", 50);
         let longest =
             [&idle, &busy].map(|one| stretches(one.duels.as_ref().unwrap(), 100).concat());
-        let alone = figure(longest, CONFIDENCE).unwrap().unwrap();
+        let alone = figure([&longest[0], &longest[1]], CONFIDENCE)
+            .unwrap()
+            .unwrap();
 
         let (told, because) = verdict(&[idle, busy]);
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::Group;
 use laggard_model::name::part_name;
-use laggard_model::{Nanos, STAGES, Stage};
+use laggard_model::{Nanos, STAGES, Service, Stage};
 use laggard_record::Recording;
 
 use super::figures::WAKEUP_TO_USER;
@@ -128,7 +128,9 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     if rows.len() == 1 {
         rows.clear();
     }
-    if group.thread.histogram().count() > 0 {
+    // Of a thread that is watched that is `running`, and a row already.
+    let is_watched = matches!(key.service, Service::Task(_) | Service::Traced(_));
+    if group.thread.histogram().count() > 0 && !is_watched {
         rows.push(StageRow {
             service: key.service,
             route: key.route,

@@ -8,7 +8,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::Unit;
 use laggard_model::{
     Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, ProbePlan,
-    Route, Service, Stage, State,
+    Route, RowsOf, Service, Stage, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,10 +71,27 @@ pub struct RecordingReport {
 impl RecordingReport {
     /// From where latency is counted, in words.
     pub fn beginning(&self) -> &'static str {
+        if self.plan.rows == RowsOf::Traced {
+            return "the beginning of a handler or a wait";
+        }
+        if self.plan.rows == RowsOf::Activations {
+            return "what woke a thread (a timer: when it was due)";
+        }
         let is_raised = |caveat: &Caveat| caveat.kind == CaveatKind::ExternalSource;
         match self.caveats.iter().any(is_raised) {
             true => "the raise of the interrupt",
             false => "the programmed expiry",
+        }
+    }
+
+    /// To where it is counted, in words.
+    pub fn ending(&self) -> &'static str {
+        match self.plan.rows {
+            RowsOf::Activations => "its next sleep, its own work included",
+            RowsOf::Traced => "its end",
+            RowsOf::Expiries | RowsOf::HandOvers { .. } | RowsOf::Waits { .. } => {
+                "the service's first instruction"
+            }
         }
     }
 }

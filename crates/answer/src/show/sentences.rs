@@ -4,7 +4,7 @@
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Cpu, LoadLabel, Nanos, Route, printable};
+use laggard_model::{Cpu, LoadLabel, Nanos, Route, Service, printable};
 
 use super::dominant::what_dominates;
 use super::{RecordingReport, ServiceRow, Share};
@@ -66,8 +66,8 @@ pub fn still_waiting(report: &RecordingReport) -> Option<String> {
     ))
 }
 
-/// The service to speak of: the most urgent thread that ran, or else the first
-/// row that did.
+/// The service to speak of: the most urgent thread that ran, or else that of which the
+/// most was watched, or else the first row that did.
 pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow> {
     let ran = |row: &&ServiceRow| row.latency.samples > row.still_waiting;
     let threads = report
@@ -77,6 +77,11 @@ pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow
         .filter(|row| row.service.is_thread() && row.route == Route::Direct);
     threads
         .max_by_key(|row| (row.service.urgency(), row.latency.largest_ns))
+        .or_else(|| {
+            let all = report.services.iter().filter(ran);
+            all.filter(|row| matches!(row.service, Service::Task(_)))
+                .max_by_key(|row| row.latency.samples)
+        })
         .or_else(|| report.services.iter().find(ran))
 }
 

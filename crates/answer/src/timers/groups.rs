@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use laggard_model::text::{Unit, listed};
-use laggard_model::{Nanos, Service, TimerApi};
+use laggard_model::{Nanos, Service, ServiceRank, TimerApi};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -90,12 +90,12 @@ pub(super) fn verdict(rows: &[TimerRow]) -> String {
 
 /// The rows in groups, what goes wrong most first.
 pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup> {
-    let mut sorted: BTreeMap<(TimerClass, u64), Vec<&TimerRow>> = BTreeMap::new();
+    let mut sorted: BTreeMap<(TimerClass, ServiceRank), Vec<&TimerRow>> = BTreeMap::new();
     for row in rows {
         let key = (row.class, row.service.rank());
         sorted.entry(key).or_default().push(row);
     }
-    let services: BTreeMap<u64, Service> = rows
+    let services: BTreeMap<ServiceRank, Service> = rows
         .iter()
         .map(|row| (row.service.rank(), row.service))
         .collect();

@@ -1,7 +1,7 @@
 //! Each line against its own plan: a total dilutes what one line lost.
 
 use laggard_analyze::distribution::Lost;
-use laggard_model::LineId;
+use laggard_model::{LineId, Service};
 
 use super::{Case, Distrust, FEWEST, LOST_IN, LinePart};
 
@@ -26,6 +26,10 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
                 count: lost,
                 of: seen + lost,
             });
+            continue;
+        }
+        // Devices interrupt where they are told to, and threads run where there is room.
+        if matches!(line.service, Service::Traced(_) | Service::Task(_)) {
             continue;
         }
         let count = case.counts.get(usize::from(number));

@@ -134,6 +134,9 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     let rescheduled = |caveat: &&Caveat| caveat.kind == CaveatKind::Rescheduled;
     let rescheduled = case.caveats.iter().filter(rescheduled).cloned();
     reasons.extend(rescheduled.map(Distrust::Rescheduled));
+    let incomplete = |caveat: &&Caveat| caveat.kind == CaveatKind::TraceIncomplete;
+    let incomplete = case.caveats.iter().filter(incomplete).cloned();
+    reasons.extend(incomplete.map(Distrust::TraceIncomplete));
     if let Some(cost) = own_cost(case) {
         let remedy = lighter(case);
         if cost.share() > OwnCost::TOO_MUCH {

@@ -52,6 +52,8 @@ pub enum Distrust {
     StageUnseen(UnseenStage),
     /// A measuring thread was given other scheduling than its service has.
     Rescheduled(Caveat),
+    /// Too much of a trace is missing.
+    TraceIncomplete(Caveat),
     /// Measuring was a load itself.
     OwnCost {
         /// What it took.
@@ -150,7 +152,7 @@ impl Distrust {
             Self::SparseLines { .. } => Self::AGAIN.into(),
             Self::ClockBack { .. } => "check the clocksource".into(),
             Self::StageUnseen(_) => UnseenStage::ADVICE.into(),
-            Self::Rescheduled(caveat) => caveat.advice.to_string(),
+            Self::Rescheduled(caveat) | Self::TraceIncomplete(caveat) => caveat.advice.to_string(),
         })
     }
 
@@ -195,7 +197,7 @@ impl Distrust {
             Self::ClockBack { times: 1 } => "the clock ran backwards once".into(),
             Self::ClockBack { times } => format!("the clock ran backwards {times} times"),
             Self::StageUnseen(unseen) => unseen.to_string(),
-            Self::Rescheduled(caveat) => caveat.what.to_string(),
+            Self::Rescheduled(caveat) | Self::TraceIncomplete(caveat) => caveat.what.to_string(),
             Self::OwnCost { cost, .. } => cost.to_string(),
         }
     }

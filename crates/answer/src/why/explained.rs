@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use laggard_analyze::causes::{CpuTimeline, Explanation, Part, explain_named, timelines};
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, Service,
-    Symbols,
+    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, RowsOf,
+    Service, Symbols,
 };
 use laggard_record::{OpenError, Recording, Shortfall};
 
@@ -52,6 +52,19 @@ pub enum EpisodesError {
          it late; `laggard record` keeps that"
     )]
     OfRows {
+        /// The recording.
+        path: String,
+        /// What its rows are.
+        of: String,
+        /// What could not be read of it.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// It was read out of a trace of another system.
+    #[error(
+        "`{path}` is of {of}: whose handlers ran is the name of a service (`laggard show {path}`), \
+         and which routines, `laggard import` of the trace itself tells"
+    )]
+    OfTrace {
         /// The recording.
         path: String,
         /// What its rows are.
@@ -107,6 +120,11 @@ impl RecordedEpisodes {
                 let plan = &recording.manifest().plan;
                 return Err(match plan.rows.words(plan.period_ns) {
                     None => EpisodesError::NotRecorded { path, shortfalls },
+                    Some(of) if plan.rows == RowsOf::Traced => EpisodesError::OfTrace {
+                        path,
+                        of,
+                        shortfalls,
+                    },
                     Some(of) => EpisodesError::OfRows {
                         path,
                         of,
@@ -144,6 +162,10 @@ impl RecordedEpisodes {
                     ..
                 }
                 | EpisodesError::OfRows {
+                    shortfalls: missing,
+                    ..
+                }
+                | EpisodesError::OfTrace {
                     shortfalls: missing,
                     ..
                 }

@@ -4,7 +4,7 @@
 use laggard_analyze::causes;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count};
-use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, Service};
+use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, RowsOf, Service};
 
 use super::{LineThreshold, RecordedEpisodes, place};
 
@@ -48,7 +48,7 @@ pub(super) fn sentences(
     let mut all = Vec::new();
     all.extend(missing(late, &watched, episodes, largest));
     all.extend(early(&watched, late.manifest.clock.start_ns));
-    all.extend(undecided(&watched));
+    all.extend(undecided(&watched, late.manifest.plan.rows));
     all.extend(high(&watched, &late.manifest));
     all
 }
@@ -235,7 +235,7 @@ fn early(watched: &[Watched], start: Nanos) -> Option<String> {
 }
 
 /// Lines whose threshold was not decided before the end.
-fn undecided(watched: &[Watched]) -> Option<String> {
+fn undecided(watched: &[Watched], rows: RowsOf) -> Option<String> {
     let undecided = watched.iter().filter(|one| one.threshold.is_none()).count();
     if undecided == 0 {
         return None;
@@ -244,6 +244,12 @@ fn undecided(watched: &[Watched]) -> Option<String> {
         true => "any line".to_owned(),
         false => format!("{undecided} of {} lines", watched.len()),
     };
+    if rows == RowsOf::Activations {
+        return Some(format!(
+            "What is late is not known of {of}: no deadline was given, and the wakes have no \
+             period; each new largest was kept. Give `--deadline` to `laggard attach`."
+        ));
+    }
     let is_watched = watched
         .iter()
         .filter(|one| one.threshold.is_none())

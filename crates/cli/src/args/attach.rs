@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_model::Nanos;
+use laggard_model::{Nanos, Service};
 
 use super::{EpisodesArg, some_time};
 use crate::completion;
@@ -18,6 +18,7 @@ Examples:
   sudo laggard attach 4242 --for jack-128       a process, until Ctrl-C
   sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
   sudo laggard attach --unit jackd -d 1min      a service, also when it restarts
+  sudo laggard attach 4242 --every 1s           what came, as it comes
   sudo laggard attach 4242 --tid 4250,4251 -d 30s
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
@@ -47,14 +48,18 @@ pub(crate) struct AttachArgs {
         conflicts_with = "comm"
     )]
     pub(crate) tid: Vec<u32>,
-    /// How long after it was due an activation may end [default: the period of the
-    /// thread's wakes, where they have one]
+    /// How long after it was due an activation may end [default: the period]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) deadline: Option<Nanos>,
     /// The deadline of this application, its buffers but one: a name of `laggard qos
     /// --list`, or a TOML file
     #[arg(long = "for", visible_alias = "app", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
     pub(crate) application: Option<String>,
+    /// The period with which timers are to wake threads: it is the deadline, unless one
+    /// is given, and periods without a wake are counted [default: the one that the wakes
+    /// of each have, if they have one]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) period: Option<Nanos>,
     /// How long [default: until Ctrl-C, or the end of what is watched]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
@@ -70,10 +75,23 @@ pub(crate) struct AttachArgs {
     /// most
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rows: u32,
+    /// Print so often what came meanwhile, and each activation that missed its deadline
+    /// as it comes, with to whom its time went
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with = "json")]
+    pub(crate) every: Option<Nanos>,
+    /// Measure these services of laggard's own meanwhile, every 1ms on each CPU, as
+    /// `record` does: how late a thread is that has next to nothing to do. A real-time
+    /// thread of laggard's is before those of lower priority that are watched
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) also: Vec<Service>,
     /// Write each activation to this new file, as comma-separated values: instants by
     /// `CLOCK_MONOTONIC`, ns
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
+    /// Record each activation here, which must not exist: `laggard show`, `why`, `report`,
+    /// `compare`, `check`, `plot` and `export` read it
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Write JSON; `laggard schema attach` describes it
     #[arg(long)]
     pub(crate) json: bool,

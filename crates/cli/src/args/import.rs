@@ -12,6 +12,7 @@ use clap::Args as ClapArgs;
 Examples:
   laggard import trace.etl
   laggard import trace.etl --top 50
+  laggard import trace.etl -o trace.laggard
   laggard import trace.etl --json | jq '.drivers[] | select(.over_limit > 0)'
 
 To record one on Windows, as administrator (laggard is not needed there):
@@ -27,6 +28,10 @@ pub(crate) struct ImportArgs {
     /// So many rows of each table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = some_rows)]
     pub(crate) top: usize,
+    /// Make a recording of it here, which must not exist: `laggard show`, `plot`, `check` and
+    /// `export` read it
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Write JSON, with all rows; `laggard schema import` describes it
     #[arg(long)]
     pub(crate) json: bool,

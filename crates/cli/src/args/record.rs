@@ -66,7 +66,7 @@ pub(crate) struct RecordArgs {
     /// may use, or those that `taskset` started it on]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, other,
+    /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other,
     /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread; those named must all be possible
     /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]

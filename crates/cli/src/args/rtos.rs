@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_model::{Nanos, RtosCriterion};
+use laggard_model::{InterruptSource, Nanos, RtosCriterion};
 
 use super::some_time;
 use crate::completion;
@@ -18,6 +18,7 @@ Examples:
   sudo laggard rtos --only inversion,order
   sudo laggard rtos --only largest --loads idle,draw,fileio
   sudo laggard rtos --within 100us --duration 1min --cpu 3
+  sudo laggard rtos --only interrupts --source hpet --cpu 0
   sudo laggard rtos -o rtos.html          one page, for others to look at
   sudo laggard rtos --json | jq '.rows[] | {criterion, verdict}'
 
@@ -49,6 +50,11 @@ pub(crate) struct RtosArgs {
     /// Loads for `largest`; others are held against the first
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
+    /// What interrupts the thread of `interrupts`: another CPU, or hpet, a timer of the
+    /// board with a clock of its own (/dev/hpet), whose interrupt has to go to the CPU
+    /// of the thread
+    #[arg(long, value_name = "cpu|hpet", default_value_t)]
+    pub(crate) source: InterruptSource,
     /// CPU of the threads [default: the last one that this process may use,
     /// or that `taskset` started it on]
     #[arg(short, long, value_name = "CPU")]

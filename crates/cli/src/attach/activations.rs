@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use laggard_model::{ThreadHappening, ThreadTold, WokenBy, printable};
 
-const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
+const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_seen,back_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
     preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu\n";
 
 /// A new file of comma-separated values. Where the disk refuses, nothing more is
@@ -84,13 +84,14 @@ fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
     };
     writeln!(
         out,
-        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
         thread.tid.0,
         thread.process,
         thread.number,
         thread.policy,
         u8::from(one.wake_seen),
         u8::from(one.run_seen),
+        u8::from(one.back_seen),
         one.origin.ns(),
         one.due.ns(),
         one.waking.ns(),

@@ -1,10 +1,12 @@
 //! To whom the time of late activations went, as they come.
 
 use laggard_answer::attach::Attended;
-use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
+use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind};
 
+use super::live::AttachLive;
+use super::recording::AttachRecording;
 use crate::args::{AttachArgs, EpisodesArg};
 
 /// Activations of one look of which it is asked to whom their time went: each takes
@@ -29,6 +31,7 @@ impl LateWatch {
             EpisodesArg::On | EpisodesArg::Auto => {
                 match FlightRecorder::new(&linux::online_cpus(), options, None) {
                     Ok((flight, caveats)) => (Some(flight), caveats),
+                    Err(err @ FlightError::Rate(_)) => return Err(err.into()),
                     Err(err) if args.episodes == EpisodesArg::On => return Err(err.into()),
                     Err(err) => {
                         let caveat = Caveat::new(
@@ -46,16 +49,42 @@ impl LateWatch {
     }
 
     /// Says to whom the time of those went that have come.
-    pub(super) fn explain(&mut self, seen: &mut Attended) {
-        let chosen = seen.choose(EXPLAINED);
+    pub(super) fn explain(
+        &mut self,
+        seen: &mut Attended,
+        mut recording: Option<&mut AttachRecording>,
+        mut live: Option<&mut AttachLive>,
+    ) {
+        let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
+            if let Some(live) = &mut live {
+                let late = chosen.iter().filter(|one| one.missed());
+                late.for_each(|one| live.late(one, &[]));
+            }
             return;
         };
         flight.poll();
-        for one in chosen {
+        for (place, one) in chosen.iter().enumerate() {
             let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
-            let taken = one.taken(evidence, &mut self.names);
-            seen.explain(&one, &taken);
+            if place < EXPLAINED {
+                let taken = one.taken(evidence, &mut self.names);
+                seen.explain(one, &taken);
+                if let Some(live) = live.as_mut().filter(|_| one.missed()) {
+                    live.late(one, &taken);
+                }
+            } else if let Some(live) = live.as_mut().filter(|_| one.missed()) {
+                live.left_out();
+            }
+            match &mut recording {
+                Some(recording) if place < EXPLAINED => recording.keep(one, evidence),
+                Some(recording) => recording.leave_out(one),
+                None => {}
+            }
         }
+    }
+
+    /// Switches that the flight recorder did not see; `None`: there is none.
+    pub(super) fn unseen_switches(&self) -> Option<u64> {
+        self.flight.as_ref().map(|flight| flight.unseen_switches())
     }
 }

@@ -20,9 +20,9 @@ impl FollowedGroup {
         let now: BTreeSet<u32> = self.group.processes()?.into_iter().collect();
         let new = now.difference(&self.known).copied();
         let new = new.filter(|&process| process != std::process::id());
-        // One that is gone by now is none.
-        let targets = new.filter_map(|process| AttachTarget::new(process, Vec::new()).ok());
-        let targets = targets.collect();
+        let held = new.map(|process| AttachTarget::found(process, Vec::new()));
+        let held: Result<Vec<_>, _> = held.collect();
+        let targets = held?.into_iter().flatten().collect();
         self.known = now;
         Ok(targets)
     }

@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use laggard_answer::attach::Attended;
-use laggard_measure::linux::{self, AttachError, AttachProbe};
+use laggard_measure::linux::{self, AttachError, AttachProbe, MarkReader};
 use laggard_model::Nanos;
 use laggard_model::text::count;
 
 use super::activations::ActivationFile;
 use super::explain::LateWatch;
 use super::group::FollowedGroup;
+use super::live::AttachLive;
+use super::recording::AttachRecording;
 use crate::pipe;
 
 /// From one look at what was told to the next.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// All that is looked at, and what becomes of it.
 pub(super) struct AttachLooks {
@@ -25,7 +27,10 @@ pub(super) struct AttachLooks {
     pub(super) seen: Attended,
     pub(super) watch: LateWatch,
     pub(super) file: Option<ActivationFile>,
+    pub(super) recording: Option<AttachRecording>,
     pub(super) group: Option<FollowedGroup>,
+    pub(super) marks: MarkReader,
+    pub(super) live: Option<AttachLive>,
 }
 
 impl AttachLooks {
@@ -52,6 +57,9 @@ impl AttachLooks {
             };
             self.watch_who_comes();
             self.look(linux::now());
+            if !self.show()? {
+                return Ok(None);
+            }
             if ended.is_some() {
                 return Ok(ended);
             }
@@ -69,13 +77,35 @@ impl AttachLooks {
 
     /// Takes in what was told; all that happened before `until` is told by now.
     pub(super) fn look(&mut self, until: Nanos) {
+        // Marks first: what they are in is told later.
+        let mut marks = Vec::new();
+        if !self.probe.renumbers() {
+            let processes = self.seen.processes();
+            self.marks.read(&processes, linux::now(), &mut marks);
+        }
         let mut told = Vec::new();
         self.probe.drain(&mut told);
         if let Some(file) = &mut self.file {
             file.add(&told);
         }
+        if let Some(recording) = &mut self.recording {
+            recording.add(&told, until.min(linux::now()));
+        }
+        self.seen.marked(&marks);
         self.seen.told(&mut told, until);
-        self.watch.explain(&mut self.seen);
+        if until == Nanos::MAX {
+            self.seen.settle();
+        }
+        self.watch
+            .explain(&mut self.seen, self.recording.as_mut(), self.live.as_mut());
+    }
+
+    /// Shows what came, where it is time; whether anybody still reads it.
+    fn show(&mut self) -> anyhow::Result<bool> {
+        match &mut self.live {
+            Some(live) => live.show(&mut self.seen, linux::now()),
+            None => Ok(true),
+        }
     }
 
     /// Watches who has come to the group. Where that fails, nobody more is, which is

@@ -1,16 +1,21 @@
 //! `laggard attach`: threads of a program that runs.
 
 mod activations;
+mod also;
 mod command;
 mod explain;
 mod group;
+mod live;
 mod looks;
+mod recording;
+
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::attach::{AttachAsked, AttachLost, AttachMeasured, Attended};
 use laggard_answer::qos;
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, AttachError, AttachProbe, AttachTarget};
+use laggard_measure::linux::{self, AttachError, AttachProbe, AttachTarget, MarkReader};
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
 use laggard_view::text;
@@ -19,16 +24,27 @@ use crate::args::AttachArgs;
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 use activations::ActivationFile;
+use also::AlsoMeasured;
 use command::{end, exit, started};
 use explain::LateWatch;
 use group::{FollowedGroup, group};
-use looks::AttachLooks;
+use live::AttachLive;
+use looks::{AttachLooks, BETWEEN_LOOKS};
+use recording::AttachRecording;
 
 pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let asked = asked(args)?;
+    let shortest = Nanos::from(BETWEEN_LOOKS);
+    if let Some(every) = args.every.filter(|&every| every < shortest) {
+        bail!("--every {every} is too often; what comes is collected every {shortest}");
+    }
     let mut group = group(args)?;
     let targets = targets(args, group.as_mut())?;
     let stop = measuring::interruption()?;
+    let also = match args.also.as_slice() {
+        [] => None,
+        services => Some(AlsoMeasured::start(services)?),
+    };
     let (watch, unexplained) = LateWatch::start(args)?;
     let mut probe = AttachProbe::new()?;
     let from = linux::now();
@@ -39,6 +55,10 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     }
     let file = args.activations.as_deref().map(ActivationFile::make);
     let file = file.transpose()?;
+    let recording = args.output.as_deref();
+    let recording =
+        recording.map(|path| AttachRecording::begin(path, args, asked.deadline.or(asked.period)));
+    let recording = recording.transpose()?;
     let mut command = started(&probe, args)?;
     pipe::say(&beginning(args, &targets, group.as_ref()));
     let mut looks = AttachLooks {
@@ -46,10 +66,15 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         probe,
         watch,
         file,
+        recording,
         group,
+        marks: MarkReader::default(),
+        live: args.every.map(|every| AttachLive::new(every, from)),
     };
     let ended = looks.until_end(args.duration, command.as_mut(), &stop)?;
     let ended_by_itself = ended.is_some();
+    // Without a time that was asked for, Ctrl-C is how it ends.
+    let is_whole = args.duration.is_none() || !stop.load(Ordering::Relaxed);
     let to = linux::now();
     looks.probe.settle()?;
     looks.look(Nanos::MAX);
@@ -62,10 +87,15 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         seen,
         watch,
         file,
+        recording,
+        mut marks,
         ..
     } = looks;
+    let beside = also.map_or(Ok(Vec::new()), AlsoMeasured::end);
+    let unseen_switches = watch.unseen_switches();
     let mut names = watch.names;
     names.learn_stack(&seen.functions());
+    marks.end();
     let losses = probe.losses();
     let measured = AttachMeasured {
         host: host::identify(&Files::default()),
@@ -79,18 +109,40 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
             disordered: losses.disordered,
             unwatched: losses.no_storage,
             skipped: losses.skipped,
+            marks: marks.lost,
+            unmarked: marks.refused,
+        },
+        beside: match &beside {
+            Ok(beside) => beside.clone(),
+            Err(_) => Vec::new(),
         },
         caveats: caveats(&probe).into_iter().chain(unexplained).collect(),
     };
+    let recorded = recording.map(|recording| {
+        let path = recording.path().display().to_string();
+        let ended = recording.end(
+            is_whole,
+            to,
+            measured.caveats.clone(),
+            unseen_switches,
+            &seen,
+        );
+        ended.map(|()| path)
+    });
     let report = seen.report(&measured, names.symbols());
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
         false => text::attach(&report, terminal::look(Unit::Auto)),
     })?;
+    // What was seen of the threads is good without.
+    beside?;
     file.map_or(Ok(()), ActivationFile::end)?;
+    if let Some(path) = recorded.transpose()? {
+        pipe::say(&format!("recorded in `{path}`; `laggard show` reads it"));
+    }
     Ok(exit(
         ended,
-        !ended_by_itself || stop.load(std::sync::atomic::Ordering::Relaxed),
+        !ended_by_itself || stop.load(Ordering::Relaxed),
     ))
 }
 
@@ -102,8 +154,10 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
             .as_ref()
             .map(|one| one.tolerance_ns)
             .or(args.deadline),
+        period: args.period,
         application: application.map(|one| one.name),
         rows: args.rows as usize,
+        steps: args.every.is_some(),
     })
 }
 
@@ -127,11 +181,10 @@ fn targets(
     if found.is_empty() {
         bail!("no process or thread is called `{name}`; `ps -eLo pid,tid,comm` shows names");
     }
-    // One that is gone by now is none.
     let all = found.into_iter();
-    let held: Vec<AttachTarget> = all
-        .filter_map(|(process, threads)| AttachTarget::new(process, threads).ok())
-        .collect();
+    let held = all.map(|(process, threads)| AttachTarget::found(process, threads));
+    let held: Result<Vec<_>, _> = held.collect();
+    let held: Vec<AttachTarget> = held?.into_iter().flatten().collect();
     match held.is_empty() {
         true => bail!("all that were called `{name}` have ended"),
         false => Ok(held),
@@ -163,10 +216,12 @@ fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&Followe
 
 fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
     let mut all = measuring::caveats();
-    if !probe.knows_context() {
+    if let Some(reason) = probe.context_unknown() {
         all.push(Caveat::new(
             CaveatKind::AbilityAbsent,
-            "this kernel does not show what a CPU is in: a wake by an interrupt that no tracepoint tells of is taken for one by the thread that was interrupted",
+            format!(
+                "this kernel does not show what a CPU is in ({reason}): a wake by an interrupt that no tracepoint tells of is taken for one by the thread that was interrupted"
+            ),
             "use a kernel for x86 with CONFIG_KALLSYMS_ALL=y, or look at the other ways of waking alone",
         ));
     }

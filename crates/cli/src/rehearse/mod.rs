@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compare};
-use laggard_answer::{Load, loads};
+use laggard_answer::{Load, loads_for_demand};
 use laggard_model::LoadLabel;
 use laggard_model::text::Unit;
 use laggard_record::{Destination, Recorder, put_answer};
@@ -49,7 +49,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
         tasks::check_recorded(task, &seen)?;
     }
     let counts = recording::meanwhile(args, &wanted, &place, &interrupted)?;
-    let now = loads(&ask::of(&[place.path().to_owned()]))?.pop();
+    let now = loads_for_demand(&ask::of(&[place.path().to_owned()]))?.pop();
     let is_trusted = seen.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
@@ -99,7 +99,7 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
         Some(name) => LoadLabel::named(NamedLoad::find(name)?.name()),
         None => LoadLabel::none(),
     };
-    let mut seen = loads(&ask::of(dirs))?;
+    let mut seen = loads_for_demand(&ask::of(dirs))?;
     if let Some(other) = seen.iter().find(|one| one.label != label) {
         anyhow::bail!(
             "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",

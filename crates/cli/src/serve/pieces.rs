@@ -47,6 +47,8 @@ pub(super) struct ServedPieces {
     was_without: Duration,
     /// How long nothing was measured last, because it could not be; zero since it was.
     was_still: Duration,
+    /// What was said of it last: the same again is not news.
+    said: Option<String>,
     /// Whether measuring has begun at all.
     has_begun: bool,
     /// Whether the cost is still to be told.
@@ -73,6 +75,7 @@ impl ServedPieces {
             without: None,
             was_without: Duration::ZERO,
             was_still: Duration::ZERO,
+            said: None,
             has_begun: false,
             is_new: true,
         }
@@ -110,12 +113,13 @@ impl ServedPieces {
         Ok((session.at_pace(ScriptPace::RealTime), place))
     }
 
-    /// Measures a piece to its end.
+    /// Measures a piece, and says whether to its end.
     fn measure(
         &mut self,
         session: Session<'_>,
         place: Option<&Destination>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
+        let planned = self.plan.duration.map_or(DAY, Duration::from);
         let manifest = session.manifest();
         // Read before measuring: looking them up takes its time.
         let names = session
@@ -125,23 +129,28 @@ impl ServedPieces {
         let name = place.and_then(|place| place.path().file_name());
         let name = name.map(|name| name.to_string_lossy().into_owned());
         let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, name, self.is_new);
+        let began = Instant::now();
         let ended = session.run(&mut [&mut exporter]);
+        let is_whole = is_whole(planned, began.elapsed());
         self.is_new = exporter.is_new;
         self.has_begun |= exporter.has_begun;
-        ended.map(|_| ())
+        ended.map(|_| is_whole)
     }
 
     /// Measuring cannot go on for now: waits, longer each time, and says so to whoever
     /// asks meanwhile.
-    fn stand_still(&mut self, err: &SessionError, interrupted: &AtomicBool) {
+    fn stand_still(&mut self, why: String, interrupted: &AtomicBool) {
         let least = AGAIN.min(self.every);
         let wait = (self.was_still * 2).clamp(least, AGAIN_AT_MOST);
         self.was_still = wait;
-        let why = err.in_full();
-        pipe::say(&format!(
-            "nothing is measured: {why}; it is tried again in {} s",
-            count(wait.as_secs())
-        ));
+        if self.said.as_ref() != Some(&why) {
+            pipe::say(&format!(
+                "nothing is measured: {why}; it is tried again in {} s, and then every {} s at most",
+                count(wait.as_secs()),
+                count(AGAIN_AT_MOST.as_secs())
+            ));
+            self.said = Some(why.clone());
+        }
         {
             let mut seen = self.shown.seen();
             seen.metrics.note_failure();
@@ -152,6 +161,14 @@ impl ServedPieces {
             // A watchdog would end what goes on by itself as soon as it can.
             notify::alive(Instant::now());
             std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// A piece was measured to its end.
+    fn measures_again(&mut self) {
+        self.was_still = Duration::ZERO;
+        if self.said.take().is_some() {
+            pipe::say("it is measured again");
         }
     }
 
@@ -220,15 +237,21 @@ impl FirstPiece<'_> {
             let began = Instant::now();
             let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
             match ended {
+                // It took the machine from its own collector: at once it would again.
+                Ok(false) if !interrupted.load(Ordering::Relaxed) => {
+                    pieces.stand_still("measuring ended itself".into(), interrupted);
+                }
                 // The time without the store is over. If it fails again, that is longer.
-                Ok(()) if pieces.without.take().is_some() => pieces.was_still = Duration::ZERO,
-                Ok(()) => {
+                Ok(_) if pieces.without.take().is_some() => pieces.measures_again(),
+                Ok(_) => {
                     pieces.was_without = Duration::ZERO;
-                    pieces.was_still = Duration::ZERO;
+                    pieces.measures_again();
                 }
                 Err(err) => match pieces.live_with(err) {
                     Ok(()) => {}
-                    Err(err) if pieces.has_begun => pieces.stand_still(&err, interrupted),
+                    Err(err) if pieces.has_begun => {
+                        pieces.stand_still(err.in_full(), interrupted);
+                    }
                     Err(err) => return Err(err.into()),
                 },
             }
@@ -242,6 +265,13 @@ impl FirstPiece<'_> {
             next = pieces.session(interrupted);
         }
     }
+}
+
+/// Whether a piece that was to be so long was measured to its end: nothing but measuring
+/// itself ends one earlier, unless somebody interrupts it. Its clock and this one may
+/// differ by what it takes to begin.
+fn is_whole(planned: Duration, took: Duration) -> bool {
+    took + Duration::from_millis(100) >= planned
 }
 
 /// How long until the wall clock comes to a whole multiple of `every`.
@@ -285,6 +315,14 @@ fn plan(args: &ServeArgs) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_piece_that_ends_before_its_time_is_not_whole() {
+        let hour = Duration::from_secs(3_600);
+
+        assert!(is_whole(hour, hour) && is_whole(hour, hour + APART));
+        assert!(!is_whole(hour, hour / 2) && !is_whole(hour, Duration::ZERO));
+    }
 
     #[test]
     fn a_piece_ends_with_the_hour_and_a_last_minute_goes_on_through_the_next() {

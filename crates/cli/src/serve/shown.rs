@@ -228,6 +228,10 @@ impl ServedFigures {
     }
 
     fn page(&self) -> String {
-        laggard_view::live(self.live.as_ref(), self.unkept.as_deref())
+        laggard_view::live(
+            self.live.as_ref(),
+            self.unmeasured.as_deref(),
+            self.unkept.as_deref(),
+        )
     }
 }

@@ -63,6 +63,35 @@ pub struct SampleTally {
     pub idle: u64,
 }
 
+/// What a single time is of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ToldOf {
+    /// A handler ran.
+    Handler {
+        /// Which sort.
+        sort: RoutineSort,
+        /// Its address.
+        routine: u64,
+    },
+    /// A thread waited for a CPU and then ran with this priority.
+    Ready(u8),
+    /// A thread waited for a page.
+    HardFault,
+}
+
+/// A single time that a trace tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TimeTold {
+    /// Of what.
+    pub of: ToldOf,
+    /// The CPU on which it ended.
+    pub cpu: u16,
+    /// When it began, by the trace's clock.
+    pub begun: Nanos,
+    /// How long it took.
+    pub took: Nanos,
+}
+
 /// What a trace tells of latency.
 #[derive(Debug)]
 pub struct TraceTally {
@@ -107,6 +136,12 @@ impl TraceTally {
 
     /// Adds an event; events come in the order of time.
     pub fn add(&mut self, event: &TraceEvent<'_>) {
+        self.add_and_tell(event, |_| ());
+    }
+
+    /// The same, and hands each time that is counted to `tell`, when it ended: as many
+    /// as histograms and [`Self::crowded`] count.
+    pub fn add_and_tell(&mut self, event: &TraceEvent<'_>, mut tell: impl FnMut(TimeTold)) {
         self.events += 1;
         let told = match decode(event) {
             Decoded::Known(told) => told,
@@ -122,21 +157,31 @@ impl TraceTally {
                 begun,
                 routine,
                 vector: _,
-            } => self.ran(event.ticks, sort, begun, routine),
+            } => {
+                if let Some(took) = self.ran(event.ticks, sort, begun, routine) {
+                    let of = ToldOf::Handler { sort, routine };
+                    tell(self.told(of, event, took));
+                }
+            }
             KernelEvent::HardFault { begun, thread } => match self.took(begun, event.ticks) {
                 Some(took) => {
                     self.lasts(event.ticks);
                     self.threads.faulted(thread, took);
+                    tell(self.told(ToldOf::HardFault, event, took));
                 }
                 None => self.implausible += 1,
             },
             KernelEvent::Switch { to, from, priority } => {
                 self.lasts(event.ticks);
                 let header = &self.header;
-                self.threads
+                let took = self
+                    .threads
                     .switched(from, to, priority, event.ticks, |begin, end| {
                         header.between(begin, end)
                     });
+                if let Some(took) = took {
+                    tell(self.told(ToldOf::Ready(priority), event, took));
+                }
             }
             KernelEvent::Ready { thread } => {
                 self.lasts(event.ticks);
@@ -190,6 +235,23 @@ impl TraceTally {
         all
     }
 
+    fn told(&self, of: ToldOf, event: &TraceEvent<'_>, took: Nanos) -> TimeTold {
+        // An event before the clock's 0 is nobody's.
+        let ended = self.header.between(0, event.ticks).unwrap_or(Nanos::ZERO);
+        TimeTold {
+            of,
+            cpu: event.cpu,
+            begun: ended.saturating_sub(took),
+            took,
+        }
+    }
+
+    /// The driver whose image holds `address`, as `ndis.sys`; `unknown` where none is
+    /// known there.
+    pub fn driver(&self, address: u64) -> String {
+        self.drivers.driver(address)
+    }
+
     fn lasts(&mut self, ticks: i64) {
         let (first, _) = *self.span.get_or_insert((ticks, ticks));
         self.span = Some((first, ticks));
@@ -200,19 +262,20 @@ impl TraceTally {
         (took <= IMPLAUSIBLE).then_some(took)
     }
 
-    fn ran(&mut self, ended: i64, sort: RoutineSort, begun: u64, routine: u64) {
+    fn ran(&mut self, ended: i64, sort: RoutineSort, begun: u64, routine: u64) -> Option<Nanos> {
         let Some(took) = self.took(begun, ended) else {
             self.implausible += 1;
-            return;
+            return None;
         };
         self.lasts(ended);
         let is_known = self.handlers.contains_key(&(sort, routine));
         if !is_known && self.handlers.len() >= MOST_ROUTINES {
             self.crowded += 1;
-            return;
+            return Some(took);
         }
         let tally = self.handlers.entry((sort, routine)).or_default();
         tally.times.add(took);
         tally.over_limit += u64::from(took > sort.limit());
+        Some(took)
     }
 }

@@ -120,6 +120,7 @@ impl ThreadTallies {
         self.waiting.insert(thread, ticks);
     }
 
+    /// How long `to` was ready before it ran, where that is known.
     pub(super) fn switched(
         &mut self,
         from: u32,
@@ -127,7 +128,7 @@ impl ThreadTallies {
         priority: u8,
         ticks: i64,
         between: impl Fn(i64, i64) -> Option<Nanos>,
-    ) {
+    ) -> Option<Nanos> {
         self.switches += 1;
         // It was made ready while it still ran: when it stops, and why, is not
         // told, so that its wait began at no known time.
@@ -136,15 +137,15 @@ impl ThreadTallies {
         }
         // Thread 0 of each CPU runs when nobody else does.
         if to == 0 {
-            return;
+            return None;
         }
         let Some(since) = self.waiting.remove(&to) else {
             self.resumed += 1;
-            return;
+            return None;
         };
         let Some(took) = between(since, ticks) else {
             self.unclear += 1;
-            return;
+            return None;
         };
         self.by_priority.entry(priority).or_default().add(took);
         match self.entry(to) {
@@ -155,6 +156,7 @@ impl ThreadTallies {
             }
             None => self.crowded += 1,
         }
+        Some(took)
     }
 
     pub(super) fn faulted(&mut self, thread: u32, took: Nanos) {

@@ -38,7 +38,7 @@ impl BoardSlot {
             Stage::Signal => Some(&self.signal_ns),
             Stage::Waking => Some(&self.waking_ns),
             Stage::Running => Some(&self.running_ns),
-            Stage::User | Stage::Worker | Stage::Kthread => None,
+            Stage::User | Stage::Worker | Stage::Kthread | Stage::Done => None,
         }
     }
 

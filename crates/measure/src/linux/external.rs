@@ -84,8 +84,11 @@ impl External {
             | Service::Deadline
             | Service::Nice(_)
             | Service::Slice(_)
+            | Service::Lent(_)
             | Service::Other
-            | Service::Kthread => Service::Other,
+            | Service::Kthread
+            | Service::Task(_)
+            | Service::Traced(_) => Service::Other,
         }
     }
 

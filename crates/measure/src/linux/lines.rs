@@ -55,7 +55,8 @@ impl CpuLines {
     /// `irq` has no line of its own. `worker` is reached through the softirq,
     /// which is then measured too. Where there is a softirq, every thread
     /// service has a second line, woken by it, but for `deadline`: two such threads
-    /// on a CPU would move each other away. A timer descriptor needs a thread, so
+    /// on a CPU would move each other away; and for a thread whose priority is lent,
+    /// which a softirq cannot do. A timer descriptor needs a thread, so
     /// there is at least one of those.
     pub(crate) fn new(cpu: Cpu, services: &[Service], every: &Every, deferral: Deferral) -> Self {
         let mut all = Self {
@@ -83,7 +84,8 @@ impl CpuLines {
             .extend(threads().map(|service| line(service, Route::Direct)));
         if all.deferral.is_some() {
             let first = all.lines.len();
-            let waiters = threads().filter(|service| *service != Service::Deadline);
+            let waiters = threads()
+                .filter(|service| !matches!(service, Service::Deadline | Service::Lent(_)));
             all.lines
                 .extend(waiters.map(|service| line(service, Route::Deferred)));
             if deferral == Deferral::Descriptor && all.lines.len() == first {
@@ -157,6 +159,12 @@ impl CpuLines {
             },
             None => Turn { first, stride },
         }
+    }
+
+    /// Places of the threads that another asks, and lends its priority.
+    pub(crate) fn lent(&self) -> impl Iterator<Item = (usize, u8)> + '_ {
+        let lines = self.lines.iter().enumerate();
+        lines.filter_map(|(place, line)| line.service.lent().map(|priority| (place, priority)))
     }
 
     /// The place of the work item's line, where a timer descriptor of a thread

@@ -8,6 +8,7 @@ mod boost;
 mod carrier;
 mod clock;
 mod descriptors;
+mod door;
 mod doorbell;
 mod exhaustion;
 mod external;
@@ -17,6 +18,8 @@ mod handlers;
 mod identity;
 mod inherited;
 mod lines;
+mod loan;
+mod lock;
 mod mapping;
 mod memory;
 mod message_queue;
@@ -45,7 +48,8 @@ mod witness;
 
 pub use abilities::abilities;
 pub use attach::{
-    AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, find_threads,
+    AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
+    find_threads,
 };
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};

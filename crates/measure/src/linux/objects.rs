@@ -24,6 +24,7 @@ laggard_bpf::sources! {
     HANDOVER_STOLEN = "handover_stolen";
     HANDLERS = "handlers";
     INTERRUPTION = "interruption";
+    INTERRUPTION_DEVICE = "interruption_device";
     ATTACH = "attach";
     ATTACH_COUNTED = "attach_counted";
 }
@@ -62,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 19] = [
+    const ALL: [ObjectFile; 20] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -80,6 +81,7 @@ mod tests {
         HANDOVER_STOLEN,
         HANDLERS,
         INTERRUPTION,
+        INTERRUPTION_DEVICE,
         ATTACH,
         ATTACH_COUNTED,
     ];

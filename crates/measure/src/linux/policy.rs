@@ -143,7 +143,15 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
             return share.take();
         }
         Service::Slice(length) => return schedule_in_slices(length),
-        Service::Irq | Service::Softirq | Service::Worker | Service::Other | Service::Kthread => {
+        Service::Irq
+        | Service::Softirq
+        | Service::Worker
+        | Service::Other
+        // What it is raised to is lent to it when it is asked.
+        | Service::Lent(_)
+        | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_) => {
             return schedule_normally();
         }
     };

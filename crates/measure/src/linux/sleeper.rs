@@ -4,9 +4,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use laggard_model::{BusyTurns, Cpu, Nanos};
 
-use super::clock;
 use super::soft::SoftTimer;
-use super::thread::{Duty, LinePlan, RunState, publish};
+use super::thread::{Duty, LinePlan, RunState};
+use super::{clock, policy};
 use crate::board::LineWriter;
 
 /// Sleeps until each expiry.
@@ -79,11 +79,16 @@ impl Duty for Contender {
 }
 
 /// How a thread has itself woken at an instant.
-trait Alarm {
+pub(super) trait Alarm {
     /// Sets it, where that is a step of its own; whether it is.
     fn arm(&self, time: Nanos) -> bool;
     /// Returns when that time has come.
     fn wait(&self, time: Nanos);
+    /// When the line's service came, and whether that was on another CPU than `cpu`.
+    fn came(&self, cpu: Cpu) -> (Nanos, bool) {
+        let now = clock::now();
+        (now, policy::current_cpu() != Some(cpu))
+    }
 }
 
 impl Alarm for Sleeper {
@@ -135,7 +140,7 @@ impl Alarm for SoftTimer {
 }
 
 /// Waits for each expiry of the timeline that has not passed.
-fn measure(
+pub(super) fn measure(
     shared: &RunState,
     cpu: Cpu,
     line: LineWriter<'_>,
@@ -163,13 +168,13 @@ fn measure(
             slot.set_armed();
         }
         alarm.wait(expiry);
-        let user = clock::now();
+        let (user, is_elsewhere) = alarm.came(cpu);
         if let Some(slot) = slot {
             awaited.store(0, Ordering::Relaxed);
             if armed >= expiry {
                 slot.set_armed_late();
             }
-            publish(line, cpu, slot, user);
+            line.publish(slot, user, is_elsewhere);
         }
         if shared.exhaustion.is_hopeless(user) {
             shared.stop.store(true, Ordering::Relaxed);
@@ -188,7 +193,6 @@ mod tests {
 
     use super::super::exhaustion::Exhaustion;
     use super::super::lines::Turn;
-    use super::super::policy;
     use super::*;
     use crate::board::{Board, Timeline};
 

@@ -67,6 +67,11 @@ pub(crate) trait Duty: Debug + Send {
         None
     }
 
+    /// What it does beforehand, on its own thread.
+    fn prepare(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Measures until it is to stop. `plan`: the timeline that leads to the line,
     /// and which of its expiries are the line's; `None`: it is not timed.
     fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>);
@@ -149,6 +154,8 @@ fn run(
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))
         .and_then(|()| policy::schedule_as(service))
+        // Before it is enlisted, with how it is scheduled.
+        .and_then(|()| duty.prepare())
         .and_then(|()| {
             if let (Some(enlist), Some(serves)) = (&shared.enlist, duty.serves()) {
                 if let Some(timer) = duty.descriptor() {

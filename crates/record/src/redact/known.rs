@@ -125,6 +125,16 @@ const DEVICES: &str = "a acpi aer ahci amd amdgpu arch ata ath audio b block bnx
     pmu q queue r radeon req requests rtc rtw rx s sas scsi sdhci serial snd storvsc therm thermal \
     thunderbolt timer ttys tx txrx uart uhci uio usb vfio vi virtio vmbus watchdog wl wlan wlp x xhci";
 
+/// Drivers that come with Windows, and what the importer calls one that no image tells.
+const WINDOWS_DRIVERS: &str = "unknown acpi.sys afd.sys ataport.sys cdrom.sys classpnp.sys clfs.sys \
+    disk.sys dxgkrnl.sys dxgmms1.sys dxgmms2.sys fltmgr.sys hal.dll hdaudbus.sys hdaudio.sys \
+    hidclass.sys hidusb.sys http.sys i8042prt.sys intelppm.sys amdppm.sys kbdclass.sys ks.sys \
+    mouclass.sys msrpc.sys ndis.sys netio.sys ntfs.sys ntkrnlpa.exe ntoskrnl.exe pci.sys pciidex.sys \
+    portcls.sys rdbss.sys serial.sys srv2.sys storahci.sys stornvme.sys storport.sys tcpip.sys \
+    ucx01000.sys usbaudio.sys usbaudio2.sys usbehci.sys usbhub.sys usbhub3.sys usbport.sys \
+    usbxhci.sys vmbus.sys vmbusr.sys volmgr.sys volsnap.sys wdf01000.sys win32k.sys \
+    win32kbase.sys win32kfull.sys";
+
 /// Words of the versions of kernels that many have.
 const RELEASES: &str = "amd arch aarch arm aws azure bpo cloud common cos deb debian default el fc \
     gcp generic gke hwe ibm ky kvm lowlatency lts mainline microsoft mod next oracle ppa pve raspi \
@@ -235,6 +245,12 @@ pub(super) fn loaded_program(function: &str) -> Option<&str> {
         return Some(rest.split_once('_').map_or("", |(_, name)| name));
     }
     function.strip_prefix("bpf_struct_ops_")
+}
+
+/// Whether a driver comes with Windows; names of its files have no case.
+pub(super) fn is_windows_driver(name: &str) -> bool {
+    let mut known = WINDOWS_DRIVERS.split_whitespace();
+    known.any(|one| one.eq_ignore_ascii_case(name))
 }
 
 /// Whether a driver calls an interrupt so, or the beginning of it.

@@ -41,6 +41,9 @@ fn planned(plan: ProbePlan) -> ProbePlan {
     }
 }
 
+/// Clocks of what was imported.
+const TRACE_CLOCKS: [&str; 3] = ["cycle counter", "performance counter", "system time"];
+
 /// What loads count that is nobody's secret.
 const UNITS: [&str; 7] = [
     "bytes",
@@ -52,7 +55,7 @@ const UNITS: [&str; 7] = [
     "steps",
 ];
 /// Words of laggard's command line besides its options.
-const COMMANDS: &str = "record rehearse compare check provoke top all tail on off auto none user bpf \
+const COMMANDS: &str = "record rehearse compare check provoke top import all tail on off auto none user bpf \
     direct deferred always office workstation game web";
 
 impl Redactor {
@@ -78,14 +81,19 @@ impl Redactor {
             segments,
         } = manifest.clone();
         let Clock {
-            name: _,
+            name,
             start_ns,
             end_ns,
             start_wall,
         } = clock;
+        let clock = Clock::monotonic(start_ns, self.time(&start_wall));
         let clock = Clock {
             end_ns,
-            ..Clock::monotonic(start_ns, self.time(&start_wall))
+            name: match TRACE_CLOCKS.contains(&name.as_str()) {
+                true => name,
+                false => clock.name,
+            },
+            ..clock
         };
         let load_name = load.as_ref().map(|load| load.name.clone());
         let load = load.map(|load| self.load(load));
@@ -106,7 +114,7 @@ impl Redactor {
             plan: planned(plan),
             clock,
             written_within_ns,
-            lines,
+            lines: lines.into_iter().map(|one| self.line(one)).collect(),
             counts,
             caveats: caveats
                 .map(|one| self.caveat(one, load_names.as_ref()))
@@ -167,7 +175,7 @@ impl Redactor {
         };
         let is_public = |part: &str| {
             known::is_quantity(part)
-                || part.parse::<Service>().is_ok()
+                || matches!(part.parse::<Service>(), Ok(service) if !matches!(service, Service::Task(_) | Service::Traced(_)))
                 || self.public.loads.contains(part)
                 || is_application(part)
                 || COMMANDS.split_whitespace().any(|known| known == part)
@@ -268,7 +276,10 @@ impl Redactor {
                 let is_known = known::is_distribution(&name);
                 self.unless(is_known, NameSort::Distribution, &name)
             }),
-            kernel: self.parts(&kernel, '-'),
+            kernel: match is_windows(&kernel) {
+                true => kernel,
+                false => self.parts(&kernel, '-'),
+            },
             build: self.parts(&build, ' '),
             architecture,
             preemption,
@@ -352,6 +363,8 @@ impl Redactor {
             CaveatKind::LoadEnded => self.load_ended(&what, load),
             // And these what laggard itself did, or how the machine is set.
             CaveatKind::NotRoot
+            | CaveatKind::Imported
+            | CaveatKind::TraceIncomplete
             | CaveatKind::NoBtf
             | CaveatKind::Priority
             | CaveatKind::RtGroup
@@ -426,6 +439,12 @@ impl Redactor {
             None => self.sentence(what),
         }
     }
+}
+
+/// Whether that is Windows with its version, which says nothing of whose it is.
+fn is_windows(kernel: &str) -> bool {
+    let version = kernel.strip_prefix("Windows ");
+    version.is_some_and(|text| text.bytes().all(|one| one.is_ascii_digit() || one == b'.'))
 }
 
 /// `1.2.3`.

@@ -13,7 +13,7 @@ mod seen;
 use std::path::PathBuf;
 use std::{fs, io};
 
-use laggard_model::{Batch, Manifest, SegmentEntry, State};
+use laggard_model::{Batch, Line, Manifest, SegmentEntry, State};
 
 pub use names::{NameSort, PublicNames, Redactor};
 
@@ -215,7 +215,8 @@ impl Copy<'_> {
 
     /// The segments that can be read, and what the manifest says of all.
     fn segments(&mut self) -> Result<Vec<SegmentEntry>, WriteError> {
-        let lines = &self.from.manifest.lines;
+        let lines = self.from.manifest.lines.iter();
+        let lines: Vec<Line> = lines.map(|&line| self.redactor.line(line)).collect();
         let mut entries: Vec<SegmentEntry> = self
             .from
             .manifest
@@ -244,7 +245,7 @@ impl Copy<'_> {
                 self.leave_out(file, damage);
                 continue;
             }
-            let content = segment::encode(&rows, lines).map_err(|source| WriteError::Encode {
+            let content = segment::encode(&rows, &lines).map_err(|source| WriteError::Encode {
                 file: self.to.path().join(&name),
                 source,
             })?;

@@ -5,7 +5,7 @@
 
 use laggard_model::{
     Activity, Episode, EpisodeNotes, Evidence, FlightEvent, HandlerCount, HandlerCounts, Happening,
-    StackSample, Symbol, Symbols, Tid,
+    Line, Service, StackSample, Symbol, Symbols, Tid,
 };
 
 use super::known;
@@ -19,6 +19,7 @@ impl Redactor {
             cpu,
             seq,
             expiry_ns,
+            slack_ns,
             stages,
             threshold_ns,
             censored,
@@ -31,12 +32,46 @@ impl Redactor {
             cpu,
             seq,
             expiry_ns,
+            slack_ns,
             stages,
             threshold_ns,
             censored,
             thread,
             evidence: self.evidence(evidence),
         }
+    }
+
+    /// A line; a thread that was watched is told by its name.
+    pub(super) fn line(&mut self, line: Line) -> Line {
+        let Line {
+            cpu,
+            service,
+            route,
+        } = line;
+        let service = match service {
+            Service::Task(task) => Service::Task(task.renamed(&self.thread(&task.name()))),
+            Service::Traced(of) => Service::Traced(of.renamed(|name| self.driver(name))),
+            Service::Irq
+            | Service::Softirq
+            | Service::Worker
+            | Service::Fifo(_)
+            | Service::Other
+            | Service::Nice(_)
+            | Service::Slice(_)
+            | Service::Lent(_)
+            | Service::Deadline
+            | Service::Kthread => service,
+        };
+        Line {
+            cpu,
+            service,
+            route,
+        }
+    }
+
+    /// A driver of Windows: those that come with it stay.
+    fn driver(&mut self, name: &str) -> String {
+        self.unless(known::is_windows_driver(name), NameSort::Device, name)
     }
 
     fn evidence(&mut self, evidence: Evidence) -> Evidence {

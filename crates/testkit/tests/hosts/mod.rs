@@ -165,3 +165,65 @@ pub(crate) fn activations(outcome: &HostOutcome, name: &str) -> Vec<Activation> 
     assert!(shortfalls.is_empty(), "{shortfalls:?}");
     all
 }
+
+/// What is asked of a guest for [`assert_attached`].
+pub(crate) const ATTACHED: &str = "\
+    laggard attach --json --episodes off --activations /result/activations -- \
+        cyclictest -m -p 80 -t 1 -i 1000 -l 1000 -v -N >/result/cycles";
+
+/// What `laggard attach` tells of each cycle of cyclictest is what that says itself, but
+/// for the time from the switch to its thread to the reading of its clock, and what
+/// interrupts that: in virtual time, which takes its instructions.
+pub(crate) fn assert_attached(outcome: &HostOutcome) {
+    /// Some 1,000 instructions, and some 10,000 of a tick, at 8 ns each.
+    const TO_READ_NS: u64 = 100_000;
+    // Debian's kernels name their variables.
+    let lacks = outcome.output.contains("does not show what a CPU is in");
+    assert!(!lacks, "{}", outcome.output);
+    let (ours, own) = cycles(outcome);
+    assert_eq!(own.len(), 1_000);
+    // In the last one it ends.
+    assert_eq!(ours.len() + 1, own.len());
+    let both = || ours.iter().copied().zip(own.iter().copied());
+    for (cycle, (told, own)) in both().enumerate() {
+        assert!(
+            (1..TO_READ_NS).contains(&own.saturating_sub(told)),
+            "cycle {cycle}: {told} ns, its own {own} ns"
+        );
+    }
+    let mut apart: Vec<u64> = both().map(|(told, own)| own - told).collect();
+    apart.sort_unstable();
+    let median = apart[apart.len() / 2];
+    println!(
+        "attach: {} cycles, {median} ns before cyclictest's own in the median",
+        ours.len()
+    );
+}
+
+/// The latencies of cyclictest's cycles, ns, in their order: those that attach told of,
+/// and its own, which it prints with `-v -N`.
+pub(crate) fn cycles(outcome: &HostOutcome) -> (Vec<u64>, Vec<u64>) {
+    let text = fs::read_to_string(outcome.files.join("cycles")).unwrap();
+    let own: Vec<u64> = text
+        .lines()
+        .filter_map(|line| {
+            let mut parts = line.split(':').map(|part| part.trim().parse::<u64>());
+            let (thread, _) = (parts.next()?.ok()?, parts.next()?.ok()?);
+            parts.next()?.ok().filter(|_| thread == 0)
+        })
+        .collect();
+    let told = fs::read_to_string(outcome.files.join("activations")).unwrap();
+    let mut told = told.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = told.next().unwrap();
+    let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
+    let of = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
+    let mut ours: Vec<(u64, u64)> = told
+        .filter(|line| line[place("policy")] == "\"fifo:80\"" && line[place("woken_by")] == "timer")
+        .map(|line| {
+            let origin = of(&line, "origin_ns");
+            (origin, of(&line, "running_ns") - origin)
+        })
+        .collect();
+    ours.sort_unstable();
+    (ours.into_iter().map(|one| one.1).collect(), own)
+}

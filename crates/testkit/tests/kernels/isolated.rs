@@ -4,7 +4,7 @@
 use laggard_model::{CaveatKind, Manifest, Stage};
 use laggard_testkit::host::{Mode, TestHost};
 
-use crate::hosts::{DEADLINE, fetch, laggard, manifest_of, run, served};
+use crate::hosts::{DEADLINE, cycles, fetch, laggard, manifest_of, run, served};
 
 /// The second recording is of timers that stay.
 const COMMAND: &str = "\
@@ -63,6 +63,44 @@ fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
                 has(Stage::IrqElsewhere),
                 losses.expire_unseen
             );
+        }
+    }
+}
+
+/// Timers of a thread there expire on another CPU, or on its own; either way each cycle
+/// is told, and none as later than cyclictest itself says, which reads its clock after
+/// it ran.
+#[test]
+#[ignore = "boots kernels"]
+fn attach_tells_of_each_cycle_on_a_cpu_that_is_left_alone() {
+    let Some(laggard) = laggard() else { return };
+    for name in ["6.12", "6.12-rt"] {
+        for migration in ["1", "0"] {
+            let Some(kernel) = fetch(name) else { return };
+            let command = format!(
+                "sysctl -w kernel.timer_migration={migration}; \
+                 laggard attach --json --activations /result/activations -- \
+                     cyclictest -m -p 80 -t 1 -a 1 -i 10000 -l 300 -v -N >/result/cycles"
+            );
+            let host = TestHost::new(kernel)
+                .mode(Mode::Smp)
+                .kernel_arguments("nohz_full=1 isolcpus=1")
+                .program(&laggard)
+                .deadline(DEADLINE)
+                .command(&command);
+            let Some(outcome) = run(host) else { return };
+            let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+
+            let (ours, own) = cycles(&outcome);
+
+            // It may end before it printed the last.
+            assert!((299..=300).contains(&own.len()), "{name}: {}", own.len());
+            // In the last one it ends.
+            assert_eq!(ours.len(), 299, "{name}");
+            let later = ours.iter().zip(&own).position(|(told, own)| told > own);
+            assert_eq!(later, None, "{name}: {ours:?} {own:?}");
+            eprintln!("{name}, timer_migration {migration}: {} cycles", ours.len());
         }
     }
 }

@@ -14,8 +14,8 @@ use std::fs;
 use std::time::Duration;
 
 use hosts::{
-    DEADLINE, RECEIVE_TIMEOUT, assert_receive_timeout, expected_services, fetch, figure, laggard,
-    manifest, run, served, show,
+    ATTACHED, DEADLINE, RECEIVE_TIMEOUT, assert_attached, assert_receive_timeout,
+    expected_services, fetch, figure, laggard, manifest, run, served, show,
 };
 use laggard_model::{Activation, Nanos, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
@@ -75,6 +75,26 @@ fn a_receive_timeout_is_two_ticks_late_on_every_kernel() {
 }
 
 /// Counts by latency in us, from cyclictest's histogram.
+/// Its programs load, and see what cyclictest sees.
+#[test]
+#[ignore = "boots kernels"]
+fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(ATTACHED);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        eprintln!("{name}");
+        assert_attached(&outcome);
+    }
+}
+
 fn histogram(text: &str) -> BTreeMap<u64, u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))

@@ -34,27 +34,10 @@ pub fn comparison(report: &CompareReport, all: bool) -> String {
         let _ = writeln!(text, "- changed: {what}: {first} in A, {second} in B");
     }
     let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
-    let _ = writeln!(
-        text,
-        "\n| service | later than | A: every | B: every | B / A, {} % | verdict |",
-        report.percent_sure()
-    );
-    text += "| --- | --: | --: | --: | --: | --- |\n";
-    for one in &report.services {
-        for level in &one.levels {
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} |",
-                line_name(one.service, one.route),
-                Unit::Auto.write_nanos(level.level_ns),
-                every(&level.first),
-                every(&level.second),
-                ratio(level),
-                verdict(level)
-            );
-        }
+    if report.rows.is_none() {
+        text += &levels(report);
     }
-    if all {
+    if all || report.rows.is_some() {
         text += &quantiles(report);
     }
     if !report.differing.is_empty() {
@@ -72,6 +55,29 @@ pub fn comparison(report: &CompareReport, all: bool) -> String {
         }
     }
     printable_lines(&text).to_string()
+}
+
+fn levels(report: &CompareReport) -> String {
+    let mut text = format!(
+        "\n| service | later than | A: every | B: every | B / A, {} % | verdict |\n",
+        report.percent_sure()
+    );
+    text += "| --- | --: | --: | --: | --: | --- |\n";
+    for one in &report.services {
+        for level in &one.levels {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} |",
+                line_name(one.service, one.route),
+                Unit::Auto.write_nanos(level.level_ns),
+                every(&level.first),
+                every(&level.second),
+                ratio(level),
+                verdict(level)
+            );
+        }
+    }
+    text
 }
 
 fn quantiles(report: &CompareReport) -> String {

@@ -89,6 +89,9 @@ fn levels(report: &CompareReport) -> String {
             ]);
         }
     }
+    if report.rows.is_some() {
+        return String::new();
+    }
     if rows.is_empty() {
         return "<p>Too few activations to choose how late is too late.</p>\n".into();
     }

@@ -30,6 +30,8 @@ pub struct Charts {
     pub measured_with: String,
     /// From where its latencies are counted, in words.
     pub beginning: &'static str,
+    /// To where they are counted.
+    pub ending: &'static str,
     /// The names of its services by the ways they are reached.
     pub lines: Vec<LineView>,
     /// The service that stands for all, by name; absent where nothing was
@@ -94,6 +96,7 @@ pub fn charts(
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
         measured_with: measured_with(report),
         beginning: report.beginning(),
+        ending: report.ending(),
         lines: lines(report),
         foremost: foremost(report).map(name),
         leading: leading(report).into_iter().map(name).collect(),

@@ -178,12 +178,15 @@ fn between(reports: &[RecordingReport]) -> String {
     let first = reports.first().and_then(of);
     match first {
         _ if reports.iter().any(|one| of(one) != first) => "latency".into(),
-        None => EXPIRIES.into(),
-        Some(from) => format!("latency: {from}"),
+        first => counted(first),
     }
 }
 
-const EXPIRIES: &str = "latency: from the programmed expiry to the service";
+/// From where latency counts; `None`: from the expiry.
+fn counted(from: Option<&str>) -> String {
+    let from = from.unwrap_or("from the programmed expiry to the service");
+    format!("latency: {from}")
+}
 
 impl Words {
     /// Of services of recordings, or of one of them CPU by CPU.
@@ -219,7 +222,7 @@ impl Words {
             title: format!("{name}: what share of activations was later"),
             place: [side("A", &report.first), side("B", &report.second)].join("; "),
             captions: vec![SIDES.into()],
-            latency: EXPIRIES.into(),
+            latency: counted(report.latency),
         }
     }
 }

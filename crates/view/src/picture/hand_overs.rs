@@ -167,12 +167,15 @@ pub(super) fn growth<B: DrawingBackend>(
         most.fold(0.0, f64::max) * BESIDE,
     );
     let mut captions = match report.growth.as_slice() {
-        [one] => parts(&one.sentence),
+        [one] => parts(&one.sentence)
+            .into_iter()
+            .chain(report.surety())
+            .collect(),
         // For several there is no room.
         _ => Vec::new(),
     };
     captions.push(
-        "Lines: the mean; dashes: what one in 1,000 exceeds, both averaged over stretches; rings: the largest. Gross.".into(),
+        "Lines: the mean; dashes: what one in 1,000 exceeds (geometric means over stretches); rings: the largest. Gross.".into(),
     );
     let frame = canvas.head_and_foot(
         "How long a CPU takes from one thread to another",

@@ -20,8 +20,8 @@ use laggard_answer::course::CourseView;
 use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
 use laggard_answer::switch::{SwitchReport, SwitchSeries};
-use laggard_model::LoadLabel;
 use laggard_model::text::{count, span};
+use laggard_model::{LoadLabel, RowsOf};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
@@ -299,8 +299,8 @@ fn place(report: &RecordingReport) -> String {
         },
     ];
     if !host.kernel.is_empty() {
-        parts.push(format!("Linux {}", host.kernel));
-        parts.push(host.processor.model.clone());
+        parts.push(host.system());
+        parts.extend(Some(host.processor.model.clone()).filter(|model| !model.is_empty()));
     }
     parts.join(", ")
 }
@@ -309,7 +309,16 @@ fn place(report: &RecordingReport) -> String {
 /// be trusted.
 fn doubts(report: &RecordingReport) -> String {
     let lost = count(report.losses.activations());
-    let mut text = format!("{}: {lost} activations lost", report.path);
+    let mut text = match report.plan.rows {
+        // What a trace lost is not of rows.
+        RowsOf::Traced => format!("{}: an imported trace", report.path),
+        RowsOf::Expiries
+        | RowsOf::HandOvers { .. }
+        | RowsOf::Waits { .. }
+        | RowsOf::Activations => {
+            format!("{}: {lost} activations lost", report.path)
+        }
+    };
     match report.plan.rows.early() {
         0 => {}
         early => text += &format!(" - {} came early, here 0 late", count(early)),

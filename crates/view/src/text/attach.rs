@@ -35,6 +35,7 @@ pub fn attach(report: &AttachReport, look: Look) -> String {
         text += &grid.written(look);
         text.push('\n');
     }
+    text += &cycles(report, look);
     for sentence in &report.sentences {
         text += &hanging(look, sentence);
     }
@@ -134,6 +135,72 @@ fn cells(row: &AttachRow) -> [String; 13] {
         deadline.map_or_else(none, |one| short(one.least_margin_ns)),
         deadline.map_or_else(none, |one| count(one.misses)),
     ]
+}
+
+/// The cycles that threads marked themselves.
+fn cycles(report: &AttachReport, look: Look) -> String {
+    if report.cycles.is_empty() {
+        return String::new();
+    }
+    let mut grid = Grid::new([
+        "by its own marks",
+        "cycles",
+        "begins",
+        "largest",
+        "takes",
+        "largest",
+        "done",
+        "p99.9",
+        "largest",
+        "deadline",
+        "missed",
+    ])
+    .keys(1)
+    .left([0])
+    .parted_before(6);
+    let none = || "-".to_owned();
+    for row in &report.cycles {
+        let figure = |of: Option<AttachFigures>, it: fn(&AttachFigures) -> Option<Nanos>| {
+            of.and_then(|of| it(&of)).map_or_else(none, brief)
+        };
+        grid.add_row([
+            format!("{}/{}", row.name, row.tid.0),
+            count(row.cycles),
+            figure(row.begins, |of| Some(of.median_ns)),
+            figure(row.begins, |of| Some(of.largest_ns)),
+            figure(row.takes, |of| Some(of.median_ns)),
+            figure(row.takes, |of| Some(of.largest_ns)),
+            figure(row.response, |of| Some(of.median_ns)),
+            figure(row.response, |of| of.p999_ns),
+            figure(row.response, |of| Some(of.largest_ns)),
+            row.deadline_ns.map_or_else(none, brief),
+            row.deadline_ns.map_or_else(none, |_| count(row.misses)),
+        ]);
+    }
+    let mut text = grid.written(look);
+    text.push('\n');
+    for row in &report.cycles {
+        let told = [
+            (row.without_wake, "began in no activation that was seen"),
+            (row.unpaired, "beginnings or ends without the other"),
+            (row.skipped, "numbers left out"),
+            (row.dropped, "marks without room"),
+        ];
+        let told = told.into_iter().filter(|(number, _)| *number > 0);
+        let told: Vec<String> = told
+            .map(|(number, what)| format!("{} {what}", count(number)))
+            .collect();
+        if !told.is_empty() {
+            let told = format!(
+                "{}/{} by its marks: {}.",
+                row.name,
+                row.tid.0,
+                told.join(", ")
+            );
+            text += &hanging(look, &told);
+        }
+    }
+    text
 }
 
 fn short(ns: i64) -> String {
@@ -273,6 +340,8 @@ fn lost(report: &AttachReport, look: Look) -> String {
         (lost.unwatched, "threads without memory for them"),
         (lost.skipped, "calls of programs skipped"),
         (report.missing, "missing in the threads' sequences"),
+        (lost.marks, "marks"),
+        (lost.unmarked, "processes with marks that cannot be read"),
     ] {
         if number > 0 {
             told.push(format!("{} {what}", count(number)));

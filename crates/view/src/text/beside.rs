@@ -35,11 +35,11 @@ pub fn beside(reports: &[RecordingReport], look: Look) -> String {
             label => label.to_string(),
         };
         let what = format!(
-            "{}: {}, {load}, {}Linux {}",
+            "{}: {}, {load}, {}{}",
             printable(&report.path),
             span(report.duration_ns),
             rows(report),
-            printable(&report.host.kernel)
+            printable(&report.host.system())
         );
         text += &look.hanging(&format!("[{}] ", index + 1), "    ", &what);
         if let Some(reasons) = report.trust.reasons() {

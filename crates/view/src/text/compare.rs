@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
-    LevelComparison, SideView, TailView, Unclear,
+    LevelComparison, SideView, TailView, Unclear, quantile_name, written_ratio,
 };
 use laggard_answer::qos::MissFigures;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, listed, mean_time, percent, rough_time, span};
-use laggard_model::{Histogram, LoadLabel, printable, printable_lines};
+use laggard_model::{Histogram, LoadLabel, Nanos, printable, printable_lines};
 
 use super::Look;
 use super::grid::Grid;
@@ -36,10 +36,14 @@ pub fn compare(report: &CompareReport, all: bool, look: Look) -> String {
     for sentence in &report.sentences {
         text += &look.hanging("", "  ", &printable(sentence).to_string());
     }
-    text += &levels(report, all, look);
-    text += &misses(report, look);
-    if all {
+    if report.rows.is_none() {
+        text += &levels(report, all, look);
+        text += &misses(report, look);
+    }
+    if all || report.rows.is_some() {
         text += &quantiles(report, look);
+    }
+    if all {
         text += &tails(report, look);
     }
     text += &causes(report, all, look);
@@ -325,15 +329,14 @@ pub(crate) fn quantile_rows(report: &CompareReport) -> Vec<[String; 5]> {
         for quantile in &one.quantiles {
             rows.push([
                 name(),
-                match quantile.share {
-                    share if share < 0.6 => "median".into(),
-                    share => format!("p{}", percent(share)),
-                },
+                quantile_name(quantile.share),
                 Unit::Auto.write(quantile.first_ns),
                 Unit::Auto.write(quantile.second_ns),
                 format!(
-                    "{:.2} [{:.2}, {:.2}]",
-                    quantile.ratio, quantile.ratio_low, quantile.ratio_high
+                    "{} [{}, {}]",
+                    written_ratio(quantile.ratio),
+                    written_ratio(quantile.ratio_low),
+                    written_ratio(quantile.ratio_high)
                 ),
             ]);
         }
@@ -348,7 +351,11 @@ pub(crate) fn quantile_rows(report: &CompareReport) -> Vec<[String; 5]> {
 /// The largest latency of one side, at most 1.09 % high; `None` without any.
 fn largest(counts: &LatencyCounts) -> Option<String> {
     let (bucket, _) = counts.buckets.last()?;
-    let edge = |bucket: usize| Unit::Auto.write_nanos(Histogram::upper_edge(bucket));
+    let edge = |bucket: usize| match bucket {
+        // Such as of what came early.
+        0 => Unit::Auto.write_nanos(Nanos::ZERO),
+        _ => Unit::Auto.write_nanos(Histogram::upper_edge(bucket)),
+    };
     Some(match counts.is_at_least {
         // It was in this bucket, and went on.
         true => format!("> {}", edge(bucket.saturating_sub(1))),

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use laggard_answer::why::{Context, ExplainedEpisode, Part, frames, layers, place};
 use laggard_model::name;
 use laggard_model::text::Unit;
-use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbols, printable, printable_lines};
+use laggard_model::{
+    CauseClass, Episode, Nanos, StackSample, Stage, Symbols, printable, printable_lines,
+};
 
 use super::Look;
 use super::screen::width;
@@ -69,6 +71,7 @@ pub fn episode(explained: &ExplainedEpisode<'_>, symbols: &Symbols, look: Look) 
     for (at, stage) in stages {
         let ends = match episode.censored {
             true => "* measuring ends, and it still waits".to_owned(),
+            false if *stage == Stage::Done => format!("* {stage}: it sleeps again"),
             false => format!("* {stage}: the service runs"),
         };
         text += &line_of(at, &ends);

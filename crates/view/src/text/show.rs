@@ -20,7 +20,8 @@ use super::screen::width;
 
 /// Every figure of each service, and of what they are.
 pub fn services(report: &RecordingReport, look: Look) -> String {
-    printable_lines(&(head(report, look) + &latency(report, look))).to_string()
+    let text = head(report, look) + &latency(report, look) + &distrust(report, look);
+    printable_lines(&text).to_string()
 }
 
 /// Where the time goes on the way to each service.
@@ -46,15 +47,21 @@ pub fn show(report: &RecordingReport, look: Look) -> String {
     text += &cost(report, look);
     text += &caveats("Missing", &report.shortfalls, look);
     text += &caveats("Caveats", &report.caveats, look);
-    if let Some(reasons) = report.trust.reasons() {
-        text.push('\n');
-        text += &look.filled("", &format!("NOT TRUSTWORTHY: {}", printable(&reasons)));
-    }
+    text += &distrust(report, look);
     text.push('\n');
     for sentence in &report.sentences {
         text += &look.filled("", sentence);
     }
     printable_lines(&text).to_string()
+}
+
+/// Why it cannot be trusted; nothing where it can.
+fn distrust(report: &RecordingReport, look: Look) -> String {
+    let of = |reasons: String| {
+        let told = format!("NOT TRUSTWORTHY: {}", printable(&reasons));
+        format!("\n{}", look.filled("", &told))
+    };
+    report.trust.reasons().map_or_else(String::new, of)
 }
 
 fn latency(report: &RecordingReport, look: Look) -> String {
@@ -90,12 +97,15 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
         RowsOf::Expiries => {}
         RowsOf::HandOvers { .. } => return "recorded by `laggard switch`".into(),
         RowsOf::Waits { .. } => return "recorded by `laggard timers`".into(),
+        RowsOf::Activations => return "recorded by `laggard attach`".into(),
+        RowsOf::Traced => return "read by `laggard import`".into(),
     }
     match report.backend {
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),
         Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),
         Backend::Fake => "a script, NOT a measurement".into(),
+        Backend::Imported => "recorded by another program".into(),
     }
 }
 
@@ -129,11 +139,13 @@ fn head(report: &RecordingReport, look: Look) -> String {
         let words = text.as_ref().map(|text| printable(text).to_string());
         words.map_or_else(String::new, |words| format!("{before}{words}{after}"))
     };
+    // A trace does not say.
+    let processor = Some(host.processor.model.clone()).filter(|model| !model.is_empty());
     let machine = format!(
-        "Linux {}{}, {}{}",
-        printable(&host.kernel),
+        "{}{}{}{}",
+        printable(&host.system()),
         model(&host.preemption, " (preemption: ", ")"),
-        printable(&host.processor.model),
+        model(&processor, ", ", ""),
         model(&host.hypervisor, ", virtual (", ")"),
     );
     text += &look.hanging("  ", "    ", &machine);
@@ -381,6 +393,12 @@ fn plotted(view: &HistogramView) -> String {
 }
 
 fn losses(report: &RecordingReport) -> String {
+    if report.plan.rows == RowsOf::Traced {
+        let not_written = count(report.losses.not_written);
+        return format!(
+            "Losses: those of the trace are among the caveats; not written {not_written}"
+        );
+    }
     let all: Vec<String> = named_losses(&report.losses)
         .map(|(name, number)| format!("{name} {}", count(number)))
         .collect();

@@ -134,9 +134,12 @@ impl TaskSet {
                 | Service::Softirq
                 | Service::Worker
                 | Service::Kthread
+                | Service::Task(_)
+                | Service::Traced(_)
                 | Service::Deadline
                 | Service::Nice(_)
-                | Service::Slice(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
+                | Service::Slice(_)
+                | Service::Lent(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

@@ -151,7 +151,10 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         | Service::Deadline
         | Service::Nice(_)
         | Service::Slice(_)
-        | Service::Kthread) => {
+        | Service::Lent(_)
+        | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_)) => {
             return Err(TaskRefused::Level(task.name.clone(), level));
         }
     };

@@ -120,11 +120,14 @@ fn run(
         Service::Other
         | Service::Nice(_)
         | Service::Slice(_)
+        | Service::Lent(_)
         | Service::Deadline
         | Service::Irq
         | Service::Softirq
         | Service::Worker
-        | Service::Kthread => Policy::Other,
+        | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_) => Policy::Other,
     };
     let placed = scheduling::pin(&CpuList::from_iter([task.cpu]))
         .and_then(|()| scheduling::refuse_timer_slack())

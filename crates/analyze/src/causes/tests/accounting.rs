@@ -173,3 +173,46 @@ proptest! {
         prop_assert_eq!(at, scene.episode.end());
     }
 }
+
+/// What a timer's slack takes is the thread's own wish, whatever ran meanwhile; what the
+/// thread does in the end is its work.
+#[test]
+fn of_a_thread_that_is_watched_slack_and_work_are_its_own() {
+    let mut scene = Scene::new(&[
+        (Stage::Irq, 60),
+        (Stage::Waking, 62),
+        (Stage::Running, 70),
+        (Stage::Done, 1_070),
+    ])
+    .switch(-500, 7, "cat", 120)
+    .during(60, 65, TIMER)
+    .ours(70)
+    .during(500, 600, TIMER);
+    scene.episode.slack_ns = Nanos::from_us(50);
+    let task = Service::Task("app/timer".parse().unwrap());
+
+    let all = explain(&scene.episode, task, Route::Direct);
+
+    let of = |class, because| -> u64 {
+        let mut causes = all.causes.iter();
+        let found = causes.find(|one| one.class == class && one.culprit.because == because);
+        found.map_or(0, |one| one.time_ns.ns() / 1_000)
+    };
+    assert_eq!(of(CauseClass::OwnPath, Some(Because::Slack)), 50);
+    assert_eq!(of(CauseClass::OwnWork, None), 900);
+    assert_eq!(of(CauseClass::Interrupt, None), 100);
+    let sum: u64 = all.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(sum, scene.episode.latency().ns());
+}
+
+/// A recording can say anything.
+#[test]
+fn slack_is_no_longer_than_the_activation() {
+    let mut scene = late_thread(100).switch(-500, 7, "cat", 120).ours(100);
+    scene.episode.slack_ns = Nanos::MAX;
+
+    let all = explain(&scene.episode, Service::Other, Route::Direct);
+
+    let sum: u64 = all.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(sum, scene.episode.latency().ns());
+}

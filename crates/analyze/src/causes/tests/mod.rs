@@ -32,6 +32,7 @@ impl Scene {
                 cpu: Cpu(1),
                 seq: 7,
                 expiry_ns: EXPIRY,
+                slack_ns: Nanos::ZERO,
                 stages: stages
                     .iter()
                     .map(|&(stage, at)| (stage, Nanos::from_us(at)))

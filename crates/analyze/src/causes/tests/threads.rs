@@ -174,6 +174,35 @@ fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
 }
 
 #[test]
+fn a_cpu_that_was_told_from_elsewhere_and_idles_may_be_late_itself() {
+    let idle = || {
+        Scene::new(&[
+            (Stage::Waking, 10),
+            (Stage::Running, 2_000),
+            (Stage::User, 2_002),
+        ])
+        .switch(-500, 0, "swapper/1", 120)
+        .ours(2_000)
+    };
+    let of = |scene: &Scene| {
+        let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+        let first = &all.causes[0];
+        (first.class, first.culprit.because)
+    };
+
+    let unknown = of(&idle());
+    let mut known = idle();
+    known.episode.thread = Some(Tid(OURS));
+    known.episode.evidence.throttles.push(Throttle {
+        at_ns: us(-400),
+        tid: Tid(OURS),
+    });
+
+    assert_eq!(unknown, (CauseClass::Unexplained, Some(Because::Idled)));
+    assert_eq!(of(&known), (CauseClass::Throttled, None));
+}
+
+#[test]
 fn the_holder_of_a_lock_runs_with_the_priority_of_who_waits_for_it() {
     let because = |before: i16| {
         let scene = late_thread(2_000)

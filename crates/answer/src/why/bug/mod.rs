@@ -318,7 +318,8 @@ fn addressee(cause: &CauseRow) -> Option<&'static str> {
         | CauseClass::Softirq
         | CauseClass::PreemptionOff
         | CauseClass::Migration
-        | CauseClass::ReturnToUser => None,
+        | CauseClass::ReturnToUser
+        | CauseClass::OwnWork => None,
     }
 }
 

@@ -118,6 +118,7 @@ pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
         Backend::User => "no BPF",
         Backend::Tracer => "timerlat tracer",
         Backend::Fake => "a script, NOT a measurement",
+        Backend::Imported => "a trace, imported",
     }
 }
 

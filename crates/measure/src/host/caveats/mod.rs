@@ -27,7 +27,7 @@ impl Setup<'_> {
     /// The highest real-time priority asked for.
     fn priority(&self) -> Option<u8> {
         let priorities = self.services.iter().filter_map(|service| match service {
-            Service::Fifo(priority) => Some(*priority),
+            Service::Fifo(priority) | Service::Lent(priority) => Some(*priority),
             Service::Irq
             | Service::Softirq
             | Service::Worker
@@ -35,7 +35,9 @@ impl Setup<'_> {
             | Service::Other
             | Service::Nice(_)
             | Service::Slice(_)
-            | Service::Kthread => None,
+            | Service::Kthread
+            | Service::Task(_)
+            | Service::Traced(_) => None,
         });
         priorities.max()
     }

@@ -33,6 +33,11 @@ pub enum GroupError {
     /// There are several.
     #[error("several control groups are called `{0}`: {1}; give one of them with --cgroup")]
     Several(String, String),
+    /// Its threads are of processes that are in a group above it.
+    #[error(
+        "the control group `{0}` has threads and no processes (its type is threaded): give the group above it, or a process with --tid"
+    )]
+    Threaded(String),
     /// The system refused.
     #[error("look for control groups in {0}: {1}")]
     Refused(PathBuf, io::Error),
@@ -55,13 +60,18 @@ impl AttachGroup {
         let parts = given.components();
         let inner = parts.filter(|part| matches!(part, Component::Normal(_)));
         let below = root.join(inner.collect::<PathBuf>());
+        // No path is not the whole machine: a variable that is not set.
         let has_up = given.components().any(|part| part == Component::ParentDir);
+        let is_good = !has_up && !path.is_empty();
         let folders = [given.to_path_buf(), below];
         let found = folders
             .into_iter()
             .find(|folder| folder.starts_with(&root) && folder.join(PROCESSES).exists());
         match found {
-            Some(folder) if !has_up => Ok(Self { folder }),
+            Some(folder) if is_good && is_threaded(&folder) => {
+                Err(GroupError::Threaded(path.into()))
+            }
+            Some(folder) if is_good => Ok(Self { folder }),
             _ => Err(GroupError::NoGroup(path.into(), root)),
         }
     }
@@ -132,6 +142,12 @@ impl AttachGroup {
 }
 
 const PROCESSES: &str = "cgroup.procs";
+
+/// Whether it has threads of processes that are in a group above: cgroups(7). The root
+/// has no such file.
+fn is_threaded(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "threaded")
+}
 
 /// Where they are mounted.
 fn root() -> Result<PathBuf, GroupError> {

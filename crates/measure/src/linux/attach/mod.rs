@@ -1,6 +1,7 @@
 //! Threads that are not ours, seen from outside; `bpf/attach.bpf.c`.
 
 mod group;
+mod marks;
 mod record;
 mod ring;
 mod target;
@@ -21,6 +22,7 @@ use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
 use crate::host::{Files, Rights};
 pub use group::{AttachGroup, GroupError};
+pub use marks::MarkReader;
 pub use target::{AttachTarget, find_threads};
 
 /// Records of a CPU that may wait: at 100 ms between two looks, 80,000 a second.
@@ -41,6 +43,11 @@ pub enum AttachError {
     /// There is no such process.
     #[error("process {0} cannot be attached to: {1}")]
     NoProcess(u32, String),
+    /// Each process that is watched takes a descriptor, and there is none left.
+    #[error(
+        "process {0} cannot be held: no more files can be opened; raise the limit (`ulimit -Hn`), or attach to fewer processes"
+    )]
+    TooManyFiles(u32),
     /// None of what was meant was found by the programs.
     #[error(
         "no thread of what was named can be watched: it has ended, or the kernel does not show it to BPF programs"
@@ -80,7 +87,7 @@ pub struct AttachProbe {
     loaded: LoadedObject,
     rings: AttachRings,
     disordered: u64,
-    knows_context: bool,
+    context_unknown: Option<String>,
     renumbers: bool,
 }
 
@@ -91,12 +98,12 @@ impl AttachProbe {
     /// When the kernel does not take them.
     pub fn new() -> Result<Self, AttachError> {
         // Without knowing what a CPU is in, the rest is told.
-        Self::load(objects::ATTACH_COUNTED)
-            .or_else(|_: ObjectRefused| Self::load(objects::ATTACH))
+        Self::load(objects::ATTACH_COUNTED, None)
+            .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason)))
             .map_err(|refused| AttachError::Absent(absent(&refused)))
     }
 
-    fn load(object: ObjectFile) -> Result<Self, ObjectRefused> {
+    fn load(object: ObjectFile, context_unknown: Option<String>) -> Result<Self, ObjectRefused> {
         let cpus = possible_cpus();
         let bits = match cpus {
             0..=MANY_CPUS => RING_BITS,
@@ -126,7 +133,7 @@ impl AttachProbe {
         };
         loaded.set_value("states", 0, &begun)?;
         Ok(Self {
-            knows_context: object.name == objects::ATTACH_COUNTED.name,
+            context_unknown,
             renumbers: target::is_in_namespace(),
             loaded,
             rings,
@@ -248,11 +255,11 @@ impl AttachProbe {
         Ok(())
     }
 
-    /// Whether an interrupt that no tracepoint tells of is told from the thread that
-    /// it interrupts.
+    /// Why an interrupt that no tracepoint tells of is not told from the thread that it
+    /// interrupts; `None`: it is.
     #[must_use]
-    pub const fn knows_context(&self) -> bool {
-        self.knows_context
+    pub fn context_unknown(&self) -> Option<&str> {
+        self.context_unknown.as_deref()
     }
 
     /// Whether processes and threads are told by other numbers than they have here: in

@@ -6,9 +6,10 @@ use laggard_model::{
 };
 
 use shared::{
-    ATTACH_ACTIVATION, ATTACH_BEGAN, ATTACH_BLOCKED, ATTACH_ENDED, ATTACH_HRTIMER, ATTACH_IRQ,
-    ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN, ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_THREAD,
-    ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WOKEN, AttachRecord,
+    ATTACH_ACTIVATION, ATTACH_BACK_UNSEEN, ATTACH_BEGAN, ATTACH_BLOCKED, ATTACH_ENDED,
+    ATTACH_HRTIMER, ATTACH_IRQ, ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN, ATTACH_RUNS,
+    ATTACH_SOFTIRQ, ATTACH_THREAD, ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WOKEN,
+    AttachRecord,
 };
 
 #[allow(dead_code, reason = "some are the programs' own")]
@@ -66,6 +67,7 @@ impl AttachRecord {
             woken: self.woken(),
             wake_seen: unseen & ATTACH_WAKE_UNSEEN == 0,
             run_seen: unseen & ATTACH_RUN_UNSEEN == 0,
+            back_seen: unseen & ATTACH_BACK_UNSEEN == 0,
             origin,
             due,
             waking,
@@ -95,6 +97,7 @@ impl AttachRecord {
             woken: self.woken(),
             origin: Nanos::from_ns(self.origin_ns),
             running: runs.then(|| Nanos::from_ns(self.running_ns)),
+            cpu: Cpu(self.cpu),
         })
     }
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-use super::super::Identity;
-use super::super::reason_of;
+use super::super::{Identity, descriptors, reason_of};
 use super::AttachError;
 
 /// A process, or some of its threads. Held by a descriptor: a process that gets
@@ -25,8 +24,10 @@ impl AttachTarget {
     /// # Errors
     /// When they are not there.
     pub fn new(process: u32, threads: Vec<u32>) -> Result<Self, AttachError> {
-        let descriptor =
-            open(process).map_err(|err| AttachError::NoProcess(process, reason_of(&err)))?;
+        let descriptor = hold(process).map_err(|err| match err.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => AttachError::TooManyFiles(process),
+            _ => AttachError::NoProcess(process, reason_of(&err)),
+        })?;
         for &thread in &threads {
             if fs::metadata(format!("/proc/{process}/task/{thread}")).is_err() {
                 return Err(AttachError::NoThread(process, thread));
@@ -37,6 +38,29 @@ impl AttachTarget {
             descriptor,
             threads,
         })
+    }
+
+    /// The same of one that was found a moment ago: `None`, it has ended meanwhile.
+    ///
+    /// # Errors
+    /// When it is there and cannot be held.
+    pub fn found(process: u32, threads: Vec<u32>) -> Result<Option<Self>, AttachError> {
+        match Self::new(process, threads) {
+            Ok(target) => Ok(Some(target)),
+            Err(AttachError::NoProcess(..) | AttachError::NoThread(..)) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+}
+
+/// Holds a process; where too many files are open, so many as the hard limit allows.
+fn hold(process: u32) -> io::Result<OwnedFd> {
+    match open(process) {
+        Err(err) if err.raw_os_error() == Some(libc::EMFILE) => {
+            descriptors::allow_all();
+            open(process)
+        }
+        held => held,
     }
 }
 

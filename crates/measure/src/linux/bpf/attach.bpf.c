@@ -313,33 +313,33 @@ struct pcpu_hot {
 } __kernel_type;
 extern const struct pcpu_hot pcpu_hot __ksym __weak;
 
-static __always_inline u32 preempt_count(void)
+/* Below 0: not known. One path asks for both: the compiler makes one number of two
+ * addresses that are asked for with `||`, which the verifier refuses. */
+static __always_inline s64 preempt_count(void)
 {
 	if (&__preempt_count)
-		return *(const int *)bpf_this_cpu_ptr(&__preempt_count);
+		return *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
 	if (&pcpu_hot) {
 		const struct pcpu_hot *hot = bpf_this_cpu_ptr(&pcpu_hot);
 
-		return hot->preempt_count;
+		return (u32)hot->preempt_count;
 	}
-	return 0;
-}
-
-static __always_inline bool knows_context(void)
-{
-	return &__preempt_count || &pcpu_hot;
+	return -1;
 }
 #else
-static __always_inline u32 preempt_count(void)
+static __always_inline s64 preempt_count(void)
 {
-	return 0;
-}
-
-static __always_inline bool knows_context(void)
-{
-	return false;
+	return -1;
 }
 #endif
+
+/* Whether the CPU is in the midst of an interrupt or a softirq, as far as is known. */
+static __always_inline bool is_interrupted(void)
+{
+	s64 count = preempt_count();
+
+	return count >= 0 && (count & (SERVES_INTERRUPT | SERVES_SOFTIRQ));
+}
 
 /* The innermost handler in which the current thread's CPU is, or -1. */
 static __always_inline int innermost(const struct attach_context *cpu, u32 tid)
@@ -353,9 +353,9 @@ static __always_inline int innermost(const struct attach_context *cpu, u32 tid)
 
 static __always_inline bool is_possible(const struct attach_frame *frame)
 {
-	u32 count = preempt_count();
+	s64 count = preempt_count();
 
-	if (!knows_context())
+	if (count < 0)
 		return true;
 	if (count & SERVES_INTERRUPT)
 		return frame->is_hard;
@@ -406,7 +406,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 			wake->due_ns = wake->waking_ns;
 		if (wake->due_ns < wake->origin_ns)
 			wake->due_ns = wake->origin_ns;
-	} else if (preempt_count() & (SERVES_INTERRUPT | SERVES_SOFTIRQ)) {
+	} else if (is_interrupted()) {
 		wake->route = ATTACH_INTERRUPT;
 		wake->who = 0;
 	}
@@ -592,6 +592,35 @@ static __always_inline void take_next(struct attach_thread *thread)
 	thread->has_next = 0;
 }
 
+/* An int each, and of 8 bits since Linux 7; read without sign, either can be. */
+struct task_struct___asleep {
+	unsigned int on_rq;
+	unsigned int on_cpu;
+} __kernel_type;
+
+/*
+ * Who is in no run queue and on no CPU has slept since it was woken or ran: its
+ * switches were not seen, and what it was in cannot be told.
+ */
+static __always_inline void slept_unseen(struct attach_thread *thread, struct task_struct *task)
+{
+	struct task_struct___asleep *now = (void *)task;
+
+	if (!bpf_core_field_exists(now->on_cpu) || now->on_rq || now->on_cpu)
+		return;
+	switch (thread->phase) {
+	case ATTACH_WOKEN:
+	case ATTACH_RUNS:
+	case ATTACH_PREEMPTED:
+		thread->unseen++;
+		thread->is_leaving = 0;
+		thread->phase = ATTACH_SLEEPS;
+		break;
+	default:
+		break;
+	}
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
@@ -612,6 +641,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	/* Held up, or about to be: the end of that begins nothing, and ends nothing. */
 	if (!sleeps_by_itself(task->__state))
 		return 0;
+	slept_unseen(thread, task);
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
 		/* On its way to sleep. */
@@ -732,7 +762,7 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 		came_unseen(thread, now);
 	else if (thread->phase == ATTACH_PREEMPTED || thread->phase == ATTACH_BLOCKED) {
 		comes_back(thread, now);
-		thread->unseen_of |= ATTACH_RUN_UNSEEN;
+		thread->unseen_of |= ATTACH_BACK_UNSEEN;
 	}
 	thread->armed_ns = asked->_softexpires - asked->base->offset;
 	thread->armed_due_ns = timer->node.expires - asked->base->offset;
@@ -794,7 +824,7 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 	case ATTACH_BLOCKED:
 		/* It came back, which nobody saw. */
 		comes_back(thread, now);
-		thread->unseen_of |= ATTACH_RUN_UNSEEN;
+		thread->unseen_of |= ATTACH_BACK_UNSEEN;
 		/* fall through */
 	case ATTACH_RUNS:
 	runs:

@@ -29,6 +29,7 @@ enum attach_kind {
 enum attach_unseen {
 	ATTACH_WAKE_UNSEEN = 1, /* its own timer was due */
 	ATTACH_RUN_UNSEEN = 2,	/* it ran by then */
+	ATTACH_BACK_UNSEEN = 4, /* it went on, after others had its CPU, or a wait */
 };
 
 /* What a thread is in. Append only. */

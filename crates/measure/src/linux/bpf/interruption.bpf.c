@@ -1,81 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * When one CPU was interrupted by a call from another, the last time: read by the
- * thread that was interrupted, on that CPU.
+ * When one CPU was interrupted by a call from another, the last time (interruption.h).
  *
  *   call_function{,_single}_entry/exit  the first and the last instruction of the
  *                                       handler that software can see
- *   softirq_entry, sched_switch         since when something else than that thread
- *                                       has run
- *
- * Not in the handler's time: what the kernel does before the first and after the
- * last, an interrupt's way in and out.
  *
  * x86 only (`irq_vectors`).
  */
 #include "kernel.h"
-
-/* Instants, ns of CLOCK_MONOTONIC; 0: never yet. */
-struct interrupt_watch {
-	u64 count;	/* handlers that came to their end */
-	u64 began_ns;	/* of the last of them */
-	u64 ended_ns;
-	u64 softirq_ns; /* a softirq's beginning before that */
-	u64 switch_ns;	/* a thread's */
-	u64 newest_softirq_ns;
-	u64 newest_switch_ns;
-	u64 is_open;	/* whether a handler began that has not ended */
-};
-_Static_assert(sizeof(struct interrupt_watch) == 64, "a cache line");
-
-const volatile u32 interrupted_cpu;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct interrupt_watch);
-} watches SEC(".maps");
-
-/* Where this CPU is noted, or NULL: it is another. */
-static __always_inline struct interrupt_watch *this_watch(void)
-{
-	u32 zero = 0;
-
-	if (bpf_get_smp_processor_id() != interrupted_cpu)
-		return NULL;
-	return bpf_map_lookup_elem(&watches, &zero);
-}
-
-static __always_inline int begin(void)
-{
-	u64 now = bpf_ktime_get_ns();
-	struct interrupt_watch *watch = this_watch();
-
-	if (!watch)
-		return 0;
-	watch->began_ns = now;
-	watch->softirq_ns = watch->newest_softirq_ns;
-	watch->switch_ns = watch->newest_switch_ns;
-	watch->is_open = 1;
-	return 0;
-}
-
-static __always_inline int end(void)
-{
-	u64 now = bpf_ktime_get_ns();
-	struct interrupt_watch *watch = this_watch();
-
-	/* Not open: it began before the programs were attached. */
-	if (!watch || !watch->is_open)
-		return 0;
-	watch->is_open = 0;
-	watch->ended_ns = now;
-	/* Last: whoever reads the count reads all of the handler. */
-	__sync_fetch_and_add(&watch->count, 1);
-	return 0;
-}
+#include "interruption.h"
 
 SEC("tp_btf/call_function_entry")
 int BPF_PROG(on_call_function_entry)
@@ -99,24 +32,4 @@ SEC("tp_btf/call_function_single_exit")
 int BPF_PROG(on_call_function_single_exit)
 {
 	return end();
-}
-
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(on_softirq_entry)
-{
-	struct interrupt_watch *watch = this_watch();
-
-	if (watch)
-		watch->newest_softirq_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_sched_switch)
-{
-	struct interrupt_watch *watch = this_watch();
-
-	if (watch)
-		watch->newest_switch_ns = bpf_ktime_get_ns();
-	return 0;
 }

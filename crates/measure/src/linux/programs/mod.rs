@@ -175,8 +175,11 @@ impl Programs {
             | Service::Deadline
             | Service::Nice(_)
             | Service::Slice(_)
+            | Service::Lent(_)
             | Service::Other
-            | Service::Kthread => true,
+            | Service::Kthread
+            | Service::Task(_)
+            | Service::Traced(_) => true,
         }
     }
 
@@ -191,8 +194,11 @@ impl Programs {
             | Service::Deadline
             | Service::Nice(_)
             | Service::Slice(_)
+            | Service::Lent(_)
             | Service::Other
-            | Service::Kthread => objects::DEFERRED.name,
+            | Service::Kthread
+            | Service::Task(_)
+            | Service::Traced(_) => objects::DEFERRED.name,
         };
         let reason = self
             .refusal_of(name)

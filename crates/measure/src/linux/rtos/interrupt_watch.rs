@@ -1,5 +1,5 @@
-//! The programs that see when a CPU is interrupted by a call from another;
-//! `bpf/interruption.bpf.c`.
+//! The programs that see when a CPU is interrupted, by a call from another or by a
+//! device; `bpf/interruption.bpf.c`, `bpf/interruption_device.bpf.c`.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -47,14 +47,21 @@ pub(super) struct HandlerSeen {
 }
 
 impl InterruptWatch {
-    /// Watches `cpu` from now on.
+    /// Watches `cpu` from now on: calls from another, or this interrupt of a device.
     ///
     /// # Errors
     /// Where this kernel refuses the programs, or has no such tracepoints.
-    pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
+    pub(super) fn start(cpu: Cpu, irq: Option<u32>) -> Result<Self, Absence> {
+        let object = match irq {
+            None => objects::INTERRUPTION,
+            Some(_) => objects::INTERRUPTION_DEVICE,
+        };
         let load = || -> Result<Self, ObjectRefused> {
-            let mut loaded = objects::INTERRUPTION.load(&[], &[], |open| {
-                objects::INTERRUPTION.set_input(open, "interrupted_cpu", &cpu.0.to_ne_bytes())
+            let mut loaded = object.load(&[], &[], |open| {
+                if let Some(irq) = irq {
+                    object.set_input(open, "interrupting_irq", &irq.to_ne_bytes())?;
+                }
+                object.set_input(open, "interrupted_cpu", &cpu.0.to_ne_bytes())
             })?;
             let memory = {
                 let watches = loaded.map("watches")?;
@@ -67,7 +74,7 @@ impl InterruptWatch {
                 seen: Arc::new(InterruptMemory(memory)),
             })
         };
-        load().map_err(|refused| absent(&refused))
+        load().map_err(|refused| absent(&refused, irq.is_some()))
     }
 }
 
@@ -96,10 +103,11 @@ impl InterruptMemory {
     }
 }
 
-fn absent(refused: &ObjectRefused) -> Absence {
-    let help = match nix::unistd::geteuid().is_root() {
-        true => Help::CallTracepoints,
-        false => Help::Rights,
+fn absent(refused: &ObjectRefused, is_of_device: bool) -> Absence {
+    let help = match (nix::unistd::geteuid().is_root(), is_of_device) {
+        (true, false) => Help::CallTracepoints,
+        (true, true) => Help::Doctor,
+        (false, _) => Help::Rights,
     };
     Obstacle::System(refused.reason.clone()).absence(&help)
 }

@@ -6,9 +6,10 @@
 //! handler           [latency][handler][dispatch]
 //! ```
 //!
-//! They come from another CPU, at random instants by its timer (`call.rs`). So their
-//! vector is none that this CPU's own timer uses, and has to wait for that one, and
-//! wherever interrupts are off, as a device's would.
+//! They come from another CPU, at random instants by its timer (`call.rs`), or from a
+//! timer of the board's own (`hpet.rs`). So their vector is none that this CPU's own
+//! timer uses, and has to wait for that one, and wherever interrupts are off, as any
+//! device's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +56,9 @@ impl Caller {
         if others.is_empty() {
             return Err(Absence {
                 reason: format!("there is no CPU but CPU {cpu} that could interrupt it"),
-                remedy: "give this process a second CPU".into(),
+                remedy:
+                    "give this process a second CPU, or use --source hpet where there is /dev/hpet"
+                        .into(),
                 lacks: Lacks::Machine,
             });
         }
@@ -82,6 +85,36 @@ impl Drop for Caller {
         self.calls.is_over.store(true, Ordering::Relaxed);
         // It ends within a call. What it panicked of, if it did, was printed.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// When an interrupt was asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Asking {
+    /// By a thread of ours, which says so.
+    Calls(Arc<Calls>),
+    /// By a clock of its own, so long after the last at most: it comes at least once in
+    /// each period, where it is not kept waiting.
+    Every(Nanos),
+}
+
+impl Caller {
+    pub(super) fn asking(&self) -> Asking {
+        Asking::Calls(Arc::clone(&self.calls))
+    }
+}
+
+impl Asking {
+    /// The last instant of that, where it is not the one `used` before: of who comes
+    /// once after `last` began.
+    fn last(&self, used: Nanos, last: Option<Nanos>) -> Option<Nanos> {
+        match self {
+            Self::Calls(calls) => {
+                let asked = Nanos::from_ns(calls.asked.load(Ordering::Acquire));
+                (asked > used).then_some(asked)
+            }
+            Self::Every(period) => Some(last? + *period),
+        }
     }
 }
 
@@ -118,7 +151,7 @@ pub(super) struct InterruptsDone {
 pub(super) fn interrupts(
     cpu: Cpu,
     watch: &Arc<InterruptMemory>,
-    caller: &Caller,
+    asking: &Asking,
     stop: &AtomicBool,
 ) -> Result<InterruptsDone, Absence> {
     let is_over = Arc::new(AtomicBool::new(false));
@@ -127,7 +160,7 @@ pub(super) fn interrupts(
         stop,
         is_over: Arc::clone(&is_over),
     };
-    let (watch, calls) = (Arc::clone(watch), Arc::clone(&caller.calls));
+    let (watch, asking) = (Arc::clone(watch), asking.clone());
     let mut done = InterruptsDone {
         interrupts: Vec::with_capacity(MOST),
         ..InterruptsDone::default()
@@ -140,7 +173,7 @@ pub(super) fn interrupts(
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            read_until(from + RUN, &watch, &calls, &mut done);
+            read_until(from + RUN, &watch, &asking, &mut done);
         }
         done
     });
@@ -149,10 +182,11 @@ pub(super) fn interrupts(
 }
 
 /// Reads the clock again and again; keeps what interrupted.
-fn read_until(end: Nanos, watch: &InterruptMemory, calls: &Calls, done: &mut InterruptsDone) {
+fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut InterruptsDone) {
     let begun = clock::now();
     let (mut last, mut count) = (clock::now(), watch.count());
-    let mut used = calls.asked.load(Ordering::Acquire);
+    let mut used = asking.last(Nanos::ZERO, None).unwrap_or_default();
+    let mut began = None;
     loop {
         let time = clock::now();
         done.readings += 1;
@@ -167,14 +201,17 @@ fn read_until(end: Nanos, watch: &InterruptMemory, calls: &Calls, done: &mut Int
                 false => (last, time),
                 true => (time, clock::now()),
             };
-            let asked = calls.asked.load(Ordering::Acquire);
+            // Of several that came no one is known to be the first.
+            let before = began.filter(|_| seen == count + 1);
+            let asked = asking.last(used, before);
             let is_whole = watch.count() == seen;
-            let kept = told(&handler, (from, to), (asked > used).then_some(asked));
+            began = is_whole.then_some(handler.began);
+            let kept = told(&handler, (from, to), asked);
             match kept.filter(|_| is_whole && done.interrupts.len() < MOST) {
                 Some(interrupt) => done.interrupts.push((from, to, interrupt)),
                 None => done.unkept += 1,
             }
-            used = asked;
+            used = asked.unwrap_or(used);
             (last, count) = (clock::now(), watch.count());
         }
         if time >= end {
@@ -186,11 +223,11 @@ fn read_until(end: Nanos, watch: &InterruptMemory, calls: &Calls, done: &mut Int
 
 /// What a handler was to the thread whose readings `from` and `to` it lies between;
 /// `None`: it does not, or cannot be told. `asked`: when it was asked for, where that
-/// was by us.
+/// is known.
 fn told(
     handler: &HandlerSeen,
     (from, to): (Nanos, Nanos),
-    asked: Option<u64>,
+    asked: Option<Nanos>,
 ) -> Option<InterruptSeen> {
     let since = Nanos::between(from, handler.began)?;
     let took = Nanos::between(handler.began, handler.ended)?;
@@ -201,8 +238,7 @@ fn told(
         // Who was interrupted instead ran for nobody knows how long: no more is known
         // than when it began, and when the interrupt was asked for.
         false => {
-            let asked = Nanos::from_ns(asked?);
-            let known = from.max(handler.softirq).max(handler.switch).max(asked);
+            let known = from.max(handler.softirq).max(handler.switch).max(asked?);
             Nanos::between(known, handler.began)?
         }
     };
@@ -251,7 +287,7 @@ mod tests {
             ..handler()
         };
 
-        let seen = told(&of_softirq, (US(100), US(7_000)), Some(5_000_000)).unwrap();
+        let seen = told(&of_softirq, (US(100), US(7_000)), Some(US(5_000))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!(seen.latency, US(3));
@@ -268,7 +304,7 @@ mod tests {
             ..handler()
         };
 
-        let seen = told(&of_other, (US(100), US(109)), Some(90_000)).unwrap();
+        let seen = told(&of_other, (US(100), US(109)), Some(US(90))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!((seen.latency, seen.dispatch), (US(2), None));
@@ -278,5 +314,21 @@ mod tests {
     fn what_does_not_lie_between_the_readings_is_not_kept() {
         assert_eq!(told(&handler(), (US(104), US(109)), None), None);
         assert_eq!(told(&handler(), (US(100), US(103)), None), None);
+    }
+
+    /// It is known to have been due a period after the last came: of several that came
+    /// since, of none.
+    #[test]
+    fn a_clock_of_its_own_asks_a_period_after_it_last_came() {
+        let asking = Asking::Every(US(200));
+
+        assert_eq!(asking.last(US(1), Some(US(1_000))), Some(US(1_200)));
+        assert_eq!(asking.last(US(1), None), None);
+        let calls = Asking::Calls(Arc::new(Calls {
+            asked: AtomicU64::new(5_000),
+            ..Calls::default()
+        }));
+        assert_eq!(calls.last(US(4), None), Some(US(5)));
+        assert_eq!(calls.last(US(5), Some(US(1))), None);
     }
 }

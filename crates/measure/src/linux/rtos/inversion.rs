@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use laggard_model::{Absence, Cpu, InversionRound, Nanos};
 
-use super::door::Door;
-use super::lock::{ChosenMutex, LockProtocol};
+use super::super::door::Door;
+use super::super::lock::{ChosenMutex, LockProtocol};
 use super::order::CONDUCTOR;
 use super::trial::{TrialEnding, TrialPart, play, refused};
 use crate::linux::clock;

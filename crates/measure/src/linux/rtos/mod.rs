@@ -6,13 +6,12 @@
 //! real-time threads have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
 
 mod call;
-mod door;
 mod duel;
 mod guard;
+mod hpet;
 mod interrupt_watch;
 mod interrupts;
 mod inversion;
-mod lock;
 mod memory_group;
 mod order;
 mod pages;
@@ -25,18 +24,19 @@ mod trial;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelRound, DuelsSeen, InterruptsSeen, InversionsSeen, Nanos, PagesSeen,
-    PrioritiesSeen, StolenInAll, WaitQueue, WakesSeen,
+    Absence, Cpu, CpuList, DuelRound, DuelsSeen, InterruptSource, InterruptsSeen, InversionsSeen,
+    Nanos, PagesSeen, PrioritiesSeen, StolenInAll, WaitQueue, WakesSeen,
 };
 
 use self::duel::{DuelsDone, PlannedDuel, duels};
+use self::hpet::Hpet;
 use self::interrupt_watch::InterruptWatch;
 pub(super) use self::interrupt_watch::try_watch;
-use self::interrupts::{Caller, InterruptsDone};
-pub use self::lock::LockProtocol;
+use self::interrupts::{Asking, Caller, InterruptsDone};
 use self::rivals::Rivals;
 use self::trial::{TrialEnding, TrialPart, be, play};
 use super::flight::{Outside, StealClock};
+pub use super::lock::LockProtocol;
 use super::timers::Random;
 use super::witness::Witness;
 use super::{clock, policy};
@@ -84,6 +84,8 @@ pub struct RtosPlan {
     pub cpu: Cpu,
     /// How long each criterion takes, at most.
     pub duration: Nanos,
+    /// What interrupts it.
+    pub source: InterruptSource,
 }
 
 /// Tries what a real-time operating system needs.
@@ -273,25 +275,38 @@ impl RtosBench {
         pages::pages(self.plan.duration, stop)
     }
 
-    /// How long an interrupt from another CPU takes to begin and to be left, while a
-    /// `fifo:90` thread computes.
+    /// How long an interrupt takes to begin and to be left, while a `fifo:90` thread
+    /// computes.
     ///
     /// # Errors
-    /// When there is no other CPU, the thread cannot be had, or nothing tells when a
+    /// When nothing can interrupt it so, the thread cannot be had, or nothing tells when a
     /// handler begins and ends.
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<InterruptsSeen, Absence> {
         let cpu = self.plan.cpu;
-        let watch = InterruptWatch::start(cpu)?;
-        let caller = Caller::start(cpu)?;
+        // It interrupts as long as it is there.
+        let (asking, irq, _caller, _hpet) = match self.plan.source {
+            InterruptSource::Cpu => {
+                let caller = Caller::start(cpu)?;
+                (caller.asking(), None, Some(caller), None)
+            }
+            InterruptSource::Hpet => {
+                let hpet = Hpet::start(cpu)?;
+                (Asking::Every(hpet.period), Some(hpet.irq), None, Some(hpet))
+            }
+        };
+        let watch = InterruptWatch::start(cpu, irq)?;
         self.outside.read();
         let begin = clock::now();
-        let mut seen = InterruptsSeen::default();
+        let mut seen = InterruptsSeen {
+            source: self.plan.source,
+            ..InterruptsSeen::default()
+        };
         let mut readings = 0;
         let mut time = Nanos::ZERO;
         while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
             // What was before is none of its business.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
-            let done = interrupts::interrupts(cpu, &watch.seen, &caller, stop)?;
+            let done = interrupts::interrupts(cpu, &watch.seen, &asking, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
                 seen.unkept += done.unkept + done.interrupts.len() as u64;
                 continue;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use laggard_model::{Absence, Cpu, Lacks, Nanos, WaitQueue, WakeSeen, WakesSeen};
 
-use super::door::Door;
+use super::super::door::Door;
 use super::queue::{self, Queue};
 use super::trial::{TrialEnding, TrialPart, play, refused};
 use crate::linux::clock;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use laggard_model::WaitQueue;
 
-use super::door::{returned, wait_while, wake_one};
-use super::lock::{ChosenMutex, LockProtocol, done};
+use super::super::door::{returned, wait_while, wake_one};
+use super::super::lock::{ChosenMutex, LockProtocol, done};
 use crate::linux::message_queue::unnamed;
 
 /// Where several threads wait, and one is woken at a time. No call allocates.

@@ -263,7 +263,8 @@ impl Source for ThreadSource {
             let deferred = plan.deferred_threads();
             let deferred = deferred.map(|place| own(place).filter(|_| !plan.has_callback()));
             let carried = plan.carried().map(own);
-            for timeline in direct.chain(deferred).chain(carried) {
+            let lenders = plan.lent().map(|(place, _)| own(place));
+            for timeline in direct.chain(deferred).chain(carried).chain(lenders) {
                 if let Some(thread) = threads.next() {
                     thread.start(timeline);
                 }

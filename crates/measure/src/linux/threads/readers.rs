@@ -33,8 +33,11 @@ pub(super) fn readers(
                 | Service::Deadline
                 | Service::Nice(_)
                 | Service::Slice(_)
+                | Service::Lent(_)
                 | Service::Other
-                | Service::Kthread => Asker::Thread,
+                | Service::Kthread
+                | Service::Task(_)
+                | Service::Traced(_) => Asker::Thread,
             };
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laggard_model::Route;
+use laggard_model::{Route, Service};
 
 use super::super::carrier::{self, Carrier};
 use super::super::doorbell::RungThread;
 use super::super::external::{External, InterruptWaiter, Raiser};
 use super::super::lines::CpuLines;
+use super::super::loan::{Borrower, Lender, Loan, lender_service};
 use super::super::programs::Programs;
 use super::super::reason_of;
 use super::super::sleeper::{Contender, DescriptorWaiter, Sleeper};
@@ -31,17 +32,27 @@ pub(super) fn ready_threads(
         board.ring_bits.store(ring_bits, Ordering::Relaxed);
         board.lines_first_slot.store(first_slot, Ordering::Relaxed);
         first_slot += (plan.lines.len() as u64) << ring_bits;
+        let mut lenders = Vec::new();
         for place in plan.direct_threads().chain(plan.deferred_threads()) {
             let line = plan.lines[place];
-            let thread = MeasuringThread::prepare(
-                shared.clone(),
-                line.cpu,
-                place,
-                line.service,
-                duty(plan, place, programs)?,
-            )
-            .map_err(|err| system("start a measuring thread", reason_of(&err)))?;
-            threads.push(thread);
+            let prepare = |service, duty| {
+                MeasuringThread::prepare(shared.clone(), line.cpu, place, service, duty)
+                    .map_err(|err| system("start a measuring thread", reason_of(&err)))
+            };
+            let duty = match line.service.lent() {
+                Some(priority) => {
+                    let loan =
+                        Loan::new().map_err(|err| system("make a PI futex", reason_of(&err)))?;
+                    // First: the timer that leads to the line is its.
+                    let lender = Box::new(Lender(Arc::clone(&loan)));
+                    lenders.push(prepare(lender_service(priority), lender)?);
+                    let busy = plan.contender.map(|(busy, _)| plan.lines[busy].service);
+                    let own = busy.unwrap_or(Service::Other);
+                    Box::new(Borrower { loan, own })
+                }
+                None => duty(plan, place, programs)?,
+            };
+            threads.push(prepare(line.service, duty)?);
         }
         if let Some(place) = plan.carried() {
             let carried = u32::try_from(place).expect("a CPU has 16 places");
@@ -55,6 +66,7 @@ pub(super) fn ready_threads(
                 .map_err(|err| system("start a carrying thread", reason_of(&err)))?;
             threads.push(carrier);
         }
+        threads.append(&mut lenders);
         let count = u32::try_from(plan.lines.len()).unwrap_or(0);
         board.nr_lines.store(count, Ordering::Release);
     }

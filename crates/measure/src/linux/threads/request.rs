@@ -8,6 +8,7 @@ use std::time::Duration;
 use laggard_model::{Caveat, CaveatKind, CpuList, Nanos, ProbePlan, Service, Stage};
 
 use super::super::lines::CpuLines;
+use super::super::loan::{Loan, lender_service};
 use super::super::obstacle::{Help, Obstacle};
 use super::super::programs::{MAX_FOLLOWERS, Programs};
 use super::super::{allowed_cpus, descriptors, online_cpus, policy};
@@ -211,6 +212,14 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
 
 /// Whether a thread of ours may have the service's policy.
 pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
+    let service = match service.lent() {
+        // The lender needs the right, and both of them the futex.
+        Some(priority) => {
+            Loan::new()?;
+            lender_service(priority)
+        }
+        None => service,
+    };
     std::thread::scope(|scope| {
         policy::trial()
             .spawn_scoped(scope, || policy::schedule_as(service))?

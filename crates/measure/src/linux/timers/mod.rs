@@ -213,7 +213,10 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Other
         | Service::Nice(_)
         | Service::Slice(_)
-        | Service::Kthread => policy::timer_slack(),
+        | Service::Lent(_)
+        | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_) => policy::timer_slack(),
     };
     let mut seen = WaitsSeen::for_plan(plan, allowed_slack);
     policy::touch_stack();

@@ -117,10 +117,13 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         Service::Softirq
         | Service::Irq
         | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_)
         | Service::Fifo(_)
         | Service::Deadline
         | Service::Nice(_)
         | Service::Slice(_)
+        | Service::Lent(_)
         | Service::Other => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
@@ -140,10 +143,13 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         Service::Softirq
         | Service::Irq
         | Service::Kthread
+        | Service::Task(_)
+        | Service::Traced(_)
         | Service::Fifo(_)
         | Service::Deadline
         | Service::Nice(_)
         | Service::Slice(_)
+        | Service::Lent(_)
         | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
     };
     Err(needs(task, act)(err))

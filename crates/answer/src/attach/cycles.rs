@@ -1,0 +1,368 @@
+//! Cycles that a program marks itself.
+//!
+//! A cycle begins in an activation of its thread: what woke that is when the cycle was
+//! due. It may have ended in another one, for it may wait in the middle.
+
+use std::collections::VecDeque;
+
+use laggard_model::{Histogram, MarkKind, Nanos, ThreadActivation, ThreadMark, Tid};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::row::AttachFigures;
+
+/// Activations that are kept of each thread, the newest, once its marks up to then are
+/// taken in: those that it made while they were read come with the next look.
+const KEPT: usize = 1_024;
+/// Marks of a thread that may wait for the activation that they are in.
+const MOST_WAITING: usize = 65_536;
+
+/// One activation, as far as marks are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Lived {
+    origin: Nanos,
+    /// From when on it can have marked something: it ran.
+    from: Nanos,
+    done: Nanos,
+}
+
+/// The cycle that a thread is in.
+#[derive(Clone, Copy, Debug)]
+struct OpenCycle {
+    number: u64,
+    begun: Nanos,
+    /// `None`: no wake was seen that it began after.
+    due: Option<Nanos>,
+}
+
+/// The cycles of one thread.
+#[derive(Debug, Default)]
+pub(super) struct CyclesSeen {
+    lived: VecDeque<Lived>,
+    waiting: VecDeque<ThreadMark>,
+    open: Option<OpenCycle>,
+    last_number: Option<u64>,
+    begins: Histogram,
+    takes: Histogram,
+    responses: Histogram,
+    /// Those of which nothing is known of a deadline yet.
+    unheld: Vec<Nanos>,
+    deadline: Option<Nanos>,
+    misses: u64,
+    cycles: u64,
+    without_wake: u64,
+    unpaired: u64,
+    skipped: u64,
+    dropped: u64,
+}
+
+impl CyclesSeen {
+    /// The thread slept again.
+    pub(super) fn lived(&mut self, one: &ThreadActivation) {
+        // What it is woken for can have been due before it was done with what was before.
+        let before = self.lived.back().map_or(Nanos::ZERO, |last| last.done);
+        self.lived.push_back(Lived {
+            origin: one.origin,
+            from: match one.run_seen {
+                true => one.running,
+                false => one.origin.max(before),
+            },
+            done: one.done,
+        });
+        // Before it is forgotten what they are in: of a look there may be many.
+        self.catch_up(one.done);
+        if self.lived.len() > KEPT {
+            self.lived.pop_front();
+        }
+    }
+
+    /// It marked something.
+    pub(super) fn marked(&mut self, mark: ThreadMark) {
+        match self.waiting.len() < MOST_WAITING {
+            true => self.waiting.push_back(mark),
+            false => self.dropped += 1,
+        }
+    }
+
+    /// Takes in the marks of which it is known in which activation they were; `all`: the
+    /// others, too.
+    pub(super) fn settle(&mut self, deadline: Option<Nanos>, all: bool) {
+        if deadline.is_some() && self.deadline != deadline {
+            self.deadline = deadline;
+            self.misses = 0;
+        }
+        let last = self.lived.back().map(|last| last.done);
+        match all {
+            true => self.catch_up(Nanos::MAX),
+            false => self.catch_up(last.unwrap_or(Nanos::ZERO)),
+        }
+        if let Some(deadline) = self.deadline {
+            let late = self.unheld.drain(..).filter(|one| *one > deadline);
+            self.misses += late.count() as u64;
+        }
+    }
+
+    /// Takes in the marks up to then.
+    fn catch_up(&mut self, until: Nanos) {
+        while let Some(mark) = self.waiting.pop_front_if(|mark| mark.at <= until) {
+            self.take(&mark);
+        }
+    }
+
+    fn take(&mut self, mark: &ThreadMark) {
+        match mark.kind {
+            MarkKind::Begin => {
+                self.unpaired += u64::from(self.open.is_some());
+                let next = self.last_number.map(|last| last.wrapping_add(1));
+                if let Some(left) = next.and_then(|next| mark.number.checked_sub(next)) {
+                    self.skipped = self.skipped.saturating_add(left);
+                }
+                self.last_number = Some(mark.number);
+                let mut lived = self.lived.iter().rev();
+                let within = lived.find(|one| one.from <= mark.at && mark.at <= one.done);
+                self.open = Some(OpenCycle {
+                    number: mark.number,
+                    begun: mark.at,
+                    due: within.map(|one| one.origin),
+                });
+            }
+            MarkKind::End => {
+                let open = self.open.take();
+                let is_its = |open: &OpenCycle| open.number == mark.number && open.begun <= mark.at;
+                match open.filter(is_its) {
+                    Some(open) => self.done(&open, mark.at),
+                    None => self.unpaired += 1,
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, cycle: &OpenCycle, at: Nanos) {
+        self.cycles += 1;
+        self.takes.add(at.saturating_sub(cycle.begun));
+        let Some(due) = cycle.due else {
+            self.without_wake += 1;
+            return;
+        };
+        let response = at.saturating_sub(due);
+        self.begins.add(cycle.begun.saturating_sub(due));
+        self.responses.add(response);
+        match self.deadline {
+            Some(deadline) => self.misses += u64::from(response > deadline),
+            None if self.unheld.len() < MOST_WAITING => self.unheld.push(response),
+            None => {}
+        }
+    }
+
+    /// What is to be told; `None`: it marked nothing.
+    pub(super) fn row(&self, name: String, tid: Tid, process: u32) -> Option<AttachCycles> {
+        let is_any = self.cycles + self.unpaired + self.dropped > 0 || self.open.is_some();
+        is_any.then(|| AttachCycles {
+            name,
+            tid,
+            process,
+            cycles: self.cycles,
+            begins: AttachFigures::of(&self.begins),
+            takes: AttachFigures::of(&self.takes),
+            response: AttachFigures::of(&self.responses),
+            deadline_ns: self.deadline,
+            misses: self.misses,
+            without_wake: self.without_wake,
+            unpaired: self.unpaired,
+            skipped: self.skipped,
+            dropped: self.dropped,
+        })
+    }
+}
+
+/// The cycles that a thread marked.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct AttachCycles {
+    /// Its name, as it was last.
+    pub name: String,
+    /// The kernel's number of it.
+    pub tid: Tid,
+    /// That of its process.
+    pub process: u32,
+    /// Cycles that began and ended.
+    pub cycles: u64,
+    /// From what woke the thread (a timer: when it was due) until a cycle began,
+    pub begins: Option<AttachFigures>,
+    /// from there until it ended, waits in the middle included,
+    pub takes: Option<AttachFigures>,
+    /// and both together.
+    pub response: Option<AttachFigures>,
+    /// How long after it was due a cycle may end: as given, else the period of the
+    /// thread's timer; absent: neither is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Nanos>,
+    /// How many ended later.
+    pub misses: u64,
+    /// How many began in no activation that was seen: when they were due is not known,
+    /// and they are in `takes` alone.
+    pub without_wake: u64,
+    /// Beginnings without an end, and ends without a beginning.
+    pub unpaired: u64,
+    /// Numbers that were left out.
+    pub skipped: u64,
+    /// Marks that found no room.
+    pub dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, WokenBy};
+
+    use super::*;
+
+    fn us(time: u64) -> Nanos {
+        Nanos::from_us(time)
+    }
+
+    fn lived(origin: u64, done: u64) -> ThreadActivation {
+        ThreadActivation {
+            woken: WokenBy::Vector,
+            wake_seen: true,
+            run_seen: true,
+            back_seen: true,
+            origin: us(origin),
+            due: us(origin),
+            waking: us(origin),
+            waker_cpu: Cpu(0),
+            arrived: None,
+            left_cpu: None,
+            running: us(origin + 5),
+            first_cpu: Cpu(0),
+            done: us(done),
+            preempted: Nanos::ZERO,
+            blocked: Nanos::ZERO,
+            preemptions: 0,
+            migrations: 0,
+            blocks: 0,
+            cpu: Cpu(0),
+        }
+    }
+
+    fn mark(at: u64, number: u64, kind: MarkKind) -> ThreadMark {
+        ThreadMark {
+            process: 1,
+            thread: Tid(1),
+            at: us(at),
+            number,
+            kind,
+        }
+    }
+
+    fn row(seen: &CyclesSeen) -> AttachCycles {
+        seen.row("app".into(), Tid(1), 1).unwrap()
+    }
+
+    #[test]
+    fn a_cycle_that_waits_in_the_middle_counts_from_the_wake_that_it_began_after() {
+        let mut seen = CyclesSeen::default();
+        seen.marked(mark(1_010, 0, MarkKind::Begin));
+        seen.marked(mark(1_900, 0, MarkKind::End));
+        seen.lived(&lived(1_000, 1_100));
+        seen.settle(Some(us(800)), false);
+        assert_eq!(row(&seen).cycles, 0, "it is not known yet where it ended");
+
+        seen.lived(&lived(1_500, 2_000));
+        seen.settle(Some(us(800)), false);
+
+        let told = row(&seen);
+        assert_eq!((told.cycles, told.misses, told.without_wake), (1, 1, 0));
+        assert_eq!(told.begins.unwrap().largest_ns, us(10));
+        assert_eq!(told.takes.unwrap().largest_ns, us(890));
+        assert_eq!(told.response.unwrap().largest_ns, us(900));
+    }
+
+    /// The next wait was over before it began: one timer expires while the thread is still
+    /// at work for the other.
+    #[test]
+    fn a_late_cycle_is_due_when_it_was_and_not_when_its_next_wait_is() {
+        let late = ThreadActivation {
+            running: us(1_990),
+            ..lived(1_000, 2_020)
+        };
+        let next = ThreadActivation {
+            running: us(2_020),
+            ..lived(1_500, 2_030)
+        };
+        for run_seen in [true, false] {
+            let mut seen = CyclesSeen::default();
+            seen.marked(mark(2_000, 0, MarkKind::Begin));
+            seen.marked(mark(2_025, 0, MarkKind::End));
+            seen.lived(&ThreadActivation { run_seen, ..late });
+            seen.lived(&ThreadActivation { run_seen, ..next });
+
+            seen.settle(Some(us(800)), false);
+
+            let told = row(&seen);
+            assert_eq!(
+                (told.misses, told.response.unwrap().largest_ns),
+                (1, us(1_025))
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_counted_and_no_cycle() {
+        let mut seen = CyclesSeen::default();
+        for (at, number, kind) in [
+            (1_010, 0, MarkKind::Begin),
+            // Without the end of the one before.
+            (1_020, 1, MarkKind::Begin),
+            (1_030, 7, MarkKind::End),
+            (1_040, 8, MarkKind::End),
+            // 2 to 4 are left out.
+            (1_050, 5, MarkKind::Begin),
+            (1_060, 5, MarkKind::End),
+            // In no activation.
+            (1_200, 6, MarkKind::Begin),
+            (1_210, 6, MarkKind::End),
+        ] {
+            seen.marked(mark(at, number, kind));
+        }
+        seen.lived(&lived(1_000, 1_100));
+        seen.lived(&lived(1_300, 1_400));
+
+        seen.settle(None, false);
+
+        let told = row(&seen);
+        assert_eq!((told.cycles, told.without_wake), (2, 1));
+        assert_eq!((told.unpaired, told.skipped), (3, 3));
+        assert_eq!((told.deadline_ns, told.misses), (None, 0));
+    }
+
+    /// As of a thread that runs 10,000 times a second: all of a look come at once.
+    #[test]
+    fn each_of_many_cycles_of_one_look_is_due_when_its_own_activation_was() {
+        let mut seen = CyclesSeen::default();
+        let cycles = 3 * KEPT as u64;
+        for number in 0..cycles {
+            seen.marked(mark(100 * number + 10, number, MarkKind::Begin));
+            seen.marked(mark(100 * number + 20, number, MarkKind::End));
+        }
+        for number in 0..cycles {
+            seen.lived(&lived(100 * number, 100 * number + 50));
+        }
+
+        seen.settle(None, false);
+
+        let told = row(&seen);
+        assert_eq!((told.cycles, told.without_wake), (cycles, 0));
+    }
+
+    #[test]
+    fn a_deadline_that_is_found_later_holds_for_those_before() {
+        let mut seen = CyclesSeen::default();
+        seen.marked(mark(1_010, 0, MarkKind::Begin));
+        seen.marked(mark(1_090, 0, MarkKind::End));
+        seen.lived(&lived(1_000, 1_100));
+        seen.settle(None, false);
+
+        seen.settle(Some(us(50)), false);
+
+        assert_eq!(row(&seen).misses, 1);
+    }
+}

@@ -1,0 +1,430 @@
+//! What `attach` saw, as a recording.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use anyhow::Context as _;
+use jiff::Zoned;
+use laggard_answer::attach::{AttachChosen, Attended};
+use laggard_measure::host::{self, Files};
+use laggard_measure::{SymbolBook, linux};
+use laggard_model::{
+    Account, Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Episode, EpisodeNotes,
+    Evidence, Line, LineId, LineWatch, LossReason, Losses, Nanos, ProbePlan, Route, RowsOf, STAGES,
+    Service, Stage, State, ThreadActivation, ThreadHappening, ThreadName, ThreadTold,
+    UnfinishedActivation, WatchedTask, WatchedThread, WokenWay,
+};
+use laggard_record::{Destination, EpisodeWriter, Recorder};
+
+use crate::args::AttachArgs;
+use crate::measuring;
+
+/// So many lines there may be: threads, by how they are woken and the CPU that they run
+/// on first.
+const MOST_LINES: usize = 4_096;
+/// So long after it was told of an activation it may be asked where it was recorded.
+const REMEMBERED: Nanos = Nanos::from_secs(2);
+
+/// A recording of threads that are watched. Where the disk refuses, nothing more is
+/// kept, and [`AttachRecording::end`] says why: the figures are good without.
+#[derive(Debug)]
+pub(super) struct AttachRecording {
+    place: Destination,
+    writing: Option<Writing>,
+    refused: Option<anyhow::Error>,
+}
+
+#[derive(Debug)]
+struct Writing {
+    recorder: Recorder,
+    episodes: EpisodeWriter,
+    book: SymbolBook,
+    lines: BTreeMap<(Cpu, WatchedTask), LineId>,
+    /// By line.
+    seen: Vec<LineKept>,
+    threads: HashMap<u32, ThreadKept>,
+    /// By name, in the order in which they came: the numbers of the threads.
+    names: HashMap<ThreadName, Vec<u32>>,
+    /// Where the last activations are, by thread, origin and end.
+    places: BTreeMap<(Nanos, u32, Nanos), (LineId, u64)>,
+    /// Those that were kept before their deadline was known, and so may come again.
+    kept_early: BTreeSet<(Nanos, u32, Nanos)>,
+    kept: u64,
+    overwritten: u64,
+    /// Activations that have no line, because there are too many.
+    unlined: u64,
+}
+
+/// What is known of a line.
+#[derive(Clone, Copy, Debug)]
+struct LineKept {
+    /// The thread that had it last, and how it was woken.
+    of: (u32, WokenWay),
+    /// From which response on it is late; `None`: not known, or not yet.
+    deadline: Option<Nanos>,
+    rows: u64,
+    late: LineWatch,
+    account: Account,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Debug, Default)]
+struct ThreadKept {
+    came: u64,
+    highest: u64,
+    /// How often it ran without a wake that was seen.
+    unseen: u64,
+    /// The line that had most of it lately, which is told of what was lost.
+    line: Option<LineId>,
+}
+
+impl AttachRecording {
+    /// Begins it at `path`, which must not exist or be empty.
+    pub(super) fn begin(
+        path: &Path,
+        args: &AttachArgs,
+        deadline: Option<Nanos>,
+    ) -> anyhow::Result<Self> {
+        let place = Destination::from(path);
+        let begin = linux::now();
+        let wall = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z");
+        let plan = ProbePlan {
+            period_ns: Nanos::ZERO,
+            dither: false,
+            seed: begin.ns(),
+            duration_ns: args.duration,
+            threshold_ns: deadline.unwrap_or(ProbePlan::default().threshold_ns),
+            rows: RowsOf::Activations,
+            ..ProbePlan::default()
+        };
+        let clock = Clock::monotonic(begin, wall.to_string());
+        let words = std::env::args_os();
+        let manifest = laggard_model::Manifest {
+            command: words
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect(),
+            host: host::identify(&Files::default()),
+            ..laggard_model::Manifest::new(Backend::Bpf, plan, clock, Vec::new())
+        };
+        let recorder = Recorder::create(place.clone(), manifest)
+            .with_context(|| format!("begin `{}`; give another name with -o", path.display()))?;
+        let episodes = EpisodeWriter::new(recorder.folder());
+        Ok(Self {
+            place,
+            writing: Some(Writing {
+                recorder,
+                episodes,
+                book: SymbolBook::default(),
+                lines: BTreeMap::new(),
+                seen: Vec::new(),
+                threads: HashMap::new(),
+                names: HashMap::new(),
+                places: BTreeMap::new(),
+                kept_early: BTreeSet::new(),
+                kept: 0,
+                overwritten: 0,
+                unlined: 0,
+            }),
+            refused: None,
+        })
+    }
+
+    /// Adds what was told.
+    pub(super) fn add(&mut self, told: &[ThreadTold], now: Nanos) {
+        self.write(|writing| writing.add(told, now));
+    }
+
+    /// Keeps a late one, with what its CPU did.
+    pub(super) fn keep(
+        &mut self,
+        one: &AttachChosen,
+        evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+    ) {
+        self.write(|writing| writing.keep(one, evidence));
+    }
+
+    /// Counts one that was chosen, and is not looked at.
+    pub(super) fn leave_out(&mut self, one: &AttachChosen) {
+        self.write(|writing| {
+            writing.leave_out(one);
+            Ok(())
+        });
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Writing) -> anyhow::Result<()>) {
+        if self.refused.is_none()
+            && let Some(writing) = &mut self.writing
+        {
+            self.refused = write(writing).err();
+        }
+    }
+
+    /// Ends it: whether it is whole, and what is to be said of it.
+    pub(super) fn end(
+        mut self,
+        is_whole: bool,
+        to: Nanos,
+        caveats: Vec<Caveat>,
+        unseen_switches: Option<u64>,
+        seen: &Attended,
+    ) -> anyhow::Result<()> {
+        let path = self.place.path().display().to_string();
+        let state = match (&self.refused, is_whole) {
+            (Some(error), _) => State::Failed {
+                error: format!("{error:#}"),
+            },
+            (None, true) => State::Complete,
+            (None, false) => State::Interrupted,
+        };
+        if let Some(mut writing) = self.writing.take() {
+            for line in &mut writing.seen {
+                line.deadline = seen.deadline(line.of.0, line.of.1);
+            }
+            let ended = writing.end(state, to, caveats, unseen_switches);
+            ended.with_context(|| format!("write `{path}`"))?;
+        }
+        measuring::hand_over(self.place.folder())?;
+        self.refused
+            .map_or(Ok(()), |err| Err(err.context(format!("write `{path}`"))))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        self.place.path()
+    }
+}
+
+impl Writing {
+    fn add(&mut self, told: &[ThreadTold], now: Nanos) -> anyhow::Result<()> {
+        let mut batch = Batch::default();
+        // By the order in which they came, not by that of CPUs.
+        let mut all: Vec<&ThreadTold> = told.iter().collect();
+        all.sort_by_key(|one| (one.thread.number, one.sequence));
+        for one in all {
+            self.one(one, &mut batch);
+        }
+        self.recorder.append(&batch)?;
+        self.recorder.flush(now)?;
+        let notes = self.notes(None);
+        self.episodes.flush(now, &notes)?;
+        let old = now.saturating_sub(REMEMBERED);
+        self.places = self.places.split_off(&(old, 0, Nanos::ZERO));
+        Ok(())
+    }
+
+    fn one(&mut self, told: &ThreadTold, batch: &mut Batch) {
+        let thread = told.thread;
+        let known = self.threads.entry(thread.number).or_default();
+        known.came += 1;
+        known.highest = known.highest.max(u64::from(told.sequence) + 1);
+        known.unseen = known.unseen.max(thread.unseen.into());
+        let (cpu, way, row) = match told.what {
+            ThreadHappening::Began => {
+                self.which(&thread);
+                return;
+            }
+            ThreadHappening::Done(one) => (one.first_cpu, one.woken.way(), done(&one)),
+            // It may have died of anything.
+            ThreadHappening::Ended(_) | ThreadHappening::Left(None) => return,
+            ThreadHappening::Left(Some(one)) => (one.cpu, one.woken.way(), not_done(&one, told.at)),
+        };
+        let Some(line) = self.line(cpu, &thread, way) else {
+            self.unlined += 1;
+            return;
+        };
+        let place = usize::from(line.0);
+        let seq = self.seen[place].rows;
+        self.seen[place].rows += 1;
+        if let Some(known) = self.threads.get_mut(&thread.number) {
+            known.line = Some(line);
+        }
+        self.places
+            .insert((told.at, thread.number, row.expiry), (line, seq));
+        batch.push(&Activation { line, seq, ..row });
+    }
+
+    fn line(&mut self, cpu: Cpu, thread: &WatchedThread, way: WokenWay) -> Option<LineId> {
+        let task = WatchedTask::new(thread.name, self.which(thread), way);
+        if let Some(&line) = self.lines.get(&(cpu, task)) {
+            self.seen[usize::from(line.0)].of = (thread.number, way);
+            return Some(line);
+        }
+        let line = LineId::at(self.lines.len()).filter(|_| self.lines.len() < MOST_LINES)?;
+        self.lines.insert((cpu, task), line);
+        self.seen.push(LineKept {
+            of: (thread.number, way),
+            deadline: None,
+            rows: 0,
+            late: LineWatch {
+                from_ns: Some(Nanos::ZERO),
+                ..LineWatch::default()
+            },
+            account: Account::default(),
+        });
+        self.recorder.update(|manifest| {
+            manifest.lines.push(Line {
+                cpu,
+                service: Service::Task(task),
+                route: Route::Direct,
+            });
+        });
+        Some(line)
+    }
+
+    /// Which thread of its name it is, from 1.
+    fn which(&mut self, thread: &WatchedThread) -> u32 {
+        let all = self.names.entry(thread.name).or_default();
+        let known = all.iter().position(|&number| number == thread.number);
+        let place = known.unwrap_or_else(|| {
+            all.push(thread.number);
+            all.len() - 1
+        });
+        u32::try_from(place + 1).unwrap_or(u32::MAX)
+    }
+
+    fn keep(
+        &mut self,
+        one: &AttachChosen,
+        evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+    ) -> anyhow::Result<()> {
+        let key = key(one);
+        if self.kept_early.contains(&key) {
+            return Ok(());
+        }
+        let place = self.places.get(&key).copied();
+        let Some(((line, seq), episode)) = place.zip(one.episode(evidence)) else {
+            self.leave_out(one);
+            return Ok(());
+        };
+        if one.deadline().is_none() {
+            self.kept_early.insert(key);
+        }
+        self.kept += 1;
+        self.seen[usize::from(line.0)].late.kept += 1;
+        self.overwritten += u64::from(episode.evidence.overwritten);
+        self.book.note(&episode.evidence);
+        Ok(self.episodes.append(&Episode {
+            number: self.kept,
+            line,
+            seq,
+            ..episode
+        })?)
+    }
+
+    fn leave_out(&mut self, one: &AttachChosen) {
+        let activation = *one.activation();
+        let way = activation.woken.way();
+        let line = self.line(activation.first_cpu, one.thread(), way);
+        let is_late = one.missed() && !self.kept_early.contains(&key(one));
+        if let Some(line) = line.filter(|_| is_late) {
+            self.seen[usize::from(line.0)].late.surplus += 1;
+        }
+    }
+
+    fn notes(&self, unseen_switches: Option<u64>) -> EpisodeNotes {
+        EpisodeNotes {
+            thresholds_ns: self.seen.iter().map(|line| line.deadline).collect(),
+            kept: self.kept,
+            surplus: self.seen.iter().map(|line| line.late.surplus).sum(),
+            overwritten: self.overwritten,
+            unseen_switches,
+            lines: self.seen.iter().map(|line| line.late).collect(),
+            ..EpisodeNotes::default()
+        }
+    }
+
+    fn end(
+        mut self,
+        state: State,
+        to: Nanos,
+        mut caveats: Vec<Caveat>,
+        unseen_switches: Option<u64>,
+    ) -> anyhow::Result<()> {
+        for thread in self.threads.values() {
+            let lost = thread.highest.saturating_sub(thread.came);
+            if let Some(line) = thread.line {
+                let account = &mut self.seen[usize::from(line.0)].account;
+                account.lost += lost + thread.unseen;
+                account.losses.add(LossReason::RingFull, lost);
+                account.losses.add(LossReason::WakingUnseen, thread.unseen);
+                account.losses.whole += thread.unseen;
+            }
+        }
+        let accounts: Vec<Account> = self.seen.iter().map(|line| line.account).collect();
+        let mut losses = Losses::default();
+        for account in &accounts {
+            losses.merge(&account.losses);
+        }
+        if self.unlined > 0 {
+            caveats.push(Caveat::new(
+                CaveatKind::Losses,
+                format!(
+                    "{} activations are not in the recording: it has {MOST_LINES} ways of threads to be woken, on the CPUs that they ran on",
+                    self.unlined
+                ),
+                "attach to fewer threads (`--tid`, `--comm`)",
+            ));
+        }
+        self.recorder.account(accounts);
+        self.recorder.update(|manifest| {
+            manifest.clock.end_ns = Some(to);
+            manifest.caveats = caveats;
+            manifest.losses = losses;
+        });
+        let notes = EpisodeNotes {
+            symbols: self.book.resolve(),
+            ..self.notes(unseen_switches)
+        };
+        self.episodes.finish(&notes)?;
+        self.recorder.finish(state)?;
+        Ok(())
+    }
+}
+
+/// When it ended, whose it was, and when it was due: no two have the same.
+fn key(one: &AttachChosen) -> (Nanos, u32, Nanos) {
+    let activation = one.activation();
+    (activation.done, one.thread().number, activation.origin)
+}
+
+/// One that ended, as a row.
+fn done(one: &ThreadActivation) -> Activation {
+    let mut steps = [None; STAGES.len()];
+    let mut before = one.origin;
+    let seen = [
+        (Stage::Waking, one.waking, one.wake_seen),
+        // Else it ran before, nobody knows when.
+        (Stage::Running, one.running, one.run_seen),
+        (Stage::Done, one.done, true),
+    ];
+    for (stage, at, is_seen) in seen {
+        if is_seen {
+            steps[stage.index()] = Some(at.saturating_sub(before));
+            before = at;
+        }
+    }
+    row(one.origin, steps, false)
+}
+
+/// One that was not done when watching ended.
+fn not_done(one: &UnfinishedActivation, at: Nanos) -> Activation {
+    let mut steps = [None; STAGES.len()];
+    let mut before = one.origin;
+    if let Some(running) = one.running {
+        steps[Stage::Running.index()] = Some(running.saturating_sub(before));
+        before = running;
+    }
+    steps[Stage::Done.index()] = Some(at.saturating_sub(before));
+    row(one.origin, steps, true)
+}
+
+fn row(expiry: Nanos, steps: [Option<Nanos>; STAGES.len()], is_cut: bool) -> Activation {
+    Activation {
+        line: LineId(0),
+        seq: 0,
+        expiry,
+        missed: is_cut,
+        censored: is_cut,
+        steps,
+    }
+}

@@ -1,0 +1,75 @@
+//! `laggard import`: what another system's trace tells of latency.
+
+mod recording;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use laggard_answer::trace::{TraceReport, trace};
+use laggard_etl::{Trace, TraceTally};
+use laggard_model::text::Unit;
+use laggard_record::Destination;
+use laggard_view::text;
+
+use crate::args::ImportArgs;
+use crate::exit::Exit;
+use crate::{pipe, terminal};
+use recording::TraceExtent;
+
+pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
+    // A folder that is in use is found out before the trace is read.
+    let place = args.output.as_deref();
+    let place = place.map(|path| recording::place(path, &args.file));
+    let place = place.transpose()?;
+    let (report, is_kept) =
+        read(&args.file, place.as_ref()).with_context(|| args.file.display().to_string())?;
+    pipe::print(&match args.json {
+        true => pipe::json(&report)?,
+        false => text::trace(&report, args.top, terminal::look(Unit::Auto)),
+    })?;
+    if let Some(place) = &place {
+        #[cfg(target_os = "linux")]
+        crate::measuring::hand_over(place.folder())?;
+        say(place, is_kept);
+    }
+    if !report.is_told() {
+        return Ok(Exit::Unmet);
+    }
+    Ok(match report.is_trusted() {
+        true => Exit::Ok,
+        false => Exit::Untrustworthy,
+    })
+}
+
+fn say(place: &Destination, is_kept: bool) {
+    let shown = place.path().display().to_string();
+    pipe::say(&match is_kept {
+        true => format!("Kept in {shown}; laggard show {shown}"),
+        false => format!("nothing to be kept in {shown}: the trace has no times"),
+    });
+}
+
+/// What the trace tells, and whether that was recorded at `place`.
+fn read(path: &Path, place: Option<&Destination>) -> anyhow::Result<(TraceReport, bool)> {
+    // A pipe cannot be read twice, and to open one waits for its other end.
+    if !fs::metadata(path)?.is_file() {
+        bail!("is no file; an .etl is read twice, so that it must be one");
+    }
+    let mut from = Trace::open(File::open(path)?)?;
+    let mut tally = TraceTally::new(from.header());
+    let header = from.header().clone();
+    let mut extent = TraceExtent::default();
+    from.visit(|event| {
+        let opened = &mut extent.opened;
+        *opened = opened.or_else(|| header.between(0, event.ticks));
+        tally.add_and_tell(event, |one| extent.add(&one));
+    })?;
+    let path = path.display().to_string();
+    let report = trace(&path, from.header(), from.damage(), &tally);
+    let is_kept = match place {
+        Some(place) => recording::record(place, &mut from, &tally, &report, &extent)?,
+        None => false,
+    };
+    Ok((report, is_kept))
+}

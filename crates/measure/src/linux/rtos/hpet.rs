@@ -1,0 +1,177 @@
+//! Interrupts of a timer of the board's own (IA-PC HPET specification 1.0a), which
+//! `/dev/hpet` hands out: the kernel's clock does not make them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos};
+
+use super::trial::refused;
+use crate::linux::reason_of;
+
+const PATH: &str = "/dev/hpet";
+/// So many a second: as many as by another CPU, about, and no multiple of a tick.
+const RATE_HZ: libc::c_ulong = 4_999;
+
+/// `linux/hpet.h`: `HPET_IE_ON`, `HPET_INFO`, `HPET_EPI`, `HPET_IRQFREQ`
+/// (`asm-generic/ioctl.h`).
+const INTERRUPTS_ON: u32 = 0x6801;
+const INFO: u32 = 0x8018_6803;
+const PERIODIC: u32 = 0x6804;
+const SET_RATE: u32 = 0x4008_6806;
+const OTHERWISE: &str = "leave --source hpet out: then another CPU interrupts";
+
+/// `HPET_INFO_PERIODIC`: it goes on by itself.
+const IS_PERIODIC: libc::c_ulong = 0x10;
+
+/// `struct hpet_info`.
+#[derive(Default)]
+#[repr(C)]
+struct Info {
+    rate_hz: libc::c_ulong,
+    flags: libc::c_ulong,
+    block: libc::c_ushort,
+    timer: libc::c_ushort,
+}
+
+/// One of its timers, which interrupts as long as this lives.
+#[derive(Debug)]
+pub(super) struct Hpet {
+    _device: File,
+    /// The kernel's number of its interrupt.
+    pub(super) irq: u32,
+    /// From one to the next.
+    pub(super) period: Nanos,
+}
+
+impl Hpet {
+    /// Has `cpu` interrupted.
+    ///
+    /// # Errors
+    /// Where there is none that is free, its interrupt goes to another CPU, or is
+    /// another device's, too, or this user may not ask for so many.
+    pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
+        let device = File::open(PATH).map_err(|err| {
+            if err.kind() != io::ErrorKind::NotFound {
+                return refused(PATH, &err);
+            }
+            Absence {
+                reason: format!(
+                    "{PATH} is not there: this machine has no such timer, or its kernel no driver of it"
+                ),
+                remedy: OTHERWISE.into(),
+                lacks: Lacks::Machine,
+            }
+        })?;
+        let fd = device.as_raw_fd();
+        let mut info = Info::default();
+        // SAFETY: `info` is what the kernel writes for this request.
+        asked(unsafe { libc::ioctl(fd, INFO as libc::Ioctl, &raw mut info) })
+            .map_err(|err| refused(PATH, &err))?;
+        // SAFETY: takes a number.
+        asked(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
+            .map_err(|err| refused(&format!("{RATE_HZ} interrupts a second of {PATH}"), &err))?;
+        if info.flags & IS_PERIODIC != 0 {
+            // SAFETY: takes nothing that is read. Without it each is asked for in the
+            //         handler of the one before.
+            asked(unsafe { libc::ioctl(fd, PERIODIC as libc::Ioctl, 0) })
+                .map_err(|err| refused(PATH, &err))?;
+        }
+        // SAFETY: takes nothing that is read.
+        asked(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
+            .map_err(|err| refused(PATH, &err))?;
+        let irq = irq_of(info.timer).map_err(|reason| Absence {
+            reason,
+            remedy: OTHERWISE.into(),
+            lacks: Lacks::Machine,
+        })?;
+        match goes_to(irq) {
+            Some(goes_to) if !goes_to.contains(cpu) => Err(Absence {
+                reason: format!(
+                    "interrupt {irq} of {PATH} goes to CPU {goes_to}, not to CPU {cpu}"
+                ),
+                remedy: format!(
+                    "try that CPU (--cpu), or `echo {cpu} > /proc/irq/{irq}/smp_affinity_list`"
+                ),
+                lacks: Lacks::Machine,
+            }),
+            _ => Ok(Self {
+                _device: device,
+                irq,
+                period: Nanos::from_ns(1_000_000_000 / RATE_HZ),
+            }),
+        }
+    }
+}
+
+fn asked(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The number of the interrupt of this timer, which is no other device's.
+fn irq_of(timer: u16) -> Result<u32, String> {
+    let path = "/proc/interrupts";
+    let list = fs::read_to_string(path).map_err(|err| format!("{path}: {}", reason_of(&err)))?;
+    irq_in(&list, timer)
+}
+
+fn irq_in(list: &str, timer: u16) -> Result<u32, String> {
+    let name = format!("hpet{timer}");
+    for line in list.lines() {
+        let Some((number, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let mut names = rest.rsplit_once("  ").map_or(rest, |it| it.1).split(", ");
+        if !names.any(|one| one.trim() == name) {
+            continue;
+        }
+        if rest.contains(", ") {
+            return Err(format!(
+                "interrupt {} is that of another device, too: {}",
+                number.trim(),
+                rest.rsplit_once("  ").map_or(rest, |it| it.1).trim()
+            ));
+        }
+        let number = number.trim();
+        return number
+            .parse()
+            .map_err(|_| format!("`{number}` is no interrupt's number"));
+    }
+    Err(format!("/proc/interrupts has no {name}"))
+}
+
+/// Where an interrupt goes; `None`: that is not told.
+fn goes_to(irq: u32) -> Option<CpuList> {
+    let files = ["effective_affinity_list", "smp_affinity_list"];
+    files.iter().find_map(|file| {
+        let list = fs::read_to_string(format!("/proc/irq/{irq}/{file}")).ok()?;
+        list.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "           CPU0
+  0:        322   IO-APIC   2-edge      timer
+ 16:         66   IO-APIC  16-fasteoi   hpet2
+ 17:          9   IO-APIC  17-fasteoi   ehci_hcd:usb1, hpet3
+LOC:       1617   Local timer interrupts
+";
+
+    #[test]
+    fn a_timer_is_found_by_its_name_where_nobody_shares_its_interrupt() {
+        assert_eq!(irq_in(LIST, 2), Ok(16));
+        assert_eq!(
+            irq_in(LIST, 3).unwrap_err(),
+            "interrupt 17 is that of another device, too: ehci_hcd:usb1, hpet3"
+        );
+        let said = irq_in(LIST, 4).unwrap_err();
+        assert_eq!(said, "/proc/interrupts has no hpet4");
+    }
+}
