@@ -20,7 +20,7 @@ use laggard_model::{Absence, Cpu, CpuList, InterruptSeen, Lacks, Nanos};
 use super::call::CpuCall;
 use super::interrupt_watch::{HandlerSeen, InterruptMemory};
 use super::trial::{TrialEnding, TrialPart, be, play, refused};
-use super::{DUELISTS, PAUSE, RUN, RUNS};
+use super::{DUELISTS, RUN, RUNS_END, begins};
 use crate::linux::timers::Random;
 use crate::linux::{allowed_cpus, clock, policy};
 
@@ -156,7 +156,7 @@ pub(super) fn interrupts(
 ) -> Result<InterruptsDone, Absence> {
     let is_over = Arc::new(AtomicBool::new(false));
     let ending = TrialEnding {
-        length: (RUN + PAUSE) * RUNS,
+        length: RUNS_END,
         stop,
         is_over: Arc::clone(&is_over),
     };
@@ -166,9 +166,10 @@ pub(super) fn interrupts(
         ..InterruptsDone::default()
     };
     let (_, priority) = DUELISTS;
+    let runs = begins(&mut Random(clock::now().ns()));
     let part = TrialPart::new(priority, move |begin| {
-        for run in 0..RUNS {
-            let from = begin + (RUN + PAUSE) * run;
+        for &run in &runs {
+            let from = begin + run;
             clock::sleep_until(from);
             if is_over.load(Ordering::Relaxed) {
                 break;

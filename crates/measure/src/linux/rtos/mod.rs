@@ -45,8 +45,11 @@ use super::{clock, policy};
 const DUELISTS: (u8, u8) = (50, 90);
 /// One computes for so long, and the other is woken meanwhile;
 const RUN: Nanos = Nanos::from_ms(20);
-/// then both leave the CPU.
-const PAUSE: Nanos = Nanos::from_ms(20);
+/// then both leave the CPU for this at least,
+const PAUSE: Nanos = Nanos::from_ms(10);
+/// and up to so much more: what happens every 40 ms, say, lies in some runs, too, and
+/// not in each pause.
+const PAUSE_MORE: Nanos = Nanos::from_ms(20);
 /// From one wakeup to the next it is at least this,
 const EVERY: Nanos = Nanos::from_us(500);
 /// and up to so much more: wakeups meet every phase of a tick, and who computes
@@ -60,8 +63,10 @@ const BOUND: Nanos = Nanos::from_ms(20);
 const SHORT_BOUND: Nanos = Nanos::from_ms(5);
 /// and where it must not.
 const OWN_TURN: Nanos = Nanos::from_us(400);
-/// Runs that are played without looking whether to go on: 240 ms.
-const RUNS: u64 = 6;
+/// Runs that are played without looking whether to go on: 300 ms at most.
+const RUNS: usize = 6;
+/// They take no longer.
+const RUNS_END: Nanos = Nanos::from_ms(300);
 /// Pairs that are tried without looking.
 const PAIRS: usize = 20;
 /// Rounds of each two neighbours in priority.
@@ -411,12 +416,22 @@ impl Drop for RtosBench {
     }
 }
 
+/// When each of a few runs begins, from the beginning of the first pause.
+fn begins(random: &mut Random) -> Vec<Nanos> {
+    let mut end = Nanos::ZERO;
+    let begins = std::iter::repeat_with(|| {
+        let begin = end + PAUSE + random.below(PAUSE_MORE);
+        end = begin + RUN;
+        begin
+    });
+    begins.take(RUNS).collect()
+}
+
 /// Wakeups at random instants of a few runs.
 fn runs(random: &mut Random) -> Vec<PlannedDuel> {
     let (computing, woken) = DUELISTS;
     let mut rounds = Vec::new();
-    for run in 0..RUNS {
-        let begin = (RUN + PAUSE) * run;
+    for begin in begins(random) {
         let mut due = begin + duel::BEFORE;
         while due < begin + RUN {
             rounds.push(PlannedDuel {
@@ -438,7 +453,7 @@ fn wakeups(random: &mut Random) -> Vec<Nanos> {
         *due += gap;
         Some(*due)
     });
-    due.take_while(|&due| due < RUN * 2 * RUNS).collect()
+    due.take_while(|&due| due < RUNS_END).collect()
 }
 
 /// The lowest and the highest real-time priority that the system states.
@@ -465,12 +480,34 @@ mod tests {
         let apart = |two: &[PlannedDuel]| two[1].due.saturating_sub(two[0].due);
         let gaps: Vec<Nanos> = rounds.windows(2).map(apart).collect();
         let long = gaps.iter().filter(|&&gap| gap > duel::BEFORE).count();
-        assert_eq!(long as u64, RUNS - 1);
+        assert_eq!(long, RUNS - 1);
         assert!(
             gaps.iter()
-                .all(|&gap| gap <= PAUSE + duel::BEFORE + EVERY + EVERY_MORE)
+                .all(|&gap| gap <= PAUSE + PAUSE_MORE + duel::BEFORE + EVERY + EVERY_MORE)
         );
         let last = rounds.last().unwrap().due;
-        assert!(last <= (RUN + PAUSE) * RUNS, "{last}");
+        assert!(last <= RUNS_END, "{last}");
+    }
+
+    /// As long as a run and its pause were once: a cause with that rhythm lay in each
+    /// pause of a whole measurement, and the system passed.
+    #[test]
+    fn no_phase_of_a_rhythm_lies_in_each_pause() {
+        const RHYTHM: Nanos = Nanos::from_ms(40);
+        let mut random = Random(7);
+        let (mut from, mut met) = (Nanos::ZERO, [0; 40]);
+        for _ in 0..8 {
+            let begins = begins(&mut random);
+            for &begin in &begins {
+                let first = (from + begin).ns() % RHYTHM.ns() / 1_000_000;
+                for ms in first..first + 20 {
+                    met[usize::try_from(ms % 40).unwrap()] += 1;
+                }
+            }
+            from += begins[begins.len() - 1] + RUN;
+        }
+
+        // 48 runs, of which half would meet each phase.
+        assert!(met.iter().all(|&count| count >= 8), "{met:?}");
     }
 }

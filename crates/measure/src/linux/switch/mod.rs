@@ -29,9 +29,10 @@ use super::{clock, policy, reason_of};
 
 /// Threads of one priority keep everybody else from the CPU: they run for so long,
 const RUN: Nanos = Nanos::from_ms(20);
-/// and leave it for as long again. Half of a CPU is below what the kernel lets
-/// real-time threads have, so that it never stops them either.
-const PAUSE: Nanos = Nanos::from_ms(20);
+/// and leave it for about as long again. Half of a CPU is below what the kernel lets
+/// real-time threads have, so that it never stops them either. No whole number of
+/// milliseconds: what happens every 40 ms would lie in each pause, or in none.
+const PAUSE: Nanos = Nanos::from_us(21_170);
 /// How often what happens to laggard itself is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// A stretch may take longer than planned by so many looks. Looks, not time:
