@@ -25,6 +25,8 @@ mod probe;
 mod source;
 #[cfg(target_os = "linux")]
 mod symbols;
+#[cfg(target_os = "linux")]
+mod timers;
 
 #[cfg(target_os = "linux")]
 pub use board::BoardMaps;
@@ -35,3 +37,5 @@ pub use names::LiveNames;
 pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};
 #[cfg(target_os = "linux")]
 pub use symbols::SymbolBook;
+#[cfg(target_os = "linux")]
+pub use timers::TimerPlan;

@@ -64,7 +64,7 @@ pub use probe::LinuxProbe;
 pub use rtos::{LockProtocol, RtosBench, RtosPlan};
 pub use switch::{StretchOf, SwitchBench, SwitchPlan};
 pub use threads::BackendChoice;
-pub use timers::{TimerBench, TimerPlan, clocks};
+pub use timers::{TimerBench, clocks};
 pub use unneeded::let_stack_go;
 
 use std::fs;

@@ -21,8 +21,8 @@ use super::call::CpuCall;
 use super::interrupt_watch::{HandlerSeen, InterruptMemory};
 use super::trial::{TrialEnding, TrialPart, be, play, refused};
 use super::{DUELISTS, RUN, RUNS_END, begins};
-use crate::linux::timers::Random;
 use crate::linux::{allowed_cpus, clock, policy};
+use crate::timers::Random;
 
 /// From one interrupt to the next it is at least this,
 const EVERY: Nanos = Nanos::from_us(100);

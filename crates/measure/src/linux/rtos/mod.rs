@@ -37,9 +37,9 @@ use self::rivals::Rivals;
 use self::trial::{TrialEnding, TrialPart, be, play};
 use super::flight::{Outside, StealClock};
 pub use super::lock::LockProtocol;
-use super::timers::Random;
 use super::witness::Witness;
 use super::{clock, policy};
+use crate::timers::Random;
 
 /// Who computes, and who is woken meanwhile.
 const DUELISTS: (u8, u8) = (50, 90);

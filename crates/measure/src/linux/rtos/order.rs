@@ -15,7 +15,7 @@ use super::super::door::Door;
 use super::queue::{self, Queue};
 use super::trial::{TrialEnding, TrialPart, play, refused};
 use crate::linux::clock;
-use crate::linux::timers::Random;
+use crate::timers::Random;
 
 /// Threads that wait.
 pub(super) const WAITERS: usize = 8;

@@ -10,7 +10,8 @@ use laggard_model::{Nanos, Service};
 
 use super::super::clock;
 use super::posix::PosixTimer;
-use super::wait::{Served, TimedWait, timespec};
+use super::wait::timespec;
+use crate::timers::{Served, TimedWait};
 
 /// Nothing is waited for longer: something is wrong then.
 const PATIENCE: Nanos = Nanos::from_secs(60);

@@ -10,7 +10,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use super::super::clock;
-use super::wait::{Served, TimedWait, timeval, zero};
+use super::wait::{timeval, zero};
+use crate::timers::{Served, TimedWait};
 
 /// Nothing is waited for longer: something is wrong then.
 const PATIENCE: Nanos = Nanos::from_secs(60);

@@ -10,7 +10,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use super::super::clock;
 use super::posix::PosixTimer;
-use super::wait::{Served, TimedWait, failed_with, timespec, timeval, zero};
+use super::wait::{failed_with, timespec, timeval, zero};
+use crate::timers::{Served, TimedWait};
 
 /// No signal is waited for longer: something is wrong then.
 const PATIENCE: Nanos = Nanos::from_secs(60);

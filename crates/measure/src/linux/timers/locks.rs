@@ -7,7 +7,8 @@ use std::io;
 use laggard_model::{Nanos, TimerApi};
 
 use super::kept;
-use super::wait::{For, TimedWait, calendar_in, failed_with, returned, timespec, zero};
+use super::wait::{calendar_in, failed_with, returned, timespec, zero};
+use crate::timers::{For, TimedWait};
 
 fn futex(word: &UnsafeCell<u32>, length: Nanos) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;

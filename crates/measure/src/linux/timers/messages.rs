@@ -7,7 +7,8 @@ use std::os::unix::net::UnixDatagram;
 use laggard_model::Nanos;
 
 use super::super::message_queue::unnamed;
-use super::wait::{Served, TimedWait, calendar_in, failed_with, timespec, timeval, zero};
+use super::wait::{calendar_in, failed_with, timespec, timeval, zero};
+use crate::timers::{Served, TimedWait};
 
 /// A socket to which nobody sends.
 pub(super) struct Socket {

@@ -1,17 +1,8 @@
-//! Timers that a program can ask for, each tried by a thread of its own: what
-//! was asked, when it was due, when the thread ran again.
-//!
-//! Two phases. First the same period again and again, as Jones & Regehr (1999,
-//! section 3) measured it. Then single waits for times that differ, at instants
-//! that differ: what is the same in all of them is the timer's own. Before each
-//! of these the thread sleeps by the finest means there are, which tells what
-//! the machine itself cannot do better at that moment; and every second one, at
-//! random, is not allowed any slack, which tells what slack does.
+//! Timers that a program can ask for on Linux, each tried by a thread of its own.
 
 mod calling;
 mod clocks;
 mod computing;
-mod held_off;
 mod kept;
 mod locks;
 mod messages;
@@ -19,49 +10,47 @@ mod posix;
 mod sleeps;
 mod uring;
 mod wait;
-mod waits;
 
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
 
-use laggard_model::{Absence, Cpu, Lacks, Nanos, Service, TimerApi, TimerRun};
+use laggard_model::{Absence, Lacks, Nanos, Service, TimerApi, TimerRun};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 pub use self::clocks::clocks;
-use self::held_off::held_off;
-use self::wait::{For, TimedWait};
-pub(super) use self::waits::Random;
-use self::waits::{WaitsSeen, periodic, single};
 use super::footing::Footing;
 use super::witness::Witness;
 use super::{clock, policy, reason_of};
+use crate::timers::{
+    For, TimedWait, TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out,
+};
 
-/// How often what happens to laggard itself is looked at.
-const LOOK: Duration = Duration::from_millis(100);
-/// A wait may take longer than asked by so many looks before it is given up.
-/// Looks, not time: laggard may be stopped.
-const PATIENCE_LOOKS: u64 = 100;
-/// Who is asked to end has so many looks to do so: a thread that somebody above it
-/// keeps from its CPU cannot, and what it saw is not wanted any more.
-const ENDING_LOOKS: u64 = 20;
+/// This system, for who tries a timer.
+struct OnLinux;
 
-/// What to ask one timer for.
-#[derive(Clone, Debug)]
-pub struct TimerPlan {
-    /// The timer.
-    pub api: TimerApi,
-    /// What the thread is to be: `fifo:N` or `other`.
-    pub service: Service,
-    /// The period.
-    pub period: Nanos,
-    /// How long, both phases together.
-    pub duration: Nanos,
-    /// Where.
-    pub cpu: Cpu,
+impl TimerSystem for OnLinux {
+    fn now(&self) -> Nanos {
+        clock::now()
+    }
+
+    fn sleep_until(&self, time: Nanos) {
+        clock::sleep_until(time);
+    }
+
+    fn timer_slack(&self) -> Nanos {
+        policy::timer_slack()
+    }
+
+    fn refuse_timer_slack(&self) {
+        policy::refuse_timer_slack();
+    }
+
+    fn allow_timer_slack(&self, slack: Nanos) {
+        policy::allow_timer_slack(slack);
+    }
 }
 
 /// Tries timers, one at a time.
@@ -94,28 +83,7 @@ impl TimerBench {
 
     /// Tries one, until it was tried for long enough or `stop` is set.
     pub fn measure(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
-        let mut run = TimerRun {
-            api: plan.api,
-            service: plan.service,
-            period: plan.period,
-            absence: None,
-            allowed_slack: Nanos::ZERO,
-            periodic: Vec::new(),
-            held_off: Vec::new(),
-            single: Vec::new(),
-            left_out: 0,
-        };
-        match self.watched(plan, stop) {
-            Ok(seen) => {
-                run.allowed_slack = seen.allowed_slack;
-                run.periodic = seen.periodic;
-                run.held_off = seen.held_off;
-                run.single = seen.single;
-                run.left_out = seen.left_out;
-            }
-            Err(absence) => run.absence = Some(absence),
-        }
-        run
+        plan.run(self.watched(plan, stop))
     }
 
     /// Lets a thread measure, and looks meanwhile whether laggard was stopped.
@@ -126,36 +94,13 @@ impl TimerBench {
         policy::thread("lag/timer")
             .and_then(|thread| thread.spawn(move || measured(&own, &own_end, &tell)))
             .map_err(|err| refused("a thread", &err))?;
-        let mut stops = Vec::new();
-        let mut looked = clock::now();
-        let mut looks = plan.duration.ns() / 100_000_000 + PATIENCE_LOOKS;
-        while looks > 0 {
-            looks -= 1;
-            let result = told.recv_timeout(LOOK);
-            let now = clock::now();
-            if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                stops.push((looked, now));
-            }
-            looked = now;
-            match result {
-                Ok(seen) => return seen.map(|seen| seen.without(&stops)),
-                Err(RecvTimeoutError::Timeout) => {
-                    if stop.load(Ordering::Relaxed) {
-                        end.store(true, Ordering::Relaxed);
-                        looks = looks.min(ENDING_LOOKS);
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        // The thread is left behind: nothing can end a wait that does not end.
-        end.store(true, Ordering::Relaxed);
-        // It may yet have itself signalled, which ends who does not block that.
-        self.blocked_here = SigSet::empty();
-        Err(Absence {
-            reason: "it did not return".into(),
-            remedy: "look for what keeps its thread from running".into(),
-            lacks: Lacks::Machine,
+        let witness = &mut self.witness;
+        let was_stopped = || witness.as_mut().is_some_and(Witness::was_stopped);
+        let ends = [stop, &*end];
+        awaited(plan.duration, &told, ends, clock::now, was_stopped).unwrap_or_else(|| {
+            // It may yet have itself signalled, which ends who does not block that.
+            self.blocked_here = SigSet::empty();
+            Err(not_returned())
         })
     }
 }
@@ -189,16 +134,8 @@ fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<WaitsSeen, 
 }
 
 fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence> {
-    let unit = plan.api.unit();
-    if plan.period < unit {
-        return Err(Absence {
-            reason: format!(
-                "it takes whole units of {unit}, and {} is less than one",
-                plan.period
-            ),
-            remedy: "ask for a longer period, or use another timer".into(),
-            lacks: Lacks::Kernel,
-        });
+    if let Some(refusal) = plan.refusal() {
+        return Err(refusal);
     }
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(plan.cpu).map_err(|err| refused(&format!("CPU {}", plan.cpu), &err))?;
@@ -221,9 +158,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     let mut seen = WaitsSeen::for_plan(plan, allowed_slack);
     policy::touch_stack();
     let footing = Footing::on(plan.cpu);
-    periodic(plan, &mut *wait, end, &mut seen)
-        .and_then(|()| held_off(plan, &mut *wait, end, &mut seen.held_off))
-        .and_then(|()| single(plan, &mut *wait, end, &mut seen))
+    try_out(plan, &OnLinux, &mut *wait, end, &mut seen)
         .map_err(|err| lacking(reason_of(&err), &err))?;
     footing.changed().map_or(Ok(seen), Err)
 }

@@ -8,7 +8,8 @@ use laggard_bpf::clock::of_process;
 use laggard_model::{Nanos, TimerApi};
 
 use super::super::clock;
-use super::wait::{For, Served, TimedWait, milliseconds, read, timespec, timeval, zero};
+use super::wait::{milliseconds, read, timespec, timeval, zero};
+use crate::timers::{For, Served, TimedWait};
 
 /// Sleeps until an instant of a clock of the system's.
 struct Until(libc::clockid_t);

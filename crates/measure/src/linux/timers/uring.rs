@@ -6,7 +6,7 @@ use io_uring::types::{TimeoutFlags, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 use laggard_model::Nanos;
 
-use super::wait::{Served, TimedWait};
+use crate::timers::{Served, TimedWait};
 
 /// Requests that there is room for.
 const ENTRIES: u32 = 4;

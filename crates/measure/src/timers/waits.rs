@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{HeldOff, Nanos, PeriodicWait, SingleWait};
 
-use super::super::{clock, policy};
 use super::wait::{Served, TimedWait};
-use super::{TimerPlan, held_off};
+use super::{Random, TimerPlan, TimerSystem, held_off};
 
 /// Single waits are for such times.
 const SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
@@ -22,19 +21,20 @@ const LEAST_CYCLE: Nanos = Nanos::from_us(1_200);
 const MOST_WAITS: u64 = 200_000;
 /// Who is behind by so many periods goes on with the next that is not past.
 const MOST_BEHIND: u64 = 100;
+
 /// What a thread saw.
-#[derive(Debug)]
-pub(super) struct WaitsSeen {
-    pub(super) allowed_slack: Nanos,
-    pub(super) periodic: Vec<PeriodicWait>,
-    pub(super) held_off: Vec<HeldOff>,
-    pub(super) single: Vec<SingleWait>,
-    pub(super) left_out: u64,
+#[derive(Debug, Default)]
+pub(crate) struct WaitsSeen {
+    pub(crate) allowed_slack: Nanos,
+    pub(crate) periodic: Vec<PeriodicWait>,
+    pub(crate) held_off: Vec<HeldOff>,
+    pub(crate) single: Vec<SingleWait>,
+    pub(crate) left_out: u64,
 }
 
 impl WaitsSeen {
     /// With room for as many as there is time for, whose pages are there.
-    pub(super) fn for_plan(plan: &TimerPlan, allowed_slack: Nanos) -> Self {
+    pub(crate) fn for_plan(plan: &TimerPlan, allowed_slack: Nanos) -> Self {
         let half = plan.duration.ns() / 2;
         let most = |cycle: Nanos| (half / cycle.ns().max(1)).saturating_mul(2).min(MOST_WAITS) + 16;
         let no_wait = PeriodicWait {
@@ -52,7 +52,7 @@ impl WaitsSeen {
     }
 
     /// Without what falls into these spans, in which laggard was stopped.
-    pub(super) fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
+    pub(crate) fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
         let is_apart = |from: Nanos, to: Nanos| {
             let apart = |stop: &(Nanos, Nanos)| to < stop.0 || stop.1 < from;
             stops.iter().all(apart)
@@ -96,17 +96,18 @@ fn touched<T: Copy>(count: u64, filling: T) -> Vec<T> {
 /// The same period again and again, for half of the time.
 pub(super) fn periodic(
     plan: &TimerPlan,
+    system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
     seen: &mut WaitsSeen,
 ) -> io::Result<()> {
     let period = plan.period;
     let half = Nanos::from_ns(plan.duration.ns() / 2);
-    let over = clock::now() + half.saturating_sub(held_off::length(plan));
-    let mut due = wait.begin(clock::now() + period, period)?;
+    let over = system.now() + half.saturating_sub(held_off::length(plan));
+    let mut due = wait.begin(system.now() + period, period)?;
     let mut follows = false;
     while seen.periodic.len() < seen.periodic.capacity() && !end.load(Ordering::Relaxed) {
-        let called = clock::now();
+        let called = system.now();
         if called >= over {
             break;
         }
@@ -114,7 +115,7 @@ pub(super) fn periodic(
             due = called + period;
         }
         let result = wait.next(due, period);
-        let woke = wait.over_at(clock::now());
+        let woke = wait.over_at(system.now());
         let served = match result {
             Ok(served) => served,
             Err(err) if err.kind() == io::ErrorKind::Interrupted => {
@@ -146,31 +147,32 @@ pub(super) fn periodic(
 /// Times and instants that differ, for the other half.
 pub(super) fn single(
     plan: &TimerPlan,
+    system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
     seen: &mut WaitsSeen,
 ) -> io::Result<()> {
-    let allowed = policy::timer_slack();
-    let begin = clock::now();
+    let allowed = system.timer_slack();
+    let begin = system.now();
     let over = begin + Nanos::from_ns(plan.duration.ns() / 2);
     let mut random = Random(begin.ns());
     while seen.single.len() < seen.single.capacity() && !end.load(Ordering::Relaxed) {
-        let from = clock::now();
+        let from = system.now();
         if from >= over {
             break;
         }
-        policy::refuse_timer_slack();
+        system.refuse_timer_slack();
         let at = from + GAP + random.below(GAP_MORE);
-        clock::sleep_until(at);
-        let reference_late = clock::now().saturating_sub(at);
+        system.sleep_until(at);
+        let reference_late = system.now().saturating_sub(at);
         let is_tight = random.next() & 1 == 1;
         if !is_tight {
-            policy::allow_timer_slack(allowed);
+            system.allow_timer_slack(allowed);
         }
         let asked = SINGLE.0 + random.below(SINGLE.1.saturating_sub(SINGLE.0));
-        let called = clock::now();
+        let called = system.now();
         let result = wait.once(asked);
-        let woke = wait.over_at(clock::now());
+        let woke = wait.over_at(system.now());
         match result {
             Ok(()) => seen.single.push(SingleWait {
                 asked,
@@ -186,32 +188,10 @@ pub(super) fn single(
     Ok(())
 }
 
-/// Numbers without a pattern (Steele, Lea & Flood 2014, "Fast Splittable
-/// Pseudorandom Number Generators", figure 15).
-pub(in crate::linux) struct Random(pub(in crate::linux) u64);
-
-impl Random {
-    pub(in crate::linux) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(in crate::linux) fn number_below(&mut self, end: usize) -> usize {
-        let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
-        usize::try_from(number).unwrap_or(0)
-    }
-
-    /// A time below `end`.
-    pub(in crate::linux) fn below(&mut self, end: Nanos) -> Nanos {
-        Nanos::from_ns(self.next() % end.ns().max(1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use laggard_model::{Cpu, Service, TimerApi};
 
     use super::*;
@@ -227,6 +207,34 @@ mod tests {
             duration,
             cpu: Cpu(0),
         }
+    }
+
+    /// A machine on which only reading the clock and sleeping take time.
+    struct Simulated(Cell<Nanos>);
+
+    impl Simulated {
+        fn new() -> Self {
+            Self(Cell::new(Nanos::from_secs(1_000_000)))
+        }
+    }
+
+    impl TimerSystem for Simulated {
+        fn now(&self) -> Nanos {
+            self.0.set(self.0.get() + Nanos::from_us(1));
+            self.0.get()
+        }
+
+        fn sleep_until(&self, time: Nanos) {
+            self.0.set(self.0.get().max(time));
+        }
+
+        fn timer_slack(&self) -> Nanos {
+            Nanos::ZERO
+        }
+
+        fn refuse_timer_slack(&self) {}
+
+        fn allow_timer_slack(&self, _: Nanos) {}
     }
 
     /// Comes at once, as often as it has something to tell of what it served.
@@ -247,14 +255,12 @@ mod tests {
     fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
         let plan = plan(PERIOD, HOUR);
         let mut seen = WaitsSeen {
-            allowed_slack: Nanos::ZERO,
             periodic: Vec::with_capacity(16),
-            held_off: Vec::new(),
-            single: Vec::new(),
-            left_out: 0,
+            ..WaitsSeen::default()
         };
         let end = AtomicBool::new(false);
-        periodic(&plan, &mut AtOnce(served.to_vec(), &end), &end, &mut seen).unwrap();
+        let mut at_once = AtOnce(served.to_vec(), &end);
+        periodic(&plan, &Simulated::new(), &mut at_once, &end, &mut seen).unwrap();
         seen.periodic
     }
 
@@ -321,15 +327,16 @@ mod tests {
     #[test]
     fn who_is_far_behind_goes_on_with_what_is_not_past() {
         /// The first wait ends 1,000 periods late.
-        struct Stopped(u32, Served);
-        impl TimedWait for Stopped {
+        struct Stopped<'a>(u32, Served, &'a Simulated);
+        impl TimedWait for Stopped<'_> {
             fn once(&mut self, _: Nanos) -> io::Result<()> {
                 Ok(())
             }
 
             fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served> {
                 self.0 += 1;
-                clock::sleep_until(due + period * if self.0 == 1 { 1_000 } else { 0 });
+                let behind = if self.0 == 1 { 1_000 } else { 0 };
+                self.2.sleep_until(due + period * behind);
                 Ok(self.1)
             }
         }
@@ -337,15 +344,14 @@ mod tests {
             let period = Nanos::from_us(50);
             let plan = plan(period, HOUR);
             let mut seen = WaitsSeen {
-                allowed_slack: Nanos::ZERO,
                 periodic: Vec::with_capacity(2),
-                held_off: Vec::new(),
-                single: Vec::new(),
-                left_out: 0,
+                ..WaitsSeen::default()
             };
             let end = AtomicBool::new(false);
+            let machine = Simulated::new();
 
-            periodic(&plan, &mut Stopped(0, served), &end, &mut seen).unwrap();
+            let mut stopped = Stopped(0, served, &machine);
+            periodic(&plan, &machine, &mut stopped, &end, &mut seen).unwrap();
 
             let [first, second] = seen.periodic[..] else {
                 panic!("{seen:?}");
@@ -362,16 +368,13 @@ mod tests {
     fn about_half_of_the_single_waits_are_without_slack_and_all_within_their_range() {
         let plan = plan(PERIOD, HOUR);
         let mut seen = WaitsSeen {
-            allowed_slack: Nanos::ZERO,
-            periodic: Vec::new(),
-            held_off: Vec::new(),
             single: Vec::with_capacity(40),
-            left_out: 0,
+            ..WaitsSeen::default()
         };
 
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(Vec::new(), &end);
-        single(&plan, &mut at_once, &end, &mut seen).unwrap();
+        single(&plan, &Simulated::new(), &mut at_once, &end, &mut seen).unwrap();
 
         assert_eq!(seen.single.len(), 40);
         let tight = seen.single.iter().filter(|one| one.is_tight).count();

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{HeldOff, Nanos};
 
-use super::super::clock;
-use super::TimerPlan;
 use super::wait::{Served, TimedWait};
+use super::{TimerPlan, TimerSystem};
 
 /// So often. Of fewer nothing is told.
 pub(super) const ROUNDS: u64 = 10;
@@ -54,6 +53,7 @@ pub(super) fn room(plan: &TimerPlan) -> Vec<HeldOff> {
 /// Holds it off, again and again. A round that was not seen to its end has no waits.
 pub(super) fn held_off(
     plan: &TimerPlan,
+    system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
     rounds: &mut [HeldOff],
@@ -62,7 +62,7 @@ pub(super) fn held_off(
         if end.load(Ordering::Relaxed) {
             break;
         }
-        let seen_whole = one(plan.period, wait, round);
+        let seen_whole = one(plan.period, system, wait, round);
         wait.end()?;
         match seen_whole {
             Ok(()) => {}
@@ -74,22 +74,27 @@ pub(super) fn held_off(
 }
 
 /// One round. No allocation: there is room.
-fn one(period: Nanos, wait: &mut dyn TimedWait, round: &mut HeldOff) -> io::Result<()> {
+fn one(
+    period: Nanos,
+    system: &impl TimerSystem,
+    wait: &mut dyn TimedWait,
+    round: &mut HeldOff,
+) -> io::Result<()> {
     round.woke.clear();
-    let due = wait.begin(clock::now() + period, period)?;
+    let due = wait.begin(system.now() + period, period)?;
     wait.next(due, period)?;
-    round.from = wait.over_at(clock::now());
+    round.from = wait.over_at(system.now());
     let until = round.from + period * PERIODS + Nanos::from_ns(period.ns() / 2);
     // What expires meanwhile may end the sleep, as of io_uring.
-    while clock::now() < until {
-        clock::sleep_until(until);
+    while system.now() < until {
+        system.sleep_until(until);
     }
-    round.back = clock::now();
+    round.back = system.now();
     round.told = Some(0);
     let over = round.back + period * AFTER;
-    while round.woke.len() < MOST_WAITS && clock::now() < over {
+    while round.woke.len() < MOST_WAITS && system.now() < over {
         let served = wait.next(due, period)?;
-        round.woke.push(wait.over_at(clock::now()));
+        round.woke.push(wait.over_at(system.now()));
         round.told = match (round.told, served) {
             (Some(told), Served::Together(count)) => Some(told + count),
             (_, Served::One | Served::Untold) | (None, Served::Together(_)) => None,
