@@ -132,7 +132,7 @@ export interface Caveat {
   what: string;
 }
 
-export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload" | "imported" | "trace_incomplete";
+export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload" | "imported" | "trace_incomplete" | "wine";
 
 export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
 
@@ -944,7 +944,7 @@ export interface Throughput {
   unit: string;
 }
 
-export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep-boottime" | "nanosleep-tai" | "clock_nanosleep" | "usleep" | "timerfd-abs" | "timerfd" | "timer_create" | "timer_create-thread" | "setitimer" | "setitimer-virtual" | "setitimer-prof" | "poll" | "ppoll" | "select" | "pselect" | "epoll_wait" | "epoll_pwait2" | "futex" | "sem_timedwait" | "cond_timedwait" | "mutex_timedlock" | "sigtimedwait" | "so_rcvtimeo" | "mq_timedreceive" | "semtimedop" | "io_uring" | "io_uring-multishot";
+export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep-boottime" | "nanosleep-tai" | "clock_nanosleep" | "usleep" | "timerfd-abs" | "timerfd" | "timer_create" | "timer_create-thread" | "setitimer" | "setitimer-virtual" | "setitimer-prof" | "poll" | "ppoll" | "select" | "pselect" | "epoll_wait" | "epoll_pwait2" | "futex" | "sem_timedwait" | "cond_timedwait" | "mutex_timedlock" | "sigtimedwait" | "so_rcvtimeo" | "mq_timedreceive" | "semtimedop" | "io_uring" | "io_uring-multishot" | "Sleep" | "WaitForSingleObject" | "SleepConditionVariable" | "winsock-select" | "WaitableTimer-abs" | "WaitableTimer" | "WaitableTimer-periodic" | "HighResTimer" | "HighResTimer-periodic" | "timeSetEvent" | "CreateTimerQueueTimer" | "SetThreadpoolTimer";
 
 export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 

@@ -98,7 +98,7 @@ pub(crate) fn tasks() -> ArgValueCompleter {
 /// Timers by name.
 pub(crate) fn timers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let all = TimerApi::ALL.iter().map(|api| (api.name(), api.about()));
+        let all = TimerApi::HERE.iter().map(|api| (api.name(), api.about()));
         named(current, all.chain([("all", "all of them")]))
     })
 }

@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(target_os = "linux"),
-    allow(dead_code, unused_imports, reason = "what measures is not built")
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "most of what measures is not built"
+    )
 )]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
@@ -61,7 +65,7 @@ mod switch;
 mod system;
 mod temporary;
 mod terminal;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod timers;
 #[cfg(target_os = "linux")]
 mod top;
@@ -112,6 +116,8 @@ fn run() -> ExitCode {
         Command::Sched(args) => sched::sched(&args),
         #[cfg(target_os = "linux")]
         Command::Machine(command) => try_machine(command),
+        #[cfg(windows)]
+        Command::Timers(args) => timers::timers(&args),
         Command::Completions { shell } => completion::script(shell),
         Command::Man { dir } => manual::man(&dir),
         Command::Schema { of } => document::schema(of),

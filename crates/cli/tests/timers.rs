@@ -377,6 +377,16 @@ fn timers_asked_for_by_name_and_not_measured_are_no_success() {
 
 /// Its row would tell of a thread that somebody took from its CPU.
 #[test]
+fn a_timer_of_another_system_is_refused_with_those_that_are_here() {
+    let output = output(&["--api", "timerfd,HighResTimer"]);
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = "`HighResTimer` is a timer of another system; choose from clock_nanosleep-abs, ";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn who_cannot_be_kept_on_a_cpu_or_calls_no_timer_is_refused_with_who_can() {
     for policy in ["deadline", "other,deadline", "irq"] {
         let output = output(&["--api", "timerfd", "--duration", "1s", "--policy", policy]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use laggard_model::{Keep, Nanos, State};
+use laggard_model::{Keep, Nanos, State, TimerApi};
 use laggard_record::{EpisodeWriter, Recorder};
 use tempfile::TempDir;
 
@@ -217,6 +217,77 @@ fn what_is_wrong_is_said_with_a_remedy() {
     assert!(of_none.contains("check the name"), "{of_none}");
     assert!(of_record.contains("it needs Linux"), "{of_record}");
     assert!(of_run.contains("this program needs Linux"), "{of_run}");
+}
+
+/// What `laggard timers` tells in JSON.
+fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let dir = TempDir::new().unwrap();
+    let words = [&["timers", "--json"][..], options].concat();
+    let output = on_windows(program, dir.path(), &words);
+    let report = serde_json::from_slice(&output.stdout);
+    (
+        output.status.code(),
+        report.unwrap_or_else(|err| panic!("{err}: {output:?}")),
+    )
+}
+
+/// Under Wine no latency says anything.
+#[test]
+fn every_timer_of_windows_is_tried_and_wine_is_told() {
+    let Some(program) = windows() else { return };
+
+    let (code, report) = timers(&program, &["--duration=800ms", "--period=2ms"]);
+
+    assert_eq!(code, Some(0), "{report}");
+    let all = |name: &str| report[name].as_array().unwrap().iter();
+    let tried: Vec<_> = all("rows")
+        .map(|row| row["api"].as_str().unwrap())
+        .collect();
+    let of_linux = TimerApi::HERE;
+    let others = TimerApi::ALL.iter().filter(|api| !of_linux.contains(api));
+    assert_eq!(tried, others.map(|api| api.name()).collect::<Vec<_>>());
+    for row in all("rows") {
+        assert_ne!(row["class"], "unavailable", "{row}");
+        assert!(row["periodic"].as_u64() > Some(0), "{row}");
+        assert!(row["single"].as_u64() > Some(0), "{row}");
+    }
+    let system = report["host"]["kernel"].as_str().unwrap();
+    assert!(system.starts_with("Windows "), "{system}");
+    assert!(all("caveats").any(|one| one["kind"] == "wine"), "{report}");
+    let goes_on = |name: &str| {
+        let mut clocks = all("clocks").filter(|one| one["name"] == name);
+        clocks.any(|one| one["step_ns"].as_u64() > Some(0))
+    };
+    assert!(goes_on("QueryPerformanceCounter"), "{}", report["clocks"]);
+    assert!(goes_on("GetTickCount64"), "{}", report["clocks"]);
+}
+
+#[test]
+fn what_timers_of_windows_do_not_do_is_refused_with_what_they_do() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let refused = |option: &str| {
+        let output = on_windows(&program, dir.path(), &["timers", option]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+
+    let of_api = refused("--api=timerfd");
+    let of_policy = refused("--policy=fifo:90");
+    let options = ["--api=WaitableTimer-periodic", "--period=1500us"];
+    let (code, report) = timers(&program, &options);
+
+    assert!(
+        of_api.contains("is a timer of another system; choose from Sleep, "),
+        "{of_api}"
+    );
+    assert!(
+        of_policy.contains("`fifo:90` is not on Windows"),
+        "{of_policy}"
+    );
+    assert_eq!(code, Some(1), "{report}");
+    let reason = report["rows"][0]["absence"]["reason"].as_str().unwrap();
+    assert!(reason.contains("multiples of 1ms"), "{reason}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU
 //! by a route. `linux` measures for real, with eBPF or, without it, expiry and
-//! user stage alone; [`fake`] plays a script, on any operating system.
+//! user stage alone; [`fake`] plays a script, on any operating system. On Windows there
+//! is no probe yet: `windows` tries the timers that programs have there.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
@@ -25,8 +26,10 @@ mod probe;
 mod source;
 #[cfg(target_os = "linux")]
 mod symbols;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod timers;
+#[cfg(windows)]
+pub mod windows;
 
 #[cfg(target_os = "linux")]
 pub use board::BoardMaps;
@@ -37,5 +40,5 @@ pub use names::LiveNames;
 pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};
 #[cfg(target_os = "linux")]
 pub use symbols::SymbolBook;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub use timers::TimerPlan;

@@ -45,7 +45,7 @@ macro_rules! by_name {
                 schemars::json_schema!({
                     "type": "string",
                     "description": $about,
-                    "enum": Self::ALL.map(Self::name)
+                    "enum": Self::ALL.map(Self::name).to_vec()
                 })
             }
         }

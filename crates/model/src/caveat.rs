@@ -113,6 +113,8 @@ pub enum CaveatKind {
     Imported,
     /// So much of what another program recorded is missing that it cannot be trusted.
     TraceIncomplete,
+    /// The system is Windows by name alone: Wine has its calls done by another.
+    Wine,
 }
 
 /// How much a caveat bears on a result.
@@ -148,7 +150,8 @@ impl CaveatKind {
             | Self::Rescheduled
             | Self::Losses
             | Self::Overload
-            | Self::TraceIncomplete => Severity::Spoils,
+            | Self::TraceIncomplete
+            | Self::Wine => Severity::Spoils,
             Self::RtThrottling
             | Self::IdleStates
             | Self::Governor

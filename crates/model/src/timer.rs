@@ -68,11 +68,48 @@ pub enum TimerApi {
     IoUring,
     /// `io_uring` with a timeout that expires again and again.
     IoUringMultishot,
+    /// `Sleep`.
+    Sleep,
+    /// `WaitForSingleObject` with a timeout.
+    WaitForSingleObject,
+    /// `SleepConditionVariableSRW` with a timeout.
+    SleepConditionVariable,
+    /// `select` of Winsock.
+    WinsockSelect,
+    /// A waitable timer set to an instant.
+    WaitableTimerAbs,
+    /// A waitable timer set for a time.
+    WaitableTimer,
+    /// A waitable timer that expires again and again.
+    WaitableTimerPeriodic,
+    /// A waitable timer of high resolution set for a time.
+    HighResTimer,
+    /// A waitable timer of high resolution that expires again and again.
+    HighResTimerPeriodic,
+    /// A multimedia timer that has a function called.
+    TimeSetEvent,
+    /// A timer of a timer queue that has a function called.
+    TimerQueue,
+    /// A timer of the thread pool that has a function called.
+    ThreadpoolTimer,
 }
 
 impl TimerApi {
-    /// All, in the order in which they are shown.
-    pub const ALL: [Self; 29] = [
+    /// So many of [`Self::ALL`] are of Linux, and those after them of Windows.
+    const OF_LINUX: usize = 29;
+
+    /// Those of this system, in the order in which they are shown.
+    pub const HERE: &'static [Self] = {
+        let all: &'static [Self] = &Self::ALL;
+        let (of_linux, of_windows) = all.split_at(Self::OF_LINUX);
+        match cfg!(windows) {
+            true => of_windows,
+            false => of_linux,
+        }
+    };
+
+    /// All, also of other systems, in the order in which they are shown.
+    pub const ALL: [Self; 41] = [
         Self::ClockNanosleepAbs,
         Self::ClockNanosleepRealtime,
         Self::ClockNanosleepBoottime,
@@ -102,6 +139,18 @@ impl TimerApi {
         Self::Semtimedop,
         Self::IoUring,
         Self::IoUringMultishot,
+        Self::Sleep,
+        Self::WaitForSingleObject,
+        Self::SleepConditionVariable,
+        Self::WinsockSelect,
+        Self::WaitableTimerAbs,
+        Self::WaitableTimer,
+        Self::WaitableTimerPeriodic,
+        Self::HighResTimer,
+        Self::HighResTimerPeriodic,
+        Self::TimeSetEvent,
+        Self::TimerQueue,
+        Self::ThreadpoolTimer,
     ];
 
     /// Its name, which `--api` takes.
@@ -136,6 +185,18 @@ impl TimerApi {
             Self::Semtimedop => "semtimedop",
             Self::IoUring => "io_uring",
             Self::IoUringMultishot => "io_uring-multishot",
+            Self::Sleep => "Sleep",
+            Self::WaitForSingleObject => "WaitForSingleObject",
+            Self::SleepConditionVariable => "SleepConditionVariable",
+            Self::WinsockSelect => "winsock-select",
+            Self::WaitableTimerAbs => "WaitableTimer-abs",
+            Self::WaitableTimer => "WaitableTimer",
+            Self::WaitableTimerPeriodic => "WaitableTimer-periodic",
+            Self::HighResTimer => "HighResTimer",
+            Self::HighResTimerPeriodic => "HighResTimer-periodic",
+            Self::TimeSetEvent => "timeSetEvent",
+            Self::TimerQueue => "CreateTimerQueueTimer",
+            Self::ThreadpoolTimer => "SetThreadpoolTimer",
         }
     }
 
@@ -179,6 +240,32 @@ impl TimerApi {
             Self::IoUringMultishot => {
                 "io_uring with a timeout that expires again and again (Linux 6.4)"
             }
+            Self::Sleep => "Sleep, in whole milliseconds",
+            Self::WaitForSingleObject => {
+                "WaitForSingleObject of an event that nobody sets, in whole milliseconds"
+            }
+            Self::SleepConditionVariable => {
+                "SleepConditionVariableSRW that nobody wakes, in whole milliseconds"
+            }
+            Self::WinsockSelect => "select of a socket to which nobody sends",
+            Self::WaitableTimerAbs => "SetWaitableTimer to an instant of system time each time",
+            Self::WaitableTimer => "SetWaitableTimer for a time",
+            Self::WaitableTimerPeriodic => "SetWaitableTimer with a period of whole milliseconds",
+            Self::HighResTimer => {
+                "SetWaitableTimer for a time, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)"
+            }
+            Self::HighResTimerPeriodic => {
+                "SetWaitableTimer with a period, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)"
+            }
+            Self::TimeSetEvent => {
+                "timeSetEvent, resolution 0; its function called in a thread of winmm"
+            }
+            Self::TimerQueue => {
+                "CreateTimerQueueTimer; its function called in the thread of the timer queue"
+            }
+            Self::ThreadpoolTimer => {
+                "SetThreadpoolTimer with window 0; its function called in the thread pool"
+            }
         }
     }
 
@@ -186,13 +273,26 @@ impl TimerApi {
     /// cuts it.
     pub const fn unit(self) -> Nanos {
         match self {
-            Self::Poll | Self::EpollWait => Nanos::from_ms(1),
+            Self::Poll
+            | Self::EpollWait
+            | Self::Sleep
+            | Self::WaitForSingleObject
+            | Self::SleepConditionVariable
+            | Self::TimeSetEvent
+            | Self::TimerQueue => Nanos::from_ms(1),
             Self::Usleep
             | Self::Setitimer
             | Self::SetitimerVirtual
             | Self::SetitimerProf
             | Self::Select
-            | Self::SoRcvtimeo => Nanos::from_us(1),
+            | Self::SoRcvtimeo
+            | Self::WinsockSelect => Nanos::from_us(1),
+            Self::WaitableTimerAbs
+            | Self::WaitableTimer
+            | Self::WaitableTimerPeriodic
+            | Self::HighResTimer
+            | Self::HighResTimerPeriodic
+            | Self::ThreadpoolTimer => Nanos::from_ns(100),
             Self::ClockNanosleepAbs
             | Self::ClockNanosleepRealtime
             | Self::ClockNanosleepBoottime
@@ -217,6 +317,54 @@ impl TimerApi {
         }
     }
 
+    /// The unit of the periods that it keeps by itself, where it takes no others. A
+    /// program that has another period cannot have it kept.
+    pub const fn period_unit(self) -> Option<Nanos> {
+        match self {
+            Self::WaitableTimerPeriodic
+            | Self::HighResTimerPeriodic
+            | Self::TimeSetEvent
+            | Self::TimerQueue
+            | Self::ThreadpoolTimer => Some(Nanos::from_ms(1)),
+            Self::ClockNanosleepAbs
+            | Self::ClockNanosleepRealtime
+            | Self::ClockNanosleepBoottime
+            | Self::ClockNanosleepTai
+            | Self::ClockNanosleep
+            | Self::Usleep
+            | Self::TimerfdAbs
+            | Self::Timerfd
+            | Self::TimerCreate
+            | Self::TimerCreateThread
+            | Self::Setitimer
+            | Self::SetitimerVirtual
+            | Self::SetitimerProf
+            | Self::Poll
+            | Self::Ppoll
+            | Self::Select
+            | Self::Pselect
+            | Self::EpollWait
+            | Self::EpollPwait2
+            | Self::Futex
+            | Self::SemTimedwait
+            | Self::CondTimedwait
+            | Self::MutexTimedlock
+            | Self::Sigtimedwait
+            | Self::SoRcvtimeo
+            | Self::MqTimedreceive
+            | Self::Semtimedop
+            | Self::IoUring
+            | Self::IoUringMultishot
+            | Self::Sleep
+            | Self::WaitForSingleObject
+            | Self::SleepConditionVariable
+            | Self::WinsockSelect
+            | Self::WaitableTimerAbs
+            | Self::WaitableTimer
+            | Self::HighResTimer => None,
+        }
+    }
+
     /// Whether its expiries are instants that do not depend on when an earlier
     /// one was served. A wait for a time begins when it is called.
     pub const fn keeps_time(self) -> bool {
@@ -229,7 +377,13 @@ impl TimerApi {
             | Self::Timerfd
             | Self::TimerCreate
             | Self::TimerCreateThread
-            | Self::Setitimer => true,
+            | Self::Setitimer
+            | Self::WaitableTimerAbs
+            | Self::WaitableTimerPeriodic
+            | Self::HighResTimerPeriodic
+            | Self::TimeSetEvent
+            | Self::TimerQueue
+            | Self::ThreadpoolTimer => true,
             Self::ClockNanosleep
             | Self::Usleep
             | Self::SetitimerVirtual
@@ -249,7 +403,13 @@ impl TimerApi {
             | Self::MqTimedreceive
             | Self::Semtimedop
             | Self::IoUring
-            | Self::IoUringMultishot => false,
+            | Self::IoUringMultishot
+            | Self::Sleep
+            | Self::WaitForSingleObject
+            | Self::SleepConditionVariable
+            | Self::WinsockSelect
+            | Self::WaitableTimer
+            | Self::HighResTimer => false,
         }
     }
 
@@ -258,7 +418,12 @@ impl TimerApi {
     pub const fn goes_on(self) -> bool {
         matches!(
             self,
-            Self::Timerfd | Self::TimerCreate | Self::Setitimer | Self::IoUringMultishot
+            Self::Timerfd
+                | Self::TimerCreate
+                | Self::Setitimer
+                | Self::IoUringMultishot
+                | Self::WaitableTimerPeriodic
+                | Self::HighResTimerPeriodic
         )
     }
 
@@ -275,12 +440,17 @@ by_name!(
     unknown: UnknownTimer
 );
 
-/// No timer has this name.
+/// No timer has this name. Those of this system are to choose from.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no timer that is known; choose from {}{}", TimerApi::ALL.map(TimerApi::name).join(", "), nearest(name, &TimerApi::ALL.map(TimerApi::name)))]
+#[error("`{name}` is no timer that is known; choose from {}{}", names().join(", "), nearest(name, &names()))]
 pub struct UnknownTimer {
     /// The name.
     pub name: String,
+}
+
+/// Of the timers of this system.
+fn names() -> Vec<&'static str> {
+    TimerApi::HERE.iter().map(|api| api.name()).collect()
 }
 
 /// What was seen of one timer, asked for one period by a thread of one service.
@@ -354,7 +524,7 @@ pub struct SingleWait {
 pub struct ClockSeen {
     /// Its name.
     pub name: String,
-    /// The step that it states (`clock_getres`).
+    /// The step that it states (`clock_getres`; on Windows its frequency or increment).
     pub stated_ns: Option<Nanos>,
     /// The smallest step that was seen when it was read again and again. Absent:
     /// it did not go on meanwhile.
@@ -379,7 +549,20 @@ mod tests {
     fn an_unknown_timer_is_refused_with_those_that_are_known() {
         let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
 
-        assert!(err.starts_with("`nanonap` is no timer that is known; choose from clock_nano"));
-        assert!(err.ends_with("io_uring, io_uring-multishot"), "{err}");
+        let (first, last) = match cfg!(windows) {
+            true => ("Sleep", "SetThreadpoolTimer"),
+            false => ("clock_nanosleep-abs", "io_uring-multishot"),
+        };
+        let begin = format!("`nanonap` is no timer that is known; choose from {first}, ");
+        assert!(err.starts_with(&begin), "{err}");
+        assert!(err.ends_with(&format!(", {last}")), "{err}");
+    }
+
+    #[test]
+    fn every_timer_is_of_one_system() {
+        let (of_linux, of_windows) = TimerApi::ALL.split_at(TimerApi::OF_LINUX);
+
+        assert_eq!(of_linux.last(), Some(&TimerApi::IoUringMultishot));
+        assert_eq!(of_windows.first(), Some(&TimerApi::Sleep));
     }
 }

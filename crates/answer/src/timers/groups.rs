@@ -323,6 +323,18 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         TimerApi::IoUringMultishot => &[TimerApi::Timerfd],
         // Nothing else that is tried here counts it.
         TimerApi::SetitimerVirtual | TimerApi::SetitimerProf => &[],
+        TimerApi::Sleep
+        | TimerApi::WaitForSingleObject
+        | TimerApi::SleepConditionVariable
+        | TimerApi::WinsockSelect
+        | TimerApi::WaitableTimerAbs
+        | TimerApi::WaitableTimer
+        | TimerApi::WaitableTimerPeriodic
+        | TimerApi::HighResTimer
+        | TimerApi::HighResTimerPeriodic
+        | TimerApi::TimeSetEvent
+        | TimerApi::TimerQueue
+        | TimerApi::ThreadpoolTimer => &[TimerApi::HighResTimer],
         TimerApi::ClockNanosleepAbs
         | TimerApi::ClockNanosleepRealtime
         | TimerApi::ClockNanosleepBoottime

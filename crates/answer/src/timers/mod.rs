@@ -15,6 +15,9 @@ pub use row::{CallbackIntervals, IntervalBin, TimerHeldOff, TimerRounding, Timer
 /// The version of `timers --json`.
 pub const TIMERS_SCHEMA: u32 = 1;
 
+/// The clocks that go on by ticks, of Linux and of Windows.
+const COARSE: [&str; 2] = ["CLOCK_MONOTONIC_COARSE", "GetTickCount64"];
+
 /// What was measured of timers, by whoever measured.
 #[derive(Clone, Debug)]
 pub struct TimersMeasured {
@@ -64,7 +67,7 @@ pub struct TimersReport {
 /// What was measured, as an answer.
 pub fn timers(measured: &TimersMeasured) -> TimersReport {
     let rows: Vec<TimerRow> = measured.runs.iter().map(row::row).collect();
-    let is_coarse = |clock: &&ClockSeen| clock.name == "CLOCK_MONOTONIC_COARSE";
+    let is_coarse = |clock: &&ClockSeen| COARSE.contains(&&*clock.name);
     let coarse = measured.clocks.iter().find(is_coarse);
     let coarse = coarse.and_then(|clock| clock.stated_ns);
     TimersReport {

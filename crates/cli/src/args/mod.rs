@@ -108,6 +108,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Machine(MachineCommand),
+    /// Say which timer of this machine does what it says
+    #[cfg(windows)]
+    Timers(TimersArgs),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {

@@ -8,15 +8,8 @@ use laggard_model::{Nanos, Service, TimerApi};
 use super::some_time;
 use crate::completion;
 
-/// Each timer is asked for the same period again and again, then for single
-/// times of 1 to 3 ms at random instants; by one thread, one timer at a time.
-///
-/// A row has the mean interval between callbacks; the tick of the system's that
-/// the timer waits for; the unit to which it rounds; the slack for which it comes
-/// later, and how much later it comes of its own; how late it was, in the median and
-/// at most; and what that makes it.
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
+#[cfg(not(windows))]
+const AFTER: &str = "\
 Examples:
   laggard timers                        all of them, as a normal thread
   laggard timers --api poll,ppoll       these two
@@ -37,7 +30,43 @@ Timers:
   semtimedop, io_uring, io_uring-multishot
 
 Exit code 1 when a timer asked for by name cannot be had here, was not measured
-because it was ended early, or is later than --max-lateness.")]
+because it was ended early, or is later than --max-lateness.";
+#[cfg(windows)]
+const AFTER: &str = "\
+Examples:
+  laggard timers                        all of them
+  laggard timers --api Sleep,HighResTimer
+  laggard timers --api HighResTimer --max-lateness 2ms
+                                        exit code 1 where it is later once
+  laggard timers --api timeSetEvent --table1 --table2
+                                        as Jones and Regehr had them in 1999
+  laggard timers --json
+
+Timers:
+  Sleep, WaitForSingleObject, SleepConditionVariable, winsock-select,
+  WaitableTimer-abs, WaitableTimer, WaitableTimer-periodic, HighResTimer,
+  HighResTimer-periodic, timeSetEvent, CreateTimerQueueTimer,
+  SetThreadpoolTimer
+
+Exit code 1 when a timer asked for by name cannot be had here, was not measured
+because it was ended early, or is later than --max-lateness.";
+
+/// What Jones and Regehr asked for on the systems that could be asked for it;
+#[cfg(not(windows))]
+const PERIOD: &str = "1.5ms";
+/// and elsewhere: timers of Windows that go on by themselves keep whole ones alone.
+#[cfg(windows)]
+const PERIOD: &str = "1ms";
+
+/// Each timer is asked for the same period again and again, then for single
+/// times of 1 to 3 ms at random instants; by one thread, one timer at a time.
+///
+/// A row has the mean interval between callbacks; the tick of the system's that
+/// the timer waits for; the unit to which it rounds; the slack for which it comes
+/// later, and how much later it comes of its own; how late it was, in the median and
+/// at most; and what that makes it.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = AFTER)]
 pub(crate) struct TimersArgs {
     /// Timers, or `all`
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = some_timers, add = completion::timers())]
@@ -48,10 +77,10 @@ pub(crate) struct TimersArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "1.5ms"
+        default_value = PERIOD
     )]
     pub(crate) period: Vec<Nanos>,
-    /// What the thread is: fifo:N, other
+    /// What the thread is: fifo:N, other; on Windows other alone
     #[arg(
         long,
         value_name = "LIST",
@@ -77,6 +106,7 @@ pub(crate) struct TimersArgs {
     pub(crate) table2: bool,
     /// Keep each row as a recording of its own in this folder, which must not exist; of
     /// them shares and quantiles are told, and no rates
+    #[cfg(not(windows))]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Write JSON; `laggard schema timers` describes it
@@ -94,9 +124,17 @@ pub(crate) enum SomeTimers {
 fn some_timers(text: &str) -> Result<SomeTimers, String> {
     match text {
         "all" => Ok(SomeTimers::All),
-        name => name
-            .parse()
-            .map(SomeTimers::One)
-            .map_err(|err| err.to_string()),
+        name => match name.parse::<TimerApi>() {
+            Ok(api) if TimerApi::HERE.contains(&api) => Ok(SomeTimers::One(api)),
+            Ok(api) => Err(format!(
+                "`{api}` is a timer of another system; choose from {}",
+                TimerApi::HERE
+                    .iter()
+                    .map(|it| it.name())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )),
+            Err(err) => Err(err.to_string()),
+        },
     }
 }

@@ -31,8 +31,10 @@ mod shared {
     include!(concat!(env!("OUT_DIR"), "/board.rs"));
 }
 
+#[cfg(target_os = "linux")]
+pub(crate) use shared::BOARD_SHARE_BITS;
 use shared::{BOARD_LINES, BOARD_NONE};
-pub(crate) use shared::{BOARD_SHARE_BITS, BoardCpu, BoardLine, BoardSlot};
+pub(crate) use shared::{BoardCpu, BoardLine, BoardSlot};
 
 /// Most lines on one CPU.
 pub(crate) const LINES_PER_CPU: usize = BOARD_LINES as usize;

@@ -10,6 +10,7 @@
 
 mod held_off;
 mod random;
+mod step;
 mod wait;
 mod waits;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 use laggard_model::{Absence, Cpu, Lacks, Nanos, Service, TimerApi, TimerRun};
 
 pub(crate) use self::random::Random;
+pub(crate) use self::step::least_step;
 pub(crate) use self::wait::{For, Served, TimedWait};
 pub(crate) use self::waits::WaitsSeen;
 
@@ -51,13 +53,24 @@ pub struct TimerPlan {
 impl TimerPlan {
     /// Why the timer cannot be asked for this at all.
     pub(crate) fn refusal(&self) -> Option<Absence> {
-        let unit = self.api.unit();
-        (self.period < unit).then(|| Absence {
-            reason: format!(
-                "it takes whole units of {unit}, and {} is less than one",
-                self.period
-            ),
-            remedy: "ask for a longer period, or use another timer".into(),
+        let (unit, period) = (self.api.unit(), self.period);
+        let is_kept = |unit: Nanos| period.ns().is_multiple_of(unit.ns());
+        let (reason, remedy) = if period < unit {
+            (
+                format!("it takes whole units of {unit}, and {period} is less than one"),
+                "ask for a longer period, or use another timer",
+            )
+        } else if let Some(unit) = self.api.period_unit().filter(|&unit| !is_kept(unit)) {
+            (
+                format!("it keeps multiples of {unit} alone, and {period} is none"),
+                "ask for such a period, or use another timer",
+            )
+        } else {
+            return None;
+        };
+        Some(Absence {
+            reason,
+            remedy: remedy.into(),
             lacks: Lacks::Kernel,
         })
     }
@@ -157,5 +170,34 @@ pub(crate) fn not_returned() -> Absence {
         reason: "it did not return".into(),
         remedy: "look for what keeps its thread from running".into(),
         lacks: Lacks::Machine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_that_a_timer_does_not_keep_is_refused_with_what_it_keeps() {
+        let refusal = |api, period| {
+            let plan = TimerPlan {
+                api,
+                service: Service::Other,
+                period,
+                duration: Nanos::from_secs(1),
+                cpu: Cpu(0),
+            };
+            plan.refusal().map(|it| it.reason)
+        };
+        let (whole, half) = (Nanos::from_ms(1), Nanos::from_us(1_500));
+
+        let said = refusal(TimerApi::WaitableTimerPeriodic, half);
+
+        let expected = "it keeps multiples of 1ms alone, and 1500us is none";
+        assert_eq!(said.as_deref(), Some(expected));
+        assert_eq!(refusal(TimerApi::WaitableTimerPeriodic, whole), None);
+        assert_eq!(refusal(TimerApi::Sleep, half), None);
+        let said = refusal(TimerApi::Poll, Nanos::from_us(50)).unwrap();
+        assert!(said.contains("50us is less than one"), "{said}");
     }
 }

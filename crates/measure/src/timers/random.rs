@@ -15,6 +15,7 @@ impl Random {
     }
 
     /// A number below `end`.
+    #[cfg(target_os = "linux")]
     pub(crate) fn number_below(&mut self, end: usize) -> usize {
         let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
         usize::try_from(number).unwrap_or(0)

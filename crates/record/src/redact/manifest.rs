@@ -365,6 +365,7 @@ impl Redactor {
             CaveatKind::NotRoot
             | CaveatKind::Imported
             | CaveatKind::TraceIncomplete
+            | CaveatKind::Wine
             | CaveatKind::NoBtf
             | CaveatKind::Priority
             | CaveatKind::RtGroup

@@ -5,6 +5,7 @@ use laggard_model::{ClockSeen, Nanos};
 use super::super::clock;
 use super::sleeps::nanosleep;
 use super::wait::{read, timespec};
+use crate::timers::least_step;
 
 const CLOCKS: [(&str, libc::clockid_t); 7] = [
     ("CLOCK_MONOTONIC", libc::CLOCK_MONOTONIC),
@@ -15,18 +16,16 @@ const CLOCKS: [(&str, libc::clockid_t); 7] = [
     ("CLOCK_BOOTTIME", libc::CLOCK_BOOTTIME),
     ("CLOCK_TAI", libc::CLOCK_TAI),
 ];
-/// A clock is read for so long: four of the longest ticks that systems have.
-const READ: Nanos = Nanos::from_ms(40);
 
 /// The system's clocks, one after the other; each is read again and again for
 /// 40 ms.
 pub fn clocks() -> Vec<ClockSeen> {
-    let seen = CLOCKS.into_iter().map(|(name, clock)| ClockSeen {
+    let seen = CLOCKS.into_iter().map(|(name, id)| ClockSeen {
         name: name.into(),
-        stated_ns: stated(clock),
-        step_ns: step(clock),
+        stated_ns: stated(id),
+        step_ns: least_step(clock::now, || read(id).ok()),
         // No time is slept for: only whether that can be asked.
-        sleeps: nanosleep(clock, 0, timespec(Nanos::ZERO)).is_ok(),
+        sleeps: nanosleep(id, 0, timespec(Nanos::ZERO)).is_ok(),
     });
     seen.collect()
 }
@@ -37,20 +36,4 @@ fn stated(clock: libc::clockid_t) -> Option<Nanos> {
     let result = unsafe { libc::clock_getres(clock, &raw mut step) };
     let ns = step.tv_sec.cast_unsigned() * 1_000_000_000 + step.tv_nsec.cast_unsigned();
     (result == 0).then(|| Nanos::from_ns(ns))
-}
-
-/// The smallest step forward among readings.
-fn step(clock: libc::clockid_t) -> Option<Nanos> {
-    let over = clock::now() + READ;
-    let mut before = read(clock).ok()?;
-    let mut least = None;
-    while clock::now() < over {
-        let now = read(clock).ok()?;
-        let step = now.saturating_sub(before);
-        if step > Nanos::ZERO {
-            least = Some(least.map_or(step, |least: Nanos| least.min(step)));
-        }
-        before = now;
-    }
-    least
 }

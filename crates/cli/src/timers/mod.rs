@@ -1,21 +1,27 @@
 //! `laggard timers`: which timer of this machine does what it says.
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(windows)]
+mod windows;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::timers::{self, TimerClass, TimersMeasured};
 use laggard_measure::TimerPlan;
-use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, TimerBench};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, PeriodicWait, RowsOf, Service, TimerApi, TimerRun};
+use laggard_model::{Nanos, Service, TimerApi, TimerRun};
 use laggard_view::text::{self, TimerTables};
 
+#[cfg(target_os = "linux")]
+use self::linux as here;
+#[cfg(windows)]
+use self::windows as here;
 use crate::args::{SomeTimers, TimersArgs};
 use crate::exit::Exit;
-use crate::rows::{RowFolder, RowPlan};
-use crate::{measuring, pipe, terminal};
+use crate::{pipe, terminal};
 
 /// Shorter waits are mostly the call itself, and a real-time thread that asks for
 /// them leaves nobody else the CPU.
@@ -33,8 +39,8 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     if args.max_lateness.is_some() && !is_named {
         bail!("--max-lateness is for timers named with --api; name those that matter");
     }
-    let mut recorded = args.output.as_deref().map(RowFolder::make).transpose()?;
-    let stop = measuring::interruption()?;
+    let mut kept = here::rows(args)?;
+    let stop = here::interruption()?;
     let cpu = plans[0].cpu;
     let whole = args.duration * plans.len() as u64;
     pipe::say(&format!(
@@ -46,19 +52,14 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         args.duration,
         Unit::Auto.write_nanos(whole)
     ));
-    let runs = measured(&plans, &stop, |plan, run| {
-        if let Some(folder) = &mut recorded {
-            record(folder, plan, run);
-        }
-    });
-    let files = Files::default();
+    let runs = measured(&plans, &stop, |plan, run| kept.add(plan, run));
     let report = timers::timers(&TimersMeasured {
-        host: host::identify(&files),
+        host: here::host(),
         cpu,
-        clocks: linux::clocks(),
+        clocks: here::clocks(),
         planned: plans.len(),
         runs,
-        caveats: measuring::caveats(),
+        caveats: here::caveats(),
     });
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
@@ -70,10 +71,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
             text::timers(&report, tables, terminal::look(Unit::Auto))
         }
     })?;
-    if let Some(folder) = recorded {
-        let count = folder.end(!stop.load(Ordering::Relaxed))?;
-        measuring::say_rows(args.output.as_deref(), count);
-    }
+    kept.end(!stop.load(Ordering::Relaxed))?;
     let is_there = |class| class != TimerClass::Unavailable;
     let is_whole = report.unmeasured == 0;
     let is_had = is_whole && report.rows.iter().all(|row| is_there(row.class));
@@ -85,30 +83,6 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Keeps the waits for the period: when each was due, and how late it was. Who comes
-/// early is due when it comes, 0 late, and counted.
-fn record(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
-    let early = run.periodic.iter().filter(|wait| wait.woke < wait.due);
-    let row = RowPlan {
-        name: format!("{}-{}-{}", plan.api, plan.service, plan.period).replace(':', "-"),
-        rows: RowsOf::Waits {
-            timer: plan.api,
-            early: early.count() as u64,
-        },
-        service: plan.service,
-        cpu: plan.cpu,
-        period: plan.period,
-        duration: plan.duration,
-        load: None,
-    };
-    let late = |wait: &PeriodicWait| {
-        let due = wait.due.min(wait.woke);
-        (due, wait.woke.saturating_sub(due))
-    };
-    // What was left out is none of the machine's: laggard was stopped, or a signal came.
-    folder.add(&row, run.periodic.iter().map(late), 0);
-}
-
 /// One after the other, until all were tried or `stop` is set; `keep` has each before
 /// the next one.
 fn measured(
@@ -116,7 +90,7 @@ fn measured(
     stop: &AtomicBool,
     mut keep: impl FnMut(&TimerPlan, &TimerRun),
 ) -> Vec<TimerRun> {
-    let mut bench = TimerBench::new();
+    let mut bench = here::bench();
     let bar = ProgressBar::new(plans.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
         bar.set_style(style);
@@ -142,7 +116,7 @@ fn measured(
 
 /// What is to be measured, in the order of rows.
 fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
-    let (cpu, duration) = (measuring::one_cpu(args.cpu)?, args.duration);
+    let (cpu, duration) = (here::one_cpu(args.cpu)?, args.duration);
     if duration > MOST_DURATION {
         bail!("--duration {duration} is too long for a row; use at most {MOST_DURATION}");
     }
@@ -159,21 +133,9 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
             );
         }
     }
-    if let Some(other) = args.policy.iter().find(|one| !one.is_thread()) {
-        bail!("`{other}` is no thread that can call a timer; use other, or fifo:1 to fifo:99");
-    }
-    if args.policy.contains(&Service::Deadline) {
-        bail!(
-            "the kernel keeps no deadline thread on one CPU, and timers are tried on one; use other, or fifo:1 to fifo:99"
-        );
-    }
-    if let Some(lent) = args.policy.iter().find(|one| one.lent().is_some()) {
-        bail!(
-            "`{lent}` has its priority from who asks it, and a timer asks nobody; use other, or fifo:1 to fifo:99"
-        );
-    }
+    here::check_policies(&args.policy)?;
     let apis = match named.is_empty() {
-        true => TimerApi::ALL.to_vec(),
+        true => TimerApi::HERE.to_vec(),
         false => named,
     };
     let blocks = each_once(&args.policy)

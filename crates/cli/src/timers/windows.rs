@@ -1,0 +1,70 @@
+//! What `laggard timers` takes of Windows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, bail};
+use laggard_measure::TimerPlan;
+use laggard_measure::windows::{allowed_cpus, measure_timer};
+pub(super) use laggard_measure::windows::{caveats, clocks, identify as host};
+use laggard_model::{Cpu, Service, TimerRun};
+
+use crate::args::TimersArgs;
+
+/// Tries timers, one at a time. Nothing has to be readied for them.
+pub(super) struct BareBench;
+
+pub(super) const fn bench() -> BareBench {
+    BareBench
+}
+
+impl BareBench {
+    pub(super) fn measure(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
+        measure_timer(plan, stop)
+    }
+}
+
+/// A flag that Ctrl-C and Ctrl-Break set.
+pub(super) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("watch for Ctrl-C")?;
+    Ok(interrupted)
+}
+
+/// The CPU asked for, or the last that this process may use.
+pub(super) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
+    let allowed = allowed_cpus();
+    match asked.map(Cpu) {
+        Some(cpu) if allowed.contains(cpu) => Ok(cpu),
+        Some(cpu) => bail!("CPU {cpu} is not for this process; choose from {allowed}"),
+        None => allowed.as_slice().last().copied().context("find a CPU"),
+    }
+}
+
+/// Refuses policies of Linux.
+pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
+    match policies.iter().find(|&&one| one != Service::Other) {
+        Some(policy) => {
+            bail!("`{policy}` is not on Windows; use other, a thread of normal priority")
+        }
+        None => Ok(()),
+    }
+}
+
+/// No rows are kept: what a recording says of its clock is Linux's.
+pub(super) struct UnkeptRows;
+
+#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+pub(super) const fn rows(_: &TimersArgs) -> anyhow::Result<UnkeptRows> {
+    Ok(UnkeptRows)
+}
+
+impl UnkeptRows {
+    pub(super) const fn add(&mut self, _: &TimerPlan, _: &TimerRun) {}
+
+    #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+    pub(super) const fn end(self, _: bool) -> anyhow::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! The clock of all time stamps: the performance counter, which all CPUs share.
+
+use std::sync::OnceLock;
+
+use laggard_model::Nanos;
+use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// The time now, since the system was started.
+pub fn now() -> Nanos {
+    let mut count = 0;
+    // SAFETY: `count` is valid for writes. The call cannot fail since Windows XP.
+    unsafe { QueryPerformanceCounter(&raw mut count) };
+    of_count(count.cast_unsigned(), frequency())
+}
+
+/// How often it counts in a second; the same from start to end of the system.
+pub(super) fn frequency() -> u64 {
+    static FREQUENCY: OnceLock<u64> = OnceLock::new();
+    *FREQUENCY.get_or_init(|| {
+        let mut frequency = 0;
+        // SAFETY: `frequency` is valid for writes. It cannot fail, as above.
+        unsafe { QueryPerformanceFrequency(&raw mut frequency) };
+        frequency.cast_unsigned().max(1)
+    })
+}
+
+/// In two parts, so that no count is too large.
+const fn of_count(count: u64, frequency: u64) -> Nanos {
+    let (seconds, rest) = (count / frequency, count % frequency);
+    Nanos::from_ns(seconds * NANOS + rest * NANOS / frequency)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_years_is_still_exact() {
+        let year = 365 * 24 * 3_600;
+
+        let of_10_mhz = of_count(year * 10_000_000 + 1, 10_000_000);
+        let of_3_ghz = of_count(year * 3_000_000_000 + 3, 3_000_000_000);
+
+        assert_eq!(of_10_mhz.ns(), year * NANOS + 100);
+        assert_eq!(of_3_ghz.ns(), year * NANOS + 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! What machine this is, as far as it bears on timers.
+
+use std::ffi::{CStr, c_char};
+
+use laggard_model::{Caveat, CaveatKind, Host, Processor};
+use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
+use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
+use windows_sys::Win32::System::SystemInformation::{
+    ComputerNameDnsHostname, GetComputerNameExW, GlobalMemoryStatusEx, MEMORYSTATUSEX,
+    OSVERSIONINFOW,
+};
+use windows_sys::Win32::System::Threading::GetActiveProcessorCount;
+use windows_sys::core::w;
+
+use super::procedure;
+
+/// More than names take, in UTF-16 units.
+const NAME: usize = 256;
+/// `ALL_PROCESSOR_GROUPS`.
+const ALL_GROUPS: u16 = u16::MAX;
+
+/// The machine and its system. What Windows does not tell is empty.
+pub fn identify() -> Host {
+    Host {
+        node: node(),
+        architecture: std::env::consts::ARCH.into(),
+        processor: Processor {
+            model: processor(),
+            // SAFETY: takes no pointers.
+            threads: unsafe { GetActiveProcessorCount(ALL_GROUPS) },
+            ..Processor::default()
+        },
+        memory_bytes: memory(),
+        ..Host::windows(&version())
+    }
+}
+
+/// Reasons to doubt what is measured here.
+pub fn caveats() -> Vec<Caveat> {
+    let of_wine = wine().map(|version| {
+        Caveat::new(
+            CaveatKind::Wine,
+            format!("this is Wine {version}, which has another system do what Windows would"),
+            "take nothing of this for Windows; measure on Windows",
+        )
+    });
+    of_wine.into_iter().collect()
+}
+
+/// The version of Wine; none on Windows.
+fn wine() -> Option<String> {
+    let function = procedure::find(b"ntdll.dll\0", b"wine_get_version\0")?;
+    // SAFETY: Wine alone has a function of this name, which takes nothing and returns a
+    //         text that stays.
+    let version = unsafe {
+        let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
+        CStr::from_ptr(function())
+    };
+    Some(version.to_string_lossy().into_owned())
+}
+
+/// As `10.0.19045`.
+fn version() -> String {
+    let mut version = OSVERSIONINFOW {
+        dwOSVersionInfoSize: size(size_of::<OSVERSIONINFOW>()),
+        ..OSVERSIONINFOW::default()
+    };
+    // SAFETY: `version` is valid for writes, and says how long it is. It cannot fail.
+    unsafe { RtlGetVersion(&raw mut version) };
+    let (major, minor) = (version.dwMajorVersion, version.dwMinorVersion);
+    format!("{major}.{minor}.{}", version.dwBuildNumber)
+}
+
+fn node() -> String {
+    let mut name = [0_u16; NAME];
+    let mut length = size(NAME);
+    // SAFETY: `name` is valid for so many units.
+    let result =
+        unsafe { GetComputerNameExW(ComputerNameDnsHostname, name.as_mut_ptr(), &raw mut length) };
+    match result {
+        0 => String::new(),
+        _ => text(&name),
+    }
+}
+
+/// The name that the first processor gives itself.
+fn processor() -> String {
+    let mut name = [0_u16; NAME];
+    let mut bytes = size(size_of_val(&name));
+    // SAFETY: the names end in a NUL, `name` is valid for so many bytes, and nothing is
+    //         asked of the type, which is a text.
+    let result = unsafe {
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            w!("HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0"),
+            w!("ProcessorNameString"),
+            RRF_RT_REG_SZ,
+            std::ptr::null_mut(),
+            name.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    match result {
+        0 => text(&name).trim().to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn memory() -> u64 {
+    let mut status = MEMORYSTATUSEX {
+        dwLength: size(size_of::<MEMORYSTATUSEX>()),
+        ..MEMORYSTATUSEX::default()
+    };
+    // SAFETY: `status` is valid for writes, and says how long it is. Where the call fails
+    //         it stays zero.
+    unsafe { GlobalMemoryStatusEx(&raw mut status) };
+    status.ullTotalPhys
+}
+
+/// Up to the first NUL.
+fn text(units: &[u16]) -> String {
+    let end = units.iter().position(|&unit| unit == 0);
+    String::from_utf16_lossy(&units[..end.unwrap_or(units.len())])
+}
+
+/// A length as the system takes it: none here is as long as 4 GiB.
+fn size(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_a_name_a_version_and_cpus() {
+        let host = identify();
+
+        assert!(host.system().starts_with("Windows "), "{host:?}");
+        assert!(
+            !host.node.is_empty() && !host.node.contains('\0'),
+            "{host:?}"
+        );
+        assert!(
+            host.processor.threads > 0 && host.memory_bytes > 0,
+            "{host:?}"
+        );
+    }
+}

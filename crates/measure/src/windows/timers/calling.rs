@@ -1,0 +1,291 @@
+//! Timers that have a function called, in a thread that the system has for it.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::windows::io::{AsRawHandle as _, OwnedHandle};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use laggard_model::{Nanos, TimerApi};
+use windows_sys::Win32::Foundation::{FILETIME, HANDLE, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Media::{
+    TIME_CALLBACK_FUNCTION, TIME_KILL_SYNCHRONOUS, TIME_ONESHOT, TIME_PERIODIC, timeKillEvent,
+    timeSetEvent,
+};
+use windows_sys::Win32::System::Threading::{
+    CloseThreadpoolTimer, CreateThreadpoolTimer, CreateTimerQueueTimer, DeleteTimerQueueTimer,
+    PTP_CALLBACK_INSTANCE, PTP_TIMER, SetEvent, SetThreadpoolTimer, WAITORTIMERCALLBACK,
+    WT_EXECUTEINTIMERTHREAD, WaitForThreadpoolTimerCallbacks,
+};
+
+use super::super::clock;
+use super::waits::{done, event, from_now, wait_for, whole_ms};
+use crate::timers::{Served, TimedWait};
+
+/// So many calls have room that were not waited for yet. More were never seen.
+const ROOM: usize = 1_024;
+
+/// What the function and the thread that waits for it share. It lives as long as the
+/// process: a function may be called late.
+struct CallStamps {
+    /// How many calls there were.
+    count: AtomicU64,
+    /// When the function was called, ns, by the number of the call; 0: not yet.
+    at: [AtomicU64; ROOM],
+    /// Set after each call.
+    event: OwnedHandle,
+}
+
+impl CallStamps {
+    fn new() -> io::Result<&'static Self> {
+        Ok(Box::leak(Box::new(Self {
+            count: AtomicU64::new(0),
+            at: [const { AtomicU64::new(0) }; ROOM],
+            event: event()?,
+        })))
+    }
+
+    fn slot(&self, number: u64) -> &AtomicU64 {
+        &self.at[usize::try_from(number).unwrap_or(0) % ROOM]
+    }
+
+    fn called(&self) {
+        let at = clock::now();
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.slot(number).store(at.ns(), Ordering::Release);
+        // SAFETY: the handle is never closed.
+        unsafe { SetEvent(self.event.as_raw_handle()) };
+    }
+
+    /// Takes the call of this number, if it was made.
+    fn take(&self, number: u64) -> Option<Nanos> {
+        match self.slot(number).swap(0, Ordering::Acquire) {
+            0 => None,
+            ns => Some(Nanos::from_ns(ns)),
+        }
+    }
+
+    /// Forgets what was called and not waited for; the number of the next call.
+    fn forget(&self) -> u64 {
+        for slot in &self.at {
+            slot.store(0, Ordering::Relaxed);
+        }
+        self.count.load(Ordering::Acquire)
+    }
+}
+
+unsafe extern "system" fn of_multimedia(_: u32, _: u32, stamps: usize, _: usize, _: usize) {
+    // SAFETY: the timer was given a pointer to stamps that are never freed.
+    let stamps = unsafe { &*std::ptr::with_exposed_provenance::<CallStamps>(stamps) };
+    stamps.called();
+}
+
+unsafe extern "system" fn of_queue(stamps: *mut c_void, _: bool) {
+    // SAFETY: as above.
+    let stamps = unsafe { &*stamps.cast::<CallStamps>() };
+    stamps.called();
+}
+
+unsafe extern "system" fn of_pool(_: PTP_CALLBACK_INSTANCE, stamps: *mut c_void, _: PTP_TIMER) {
+    // SAFETY: as above.
+    let stamps = unsafe { &*stamps.cast::<CallStamps>() };
+    stamps.called();
+}
+
+/// Whose timer it is.
+enum CallSource {
+    /// winmm's; 0: it has none.
+    Multimedia(u32),
+    /// The timer queue's; null: it has none.
+    Queue(HANDLE),
+    /// The thread pool's.
+    Pool(PTP_TIMER),
+}
+
+impl CallSource {
+    /// Has the function called after `length`, and, where there is one, with this period.
+    fn start(
+        &mut self,
+        stamps: &'static CallStamps,
+        length: Nanos,
+        period: Option<Nanos>,
+    ) -> io::Result<()> {
+        let period_ms = period.map_or(0, whole_ms);
+        let shared = (&raw const *stamps).cast::<c_void>();
+        match self {
+            Self::Multimedia(id) => {
+                let kind = match period {
+                    Some(_) => TIME_PERIODIC,
+                    None => TIME_ONESHOT,
+                };
+                let flags = kind | TIME_CALLBACK_FUNCTION | TIME_KILL_SYNCHRONOUS;
+                let (delay, shared) = (whole_ms(length), shared.expose_provenance());
+                // SAFETY: what the function is given is never freed.
+                *id = unsafe { timeSetEvent(delay, 0, Some(of_multimedia), shared, flags) };
+                match id {
+                    0 => Err(io::Error::other("winmm sets no such timer")),
+                    _ => Ok(()),
+                }
+            }
+            Self::Queue(timer) => {
+                let (delay, flags) = (whole_ms(length), WT_EXECUTEINTIMERTHREAD);
+                let (timer, function): (_, WAITORTIMERCALLBACK) = (&raw mut *timer, Some(of_queue));
+                // SAFETY: `timer` is valid for writes; what the function is given is never
+                //         freed.
+                done(unsafe {
+                    CreateTimerQueueTimer(
+                        timer,
+                        null_mut(),
+                        function,
+                        shared,
+                        delay,
+                        period_ms,
+                        flags,
+                    )
+                })
+            }
+            Self::Pool(timer) => {
+                let due = file_time(from_now(length));
+                // SAFETY: the timer is there, `due` valid for reads.
+                unsafe { SetThreadpoolTimer(*timer, &raw const due, period_ms, 0) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Has it called no more: returns when it was called for the last time.
+    fn stop(&mut self) {
+        match self {
+            Self::Multimedia(0) => {}
+            Self::Multimedia(id) => {
+                // SAFETY: takes no pointers. One that comes once is over already.
+                unsafe { timeKillEvent(std::mem::take(id)) };
+            }
+            Self::Queue(timer) if timer.is_null() => {}
+            Self::Queue(timer) => {
+                let timer = std::mem::replace(timer, null_mut());
+                // SAFETY: the timer is there; it is waited for.
+                unsafe { DeleteTimerQueueTimer(null_mut(), timer, INVALID_HANDLE_VALUE) };
+            }
+            // SAFETY: the timer is there; no time is none.
+            Self::Pool(timer) => unsafe {
+                SetThreadpoolTimer(*timer, null(), 0, 0);
+                WaitForThreadpoolTimerCallbacks(*timer, 1);
+            },
+        }
+    }
+}
+
+/// The system's form of a time.
+const fn file_time(time: i64) -> FILETIME {
+    let bits = time.cast_unsigned();
+    FILETIME {
+        dwLowDateTime: (bits & 0xffff_ffff) as u32,
+        dwHighDateTime: (bits >> 32) as u32,
+    }
+}
+
+/// A timer that has a function called.
+struct CallingTimer {
+    source: CallSource,
+    stamps: &'static CallStamps,
+    /// The number of the call that is waited for next.
+    next: u64,
+    /// When the last one was made that was waited for.
+    last: Nanos,
+}
+
+impl CallingTimer {
+    /// Waits for the next call.
+    fn wait(&mut self) -> io::Result<()> {
+        loop {
+            if let Some(at) = self.stamps.take(self.next) {
+                self.next += 1;
+                self.last = at;
+                return Ok(());
+            }
+            wait_for(&self.stamps.event)?;
+        }
+    }
+
+    /// Nothing is called any more, and nothing that was is waited for.
+    fn settle(&mut self) {
+        self.source.stop();
+        self.next = self.stamps.forget();
+    }
+}
+
+impl TimedWait for CallingTimer {
+    fn once(&mut self, length: Nanos) -> io::Result<()> {
+        self.source.start(self.stamps, length, None)?;
+        let result = self.wait();
+        self.settle();
+        result
+    }
+
+    fn begin(&mut self, _: Nanos, period: Nanos) -> io::Result<Nanos> {
+        // It takes a time and no instant.
+        let first = clock::now() + period;
+        self.source.start(self.stamps, period, Some(period))?;
+        Ok(first)
+    }
+
+    fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
+        self.wait().map(|()| Served::Untold)
+    }
+
+    fn over_at(&self, _: Nanos) -> Nanos {
+        self.last
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.settle();
+        Ok(())
+    }
+}
+
+impl Drop for CallingTimer {
+    fn drop(&mut self) {
+        self.source.stop();
+        if let CallSource::Pool(timer) = self.source {
+            // SAFETY: the timer is there, and nothing is called any more.
+            unsafe { CloseThreadpoolTimer(timer) };
+        }
+    }
+}
+
+/// A timer of the thread pool.
+fn pool_timer(stamps: &'static CallStamps) -> io::Result<PTP_TIMER> {
+    let shared = (&raw const *stamps).cast_mut().cast();
+    // SAFETY: what the function is given is never freed; the pool is the process's own.
+    match unsafe { CreateThreadpoolTimer(Some(of_pool), shared, null()) } {
+        0 => Err(io::Error::last_os_error()),
+        timer => Ok(timer),
+    }
+}
+
+fn opened(
+    source: impl FnOnce(&'static CallStamps) -> io::Result<CallSource>,
+) -> io::Result<Box<dyn TimedWait>> {
+    let stamps = CallStamps::new()?;
+    Ok(Box::new(CallingTimer {
+        source: source(stamps)?,
+        stamps,
+        next: 0,
+        last: Nanos::ZERO,
+    }))
+}
+
+/// The one of `api`; `None`: it calls no function.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "all others are opened elsewhere, or Linux's"
+)]
+pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
+    Some(match api {
+        TimerApi::TimeSetEvent => opened(|_| Ok(CallSource::Multimedia(0))),
+        TimerApi::TimerQueue => opened(|_| Ok(CallSource::Queue(null_mut()))),
+        TimerApi::ThreadpoolTimer => opened(|stamps| pool_timer(stamps).map(CallSource::Pool)),
+        _ => return None,
+    })
+}
