@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::PathBuf;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use laggard_marks::layout;
 use laggard_model::{MarkKind, Nanos, ThreadMark, Tid};
@@ -43,7 +44,8 @@ struct MarkedProcess {
 struct MarkRing {
     file: File,
     path: PathBuf,
-    inode: u64,
+    /// Which file it is: its device and its number there.
+    identity: (u64, u64),
     slots: u32,
     read: u64,
     /// Threads by the numbers that they have in their own namespace; `None`: they have
@@ -62,7 +64,7 @@ impl MarkReader {
                 ..
             }) = self.processes.remove(&process)
             {
-                self.lost += ring.read(process, into);
+                self.lose(ring.read(process, into));
             }
         }
         let mut rings = self
@@ -98,9 +100,15 @@ impl MarkReader {
                 }
             }
             if let Some(ring) = &mut one.ring {
-                self.lost += ring.read(process, into);
+                let lost = ring.read(process, into);
+                self.lose(lost);
             }
         }
+    }
+
+    /// What a ring says may be anything.
+    const fn lose(&mut self, marks: u64) {
+        self.lost = self.lost.saturating_add(marks);
     }
 
     /// Says that nobody listens any more. Another who does says so again.
@@ -119,17 +127,13 @@ impl MarkRing {
         let Ok(entries) = fs::read_dir(&folder) else {
             return Ok(None);
         };
-        let name = format!("/memfd:{}", layout::NAME);
-        let is_it = |path: &PathBuf| {
-            let target = fs::read_link(path).unwrap_or_default();
-            let target = target.to_string_lossy();
-            target.strip_suffix(" (deleted)").unwrap_or(&target) == name
-        };
         let mut paths = entries.flatten().map(|entry| entry.path());
-        let Some(path) = paths.find(is_it) else {
+        let Some(path) = paths.find(|path| is_ring(path)) else {
             return Ok(None);
         };
-        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let Some(file) = opened(&path)? else {
+            return Ok(None);
+        };
         let mut head = [0; layout::RING_AT];
         // Not made whole yet: the next look will see.
         if file.read_exact_at(&mut head, 0).is_err() || head[..8] != layout::MAGIC {
@@ -143,7 +147,7 @@ impl MarkRing {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let ring = Self {
-            inode: metadata.ino(),
+            identity: (metadata.dev(), metadata.ino()),
             path,
             slots,
             read: long(&head, layout::NEXT_AT),
@@ -156,7 +160,7 @@ impl MarkRing {
 
     /// Whether the process still has it: it may have become another by exec.
     fn is_there(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|now| now.ino() == self.inode)
+        fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity)
     }
 
     fn listen(&self, word: u32) {
@@ -175,8 +179,10 @@ impl MarkRing {
         }
         let next = long(&head, layout::NEXT_AT);
         let room = u64::from(self.slots);
-        if next <= self.read {
-            return 0;
+        if next < self.read {
+            // No program counts down: what it counted meanwhile nobody knows.
+            self.read = next;
+            return 1;
         }
         let first = self.read.max(next.saturating_sub(room));
         let mut lost = first - self.read;
@@ -246,6 +252,30 @@ impl MarkRing {
             kind,
         })
     }
+}
+
+/// Whether it is named as a ring is.
+fn is_ring(path: &Path) -> bool {
+    let target = fs::read_link(path).unwrap_or_default();
+    let target = target.to_string_lossy();
+    let name = target.strip_suffix(" (deleted)").unwrap_or(&target);
+    name.strip_prefix("/memfd:") == Some(layout::NAME)
+}
+
+/// Opens what is open there in another process, which may put something else there at
+/// any time: it is held before it is looked at, and then nothing else is opened. `None`:
+/// it is no ring.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    let held = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(path)?;
+    let own = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    if !held.metadata()?.is_file() || !is_ring(&own) {
+        return Ok(None);
+    }
+    let file = OpenOptions::new().read(true).write(true).open(&own)?;
+    Ok(Some(file))
 }
 
 /// Whether a process calls its threads otherwise than is done here.
@@ -377,5 +407,61 @@ mod tests {
         assert_eq!(reader.lost, 1);
         // So that dropping it touches nothing that is not there.
         file.set_len(layout::bytes(layout::SLOTS) as u64).unwrap();
+    }
+
+    /// A ring of a hostile program, which says that there were `next` marks.
+    fn count(file: &File, next: u64) {
+        file.write_all_at(&next.to_ne_bytes(), layout::NEXT_AT as u64)
+            .unwrap();
+    }
+
+    #[test]
+    fn a_ring_that_says_anything_of_its_count_is_read_and_counted_on() {
+        let _one = ONE.lock();
+        let name = std::ffi::CString::new(layout::NAME).unwrap();
+        let file = File::from(memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC).unwrap());
+        let slots = 8_u32;
+        file.set_len(layout::bytes(slots) as u64).unwrap();
+        file.write_all_at(&layout::MAGIC, 0).unwrap();
+        for (at, word) in [
+            (layout::VERSION_AT, layout::VERSION),
+            (layout::SLOTS_AT, slots),
+        ] {
+            file.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
+        }
+        let mut reader = MarkReader::default();
+        assert_eq!(read(&mut reader, 0), []);
+
+        count(&file, u64::MAX);
+        assert_eq!(read(&mut reader, 1), []);
+        let lost = reader.lost;
+        count(&file, 4);
+        assert_eq!(read(&mut reader, 2), []);
+        count(&file, u64::MAX);
+        assert_eq!(read(&mut reader, 3), []);
+
+        assert!(lost > u64::MAX / 2, "{lost}");
+        assert_eq!(reader.lost, u64::MAX);
+        let mut mark = [0; layout::MARK_BYTES];
+        mark[..8].copy_from_slice(&6_u64.to_ne_bytes());
+        mark[28..].copy_from_slice(&layout::BEGIN.to_ne_bytes());
+        count(&file, 5);
+        assert_eq!(read(&mut reader, 4), []);
+        let at = layout::RING_AT + 5 * layout::MARK_BYTES;
+        file.write_all_at(&mark, at as u64).unwrap();
+        count(&file, 6);
+        assert_eq!(read(&mut reader, 5).len(), 1, "it is read again");
+    }
+
+    /// What is named so is a ring; what is put there instead is not opened.
+    #[test]
+    fn what_is_no_ring_is_not_opened() {
+        let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let folder = File::open("/").unwrap();
+        let plain = tempfile::tempfile().unwrap();
+
+        assert!(opened(&path(&folder)).unwrap().is_none());
+        assert!(opened(&path(&plain)).unwrap().is_none());
+        assert!(opened(Path::new("/proc/self/fd/9999")).is_err());
     }
 }
