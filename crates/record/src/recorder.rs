@@ -51,6 +51,8 @@ pub struct Recorder {
     synced_at: Option<Nanos>,
     /// Size of the last manifest, and how much had been written by then.
     last_manifest: (u64, u64),
+    /// How many lines the one on the disk has.
+    lines_written: usize,
     /// Present when only the tail is kept.
     counting: Option<Counting>,
     summed_at: Option<Nanos>,
@@ -128,6 +130,7 @@ impl Recorder {
             written_within: None,
             synced_at: None,
             last_manifest: (0, 0),
+            lines_written: 0,
             counting,
             summed_at: None,
         };
@@ -165,6 +168,13 @@ impl Recorder {
     }
 
     fn store(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        // After a kill, rows of a line that is not in it are nobody's.
+        if self.lines_written < self.manifest.lines.len()
+            && let Err(error) = self.write_manifest(disk::MANIFEST)
+        {
+            self.count_lost(batch, 0..batch.len());
+            return Err(error);
+        }
         let mut stored = 0;
         while stored < batch.len() {
             let rows = stored..batch.len().min(stored + FRAME_ROWS);
@@ -188,7 +198,8 @@ impl Recorder {
     }
 
     /// Changes the manifest: losses, caveats, cost, clock, load. It reaches the
-    /// disk with the next flush. Lines can be added, not changed. The recorder
+    /// disk with the next flush; a line, before its first row. Lines can be added, not
+    /// changed. The recorder
     /// itself keeps the state, counts, segments, `cost.written_bytes` and
     /// `losses.not_written`; changes of these have no effect.
     pub fn update(&mut self, change: impl FnOnce(&mut Manifest)) {
@@ -440,6 +451,7 @@ impl Recorder {
         disk::place(&self.folder, name, &json)?;
         self.written_bytes += json.len() as u64;
         self.last_manifest = (json.len() as u64, self.written_bytes);
+        self.lines_written = self.manifest.lines.len();
         Ok(())
     }
 }

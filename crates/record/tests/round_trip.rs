@@ -244,6 +244,27 @@ fn flush_brings_changes_of_the_manifest_to_the_disk() {
     assert_eq!(lost(), 2, "after 5 s");
 }
 
+/// As when the writer is killed right after: nothing was flushed.
+#[test]
+fn a_line_that_came_later_is_known_before_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
+    let all = recorder.manifest().lines.len();
+    recorder.update(|manifest| manifest.lines.push(manifest.lines[0]));
+    let mut batch = Batch::default();
+    let row = Rows::new(9).batch(1).get(0);
+    let line = LineId::at(all).unwrap();
+    batch.push(&Activation { line, ..row });
+
+    recorder.append(&batch).unwrap();
+
+    let read = Recording::open(dir.path()).unwrap();
+    assert_eq!(read.manifest().lines.len(), all + 1);
+    let rows = all_rows(&read);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows.get(0).map(|row| row.line), Some(line));
+}
+
 #[test]
 fn the_manifest_keeps_what_a_segment_spans() {
     let dir = tempfile::tempdir().unwrap();
