@@ -51,6 +51,12 @@ impl ActivationFile {
         }
     }
 
+    /// Takes it away again: what was to be watched never began.
+    pub(super) fn discard(self) {
+        // Best effort: the error that it did not begin says more.
+        let _ = std::fs::remove_file(&self.path);
+    }
+
     /// Says why not all of them are in it, if so.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self.refused {

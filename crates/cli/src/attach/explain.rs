@@ -57,9 +57,13 @@ impl LateWatch {
     ) {
         let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
-            if let Some(live) = &mut live {
-                let late = chosen.iter().filter(|one| one.missed());
-                late.for_each(|one| live.late(one, &[]));
+            for one in chosen.iter().filter(|one| one.missed()) {
+                if let Some(live) = &mut live {
+                    live.late(one, &[]);
+                }
+                if let Some(recording) = &mut recording {
+                    recording.leave_out(one);
+                }
             }
             return;
         };

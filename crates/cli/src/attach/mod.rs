@@ -9,6 +9,7 @@ mod live;
 mod looks;
 mod recording;
 
+use std::process::Child;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
@@ -53,13 +54,18 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         Err(AttachError::Nobody) if group.is_some() => {}
         watched => watched?,
     }
-    let file = args.activations.as_deref().map(ActivationFile::make);
-    let file = file.transpose()?;
     let recording = args.output.as_deref();
     let recording =
         recording.map(|path| AttachRecording::begin(path, args, asked.deadline.or(asked.period)));
     let recording = recording.transpose()?;
-    let mut command = started(&probe, args)?;
+    let (file, mut command) = match begun(&probe, args) {
+        Ok(begun) => begun,
+        Err(err) => {
+            // Nothing to watch: no recording of it is left.
+            recording.into_iter().for_each(AttachRecording::discard);
+            return Err(err);
+        }
+    };
     pipe::say(&beginning(args, &targets, group.as_ref()));
     let mut looks = AttachLooks {
         seen: Attended::new(asked.clone()),
@@ -144,6 +150,22 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         ended,
         !ended_by_itself || stop.load(Ordering::Relaxed),
     ))
+}
+
+/// The file of activations, and the command; where that cannot be run, no file is left.
+fn begun(
+    probe: &AttachProbe,
+    args: &AttachArgs,
+) -> anyhow::Result<(Option<ActivationFile>, Option<Child>)> {
+    let file = args.activations.as_deref().map(ActivationFile::make);
+    let file = file.transpose()?;
+    match started(probe, args) {
+        Ok(command) => Ok((file, command)),
+        Err(err) => {
+            file.into_iter().for_each(ActivationFile::discard);
+            Err(err)
+        }
+    }
 }
 
 /// What is asked, with the deadline of an application.

@@ -1,6 +1,6 @@
 //! What `attach` saw, as a recording.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -22,6 +22,8 @@ use crate::measuring;
 /// So many lines there may be: threads, by how they are woken and the CPU that they run
 /// on first.
 const MOST_LINES: usize = 4_096;
+/// So many may wait until it is known what is late.
+const MOST_UNDECIDED: usize = 256;
 /// So long after it was told of an activation it may be asked where it was recorded.
 const REMEMBERED: Nanos = Nanos::from_secs(2);
 
@@ -47,8 +49,9 @@ struct Writing {
     names: HashMap<ThreadName, Vec<u32>>,
     /// Where the last activations are, by thread, origin and end.
     places: BTreeMap<(Nanos, u32, Nanos), (LineId, u64)>,
-    /// Those that were kept before their deadline was known, and so may come again.
-    kept_early: BTreeSet<(Nanos, u32, Nanos)>,
+    /// The largest from before their deadline was known: whether they were late is not
+    /// known yet.
+    undecided: BTreeMap<(Nanos, u32, Nanos), Episode>,
     kept: u64,
     overwritten: u64,
     /// Activations that have no line, because there are too many.
@@ -120,7 +123,7 @@ impl AttachRecording {
                 threads: HashMap::new(),
                 names: HashMap::new(),
                 places: BTreeMap::new(),
-                kept_early: BTreeSet::new(),
+                undecided: BTreeMap::new(),
                 kept: 0,
                 overwritten: 0,
                 unlined: 0,
@@ -145,10 +148,22 @@ impl AttachRecording {
 
     /// Counts one that was chosen, and is not looked at.
     pub(super) fn leave_out(&mut self, one: &AttachChosen) {
-        self.write(|writing| {
-            writing.leave_out(one);
-            Ok(())
+        self.write(|writing| match writing.undecided.remove(&key(one)) {
+            // It was looked at before its deadline was known.
+            Some(known) if one.missed() => writing.write(known),
+            _ => {
+                writing.leave_out(one);
+                Ok(())
+            }
         });
+    }
+
+    /// Takes it away again: what was to be watched never began.
+    pub(super) fn discard(mut self) {
+        if let Some(writing) = self.writing.take() {
+            // Best effort: the error that it did not begin says more.
+            let _ = writing.recorder.discard();
+        }
     }
 
     fn write(&mut self, write: impl FnOnce(&mut Writing) -> anyhow::Result<()>) {
@@ -287,26 +302,66 @@ impl Writing {
         one: &AttachChosen,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> anyhow::Result<()> {
-        let key = key(one);
-        if self.kept_early.contains(&key) {
-            return Ok(());
-        }
-        let place = self.places.get(&key).copied();
-        let Some(((line, seq), episode)) = place.zip(one.episode(evidence)) else {
-            self.leave_out(one);
+        let Some(deadline) = one.deadline() else {
+            self.wait_for_deadline(one, evidence);
             return Ok(());
         };
-        if one.deadline().is_none() {
-            self.kept_early.insert(key);
+        // One of the largest, which is in time.
+        if !one.missed() {
+            return Ok(());
         }
+        let known = self.undecided.remove(&key(one));
+        let late = match known {
+            Some(known) => Some(Episode {
+                threshold_ns: deadline,
+                ..known
+            }),
+            None => self.episode(one, evidence),
+        };
+        match late {
+            Some(episode) => self.write(episode),
+            None => {
+                self.leave_out(one);
+                Ok(())
+            }
+        }
+    }
+
+    /// One of the largest, of which it is not known yet whether it was late.
+    fn wait_for_deadline(
+        &mut self,
+        one: &AttachChosen,
+        evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+    ) {
+        if self.undecided.len() < MOST_UNDECIDED
+            && let Some(episode) = self.episode(one, evidence)
+        {
+            self.undecided.insert(key(one), episode);
+        }
+    }
+
+    /// `None`: it is in no line, or what its CPU did does not explain it.
+    fn episode(
+        &self,
+        one: &AttachChosen,
+        evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+    ) -> Option<Episode> {
+        let &(line, seq) = self.places.get(&key(one))?;
+        let episode = one.episode(evidence)?;
+        Some(Episode {
+            line,
+            seq,
+            ..episode
+        })
+    }
+
+    fn write(&mut self, episode: Episode) -> anyhow::Result<()> {
         self.kept += 1;
-        self.seen[usize::from(line.0)].late.kept += 1;
+        self.seen[usize::from(episode.line.0)].late.kept += 1;
         self.overwritten += u64::from(episode.evidence.overwritten);
         self.book.note(&episode.evidence);
         Ok(self.episodes.append(&Episode {
             number: self.kept,
-            line,
-            seq,
             ..episode
         })?)
     }
@@ -315,8 +370,7 @@ impl Writing {
         let activation = *one.activation();
         let way = activation.woken.way();
         let line = self.line(activation.first_cpu, one.thread(), way);
-        let is_late = one.missed() && !self.kept_early.contains(&key(one));
-        if let Some(line) = line.filter(|_| is_late) {
+        if let Some(line) = line.filter(|_| one.missed()) {
             self.seen[usize::from(line.0)].late.surplus += 1;
         }
     }
@@ -340,6 +394,12 @@ impl Writing {
         mut caveats: Vec<Caveat>,
         unseen_switches: Option<u64>,
     ) -> anyhow::Result<()> {
+        // Nobody knows what is late there: the largest are what there is to look at.
+        for (_, episode) in std::mem::take(&mut self.undecided) {
+            if self.seen[usize::from(episode.line.0)].deadline.is_none() {
+                self.write(episode)?;
+            }
+        }
         for thread in self.threads.values() {
             let lost = thread.highest.saturating_sub(thread.came);
             if let Some(line) = thread.line {
