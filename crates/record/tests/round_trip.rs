@@ -262,7 +262,7 @@ fn a_line_that_came_later_is_known_before_its_rows() {
     assert_eq!(read.manifest().lines.len(), all + 1);
     let rows = all_rows(&read);
     assert_eq!(rows.len(), 1);
-    assert_eq!(rows.get(0).map(|row| row.line), Some(line));
+    assert_eq!(rows.first().map(|row| row.line), Some(line));
 }
 
 #[test]
