@@ -42,7 +42,8 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&["handler_buckets", "handler_places"])?
         .write("handlers.rs")?;
     Types::of(objects)?
-        .shared(&["interrupt_watch"])?
+        .shared(&["interrupt_watch", "interrupt_handler"])?
+        .constants(&["interrupt_room"])?
         .write("interruption.rs")?;
     Types::of(objects)?
         .shared(&["ring_head"])?

@@ -191,6 +191,12 @@ fn judged(figures: &InterruptFigures, within: Nanos) -> (RtosVerdict, String) {
             rough(rate)
         );
     }
+    if figures.unkept > 0 {
+        all += &format!(
+            "; {} more came too close to another to be told",
+            count(figures.unkept)
+        );
+    }
     let owned = figures.late - figures.late_stolen - figures.late_untold;
     let within = Unit::Auto.write_nanos(within);
     match (owned, figures.late_untold, figures.late_stolen) {
@@ -272,7 +278,7 @@ mod tests {
         assert_eq!(told, RtosVerdict::Pass);
         assert_eq!(
             because,
-            "2.00 us from a thread's last instruction to the handler's first, at most 2.00 us; 3.00 us from the handler's last to the thread's next, at most 3.00 us (2,000 interrupts by another CPU, not an external clock); at the level of 99.9 % a device may ask for 330,000 a second (1 / (ISR latency + handler))"
+            "2.00 us from a thread's last instruction to the handler's first, at most 2.00 us; 3.00 us from the handler's last to the thread's next, at most 3.00 us (2,000 interrupts by another CPU, not an external clock); at the level of 99.9 % a device may ask for 330,000 a second (1 / (ISR latency + handler)); 4 more came too close to another to be told"
         );
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * When one CPU was interrupted, the last time: read by the thread that was
+ * When one CPU was interrupted, the last times: read by the thread that was
  * interrupted, on that CPU. Whoever includes this says by what.
  *
  *   softirq_entry, sched_switch  since when something else than that thread has run
@@ -10,20 +10,27 @@
  */
 #pragma once
 
+/* Handlers that are kept: 12 ms of a device's 4,999 a second. A power of two. */
+enum interrupt_room { INTERRUPT_ROOM = 64 };
+
 /* Instants, ns of CLOCK_MONOTONIC; 0: never yet. */
 struct interrupt_watch {
-	u64 count;	/* handlers that came to their end */
-	u64 began_ns;	/* of the last of them */
+	u64 count; /* handlers that came to their end; the nth is in slot n - 1 */
+	u64 newest_softirq_ns;
+	u64 newest_switch_ns;
+	u64 is_open; /* whether a handler began that has not ended */
+};
+
+/* One handler. */
+struct interrupt_handler {
+	u64 began_ns;
 	u64 ended_ns;
 	u64 softirq_ns; /* a softirq's beginning before that */
 	u64 switch_ns;	/* a thread's */
-	u64 newest_softirq_ns;
-	u64 newest_switch_ns;
-	u64 is_open;	/* whether a handler began that has not ended */
 };
-_Static_assert(sizeof(struct interrupt_watch) == 64, "a cache line");
 
 const volatile u32 interrupted_cpu;
+const volatile enum interrupt_room interrupt_room; /* for who reads it */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,6 +39,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct interrupt_watch);
 } watches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, INTERRUPT_ROOM);
+	__type(key, u32);
+	__type(value, struct interrupt_handler);
+} handlers SEC(".maps");
 
 /* Where this CPU is noted, or NULL: it is another. */
 static __always_inline struct interrupt_watch *this_watch(void)
@@ -43,16 +58,28 @@ static __always_inline struct interrupt_watch *this_watch(void)
 	return bpf_map_lookup_elem(&watches, &zero);
 }
 
+/* Where the handler is noted that is open, or is next. */
+static __always_inline struct interrupt_handler *this_handler(struct interrupt_watch *watch)
+{
+	u32 slot = watch->count % INTERRUPT_ROOM;
+
+	return bpf_map_lookup_elem(&handlers, &slot);
+}
+
 static __always_inline int begin(void)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct interrupt_watch *watch = this_watch();
+	struct interrupt_handler *handler;
 
 	if (!watch)
 		return 0;
-	watch->began_ns = now;
-	watch->softirq_ns = watch->newest_softirq_ns;
-	watch->switch_ns = watch->newest_switch_ns;
+	handler = this_handler(watch);
+	if (!handler)
+		return 0;
+	handler->began_ns = now;
+	handler->softirq_ns = watch->newest_softirq_ns;
+	handler->switch_ns = watch->newest_switch_ns;
 	watch->is_open = 1;
 	return 0;
 }
@@ -61,12 +88,16 @@ static __always_inline int end(void)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct interrupt_watch *watch = this_watch();
+	struct interrupt_handler *handler;
 
 	/* Not open: it began before the programs were attached. */
 	if (!watch || !watch->is_open)
 		return 0;
+	handler = this_handler(watch);
+	if (!handler)
+		return 0;
 	watch->is_open = 0;
-	watch->ended_ns = now;
+	handler->ended_ns = now;
 	/* Last: whoever reads the count reads all of the handler. */
 	__sync_fetch_and_add(&watch->count, 1);
 	return 0;

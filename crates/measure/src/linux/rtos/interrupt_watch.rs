@@ -29,10 +29,16 @@ pub(super) struct InterruptWatch {
 
 /// What the programs write, and who is interrupted reads.
 #[derive(Debug)]
-pub(super) struct InterruptMemory(Mapped<shared::InterruptWatch>);
+pub(super) struct InterruptMemory {
+    watch: Mapped<shared::InterruptWatch>,
+    handlers: Mapped<shared::InterruptHandler>,
+}
 
-/// The last handler that ended. Instants; 0: never yet.
-#[derive(Clone, Copy, Debug)]
+/// So many handlers are kept: of more that come unseen the oldest are gone.
+const ROOM: u64 = shared::INTERRUPT_ROOM as u64;
+
+/// A handler that ended. Instants; 0: never yet.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HandlerSeen {
     /// Its first instruction,
     pub(super) began: Nanos,
@@ -42,8 +48,6 @@ pub(super) struct HandlerSeen {
     pub(super) softirq: Nanos,
     /// and a thread.
     pub(super) switch: Nanos,
-    /// When a thread began last, up to now.
-    pub(super) newest_switch: Nanos,
 }
 
 impl InterruptWatch {
@@ -63,15 +67,16 @@ impl InterruptWatch {
                 }
                 object.set_input(open, "interrupted_cpu", &cpu.0.to_ne_bytes())
             })?;
-            let memory = {
-                let watches = loaded.map("watches")?;
-                Mapped::new(watches.as_fd(), 1)
+            let room = shared::INTERRUPT_ROOM as usize;
+            let unmapped = |err: std::io::Error| ObjectRefused::because(err.to_string());
+            let memory = InterruptMemory {
+                watch: Mapped::new(loaded.map("watches")?.as_fd(), 1).map_err(unmapped)?,
+                handlers: Mapped::new(loaded.map("handlers")?.as_fd(), room).map_err(unmapped)?,
             };
-            let memory = memory.map_err(|err| ObjectRefused::because(err.to_string()))?;
             loaded.attach()?;
             Ok(Self {
                 _loaded: loaded,
-                seen: Arc::new(InterruptMemory(memory)),
+                seen: Arc::new(memory),
             })
         };
         load().map_err(|refused| absent(&refused, irq.is_some()))
@@ -80,7 +85,7 @@ impl InterruptWatch {
 
 impl InterruptMemory {
     fn now(&self) -> &shared::InterruptWatch {
-        &self.0.all()[0]
+        &self.watch.all()[0]
     }
 
     /// How many handlers have ended.
@@ -88,18 +93,26 @@ impl InterruptMemory {
         self.now().count.load(Ordering::Acquire)
     }
 
-    /// The last of them, by the thread that it interrupted: as long as `count` stays
-    /// what it is, all of it is of one handler.
-    pub(super) fn last(&self) -> HandlerSeen {
-        let now = self.now();
+    /// The `nth` of them, from 1; `None`: it is no longer kept.
+    pub(super) fn handler(&self, nth: u64) -> Option<HandlerSeen> {
+        let slot = &self.handlers.all()[(nth.checked_sub(1)? % ROOM) as usize];
         let read = |one: &AtomicU64| Nanos::from_ns(one.load(Ordering::Relaxed));
-        HandlerSeen {
-            began: read(&now.began_ns),
-            ended: read(&now.ended_ns),
-            softirq: read(&now.softirq_ns),
-            switch: read(&now.switch_ns),
-            newest_switch: read(&now.newest_switch_ns),
-        }
+        let handler = HandlerSeen {
+            began: read(&slot.began_ns),
+            ended: read(&slot.ended_ns),
+            softirq: read(&slot.softirq_ns),
+            switch: read(&slot.switch_ns),
+        };
+        // Who reads is interrupted on the CPU of the handlers: what one of them wrote
+        // before is seen with the count.
+        std::sync::atomic::compiler_fence(Ordering::Acquire);
+        // The next that begins is written in the place of the oldest.
+        (nth + ROOM > self.count() + 1).then_some(handler)
+    }
+
+    /// When a thread began to run there last.
+    pub(super) fn newest_switch(&self) -> Nanos {
+        Nanos::from_ns(self.now().newest_switch_ns.load(Ordering::Relaxed))
     }
 }
 

@@ -39,11 +39,49 @@ pub(super) struct Caller {
 }
 
 /// What it shares with who is interrupted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Calls {
-    /// When it asked for the last interrupt, ns.
-    asked: AtomicU64,
+    /// When it asked for the last interrupts, ns.
+    asked: [AtomicU64; KEPT],
+    /// How often it did.
+    count: AtomicU64,
     is_over: AtomicBool,
+}
+
+/// So many calls are kept: each waits for its handler, so more than one has none yet
+/// only where several came while the thread did not run.
+const KEPT: usize = 64;
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            asked: std::array::from_fn(|_| AtomicU64::new(0)),
+            count: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Calls {
+    fn ask(&self, now: Nanos) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.slot(count).store(now.ns(), Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Release);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a place in a small ring")]
+    fn slot(&self, nth: u64) -> &AtomicU64 {
+        &self.asked[nth as usize % KEPT]
+    }
+
+    /// The last instant up to `began` at which it asked.
+    fn last(&self, began: Nanos) -> Option<Nanos> {
+        let count = self.count.load(Ordering::Acquire);
+        (count.saturating_sub(KEPT as u64)..count)
+            .rev()
+            .map(|nth| Nanos::from_ns(self.slot(nth).load(Ordering::Relaxed)))
+            .find(|asked| *asked <= began)
+    }
 }
 
 impl Caller {
@@ -105,15 +143,12 @@ impl Caller {
 }
 
 impl Asking {
-    /// The last instant of that, where it is not the one `used` before: of who comes
-    /// once after `last` began.
-    fn last(&self, used: Nanos, last: Option<Nanos>) -> Option<Nanos> {
+    /// When a handler was asked for that began at `began`, at the latest, where the one
+    /// before it began at `before`. Every handler is asked for anew.
+    fn instant(&self, began: Nanos, before: Nanos) -> Option<Nanos> {
         match self {
-            Self::Calls(calls) => {
-                let asked = Nanos::from_ns(calls.asked.load(Ordering::Acquire));
-                (asked > used).then_some(asked)
-            }
-            Self::Every(period) => Some(last? + *period),
+            Self::Calls(calls) => calls.last(began).filter(|asked| *asked > before),
+            Self::Every(period) => Some(before + *period),
         }
     }
 }
@@ -129,7 +164,7 @@ fn call(calls: &Calls, target: &CpuCall, others: &CpuList) {
     let mut random = Random(clock::now().ns());
     while !calls.is_over.load(Ordering::Relaxed) {
         clock::sleep_until(clock::now() + EVERY + random.below(EVERY_MORE));
-        calls.asked.store(clock::now().ns(), Ordering::Release);
+        calls.ask(clock::now());
         // It did not fail before. Returns when the handler was there.
         let _ = target.call();
     }
@@ -185,35 +220,46 @@ pub(super) fn interrupts(
 /// Reads the clock again and again; keeps what interrupted.
 fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut InterruptsDone) {
     let begun = clock::now();
-    let (mut last, mut count) = (clock::now(), watch.count());
-    let mut used = asking.last(Nanos::ZERO, None).unwrap_or_default();
-    let mut began = None;
+    let mut count = watch.count();
+    let mut before = watch.handler(count);
+    let mut last = clock::now();
     loop {
         let time = clock::now();
         done.readings += 1;
         let seen = watch.count();
-        if seen == count {
-            last = time;
-        } else {
-            let handler = watch.last();
-            // It came after the reading, and before the count was looked at.
-            let is_between = handler.ended > time;
-            let (from, to) = match is_between {
-                false => (last, time),
-                true => (time, clock::now()),
+        let mut ended = None;
+        // Those that ended after this reading lie before the next.
+        while count < seen {
+            let handler = watch.handler(count + 1);
+            if handler.is_some_and(|one| one.ended > time) {
+                break;
+            }
+            count += 1;
+            let gap = Gap {
+                from: last,
+                to: time,
+                ended,
+                is_last: count == seen
+                    || watch.handler(count + 1).is_none_or(|one| one.ended > time),
+                newest_switch: watch.newest_switch(),
             };
-            // Of several that came no one is known to be the first.
-            let before = began.filter(|_| seen == count + 1);
-            let asked = asking.last(used, before);
-            let is_whole = watch.count() == seen;
-            began = is_whole.then_some(handler.began);
-            let kept = told(&handler, (from, to), asked);
-            match kept.filter(|_| is_whole && done.interrupts.len() < MOST) {
-                Some(interrupt) => done.interrupts.push((from, to, interrupt)),
+            let asked = handler.zip(before);
+            let asked = asked.and_then(|(one, before)| asking.instant(one.began, before.began));
+            let kept = handler.and_then(|handler| told(&handler, &gap, asked));
+            match kept.filter(|_| done.interrupts.len() < MOST) {
+                Some(interrupt) => done.interrupts.push((last, time, interrupt)),
                 None => done.unkept += 1,
             }
-            used = asked.unwrap_or(used);
-            (last, count) = (clock::now(), watch.count());
+            ended = handler.map(|handler| handler.ended);
+            before = handler;
+        }
+        last = time;
+        if ended.is_some() {
+            // Telling took time, in which the thread read no clock.
+            let now = clock::now();
+            if watch.count() == count {
+                last = now;
+            }
         }
         if time >= end {
             break;
@@ -222,28 +268,37 @@ fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut I
     done.time += clock::now().saturating_sub(begun);
 }
 
-/// What a handler was to the thread whose readings `from` and `to` it lies between;
-/// `None`: it does not, or cannot be told. `asked`: when it was asked for, where that
-/// is known.
-fn told(
-    handler: &HandlerSeen,
-    (from, to): (Nanos, Nanos),
-    asked: Option<Nanos>,
-) -> Option<InterruptSeen> {
-    let since = Nanos::between(from, handler.began)?;
+/// Between two readings of the thread's, in which a handler lies.
+struct Gap {
+    from: Nanos,
+    to: Nanos,
+    /// When the handler before it ended, where that lies there, too.
+    ended: Option<Nanos>,
+    /// Whether none came after it.
+    is_last: bool,
+    /// When a thread began to run last.
+    newest_switch: Nanos,
+}
+
+/// What a handler was to the thread between whose readings it lies; `None`: it does
+/// not, or cannot be told. `asked`: when it was asked for, where that is known.
+fn told(handler: &HandlerSeen, gap: &Gap, asked: Option<Nanos>) -> Option<InterruptSeen> {
+    let since = Nanos::between(gap.from, handler.began)?;
     let took = Nanos::between(handler.began, handler.ended)?;
-    let after = Nanos::between(handler.ended, to)?;
-    let is_of_thread = handler.softirq < from && handler.switch < from;
+    let after = Nanos::between(handler.ended, gap.to)?;
+    let is_of_thread =
+        handler.softirq < gap.from && handler.switch < gap.from && gap.ended.is_none();
     let latency = match is_of_thread {
         true => since,
         // Who was interrupted instead ran for nobody knows how long: no more is known
         // than when it began, and when the interrupt was asked for.
         false => {
-            let known = from.max(handler.softirq).max(handler.switch).max(asked?);
-            Nanos::between(known, handler.began)?
+            let began = handler.softirq.max(handler.switch);
+            let known = gap.from.max(began).max(gap.ended.unwrap_or_default());
+            Nanos::between(known.max(asked?), handler.began)?
         }
     };
-    let is_left = handler.newest_switch < from;
+    let is_left = gap.is_last && gap.newest_switch < gap.from;
     Some(InterruptSeen {
         latency,
         is_of_thread,
@@ -265,13 +320,22 @@ mod tests {
             ended: US(104),
             softirq: US(50),
             switch: US(60),
+        }
+    }
+
+    fn gap(from: u64, to: u64) -> Gap {
+        Gap {
+            from: US(from),
+            to: US(to),
+            ended: None,
+            is_last: true,
             newest_switch: US(60),
         }
     }
 
     #[test]
     fn the_gap_of_a_thread_is_latency_handler_and_dispatch() {
-        let seen = told(&handler(), (US(100), US(109)), None).unwrap();
+        let seen = told(&handler(), &gap(100, 109), None).unwrap();
 
         assert!(seen.is_of_thread);
         assert_eq!((seen.latency, seen.handler), (US(3), US(1)));
@@ -288,48 +352,92 @@ mod tests {
             ..handler()
         };
 
-        let seen = told(&of_softirq, (US(100), US(7_000)), Some(US(5_000))).unwrap();
+        let seen = told(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!(seen.latency, US(3));
         // The rest of the softirq is in the way back.
         assert_eq!(seen.dispatch, Some(US(1_996)));
-        assert_eq!(told(&of_softirq, (US(100), US(7_000)), None), None);
+        assert_eq!(told(&of_softirq, &gap(100, 7_000), None), None);
     }
 
     #[test]
     fn where_another_thread_ran_meanwhile_the_way_back_is_not_this_thread_s() {
         let of_other = HandlerSeen {
             switch: US(101),
-            newest_switch: US(106),
             ..handler()
         };
+        let gap = Gap {
+            newest_switch: US(106),
+            ..gap(100, 109)
+        };
 
-        let seen = told(&of_other, (US(100), US(109)), Some(US(90))).unwrap();
+        let seen = told(&of_other, &gap, Some(US(90))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!((seen.latency, seen.dispatch), (US(2), None));
     }
 
+    /// Interrupts that were off for 1 ms, in another thread, and one that came before
+    /// the first thread ran again: both are told, each from when it was asked for.
     #[test]
-    fn what_does_not_lie_between_the_readings_is_not_kept() {
-        assert_eq!(told(&handler(), (US(104), US(109)), None), None);
-        assert_eq!(told(&handler(), (US(100), US(103)), None), None);
+    fn of_several_between_two_readings_each_is_told() {
+        let first = HandlerSeen {
+            began: US(1_103),
+            ended: US(1_104),
+            switch: US(101),
+            ..handler()
+        };
+        let second = HandlerSeen {
+            began: US(1_203),
+            ended: US(1_204),
+            ..first
+        };
+        let asking = Asking::Every(US(200));
+        let gap = |ended| Gap {
+            ended,
+            is_last: ended.is_some(),
+            newest_switch: US(1_210),
+            ..gap(100, 1_220)
+        };
+
+        let asked = asking.instant(first.began, US(3));
+        let late = told(&first, &gap(None), asked).unwrap();
+        let asked = asking.instant(second.began, first.began);
+        let next = told(&second, &gap(Some(first.ended)), asked);
+
+        assert_eq!(late.latency, US(900));
+        assert_eq!(late.dispatch, None);
+        // Its own period puts it off to 1,303 at the latest.
+        assert_eq!(next, None);
     }
 
-    /// It is known to have been due a period after the last came: of several that came
-    /// since, of none.
+    #[test]
+    fn what_does_not_lie_between_the_readings_is_not_kept() {
+        assert_eq!(told(&handler(), &gap(104, 109), None), None);
+        assert_eq!(told(&handler(), &gap(100, 103), None), None);
+    }
+
     #[test]
     fn a_clock_of_its_own_asks_a_period_after_it_last_came() {
         let asking = Asking::Every(US(200));
 
-        assert_eq!(asking.last(US(1), Some(US(1_000))), Some(US(1_200)));
-        assert_eq!(asking.last(US(1), None), None);
-        let calls = Asking::Calls(Arc::new(Calls {
-            asked: AtomicU64::new(5_000),
-            ..Calls::default()
-        }));
-        assert_eq!(calls.last(US(4), None), Some(US(5)));
-        assert_eq!(calls.last(US(5), Some(US(1))), None);
+        assert_eq!(asking.instant(US(2_000), US(1_000)), Some(US(1_200)));
+    }
+
+    #[test]
+    fn a_call_is_the_last_before_its_handler_and_no_other_handler_s() {
+        let calls = Arc::new(Calls::default());
+        let asking = Asking::Calls(Arc::clone(&calls));
+        assert_eq!(asking.instant(US(9), US(1)), None);
+        for at in 1..=100 {
+            calls.ask(US(at * 10));
+        }
+
+        assert_eq!(asking.instant(US(1_002), US(992)), Some(US(1_000)));
+        assert_eq!(asking.instant(US(995), US(985)), Some(US(990)));
+        assert_eq!(asking.instant(US(1_005), US(1_002)), None);
+        // Long gone.
+        assert_eq!(asking.instant(US(300), US(1)), None);
     }
 }
