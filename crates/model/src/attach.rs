@@ -226,8 +226,8 @@ pub enum MarkKind {
 /// What a program says of itself: a thread begins or ends a cycle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadMark {
-    /// The process.
-    pub process: u32,
+    /// The process; `None`: its thread has ended, and whose it was is not known.
+    pub process: Option<u32>,
     /// The thread.
     pub thread: Tid,
     /// When, `CLOCK_MONOTONIC`; the program's word.
@@ -236,4 +236,6 @@ pub struct ThreadMark {
     pub number: u64,
     /// Which.
     pub kind: MarkKind,
+    /// How many marks of its program, of whatever thread, were lost before it.
+    pub lost_before: u64,
 }

@@ -17,8 +17,7 @@ use super::row::{
 };
 use super::said::sentences;
 use super::{
-    ATTACH_SCHEMA, AttachBeside, AttachCycles, AttachLost, AttachMeasured, AttachReport, Attended,
-    ThreadSeen,
+    ATTACH_SCHEMA, AttachBeside, AttachCycles, AttachMeasured, AttachReport, Attended, ThreadSeen,
 };
 
 /// What is told of how often deadlines are missed holds with this.
@@ -80,12 +79,10 @@ impl Attended {
             beside: measured.beside.clone(),
             held,
             cycles: self.cycles(),
+            foreign_marks: self.foreign_marks,
             rows,
             others,
-            lost: AttachLost {
-                marks: measured.lost.marks + self.foreign_marks,
-                ..measured.lost
-            },
+            lost: measured.lost,
             caveats: measured.caveats.clone(),
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct CyclesSeen {
     waiting: VecDeque<ThreadMark>,
     open: Option<OpenCycle>,
     last_number: Option<u64>,
+    /// Marks that were lost before the last that was taken in; `None`: it is the first.
+    lost_before: Option<u64>,
     begins: Histogram,
     takes: Histogram,
     responses: Histogram,
@@ -52,6 +54,7 @@ pub(super) struct CyclesSeen {
     cycles: u64,
     without_wake: u64,
     unpaired: u64,
+    cut: u64,
     skipped: u64,
     dropped: u64,
 }
@@ -79,7 +82,10 @@ impl CyclesSeen {
     /// It marked something.
     pub(super) fn marked(&mut self, mark: ThreadMark) {
         match self.waiting.len() < MOST_WAITING {
-            true => self.waiting.push_back(mark),
+            true => self.waiting.push_back(ThreadMark {
+                lost_before: mark.lost_before.saturating_add(self.dropped),
+                ..mark
+            }),
             false => self.dropped += 1,
         }
     }
@@ -93,7 +99,10 @@ impl CyclesSeen {
         }
         let last = self.lived.back().map(|last| last.done);
         match all {
-            true => self.catch_up(Nanos::MAX),
+            true => {
+                self.catch_up(Nanos::MAX);
+                self.cut += u64::from(self.open.take().is_some());
+            }
             false => self.catch_up(last.unwrap_or(Nanos::ZERO)),
         }
         if let Some(deadline) = self.deadline {
@@ -110,9 +119,18 @@ impl CyclesSeen {
     }
 
     fn take(&mut self, mark: &ThreadMark) {
+        // What the thread marked right before this is not known: watching has just begun,
+        // or marks of its program were lost.
+        let is_torn = self.lost_before != Some(mark.lost_before);
+        self.lost_before = Some(mark.lost_before);
+        if is_torn {
+            self.last_number = None;
+        }
         match mark.kind {
             MarkKind::Begin => {
-                self.unpaired += u64::from(self.open.is_some());
+                if self.open.is_some() {
+                    self.alone(is_torn);
+                }
                 let next = self.last_number.map(|last| last.wrapping_add(1));
                 if let Some(left) = next.and_then(|next| mark.number.checked_sub(next)) {
                     self.skipped = self.skipped.saturating_add(left);
@@ -129,11 +147,26 @@ impl CyclesSeen {
             MarkKind::End => {
                 let open = self.open.take();
                 let is_its = |open: &OpenCycle| open.number == mark.number && open.begun <= mark.at;
-                match open.filter(is_its) {
-                    Some(open) => self.done(&open, mark.at),
-                    None => self.unpaired += 1,
+                match open {
+                    Some(open) if is_its(&open) => self.done(&open, mark.at),
+                    other => {
+                        self.alone(is_torn);
+                        if other.is_some() {
+                            self.alone(is_torn);
+                        }
+                    }
                 }
+                // One that is lost may have been of this number.
+                self.last_number = self.last_number.max(is_torn.then_some(mark.number));
             }
+        }
+    }
+
+    /// A beginning or an end without the other.
+    const fn alone(&mut self, is_torn: bool) {
+        match is_torn {
+            true => self.cut += 1,
+            false => self.unpaired += 1,
         }
     }
 
@@ -156,7 +189,8 @@ impl CyclesSeen {
 
     /// What is to be told; `None`: it marked nothing.
     pub(super) fn row(&self, name: String, tid: Tid, process: u32) -> Option<AttachCycles> {
-        let is_any = self.cycles + self.unpaired + self.dropped > 0 || self.open.is_some();
+        let is_any =
+            self.cycles + self.unpaired + self.cut + self.dropped > 0 || self.open.is_some();
         is_any.then(|| AttachCycles {
             name,
             tid,
@@ -169,6 +203,7 @@ impl CyclesSeen {
             misses: self.misses,
             without_wake: self.without_wake,
             unpaired: self.unpaired,
+            cut: self.cut,
             skipped: self.skipped,
             dropped: self.dropped,
         })
@@ -201,8 +236,11 @@ pub struct AttachCycles {
     /// How many began in no activation that was seen: when they were due is not known,
     /// and they are in `takes` alone.
     pub without_wake: u64,
-    /// Beginnings without an end, and ends without a beginning.
+    /// Beginnings without an end and ends without a beginning, where no mark is missing.
     pub unpaired: u64,
+    /// Cycles of which one of both was not seen: under way when watching began or ended,
+    /// or where marks were lost.
+    pub cut: u64,
     /// Numbers that were left out.
     pub skipped: u64,
     /// Marks that found no room.
@@ -245,11 +283,12 @@ mod tests {
 
     fn mark(at: u64, number: u64, kind: MarkKind) -> ThreadMark {
         ThreadMark {
-            process: 1,
+            process: Some(1),
             thread: Tid(1),
             at: us(at),
             number,
             kind,
+            lost_before: 0,
         }
     }
 
@@ -330,8 +369,40 @@ mod tests {
 
         let told = row(&seen);
         assert_eq!((told.cycles, told.without_wake), (2, 1));
-        assert_eq!((told.unpaired, told.skipped), (3, 3));
+        assert_eq!((told.unpaired, told.skipped), (4, 3));
         assert_eq!((told.deadline_ns, told.misses), (None, 0));
+    }
+
+    /// As a program does that is attached to in the middle of a cycle, marks faster than
+    /// they are read, and still runs at the end.
+    #[test]
+    fn cycles_of_which_marks_are_missing_are_cut_and_no_fault_of_the_program_s() {
+        let mut seen = CyclesSeen::default();
+        let (begin, end) = (MarkKind::Begin, MarkKind::End);
+        for (at, number, kind, lost_before) in [
+            (1_005, 4, end, 0),
+            (1_010, 5, begin, 0),
+            (1_015, 5, end, 0),
+            (1_020, 6, begin, 0),
+            // 20 marks were overwritten: the end of 6 and the beginning of 16.
+            (1_040, 16, end, 20),
+            (1_045, 17, begin, 20),
+            // Those of 17 are there, whatever was lost of others meanwhile.
+            (1_050, 17, end, 21),
+            (1_055, 18, begin, 21),
+        ] {
+            seen.marked(ThreadMark {
+                lost_before,
+                ..mark(at, number, kind)
+            });
+        }
+        seen.lived(&lived(1_000, 1_100));
+
+        seen.settle(None, true);
+
+        let told = row(&seen);
+        assert_eq!((told.cycles, told.cut), (2, 4));
+        assert_eq!((told.unpaired, told.skipped), (0, 0));
     }
 
     /// As of a thread that runs 10,000 times a second: all of a look come at once.

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::{
-    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadMark, ThreadTold,
+    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadMark, ThreadTold, Tid,
     UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
@@ -138,6 +138,8 @@ pub struct AttachReport {
     /// Cycles of threads that mark theirs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cycles: Vec<AttachCycles>,
+    /// Marks of threads that are not watched, or of none that is known.
+    pub foreign_marks: u64,
     /// What was measured of laggard's own meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<AttachBeside>,
@@ -185,9 +187,20 @@ pub struct Attended {
     held: Vec<ThreadTold>,
     /// Of these it may be told to whom their time went.
     chosen: Vec<AttachChosen>,
+    /// The threads by the kernel's number of them: of one that was given again, the
+    /// newest.
+    by_tid: BTreeMap<Tid, u32>,
+    /// Marks of threads that nothing was told of yet, with how often that was asked.
+    unplaced: Vec<(ThreadMark, u8)>,
     /// Marks of threads that are not watched.
     foreign_marks: u64,
 }
+
+/// Marks that may wait for their thread to be told of: a look's of a busy program.
+const MOST_UNPLACED: usize = 65_536;
+/// A thread that has not been told of by then is none that is watched: it is with the
+/// next look that what it did in this one is told.
+const LOOKS: u8 = 2;
 
 impl AttachAsked {
     /// The deadline of all, where there is one.
@@ -205,6 +218,8 @@ impl Attended {
             lines: BTreeMap::new(),
             held: Vec::new(),
             chosen: Vec::new(),
+            by_tid: BTreeMap::new(),
+            unplaced: Vec::new(),
             foreign_marks: 0,
         }
     }
@@ -219,6 +234,7 @@ impl Attended {
         for one in &ready {
             self.one(one);
         }
+        self.place(until == Nanos::MAX);
         self.settle_cycles(until == Nanos::MAX);
     }
 
@@ -252,14 +268,33 @@ impl Attended {
     /// before what was told up to then.
     pub fn marked(&mut self, marks: &[ThreadMark]) {
         for mark in marks {
-            // A number that was given again is the later thread's.
-            let mut threads = self.threads.values_mut().rev();
-            let of = |one: &&mut ThreadSeen| {
-                one.thread.tid == mark.thread && one.thread.process == mark.process
-            };
-            match threads.find(of) {
-                Some(seen) => seen.cycles.marked(*mark),
-                None => self.foreign_marks += 1,
+            if !self.give(mark) {
+                match self.unplaced.len() < MOST_UNPLACED {
+                    true => self.unplaced.push((*mark, 0)),
+                    false => self.foreign_marks += 1,
+                }
+            }
+        }
+    }
+
+    /// Gives a mark to its thread; whether that has been told of.
+    fn give(&mut self, mark: &ThreadMark) -> bool {
+        let seen = self.by_tid.get(&mark.thread);
+        let seen = seen.and_then(|number| self.threads.get_mut(number));
+        let is_its =
+            |seen: &&mut ThreadSeen| mark.process.is_none_or(|its| its == seen.thread.process);
+        let seen = seen.filter(is_its);
+        seen.map(|seen| seen.cycles.marked(*mark)).is_some()
+    }
+
+    /// Gives marks to threads that have been told of meanwhile; `all`: none will be.
+    fn place(&mut self, all: bool) {
+        for (mark, asked) in std::mem::take(&mut self.unplaced) {
+            if !self.give(&mark) {
+                match !all && asked + 1 < LOOKS {
+                    true => self.unplaced.push((mark, asked + 1)),
+                    false => self.foreign_marks += 1,
+                }
             }
         }
     }
@@ -293,6 +328,8 @@ impl Attended {
         seen.came += 1;
         seen.highest = seen.highest.max(u64::from(told.sequence) + 1);
         seen.thread = told.thread;
+        let newest = self.by_tid.entry(told.thread.tid).or_default();
+        *newest = number.max(*newest);
         match told.what {
             ThreadHappening::Began => {}
             ThreadHappening::Done(activation) => self.done(number, &activation),

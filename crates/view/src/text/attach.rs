@@ -183,6 +183,10 @@ fn cycles(report: &AttachReport, look: Look) -> String {
         let told = [
             (row.without_wake, "began in no activation that was seen"),
             (row.unpaired, "beginnings or ends without the other"),
+            (
+                row.cut,
+                "cut off by the beginning, the end or a loss of marks",
+            ),
             (row.skipped, "numbers left out"),
             (row.dropped, "marks without room"),
         ];
@@ -357,6 +361,15 @@ fn lost(report: &AttachReport, look: Look) -> String {
             &format!(
                 "In no figure: {}, because of a stop meanwhile (a signal, a debugger, a frozen cgroup).",
                 plural(report.stopped, "activation")
+            ),
+        );
+    }
+    if report.foreign_marks > 0 {
+        text += &hanging(
+            look,
+            &format!(
+                "In no figure: {} of threads that are not watched.",
+                plural(report.foreign_marks, "mark")
             ),
         );
     }
