@@ -56,10 +56,7 @@ mod rows;
 #[cfg(target_os = "linux")]
 mod rtos;
 mod sched;
-#[cfg(target_os = "linux")]
-mod serve;
 mod show;
-mod stack;
 #[cfg(target_os = "linux")]
 mod switch;
 mod system;
@@ -75,6 +72,7 @@ mod why;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use laggard_console::stack;
 
 use crate::args::{Args, BEGIN, Command};
 #[cfg(target_os = "linux")]
@@ -130,7 +128,7 @@ fn measure(command: MeasureCommand) -> anyhow::Result<Exit> {
     match command {
         MeasureCommand::Record(args) => record::record(&args),
         MeasureCommand::Top(args) => top::top(*args),
-        MeasureCommand::Serve(args) => serve::serve(&args),
+        MeasureCommand::Serve(args) => laggard_serve::serve(&args).map(|()| Exit::Ok),
     }
 }
 

@@ -1,11 +1,10 @@
 //! What the commands that measure, or run what is measured, have in common.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
+pub(crate) use laggard_console::system::interruption;
 use laggard_measure::{host, linux};
 use laggard_model::{Caveat, Competitors, Contexts, Cpu, CpuList, Service};
 use laggard_record::Folder;
@@ -14,7 +13,6 @@ use laggard_workload::load::{LoadUser, READY};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
-use crate::system;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
@@ -113,17 +111,6 @@ pub(crate) fn caller() -> Option<LoadUser> {
     let is_root = nix::unistd::geteuid().is_root();
     let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
     is_root.then_some(LoadUser { user, group })
-}
-
-/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
-/// that was to be ignored (`nohup`) still is.
-pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in system::endings() {
-        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
-    }
-    linux::end_in_order(interrupted.clone())?;
-    Ok(interrupted)
 }
 
 /// What limits on this process do to what is measured without a recording.

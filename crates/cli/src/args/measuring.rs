@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser as _, Subcommand};
 use laggard_model::Nanos;
+use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, ServeArgs, SwitchArgs,
-    TimersArgs, TopArgs, some_time,
+    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, SwitchArgs, TimersArgs,
+    TopArgs, some_time,
 };
 use crate::completion;
 

@@ -7,7 +7,6 @@ mod compare;
 mod documented;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
-mod episodes;
 mod export;
 mod import;
 #[cfg(target_os = "linux")]
@@ -22,9 +21,6 @@ mod plot;
 mod record;
 mod rehearsal;
 mod rtos;
-#[cfg(target_os = "linux")]
-mod serve;
-mod size;
 mod switch;
 mod timers;
 
@@ -33,6 +29,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+pub(crate) use laggard_console::args::EpisodesArg;
+use laggard_console::args::some_time;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 
@@ -41,7 +39,6 @@ pub(crate) use attach::AttachArgs;
 pub(crate) use compare::{CompareArgs, FactorArg};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
-pub(crate) use episodes::EpisodesArg;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 #[cfg(target_os = "linux")]
@@ -55,10 +52,6 @@ pub(crate) use plot::PlotArgs;
 pub(crate) use record::{KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
-#[cfg(target_os = "linux")]
-pub(crate) use serve::{ListenArg, ServeArgs};
-#[cfg(target_os = "linux")]
-use size::SizeLimitArg;
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
@@ -395,13 +388,4 @@ pub(crate) struct DoctorArgs {
     /// With --prove: options of `laggard compare`, as in `-- --each 1min --load fileio`
     #[arg(last = true, requires = "prove", value_name = "OPTION")]
     pub(crate) options: Vec<OsString>,
-}
-
-/// Reads a length of time that is not zero.
-fn some_time(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
-        Ok(time) => Ok(time),
-        Err(err) => Err(err.to_string()),
-    }
 }

@@ -2,8 +2,9 @@
 
 use clap::ValueEnum;
 
+/// Whether they do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum EpisodesArg {
+pub enum EpisodesArg {
     /// As far as this kernel allows
     Auto,
     /// Surely, or not record at all

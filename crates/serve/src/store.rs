@@ -16,7 +16,7 @@ use laggard_record::Destination;
 use nix::fcntl::OFlag;
 
 use super::metrics::StoreSeries;
-use crate::pipe;
+use laggard_console::pipe;
 
 /// Between two looks at what the store takes.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const ENDS: &str = ".laggard";
 
 /// A folder of recordings that this process alone writes.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(crate) struct Store {
     dir: PathBuf,
     /// Bytes.
     keep: u64,
@@ -43,7 +43,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written, or another process writes it.
-    pub(super) fn open(dir: &Path, keep: u64, series: StoreSeries) -> anyhow::Result<Self> {
+    pub(crate) fn open(dir: &Path, keep: u64, series: StoreSeries) -> anyhow::Result<Self> {
         let shown = dir.display();
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
         let lock = lock_file(&dir.join(".lock"))
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// Where the recording that begins now is made.
-    pub(super) fn next(&self) -> Destination {
+    pub(crate) fn next(&self) -> Destination {
         let now = Timestamp::now().strftime(TIME);
         let mut name = format!("{BEGINS}{now}{ENDS}");
         // A clock that was set back comes to the same second again.
@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Has the store kept small from now on, by a thread of its own.
-    pub(super) fn watch(&self) -> io::Result<()> {
+    pub(crate) fn watch(&self) -> io::Result<()> {
         let keeper = StoreKeeper {
             dir: self.dir.clone(),
             keep: self.keep,

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use laggard_model::{CauseClass, Nanos};
 
 /// What those without a series of their own are counted as.
-pub(super) const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 /// How many names have a series of their own.
-pub(super) const MOST: usize = 100;
+pub(crate) const MOST: usize = 100;
 /// How often a name is met before it has one.
 const FAMILIAR: u32 = 3;
 /// How many names are remembered that have none yet.
@@ -29,7 +29,7 @@ const MUCH_MORE: u64 = 2;
 const HALF_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A class of causes, and who.
-pub(super) type Who = (CauseClass, String);
+pub(crate) type Who = (CauseClass, String);
 
 /// What is known of a name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,15 +41,15 @@ struct Met {
 
 /// The label value for a name.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct CulpritLabel {
-    pub(super) value: String,
+pub(crate) struct CulpritLabel {
+    pub(crate) value: String,
     /// Who has no series any more from now on.
-    pub(super) instead_of: Option<Who>,
+    pub(crate) instead_of: Option<Who>,
 }
 
 /// Which names have a series of their own.
 #[derive(Debug)]
-pub(super) struct Culprits {
+pub(crate) struct Culprits {
     known: HashMap<Who, Met>,
     met: HashMap<Who, Met>,
     /// Those of `met`, the one that was first met first.
@@ -59,7 +59,7 @@ pub(super) struct Culprits {
 }
 
 impl Culprits {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             known: HashMap::new(),
             met: HashMap::new(),
@@ -70,7 +70,7 @@ impl Culprits {
 
     /// The label value for `who`, who was met once more at `now`, and took `time`. A
     /// cause that needs no name has an empty one.
-    pub(super) fn label(
+    pub(crate) fn label(
         &mut self,
         class: CauseClass,
         who: Option<&str>,

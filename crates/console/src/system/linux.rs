@@ -1,13 +1,10 @@
 //! Limits, signals and memory on Linux.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use laggard_measure::linux;
-use laggard_session::SessionError;
-use laggard_workload::disturb::DisturbError;
-use laggard_workload::load::{LoadRunError, RecipeError};
-use laggard_workload::task::TaskError;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -22,12 +19,12 @@ const ROOM: usize = 8 << 20;
 static MEMORY: linux::ToldMemory = linux::ToldMemory;
 
 /// Makes this process one as others are.
-pub(crate) fn become_normal() {
+pub fn become_normal() {
     linux::become_normal();
 }
 
 /// What the first thread's stack may hold, bytes.
-pub(crate) fn first_stack() -> u64 {
+pub fn first_stack() -> u64 {
     getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft)
 }
 
@@ -35,44 +32,45 @@ pub(crate) fn first_stack() -> u64 {
 ///
 /// # Errors
 /// Where there is not.
-pub(crate) fn has_room() -> anyhow::Result<()> {
+pub fn has_room() -> anyhow::Result<()> {
     Ok(linux::has_room(ROOM)?)
 }
 
 /// Whether an error tells of memory that was refused.
-pub(crate) fn is_of_memory(err: &anyhow::Error) -> bool {
+pub fn is_of_memory(err: &anyhow::Error) -> bool {
     err.is::<linux::OutOfMemory>()
 }
 
 /// Whether memory was refused, which ended what was measured, in words.
-pub(crate) fn ran_out() -> Option<String> {
+pub fn ran_out() -> Option<String> {
     linux::ran_out().map(|refused| refused.to_string())
 }
 
 /// What memory is short now, in case that an error came of it which tells less.
-pub(crate) fn is_short() -> Option<String> {
+pub fn is_short() -> Option<String> {
     linux::is_short().map(|refused| refused.to_string())
 }
 
 /// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
 /// the file, instead of this program's end.
-pub(crate) fn survive_file_limit() {
+pub fn survive_file_limit() {
     // A handler, because loads would inherit that the signal is ignored. It
     // cannot be refused for this signal.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Whether this machine cannot do what was asked, rather than that anything
-/// went wrong.
-pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
-    let told = [
-        err.downcast_ref().map(SessionError::is_unmet),
-        err.downcast_ref().map(DisturbError::is_unmet),
-        err.downcast_ref().map(RecipeError::is_unmet),
-        err.downcast_ref().map(LoadRunError::is_unmet),
-        err.downcast_ref().map(TaskError::is_unmet),
-    ];
-    told.contains(&Some(true))
+/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
+/// that was to be ignored (`nohup`) still is.
+///
+/// # Errors
+/// When signals cannot be watched for, or there is too little memory already.
+pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in endings() {
+        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
+    }
+    linux::end_in_order(interrupted.clone())?;
+    Ok(interrupted)
 }
 
 /// Has a thread wait for a signal that ends a program: it does `last`, and while it
@@ -80,7 +78,7 @@ pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
 ///
 /// # Errors
 /// When signals cannot be waited for.
-pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
+pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
     let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
     std::thread::Builder::new()
         .name("laggard/ending".into())
@@ -97,7 +95,7 @@ pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow:
 }
 
 /// The signals by which a person or a system ends a program.
-pub(crate) fn endings() -> impl Iterator<Item = i32> {
+pub fn endings() -> impl Iterator<Item = i32> {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup)
 }

@@ -9,7 +9,7 @@ use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
 use super::notify;
 use super::shown::ServedState;
-use crate::pipe;
+use laggard_console::pipe;
 
 /// How often what measuring costs is read, and whether it can be trusted judged.
 const COST_EVERY: Duration = Duration::from_secs(10);
@@ -19,21 +19,21 @@ const STEP: Nanos = Nanos::from_secs(5);
 const TOLD_AFTER: Nanos = Nanos::from_secs(60);
 
 /// Counts what comes.
-pub(super) struct Exporter {
+pub(crate) struct Exporter {
     shown: Arc<ServedState>,
     finder: LateFinder,
     cost_due: Option<Instant>,
     /// Whether the cost is still to be told.
-    pub(super) is_new: bool,
+    pub(crate) is_new: bool,
     /// The recording that is made, if one is.
     recording: Option<String>,
     /// Whether measuring has begun.
-    pub(super) has_begun: bool,
+    pub(crate) has_begun: bool,
 }
 
 impl Exporter {
     /// Of a piece of measuring that `manifest` describes.
-    pub(super) fn new(
+    pub(crate) fn new(
         shown: Arc<ServedState>,
         manifest: &Manifest,
         finder: LateFinder,

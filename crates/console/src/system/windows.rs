@@ -6,10 +6,10 @@ use anyhow::Context as _;
 const ENDED: i32 = 0xc000_013a_u32.cast_signed();
 
 /// Nothing: none of it is inherited.
-pub(crate) const fn become_normal() {}
+pub const fn become_normal() {}
 
 /// As much as the program's file asks for.
-pub(crate) const fn first_stack() -> u64 {
+pub const fn first_stack() -> u64 {
     u64::MAX
 }
 
@@ -18,32 +18,27 @@ pub(crate) const fn first_stack() -> u64 {
 /// # Errors
 /// Never.
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
-pub(crate) const fn has_room() -> anyhow::Result<()> {
+pub const fn has_room() -> anyhow::Result<()> {
     Ok(())
 }
 
 /// Never.
-pub(crate) const fn is_of_memory(_: &anyhow::Error) -> bool {
+pub const fn is_of_memory(_: &anyhow::Error) -> bool {
     false
 }
 
 /// Never.
-pub(crate) const fn ran_out() -> Option<String> {
+pub const fn ran_out() -> Option<String> {
     None
 }
 
 /// Never.
-pub(crate) const fn is_short() -> Option<String> {
+pub const fn is_short() -> Option<String> {
     None
 }
 
 /// Nothing: there are no limits on files.
-pub(crate) const fn survive_file_limit() {}
-
-/// Nothing is measured, so no machine falls short.
-pub(crate) const fn is_unmet(_: &anyhow::Error) -> bool {
-    false
-}
+pub const fn survive_file_limit() {}
 
 /// Has a thread wait for Ctrl-C, Ctrl-Break and the closing of the window: it does
 /// `last`, and while it holds what that returns, ends the program. A window that is
@@ -52,7 +47,7 @@ pub(crate) const fn is_unmet(_: &anyhow::Error) -> bool {
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
+pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
     let mut last = Some(last);
     ctrlc::set_handler(move || {
         if let Some(last) = last.take() {

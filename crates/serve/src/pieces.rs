@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use laggard_answer::live::LateFinder;
+use laggard_console::args::EpisodesArg;
+use laggard_console::pipe;
 use laggard_measure::LiveNames;
 use laggard_model::text::count;
 use laggard_model::{Keep, Names, Nanos};
@@ -15,8 +17,7 @@ use super::exporter::Exporter;
 use super::notify;
 use super::shown::ServedState;
 use super::store::Store;
-use crate::args::{EpisodesArg, ServeArgs};
-use crate::{measuring, pipe};
+use crate::args::ServeArgs;
 
 /// How long a piece is where nothing is recorded.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -36,7 +37,7 @@ const AGAIN_AT_MOST: Duration = Duration::from_secs(5 * 60);
 const EPISODES: u64 = 20;
 
 /// What is measured, again and again.
-pub(super) struct ServedPieces {
+pub(crate) struct ServedPieces {
     plan: Plan,
     every: Duration,
     store: Option<Store>,
@@ -56,16 +57,16 @@ pub(super) struct ServedPieces {
 }
 
 /// The first piece, ready to begin.
-pub(super) struct FirstPiece<'a> {
+pub(crate) struct FirstPiece<'a> {
     pieces: ServedPieces,
     first: Session<'a>,
     place: Option<Destination>,
 }
 
 impl ServedPieces {
-    pub(super) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
+    pub(crate) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
         Self {
-            plan: measuring::by_this_program(plan(args)),
+            plan: plan(args),
             every: match store {
                 Some(_) => args.every.into(),
                 None => DAY,
@@ -82,7 +83,7 @@ impl ServedPieces {
     }
 
     /// Readies the first piece: what cannot be measured here is said at once.
-    pub(super) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
+    pub(crate) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
         let (first, place) = self.session(interrupted)?;
         if let Some(store) = &self.store {
             store.watch()?;
@@ -195,7 +196,7 @@ impl ServedPieces {
 
 impl FirstPiece<'_> {
     /// What is measured, in words.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let manifest = self.first.manifest();
         let mut services: Vec<String> = Vec::new();
         let mut cpus = Vec::new();
@@ -226,7 +227,7 @@ impl FirstPiece<'_> {
     /// # Errors
     /// When measuring cannot begin at all. Once it has, it is tried again and again; and
     /// a store that cannot be written ends nothing.
-    pub(super) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
+    pub(crate) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
         let Self {
             mut pieces,
             first,
@@ -308,6 +309,9 @@ fn plan(args: &ServeArgs) -> Plan {
         stack_rate: args.stack_rate,
         keep: Keep::Tail,
         max_episodes_per_minute: EPISODES,
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
         ..Plan::default()
     }
 }

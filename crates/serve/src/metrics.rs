@@ -110,7 +110,7 @@ struct LineSeries {
 
 /// Every series.
 #[derive(Debug)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     registry: Arc<Registry>,
     latency: Histograms<LineLabels>,
     stages: Histograms<StageLabels>,
@@ -130,7 +130,7 @@ pub(super) struct Metrics {
     /// Those that have a series.
     doubts: BTreeSet<CaveatLabels>,
     period: Value,
-    pub(super) store: StoreSeries,
+    pub(crate) store: StoreSeries,
     culprits: Culprits,
     /// Of the piece that is measured: its lines, and the interrupts of each CPU.
     lines: Vec<LineSeries>,
@@ -141,19 +141,19 @@ pub(super) struct Metrics {
 
 /// What is said of the store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StoreSeries {
+pub(crate) struct StoreSeries {
     /// Whether what is measured is being recorded: 1 or 0.
-    pub(super) recording: Gauge,
+    pub(crate) recording: Gauge,
     /// What the recordings in it take.
-    pub(super) bytes: Gauge,
+    pub(crate) bytes: Gauge,
     /// Recordings that could not be begun, or ended early.
-    pub(super) failures: Counter,
+    pub(crate) failures: Counter,
     /// Recordings that were removed to keep it small.
-    pub(super) removed: Counter,
+    pub(crate) removed: Counter,
 }
 
 impl Metrics {
-    pub(super) fn new(has_store: bool) -> Self {
+    pub(crate) fn new(has_store: bool) -> Self {
         let mut registry = Registry::with_prefix("laggard");
         let latency = Histograms::new_with_constructor(histogram as fn() -> Histogram);
         let stages = Histograms::new_with_constructor(histogram as fn() -> Histogram);
@@ -289,12 +289,12 @@ impl Metrics {
     }
 
     /// All series, to be written without keeping anybody waiting.
-    pub(super) fn registry(&self) -> Arc<Registry> {
+    pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.clone()
     }
 
     /// Begins a piece of measuring that `manifest` describes.
-    pub(super) fn begin(&mut self, manifest: &Manifest) {
+    pub(crate) fn begin(&mut self, manifest: &Manifest) {
         self.counted = (Losses::default(), OwnCost::default());
         self.largest.clear();
         let cpus = manifest.lines.iter().map(|line| line.cpu);
@@ -335,7 +335,7 @@ impl Metrics {
     }
 
     /// Counts what has come.
-    pub(super) fn count(&mut self, batch: &Batch) {
+    pub(crate) fn count(&mut self, batch: &Batch) {
         for row in 0..batch.len() {
             let Some(series) = self.lines.get_mut(usize::from(batch.line[row].0)) else {
                 continue;
@@ -370,14 +370,14 @@ impl Metrics {
     }
 
     /// The line that nothing was heard of for longest, and for how long until `now`.
-    pub(super) fn most_silent(&self, now: Instant) -> Option<(Line, Duration)> {
+    pub(crate) fn most_silent(&self, now: Instant) -> Option<(Line, Duration)> {
         let since = |series: &LineSeries| now.saturating_duration_since(series.heard);
         let all = self.lines.iter().map(|series| (series.line, since(series)));
         all.max_by_key(|(_, silent)| *silent)
     }
 
     /// Counts a late activation, which `/episodes` lists by this number.
-    pub(super) fn count_late(&mut self, late: &LateActivation, number: u64) {
+    pub(crate) fn count_late(&mut self, late: &LateActivation, number: u64) {
         let now = Instant::now();
         let mut labels: Vec<CauseLabels> = Vec::new();
         for cause in &late.causes {
@@ -412,7 +412,7 @@ impl Metrics {
     }
 
     /// Counts what was lost so far in this piece.
-    pub(super) fn note_losses(&mut self, losses: Losses) {
+    pub(crate) fn note_losses(&mut self, losses: Losses) {
         let new = losses.since(&self.counted.0);
         for (reason, count) in new.iter().filter(|(_, count)| *count > 0) {
             let series = self.losses.get_or_create_owned(&reason_labels(reason));
@@ -423,7 +423,7 @@ impl Metrics {
     }
 
     /// Counts what measuring cost so far in this piece, and reads what memory it has.
-    pub(super) fn note_cost(&mut self, cost: &OwnCost) {
+    pub(crate) fn note_cost(&mut self, cost: &OwnCost) {
         let new = cost.since(&self.counted.1);
         let programs = new.programs.iter();
         let bpf = programs.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
@@ -444,29 +444,29 @@ impl Metrics {
     }
 
     /// Measuring has begun.
-    pub(super) fn note_begun(&self) {
+    pub(crate) fn note_begun(&self) {
         self.measuring.set(1);
     }
 
     /// Measuring could not begin, or ended by itself.
-    pub(super) fn note_failure(&self) {
+    pub(crate) fn note_failure(&self) {
         self.measuring.set(0);
         self.failures.inc();
         self.store.recording.set(0);
     }
 
     /// Whether the figures of this piece can be trusted.
-    pub(super) fn note_trust(&self, trust: &Trust) {
+    pub(crate) fn note_trust(&self, trust: &Trust) {
         self.trusted.set(i64::from(*trust == Trust::Good));
     }
 
     /// Mean time between two activations of a service on a CPU.
-    pub(super) fn period(&self) -> Duration {
+    pub(crate) fn period(&self) -> Duration {
         Duration::try_from_secs_f64(self.period.get()).unwrap_or_default()
     }
 
     /// What there is to doubt now.
-    pub(super) fn note_caveats(&mut self, caveats: &[Caveat]) {
+    pub(crate) fn note_caveats(&mut self, caveats: &[Caveat]) {
         let labels = |caveat: &Caveat| CaveatLabels {
             kind: label_of(&caveat.kind),
         };
@@ -523,7 +523,7 @@ impl StoreSeries {
 ///
 /// # Errors
 /// None that is known: memory is written to.
-pub(super) fn as_text(registry: &Registry) -> anyhow::Result<String> {
+pub(crate) fn as_text(registry: &Registry) -> anyhow::Result<String> {
     let mut text = String::new();
     text::encode(&mut text, registry)?;
     Ok(text)
@@ -533,7 +533,7 @@ pub(super) fn as_text(registry: &Registry) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// None that is known: memory is written to.
-pub(super) fn as_protobuf(registry: &Registry) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn as_protobuf(registry: &Registry) -> anyhow::Result<Vec<u8>> {
     Ok(encode_to_vec(registry)?)
 }
 
@@ -544,7 +544,7 @@ fn reason_labels(reason: laggard_model::LossReason) -> ReasonLabels {
 }
 
 /// The name that a recording's JSON has for it.
-pub(super) fn label_of(value: &impl serde::Serialize) -> String {
+pub(crate) fn label_of(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
         _ => unreachable!("an enumeration without fields is a text in JSON"),

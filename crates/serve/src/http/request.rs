@@ -13,16 +13,16 @@ const DELIMITED: &str = "encoding=delimited";
 
 /// What is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in super::super) struct Asked {
+pub(crate) struct Asked {
     /// Without what follows a question mark.
-    pub(in super::super) path: String,
+    pub(crate) path: String,
     /// Whether Prometheus' protocol buffers are liked at least as well as text.
-    pub(in super::super) likes_protobuf: bool,
+    pub(crate) likes_protobuf: bool,
 }
 
 /// What an answer's body is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in super::super) enum BodyKind {
+pub(crate) enum BodyKind {
     Plain,
     Html,
     Json,
@@ -32,7 +32,7 @@ pub(in super::super) enum BodyKind {
 
 /// What was heard so far.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Heard {
+pub(crate) enum Heard {
     /// Less than a whole request.
     Part,
     /// A request, and whether the answer's body is wanted.
@@ -43,7 +43,7 @@ pub(super) enum Heard {
 
 /// Reads a request. Where `is_local`, only names of this machine are taken for its
 /// own: else a page of any site could have a browser here read what we know.
-pub(super) fn hear(bytes: &[u8], is_local: bool) -> Heard {
+pub(crate) fn hear(bytes: &[u8], is_local: bool) -> Heard {
     let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
     let mut request = httparse::Request::new(&mut lines);
     match request.parse(bytes) {
@@ -134,7 +134,7 @@ impl BodyKind {
 
 impl Answer {
     /// How it begins.
-    pub(super) fn head(&self) -> Vec<u8> {
+    pub(crate) fn head(&self) -> Vec<u8> {
         let words = match self.status {
             200 => "OK",
             403 => "Forbidden",

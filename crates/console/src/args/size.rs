@@ -2,7 +2,7 @@
 
 /// A limit on bytes, with its unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct SizeLimitArg(pub(crate) u64);
+pub struct SizeLimitArg(pub u64);
 
 /// From the longest on: `MiB` ends in `B` too.
 const UNITS: [(&str, u64); 6] = [

@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use laggard_console::args::{BackendArg, EpisodesArg, SizeLimitArg, StagesArg, some_time};
 use laggard_model::{CpuList, Nanos, Service};
 
-use super::record::{BackendArg, StagesArg};
-use super::{EpisodesArg, SizeLimitArg, some_time};
-
-const SERVE_EXAMPLES: &str = "\
+/// What follows the options in the help.
+pub const SERVE_EXAMPLES: &str = "\
 Examples:
   laggard serve                                 metrics at http://127.0.0.1:9477
   laggard serve --store /var/lib/laggard        and a recording of each hour
@@ -19,30 +18,31 @@ Examples:
 Prometheus scrapes it as job `laggard`; docs/serve.md has rules, a dashboard and
 a systemd unit.";
 
+/// What is measured, and who is answered.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
-pub(crate) struct ServeArgs {
+pub struct ServeArgs {
     /// Where to answer: an address and port, or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
-    pub(crate) listen: ListenArg,
+    pub listen: ListenArg,
     /// Answer other machines too: everybody who reaches --listen reads how late
     /// this machine is, and names of its processes, devices and kernel functions
     #[arg(long)]
-    pub(crate) expose: bool,
+    pub expose: bool,
     /// Keep a recording of each --every in this folder: histograms, the largest
     /// and late activations, for `laggard show`, `why` and the others
     #[arg(long, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
+    pub store: Option<PathBuf>,
     /// What the store may take at most; the oldest recordings go first
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "store")]
-    pub(crate) keep: SizeLimitArg,
+    pub keep: SizeLimitArg,
     /// How long each recording of the store is; they begin at whole multiples
     /// of it
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
-    pub(crate) every: Nanos,
+    pub every: Nanos,
     /// CPUs to measure [default: all online that this process may use]
     #[arg(short, long, value_name = "LIST")]
-    pub(crate) cpus: Option<CpuList>,
+    pub cpus: Option<CpuList>,
     /// Services to measure, as for `record`
     #[arg(
         short,
@@ -51,33 +51,35 @@ pub(crate) struct ServeArgs {
         value_delimiter = ',',
         default_value = "fifo:90"
     )]
-    pub(crate) services: Vec<Service>,
+    pub services: Vec<Service>,
     /// Mean time between two activations of a service on a CPU
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
-    pub(crate) period: Nanos,
+    pub period: Nanos,
     /// Latency from which on an activation is late, and its causes are counted
     /// [default: the p99.9 of each service's first 3 s, but 50us to 10ms]
     #[arg(short, long, value_name = "TIME")]
-    pub(crate) threshold: Option<Nanos>,
+    pub threshold: Option<Nanos>,
     /// Watch who causes late activations: as far as this kernel allows (auto),
     /// surely (on), or not at all (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) episodes: EpisodesArg,
+    pub episodes: EpisodesArg,
     /// Stack samples a second on each CPU, as evidence; 0 takes none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
-    pub(crate) stack_rate: u32,
+    pub stack_rate: u32,
     /// Stages on the way to stamp, as for `record` [default: all]
     #[arg(long, value_name = "LIST")]
-    pub(crate) stages: Option<StagesArg>,
+    pub stages: Option<StagesArg>,
     /// What to measure with
     #[arg(long, value_name = "WHAT", default_value = "best")]
-    pub(crate) backend: BackendArg,
+    pub backend: BackendArg,
 }
 
 /// Where to answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum ListenArg {
+pub enum ListenArg {
+    /// An address of this machine, and a port.
     Tcp(SocketAddr),
+    /// A socket in the file system.
     Unix(PathBuf),
 }
 
@@ -108,7 +110,7 @@ impl std::fmt::Display for ListenArg {
 
 impl ListenArg {
     /// Whether only who is on this machine can connect.
-    pub(crate) const fn is_local(&self) -> bool {
+    pub const fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
             Self::Unix(_) => true,

@@ -19,20 +19,20 @@ const LONGEST: usize = 8 << 10;
 const MODE: u32 = 0o660;
 
 /// A connection's socket.
-pub(super) trait ClientStream: Read + Write + AsFd + Send {}
+pub(crate) trait ClientStream: Read + Write + AsFd + Send {}
 
 impl<T: Read + Write + AsFd + Send> ClientStream for T {}
 
 /// Where clients come from.
 #[derive(Debug)]
-pub(in super::super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
     /// On an address of this machine.
-    pub(in super::super) fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
+    pub(crate) fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Tcp(listener))
@@ -40,7 +40,7 @@ impl Listener {
 
     /// On a socket in the file system. One that nobody listens on any more, because
     /// its process was killed, is replaced.
-    pub(in super::super) fn unix(path: &Path) -> io::Result<Self> {
+    pub(crate) fn unix(path: &Path) -> io::Result<Self> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
         if is_socket
             && UnixStream::connect(path)
@@ -55,7 +55,7 @@ impl Listener {
     }
 
     /// The address that was taken, where it was left open (port 0).
-    pub(in super::super) fn address(&self) -> io::Result<String> {
+    pub(crate) fn address(&self) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
             Self::Unix(_, path) => Ok(format!("unix:{}", path.display())),
@@ -63,7 +63,7 @@ impl Listener {
     }
 
     /// Whether browsers on this machine reach it, and nobody else does.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(listener) => listener
                 .local_addr()
@@ -73,7 +73,7 @@ impl Listener {
     }
 
     /// The next client; `None`: it is gone again.
-    pub(super) fn accept(&self) -> io::Result<Option<Box<dyn ClientStream>>> {
+    pub(crate) fn accept(&self) -> io::Result<Option<Box<dyn ClientStream>>> {
         let accepted: io::Result<Box<dyn ClientStream>> = match self {
             Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
@@ -120,13 +120,13 @@ impl Drop for Listener {
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Wants {
+pub(crate) enum Wants {
     ToRead,
     ToWrite,
 }
 
 /// One client, from its connection to the end of its answer.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Box<dyn ClientStream>,
     began: Instant,
     /// Whether a page of another site may not ask by way of a browser here.
@@ -144,7 +144,7 @@ enum Talk {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Box<dyn ClientStream>, is_local: bool) -> Self {
+    pub(crate) fn new(stream: Box<dyn ClientStream>, is_local: bool) -> Self {
         Self {
             stream,
             began: Instant::now(),
@@ -153,11 +153,11 @@ impl Connection {
         }
     }
 
-    pub(super) const fn began(&self) -> Instant {
+    pub(crate) const fn began(&self) -> Instant {
         self.began
     }
 
-    pub(super) const fn wants(&self) -> Wants {
+    pub(crate) const fn wants(&self) -> Wants {
         match self.state {
             Talk::Asks(_) => Wants::ToRead,
             Talk::Hears { .. } => Wants::ToWrite,
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Reads and writes what can be at once. Returns whether there is more to come.
-    pub(super) fn go_on(&mut self, answers: &dyn Answers) -> bool {
+    pub(crate) fn go_on(&mut self, answers: &dyn Answers) -> bool {
         if let Talk::Asks(heard) = &mut self.state {
             let mut part = [0; 2 << 10];
             let answer = loop {

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub(super) use connection::Listener;
+pub(crate) use connection::Listener;
 use connection::{Connection, Wants};
-pub(super) use request::{Asked, BodyKind};
+pub(crate) use request::{Asked, BodyKind};
 
 /// Connections at a time.
 const MOST: usize = 64;
@@ -31,15 +31,15 @@ const A_SECOND: u32 = 100;
 
 /// An answer, without its head.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) kind: BodyKind,
-    pub(super) body: Arc<[u8]>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) kind: BodyKind,
+    pub(crate) body: Arc<[u8]>,
 }
 
 impl Answer {
     /// A line of plain text.
-    pub(super) fn plain(status: u16, text: &str) -> Self {
+    pub(crate) fn plain(status: u16, text: &str) -> Self {
         Self {
             status,
             kind: BodyKind::Plain,
@@ -49,13 +49,13 @@ impl Answer {
 }
 
 /// What answers are made of.
-pub(super) trait Answers {
+pub(crate) trait Answers {
     /// The answer to a request that is well-formed.
     fn answer(&self, asked: &Asked) -> Answer;
 }
 
 /// Serves for ever.
-pub(super) fn serve(listener: &Listener, answers: &dyn Answers) -> io::Error {
+pub(crate) fn serve(listener: &Listener, answers: &dyn Answers) -> io::Error {
     let mut open: Vec<Connection> = Vec::new();
     let mut second = (Instant::now(), 0);
     loop {

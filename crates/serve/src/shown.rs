@@ -29,27 +29,27 @@ const PERIODS: u32 = 20;
 type Document = (&'static str, bool);
 
 /// What the server answers from.
-pub(super) struct ServedState {
+pub(crate) struct ServedState {
     seen: Mutex<ServedFigures>,
     answers: Mutex<HashMap<Document, (Instant, Answer)>>,
 }
 
 /// What was seen so far.
-pub(super) struct ServedFigures {
-    pub(super) metrics: Metrics,
+pub(crate) struct ServedFigures {
+    pub(crate) metrics: Metrics,
     /// Of the piece that is measured.
-    pub(super) live: Option<Live>,
+    pub(crate) live: Option<Live>,
     episodes: VecDeque<Listed>,
     /// How many late activations there were since the start.
     late: u64,
     /// The last look at the probe.
-    pub(super) looked: Instant,
+    pub(crate) looked: Instant,
     /// Why nothing is measured, where nothing is.
-    pub(super) unmeasured: Option<String>,
+    pub(crate) unmeasured: Option<String>,
     /// Why the store is not written to, where it is not.
-    pub(super) unkept: Option<String>,
+    pub(crate) unkept: Option<String>,
     /// The recording that is being made.
-    pub(super) recording: Option<String>,
+    pub(crate) recording: Option<String>,
 }
 
 /// A late activation.
@@ -85,7 +85,7 @@ struct EpisodeList<'a> {
 }
 
 impl ServedState {
-    pub(super) fn new(metrics: Metrics) -> Self {
+    pub(crate) fn new(metrics: Metrics) -> Self {
         Self {
             seen: Mutex::new(ServedFigures {
                 metrics,
@@ -102,7 +102,7 @@ impl ServedState {
     }
 
     /// What was seen, to read or to add to: for short, because the collector waits.
-    pub(super) fn seen(&self) -> MutexGuard<'_, ServedFigures> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, ServedFigures> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +157,7 @@ impl Answers for ServedState {
 
 impl ServedFigures {
     /// Takes in a late activation, seen at `now` by the clock of `at`.
-    pub(super) fn add_late(&mut self, late: &LateActivation, now: Nanos) {
+    pub(crate) fn add_late(&mut self, late: &LateActivation, now: Nanos) {
         self.late += 1;
         self.metrics.count_late(late, self.late);
         let ago = now.saturating_sub(late.at);

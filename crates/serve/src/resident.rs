@@ -3,7 +3,7 @@
 use nix::unistd::{SysconfVar, sysconf};
 
 /// Resident size now, bytes. `None` where the system does not tell.
-pub(super) fn bytes() -> Option<i64> {
+pub(crate) fn bytes() -> Option<i64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
     pages_in(&text)?.checked_mul(page)

@@ -9,12 +9,12 @@ use sd_notify::NotifyState;
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// Measuring has begun.
-pub(super) fn ready() {
+pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
 /// Something was collected at `now`: what a watchdog waits for.
-pub(super) fn alive(now: Instant) {
+pub(crate) fn alive(now: Instant) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let Ok(mut last) = LAST.lock() else { return };
     if last.is_some_and(|last| now < last + ALIVE_EVERY) {
@@ -25,7 +25,7 @@ pub(super) fn alive(now: Instant) {
 }
 
 /// The end has begun.
-pub(super) fn stopping() {
+pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 

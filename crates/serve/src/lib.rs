@@ -4,6 +4,10 @@
 //! they are, else one a day. Each looks at the machine anew (CPUs come and go, the
 //! clock is set), and ends in order.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+mod args;
 mod culprits;
 mod exporter;
 mod http;
@@ -22,10 +26,9 @@ use anyhow::{Context as _, bail};
 use laggard_measure::linux;
 use laggard_model::printable;
 
-use crate::args::{ListenArg, ServeArgs};
-use crate::exit::Exit;
-use crate::{measuring, pipe};
+pub use args::{ListenArg, SERVE_EXAMPLES, ServeArgs};
 use http::Listener;
+use laggard_console::{pipe, system};
 use metrics::Metrics;
 use pieces::ServedPieces;
 use shown::ServedState;
@@ -35,7 +38,11 @@ use store::Store;
 /// until the next piece of measuring locks it.
 const STACK: usize = 512 << 10;
 
-pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
+/// Measures, and answers, until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// When measuring cannot begin here, or nobody can be answered.
+pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     if !args.listen.is_local() && !args.expose {
         bail!(
             "{} is reached from other machines, which would read the names of processes, devices \
@@ -43,7 +50,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
             args.listen
         );
     }
-    let interrupted = measuring::interruption()?;
+    let interrupted = system::interruption()?;
     let metrics = Metrics::new(args.store.is_some());
     let store = match &args.store {
         Some(dir) => Some(Store::open(dir, args.keep.0, metrics.store.clone())?),
@@ -77,7 +84,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<Exit> {
     if is_deaf.load(Ordering::Relaxed) {
         bail!("the thread that answers has ended, so nobody could be answered any more");
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Ends measuring as it is dropped: who starts this program again has answers again.

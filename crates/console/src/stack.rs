@@ -13,7 +13,7 @@ const ENOUGH: usize = 2 << 20;
 
 /// Runs `program`, on a thread of its own where the system gives its first one less
 /// stack than that: beyond it the program would end without a word.
-pub(crate) fn enough(program: impl FnOnce() -> ExitCode + Send) -> ExitCode {
+pub fn enough(program: impl FnOnce() -> ExitCode + Send) -> ExitCode {
     let limit = system::first_stack();
     if limit >= ENOUGH as u64 {
         return program();
@@ -25,12 +25,13 @@ pub(crate) fn enough(program: impl FnOnce() -> ExitCode + Send) -> ExitCode {
         match roomy.spawn_scoped(scope, program) {
             // It has said what happened.
             Ok(program) => program.join().unwrap_or(ExitCode::from(101)),
-            Err(error) => exit::report(Err(error).with_context(|| {
+            Err(error) => exit::ended(
+ Err(error).with_context(|| {
                 format!(
                     "the stack may be {} KiB, and there is no thread with more; raise the limit (`ulimit -s 8192`)",
                     limit / 1024
                 )
-            })),
+            }), |_| exit::ERROR),
         }
     })
 }
