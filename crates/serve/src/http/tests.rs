@@ -34,7 +34,7 @@ fn server() -> SocketAddr {
     };
     let address = socket.local_addr().unwrap();
     let body = vec![b'x'; 8 << 20].into();
-    std::thread::spawn(move || serve(&listener, &Echo(body)));
+    std::thread::spawn(move || serve(&listener, &Echo(body), &mut Web::default()));
     address
 }
 
@@ -128,7 +128,7 @@ fn a_socket_in_the_file_system_answers_and_one_of_the_dead_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let listener = Listener::unix(&path).unwrap();
     let taken = Listener::unix(&path);
-    std::thread::spawn(move || serve(&listener, &Echo(Arc::default())));
+    std::thread::spawn(move || serve(&listener, &Echo(Arc::default()), &mut Web::default()));
 
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"GET /u HTTP/1.1\r\n\r\n").unwrap();
