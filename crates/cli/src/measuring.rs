@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
 pub(crate) use laggard_console::system::interruption;
 use laggard_measure::{host, linux};
-use laggard_model::{Caveat, Competitors, Contexts, Cpu, CpuList, Service};
+use laggard_model::{BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Service};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
@@ -34,8 +34,15 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
         Some([cpu]) => Some(cpu.0),
         Some(_) => bail!("--contexts takes one CPU, for which all compete; give --cpus one"),
     };
+    let cpu = one_cpu(cpu)?;
+    if args.turns.is_some() && linux::online_cpus().as_slice().len() == 1 {
+        let rest = BusyTurns::REST;
+        crate::pipe::say(&format!(
+            "this machine has one CPU: meanwhile all else has it for {rest} of each second"
+        ));
+    }
     Ok(Contexts {
-        cpu: one_cpu(cpu)?,
+        cpu,
         busy,
         turn_ns: args.turns,
     })

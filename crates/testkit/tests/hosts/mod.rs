@@ -15,6 +15,7 @@ use std::time::Duration;
 use laggard_model::{Activation, Manifest};
 use laggard_record::{Columns, Recording};
 use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, TestHost};
+use serde_json::Value;
 
 /// A limit against hanging, not an expectation: generous on purpose.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
@@ -95,7 +96,7 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
         .unwrap();
     let said = String::from_utf8_lossy(&json.stderr);
     assert!(matches!(json.status.code(), Some(0 | 3)), "{said}");
-    let figures: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let figures: Value = serde_json::from_slice(&json.stdout).unwrap();
     let trust = &figures["recordings"][0]["trust"];
     let against = trust["why"].as_array().into_iter().flatten();
     for reason in against.map(|one| one.as_str().unwrap()) {
@@ -108,6 +109,27 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     String::from_utf8(shown.unwrap().stdout).unwrap()
 }
 
+/// What `laggard show` tells, on this machine, of who does deferred work in the
+/// recording `name`.
+pub(crate) fn contexts(laggard: &Path, outcome: &HostOutcome, name: &str) -> Value {
+    let json = Command::new(laggard)
+        .args(["show", "--json"])
+        .arg(outcome.files.join(name))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    report["recordings"][0]["contexts"]["rows"].clone()
+}
+
+/// What those rows tell of one context.
+pub(crate) fn row<'a>(rows: &'a Value, context: &str) -> &'a Value {
+    let found = rows.as_array().into_iter().flatten();
+    let mut found = found.filter(|row| row["context"] == context);
+    found
+        .next()
+        .unwrap_or_else(|| panic!("no {context}: {rows:#}"))
+}
+
 /// What is asked of a guest for [`assert_receive_timeout`].
 pub(crate) const RECEIVE_TIMEOUT: &str =
     "laggard timers --api so_rcvtimeo --period 1.5ms --duration 1s --json >/result/timers";
@@ -118,7 +140,7 @@ pub(crate) const RECEIVE_TIMEOUT: &str =
 /// 1.5 ms after 8 ms with 250 ticks a second: 6.5 ms late. The tick is what the
 /// coarse clock states, to 1 %. In virtual time, where waking a thread takes as long
 /// every time.
-pub(crate) fn assert_receive_timeout(report: &serde_json::Value) {
+pub(crate) fn assert_receive_timeout(report: &Value) {
     const ASKED_NS: f64 = 1.5e6;
     let stated = report["coarse_ns"].as_f64().unwrap();
     let row = &report["rows"][0];
