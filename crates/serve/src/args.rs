@@ -14,7 +14,7 @@ Examples:
   laggard serve --store /var/lib/laggard        and a recording of each hour
   laggard serve --services irq,fifo:90,other --period 100ms
   laggard serve --listen unix:/run/laggard/metrics.sock
-  laggard serve --listen 10.0.0.7:9477 --expose
+  laggard serve --listen 10.0.0.7:9477 --web-config /etc/laggard/web.yml
 Prometheus scrapes it as job `laggard`; docs/serve.md has rules, a dashboard and
 a systemd unit.";
 
@@ -25,10 +25,14 @@ pub struct ServeArgs {
     /// Where to answer: an address and port, or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
     pub listen: ListenArg,
-    /// Answer other machines too: everybody who reaches --listen reads how late
+    /// Answer other machines too, without --web-config: everybody who reaches --listen reads how late
     /// this machine is, and names of its processes, devices and kernel functions
     #[arg(long)]
     pub expose: bool,
+    /// File of certificate and key, names and passwords, by the convention of
+    /// Prometheus' exporters (`tls_server_config`, `basic_auth_users`)
+    #[arg(long, value_name = "FILE")]
+    pub web_config: Option<PathBuf>,
     /// Keep a recording of each --every in this folder: histograms, the largest
     /// and late activations, for `laggard show`, `why` and the others
     #[arg(long, value_name = "DIR")]

@@ -166,4 +166,91 @@ mod tests {
              eBPF programs 0.05), 21 MB at most"
         );
     }
+
+    /// Plays an hour of `script`, as a piece does.
+    fn hour(shown: &Arc<ServedState>, script: &std::path::Path) {
+        use laggard_session::{Plan, ProbeChoice, ScriptPace, Session};
+
+        let plan = Plan {
+            probe: ProbeChoice::Script(script.to_owned()),
+            period: Nanos::from_ms(100),
+            duration: Some(Nanos::from_secs(3_600)),
+            ..Plan::default()
+        };
+        let interrupted = std::sync::atomic::AtomicBool::new(false);
+        let session = Session::ready(&plan, &interrupted).unwrap();
+        let session = session.at_pace(ScriptPace::AtOnce);
+        let manifest = session.manifest();
+        let finder = LateFinder::new(&manifest.lines, None, None);
+        let mut exporter = Exporter::new(shown.clone(), manifest, finder, None, false);
+        session.run(&mut [&mut exporter]).unwrap();
+    }
+
+    /// In a process of its own: other tests take memory of this one.
+    #[test]
+    fn after_a_day_of_hours_memory_and_answers_are_as_after_three() {
+        const ALONE: &str = "LAGGARD_TEST_ALONE";
+        const NAME: &str = "exporter::tests::\
+                            after_a_day_of_hours_memory_and_answers_are_as_after_three";
+        if std::env::var_os(ALONE).is_some() {
+            return a_day();
+        }
+        let own = std::env::current_exe().unwrap();
+        let output = std::process::Command::new(own)
+            .args(["--exact", "--nocapture", NAME])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+
+    fn a_day() {
+        use super::super::http::{Answers as _, Asked};
+        use super::super::metrics::Metrics;
+        use super::super::resident;
+
+        let dir = tempfile::TempDir::new().unwrap();
+        let script = dir.path().join("script.toml");
+        let stalls: String = (1..60)
+            .map(|minute| {
+                let at_ns = minute * 60_000_000_000_u64 + 50_000_000;
+                let length_ns = 1_000_000 * minute;
+                format!("[[stall]]\nat_ns = {at_ns}\nlength_ns = {length_ns}\n")
+            })
+            .collect();
+        let line = "period_ns = 100000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
+                    steps = [[[\"irq\", 14000], [\"user\", 4851]], [[\"irq\", 24000], [\"user\", 5000]]]\n";
+        std::fs::write(&script, format!("{line}{stalls}")).unwrap();
+        let shown = Arc::new(ServedState::new(Metrics::new(false)));
+        let lines = || {
+            let asked = Asked {
+                path: "/metrics".into(),
+                likes_protobuf: false,
+                authorization: None,
+            };
+            // No answer of a second ago.
+            std::thread::sleep(std::time::Duration::from_millis(1_100));
+            let answer = shown.answer(&asked);
+            String::from_utf8(answer.body.to_vec()).unwrap()
+        };
+
+        for _ in 0..3 {
+            hour(&shown, &script);
+        }
+        let (bytes, text) = (resident::bytes().unwrap(), lines());
+        for _ in 3..24 {
+            hour(&shown, &script);
+        }
+
+        let count =
+            "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+        let all = lines();
+        let counted = all.lines().find_map(|line| line.strip_prefix(count));
+        let counted: u64 = counted.unwrap().parse().unwrap();
+        assert!(counted > 24 * 35_000, "{counted}");
+        assert_eq!(all.lines().count(), text.lines().count());
+        let more = resident::bytes().unwrap() - bytes;
+        assert!(more < 2 << 20, "{more} bytes more");
+    }
 }

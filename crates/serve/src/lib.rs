@@ -17,6 +17,7 @@ mod pieces;
 mod resident;
 mod shown;
 mod store;
+mod web;
 
 use std::io;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use metrics::Metrics;
 use pieces::ServedPieces;
 use shown::ServedState;
 use store::Store;
+use web::Web;
 
 /// Stack of a thread that serves, bytes. What it does not use is not kept in memory
 /// until the next piece of measuring locks it.
@@ -43,10 +45,12 @@ const STACK: usize = 512 << 10;
 /// # Errors
 /// When measuring cannot begin here, or nobody can be answered.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
-    if !args.listen.is_local() && !args.expose {
+    let mut web = Web::open(args.web_config.as_deref())?;
+    if !args.listen.is_local() && !args.expose && !web.is_closed() {
         bail!(
             "{} is reached from other machines, which would read the names of processes, devices \
-             and kernel functions here, without a password; say --expose, or listen on 127.0.0.1",
+             and kernel functions here, without a password, or in the clear; give --web-config a \
+             file with both, say --expose, or listen on 127.0.0.1",
             args.listen
         );
     }
@@ -57,7 +61,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         None => None,
     };
     let listener = listen(&args.listen)?;
-    let address = listener.address()?;
+    let address = listener.address(web.has_tls())?;
     let shown = Arc::new(ServedState::new(metrics));
     let pieces = ServedPieces::new(args, store, shown.clone());
     let served = pieces.ready(&interrupted)?;
@@ -69,7 +73,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     thread("laggard/http", move || {
         // However it ends.
         let _deaf = deaf;
-        let err = http::serve(&theirs, &*shown);
+        let err = http::serve(&theirs, &*shown, &mut web);
         pipe::say(&format!("no more answers: {err}"));
     })
     .context("start the thread that answers")?;

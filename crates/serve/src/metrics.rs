@@ -1,5 +1,7 @@
 //! What is exported: every series, and how a measurement becomes them.
 
+mod lines;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,6 +21,7 @@ use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::culprits::{Culprits, OTHER};
+use lines::LineSeries;
 
 /// Upper edges of the classic buckets, seconds. The native ones are 88 times as fine.
 const EDGES: [f64; 20] = [
@@ -96,18 +99,6 @@ fn histogram() -> Histogram {
     Histogram::new_classic_and_native(EDGES, native)
 }
 
-/// A line's series.
-#[derive(Debug)]
-struct LineSeries {
-    line: Line,
-    latency: Histogram,
-    missed: Counter,
-    largest: (Value, Option<Nanos>),
-    stages: [Option<Histogram>; STAGES.len()],
-    /// When it was last heard of, or began.
-    heard: Instant,
-}
-
 /// Every series.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -135,6 +126,8 @@ pub(crate) struct Metrics {
     /// Of the piece that is measured: its lines, and the interrupts of each CPU.
     lines: Vec<LineSeries>,
     irqs: BTreeMap<Cpu, LineSeries>,
+    /// When was last looked for what came.
+    looked: Instant,
     /// Of the piece: what was counted already.
     counted: (Losses, OwnCost),
 }
@@ -186,6 +179,7 @@ impl Metrics {
             culprits: Culprits::new(Instant::now()),
             lines: Vec::new(),
             irqs: BTreeMap::new(),
+            looked: Instant::now(),
             counted: (Losses::default(), OwnCost::default()),
         };
         let all = &mut registry;
@@ -296,17 +290,22 @@ impl Metrics {
     /// Begins a piece of measuring that `manifest` describes.
     pub(crate) fn begin(&mut self, manifest: &Manifest) {
         self.counted = (Losses::default(), OwnCost::default());
-        self.largest.clear();
         let cpus = manifest.lines.iter().map(|line| line.cpu);
         let first = |cpu| manifest.lines.iter().find(|line| line.cpu == cpu);
         let irqs: Vec<Line> = cpus
             .filter_map(|cpu| first(cpu).map(|line| line.interrupts()))
             .collect();
+        for gone in self.lines.iter().chain(self.irqs.values()) {
+            if !manifest.lines.contains(&gone.line) && !irqs.contains(&gone.line) {
+                self.largest.remove(&gone.line.into());
+            }
+        }
         self.lines = manifest.lines.iter().map(|&line| self.line(line)).collect();
         self.irqs = irqs
             .into_iter()
             .map(|line| (line.cpu, self.interrupts(line)))
             .collect();
+        self.looked = Instant::now();
         self.period.set(manifest.plan.period_ns.as_secs_f64());
         self.note_caveats(&manifest.caveats);
         // From the start: a rate needs a zero to begin with.
@@ -316,26 +315,25 @@ impl Metrics {
     }
 
     fn line(&self, line: Line) -> LineSeries {
-        LineSeries {
-            missed: self.missed.get_or_create_owned(&line.into()),
-            ..self.interrupts(line)
+        let mut new = self.interrupts(line);
+        new.missed = self.missed.get_or_create_owned(&line.into());
+        // A thread that does not run goes on not running from piece to piece.
+        if let Some(before) = self.lines.iter().find(|before| before.line == line) {
+            let silent = self.looked.saturating_duration_since(before.heard);
+            new.heard = new.heard.checked_sub(silent).unwrap_or(new.heard);
         }
+        new
     }
 
     /// Interrupts have no missed ones of their own: their lines have.
     fn interrupts(&self, line: Line) -> LineSeries {
-        LineSeries {
-            line,
-            latency: self.latency.get_or_create_owned(&line.into()),
-            missed: Counter::default(),
-            largest: (self.largest.get_or_create_owned(&line.into()), None),
-            stages: [const { None }; STAGES.len()],
-            heard: Instant::now(),
-        }
+        let latency = self.latency.get_or_create_owned(&line.into());
+        LineSeries::new(line, latency, self.largest.clone())
     }
 
     /// Counts what has come.
     pub(crate) fn count(&mut self, batch: &Batch) {
+        self.looked = Instant::now();
         for row in 0..batch.len() {
             let Some(series) = self.lines.get_mut(usize::from(batch.line[row].0)) else {
                 continue;
@@ -479,17 +477,6 @@ impl Metrics {
             self.caveats.get_or_create_owned(one).set(1);
         }
         self.doubts = now;
-    }
-}
-
-impl LineSeries {
-    fn count(&mut self, latency: Nanos) {
-        self.heard = Instant::now();
-        self.latency.observe(latency.as_secs_f64());
-        if self.largest.1.is_none_or(|largest| latency > largest) {
-            self.largest.1 = Some(latency);
-            self.largest.0.set(latency.as_secs_f64());
-        }
     }
 }
 

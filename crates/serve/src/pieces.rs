@@ -1,5 +1,6 @@
 //! Measuring, piece by piece.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -175,7 +176,10 @@ impl ServedPieces {
 
     /// Goes on without the store for a while, where that is what went wrong.
     fn live_with(&mut self, err: SessionError) -> Result<(), SessionError> {
-        if self.store.is_none() || !err.is_of_recording() {
+        let Some(store) = &self.store else {
+            return Err(err);
+        };
+        if !err.is_of_recording() {
             return Err(err);
         }
         let without = (self.was_without * 2).clamp(WITHOUT, WITHOUT_AT_MOST);
@@ -186,6 +190,16 @@ impl ServedPieces {
              in {} s",
             count(without.as_secs())
         ));
+        if is_full(&err) {
+            match store.make_room() {
+                Ok(0) => {}
+                Ok(removed) => pipe::say(&format!(
+                    "the disk is full: old recordings that were removed for it: {}",
+                    count(removed)
+                )),
+                Err(err) => pipe::say(&format!("{err:#}")),
+            }
+        }
         let mut seen = self.shown.seen();
         seen.metrics.store.failures.inc();
         seen.metrics.store.recording.set(0);
@@ -273,6 +287,19 @@ impl FirstPiece<'_> {
 /// differ by what it takes to begin.
 fn is_whole(planned: Duration, took: Duration) -> bool {
     took + Duration::from_millis(100) >= planned
+}
+
+/// Whether the disk has no more room, or none for this user.
+fn is_full(err: &SessionError) -> bool {
+    let first: &dyn std::error::Error = err;
+    std::iter::successors(Some(first), |err| err.source())
+        .filter_map(|err| err.downcast_ref::<io::Error>())
+        .any(|err| {
+            matches!(
+                err.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            )
+        })
 }
 
 /// How long until the wall clock comes to a whole multiple of `every`.

@@ -1,7 +1,7 @@
 //! One client, and where clients come from.
 
 use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -11,17 +11,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::request::{Heard, hear};
+use super::stream::{ClientSocket, ClientStream};
 use super::{Answer, Answers};
+use crate::web::{Admission, Web};
 
 /// Bytes of a request that are read, at most.
 const LONGEST: usize = 8 << 10;
 /// Who may connect to a socket of ours: its owner and its group.
 const MODE: u32 = 0o660;
-
-/// A connection's socket.
-pub(crate) trait ClientStream: Read + Write + AsFd + Send {}
-
-impl<T: Read + Write + AsFd + Send> ClientStream for T {}
 
 /// Where clients come from.
 #[derive(Debug)]
@@ -55,9 +52,10 @@ impl Listener {
     }
 
     /// The address that was taken, where it was left open (port 0).
-    pub(crate) fn address(&self) -> io::Result<String> {
+    pub(crate) fn address(&self, has_tls: bool) -> io::Result<String> {
+        let scheme = if has_tls { "https" } else { "http" };
         match self {
-            Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
+            Self::Tcp(listener) => Ok(format!("{scheme}://{}", listener.local_addr()?)),
             Self::Unix(_, path) => Ok(format!("unix:{}", path.display())),
         }
     }
@@ -73,8 +71,8 @@ impl Listener {
     }
 
     /// The next client; `None`: it is gone again.
-    pub(crate) fn accept(&self) -> io::Result<Option<Box<dyn ClientStream>>> {
-        let accepted: io::Result<Box<dyn ClientStream>> = match self {
+    pub(crate) fn accept(&self) -> io::Result<Option<Box<dyn ClientSocket>>> {
+        let accepted: io::Result<Box<dyn ClientSocket>> = match self {
             Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
                 Ok(Box::new(stream) as _)
@@ -127,7 +125,7 @@ pub(crate) enum Wants {
 
 /// One client, from its connection to the end of its answer.
 pub(crate) struct Connection {
-    stream: Box<dyn ClientStream>,
+    stream: ClientStream,
     began: Instant,
     /// Whether a page of another site may not ask by way of a browser here.
     is_local: bool,
@@ -140,11 +138,16 @@ enum Talk {
         head: Vec<u8>,
         body: Arc<[u8]>,
         written: usize,
+        /// Whether the client may still be sending what nobody will read.
+        may_go_on: bool,
     },
+    /// Has its answer, which a system would take back from one that is hung up on while
+    /// it still sends.
+    Ends,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Box<dyn ClientStream>, is_local: bool) -> Self {
+    pub(crate) fn new(stream: ClientStream, is_local: bool) -> Self {
         Self {
             stream,
             began: Instant::now(),
@@ -157,55 +160,78 @@ impl Connection {
         self.began
     }
 
-    pub(crate) const fn wants(&self) -> Wants {
+    pub(crate) fn wants(&self) -> Wants {
         match self.state {
-            Talk::Asks(_) => Wants::ToRead,
+            Talk::Asks(_) | Talk::Ends if self.stream.must_send() => Wants::ToWrite,
+            Talk::Asks(_) | Talk::Ends => Wants::ToRead,
             Talk::Hears { .. } => Wants::ToWrite,
         }
     }
 
-    /// Reads and writes what can be at once. Returns whether there is more to come.
-    pub(crate) fn go_on(&mut self, answers: &dyn Answers) -> bool {
-        if let Talk::Asks(heard) = &mut self.state {
-            let mut part = [0; 2 << 10];
-            let answer = loop {
-                match self.stream.read(&mut part) {
-                    Ok(0) => return false,
-                    Ok(bytes) => heard.extend_from_slice(&part[..bytes]),
-                    Err(err) if err.kind() == ErrorKind::Interrupted => continue,
-                    Err(err) => return err.kind() == ErrorKind::WouldBlock,
-                }
-                if let Some(answer) = answered(heard, self.is_local, answers) {
-                    break answer;
-                }
-            };
-            self.state = answer;
-        }
-        self.write()
+    /// Whether it has not got its answer: it is not who has to leave first.
+    pub(crate) const fn has_answer(&self) -> bool {
+        matches!(self.state, Talk::Ends)
     }
 
-    fn write(&mut self) -> bool {
+    /// Reads and writes what can be at once. Returns whether there is more to come.
+    pub(crate) fn go_on(&mut self, answers: &dyn Answers, web: &mut Web) -> bool {
+        loop {
+            let done = match &mut self.state {
+                Talk::Asks(_) => self.hear(answers, web),
+                Talk::Hears { .. } => self.write(),
+                Talk::Ends => self.stream.read(&mut [0; 2 << 10]).map(|bytes| bytes > 0),
+            };
+            match done {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(err) if err.kind() == ErrorKind::Interrupted => {}
+                Err(err) => return err.kind() == ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    /// Reads, and has an answer made where all is heard. Returns whether to go on.
+    fn hear(&mut self, answers: &dyn Answers, web: &mut Web) -> io::Result<bool> {
+        let Talk::Asks(heard) = &mut self.state else {
+            return Ok(true);
+        };
+        let mut part = [0; 2 << 10];
+        match self.stream.read(&mut part)? {
+            0 => return Ok(false),
+            bytes => heard.extend_from_slice(&part[..bytes]),
+        }
+        if let Some(answer) = answered(heard, self.is_local, answers, web) {
+            self.state = answer;
+        }
+        Ok(true)
+    }
+
+    /// Writes what there is to write. Returns whether to go on.
+    fn write(&mut self) -> io::Result<bool> {
         let Talk::Hears {
             head,
             body,
             written,
+            may_go_on,
         } = &mut self.state
         else {
-            return true;
+            return Ok(true);
         };
-        loop {
-            let left = match head.get(*written..) {
-                Some(left) if !left.is_empty() => left,
-                _ => &body[*written - head.len()..],
-            };
-            if left.is_empty() {
-                return false;
-            }
-            match self.stream.write(left) {
-                Ok(0) => return false,
-                Ok(bytes) => *written += bytes,
-                Err(err) if err.kind() == ErrorKind::Interrupted => {}
-                Err(err) => return err.kind() == ErrorKind::WouldBlock,
+        let left = match head.get(*written..) {
+            Some(left) if !left.is_empty() => left,
+            _ => &body[*written - head.len()..],
+        };
+        if left.is_empty() {
+            self.stream.end()?;
+            let goes_on = *may_go_on;
+            self.state = Talk::Ends;
+            return Ok(goes_on);
+        }
+        match self.stream.write(left)? {
+            0 => Ok(false),
+            bytes => {
+                *written += bytes;
+                Ok(true)
             }
         }
     }
@@ -218,12 +244,22 @@ impl AsFd for Connection {
 }
 
 /// The answer to what was heard so far; `None` where more is to come.
-fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers) -> Option<Talk> {
-    let (answer, has_body) = match hear(heard, is_local) {
+fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers, web: &mut Web) -> Option<Talk> {
+    let (answer, has_body, may_go_on) = match hear(heard, is_local) {
         Heard::Part if heard.len() < LONGEST => return None,
-        Heard::Part => (Answer::plain(431, "the request is too long"), true),
-        Heard::Refused(status, why) => (Answer::plain(status, why), true),
-        Heard::Asked(asked, has_body) => (answers.answer(&asked), has_body),
+        Heard::Part => (Answer::plain(431, "the request is too long"), true, true),
+        Heard::Refused(status, why) => (Answer::plain(status, why), true, true),
+        Heard::Asked(asked, has_body) => {
+            let answer = match web.admits(asked.authorization.as_deref()) {
+                Admission::Granted => answers.answer(&asked),
+                Admission::Refused => Answer::plain(401, "name and password are asked for"),
+                Admission::Later => Answer::plain(
+                    429,
+                    "other passwords are tried already; ask again in a second",
+                ),
+            };
+            (answer, has_body, false)
+        }
     };
     Some(Talk::Hears {
         head: answer.head(),
@@ -232,5 +268,6 @@ fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers) -> Option<Talk>
             false => Arc::default(),
         },
         written: 0,
+        may_go_on,
     })
 }

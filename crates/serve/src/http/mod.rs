@@ -8,6 +8,7 @@
 
 mod connection;
 mod request;
+mod stream;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -18,9 +19,12 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::web::Web;
+
 pub(crate) use connection::Listener;
 use connection::{Connection, Wants};
 pub(crate) use request::{Asked, BodyKind};
+use stream::ClientStream;
 
 /// Connections at a time.
 const MOST: usize = 64;
@@ -55,7 +59,7 @@ pub(crate) trait Answers {
 }
 
 /// Serves for ever.
-pub(crate) fn serve(listener: &Listener, answers: &dyn Answers) -> io::Error {
+pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -> io::Error {
     let mut open: Vec<Connection> = Vec::new();
     let mut second = (Instant::now(), 0);
     loop {
@@ -71,16 +75,20 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers) -> io::Error {
         };
         let mut is_ready = ready.into_iter();
         let is_called = is_ready.next().unwrap_or(false);
-        open.retain_mut(|one| !is_ready.next().unwrap_or(false) || one.go_on(answers));
+        open.retain_mut(|one| !is_ready.next().unwrap_or(false) || one.go_on(answers, web));
         if !is_called {
             continue;
         }
         match listener.accept() {
-            Ok(Some(stream)) => {
+            Ok(Some(socket)) => {
                 second.1 += 1;
+                let stream = match ClientStream::new(socket, web.tls()) {
+                    Ok(stream) => stream,
+                    Err(err) => return err,
+                };
                 let mut one = Connection::new(stream, listener.is_local());
                 // Most clients have asked already: they need no place.
-                if one.go_on(answers) {
+                if one.go_on(answers, web) {
                     make_room(&mut open);
                     open.push(one);
                 }
@@ -92,13 +100,17 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers) -> io::Error {
     }
 }
 
-/// Whom the slowest must leave for: who has not asked yet, for longest.
+/// Whom the slowest must leave for: who has its answer, or who has not asked yet, for
+/// longest.
 fn make_room(open: &mut Vec<Connection>) {
     if open.len() < MOST {
         return;
     }
-    let of_asking = open.iter().position(|one| one.wants() == Wants::ToRead);
-    open.remove(of_asking.unwrap_or(0));
+    let first = |is_it: fn(&Connection) -> bool| open.iter().position(is_it);
+    let leaves = first(Connection::has_answer)
+        .or_else(|| first(|one| one.wants() == Wants::ToRead))
+        .unwrap_or(0);
+    open.remove(leaves);
 }
 
 /// Waits until something can be done; which of the listener and `open` can.

@@ -18,6 +18,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     /// Whether Prometheus' protocol buffers are liked at least as well as text.
     pub(crate) likes_protobuf: bool,
+    /// By what name and password, if any.
+    pub(crate) authorization: Option<String>,
 }
 
 /// What an answer's body is.
@@ -74,6 +76,7 @@ pub(crate) fn hear(bytes: &[u8], is_local: bool) -> Heard {
     let asked = Asked {
         path: path.into(),
         likes_protobuf: likes_protobuf(&accepted.join(",")),
+        authorization: values("authorization").next().map(str::to_owned),
     };
     Heard::Asked(asked, has_body)
 }
@@ -137,22 +140,28 @@ impl Answer {
     pub(crate) fn head(&self) -> Vec<u8> {
         let words = match self.status {
             200 => "OK",
+            401 => "Unauthorized",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             503 => "Service Unavailable",
             500 => "Internal Server Error",
             _ => "Bad Request",
         };
-        let refresh = match self.kind {
-            BodyKind::Html => "Refresh: 10\r\n",
-            BodyKind::Plain | BodyKind::Json | BodyKind::OpenMetrics | BodyKind::Protobuf => "",
+        let more = match (self.status, self.kind) {
+            (401, _) => "WWW-Authenticate: Basic realm=\"laggard\", charset=\"UTF-8\"\r\n",
+            (429, _) => "Retry-After: 1\r\n",
+            (_, BodyKind::Html) => "Refresh: 10\r\n",
+            (_, BodyKind::Plain | BodyKind::Json | BodyKind::OpenMetrics | BodyKind::Protobuf) => {
+                ""
+            }
         };
         format!(
             "HTTP/1.1 {} {words}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
              Connection: close\r\nCache-Control: no-store\r\nVary: Accept\r\n\
-             X-Content-Type-Options: nosniff\r\n{refresh}\
+             X-Content-Type-Options: nosniff\r\n{more}\
              Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
              frame-ancestors 'none'\r\n\r\n",
             self.status,
@@ -202,6 +211,7 @@ mod tests {
         let asked = Asked {
             path: "/metrics".into(),
             likes_protobuf: false,
+            authorization: None,
         };
 
         for cut in 0..whole.len() {

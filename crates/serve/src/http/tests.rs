@@ -34,7 +34,7 @@ fn server() -> SocketAddr {
     };
     let address = socket.local_addr().unwrap();
     let body = vec![b'x'; 8 << 20].into();
-    std::thread::spawn(move || serve(&listener, &Echo(body)));
+    std::thread::spawn(move || serve(&listener, &Echo(body), &mut Web::default()));
     address
 }
 
@@ -120,6 +120,23 @@ fn a_request_without_end_is_refused_before_it_is_in_memory() {
     assert!(get(address, "/me").ends_with("/me\n"));
 }
 
+/// A system takes an answer back where who is hung up on still sends.
+#[test]
+fn who_is_refused_while_still_sending_hears_why() {
+    let address = server();
+    for _ in 0..20 {
+        let mut stream = connect(address);
+        let request = format!("POST / HTTP/1.1\r\n\r\n{}", "x".repeat(64 << 10));
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+
+        assert!(text.starts_with("HTTP/1.1 405"), "{text}");
+    }
+}
+
 #[test]
 fn a_socket_in_the_file_system_answers_and_one_of_the_dead_is_replaced() {
     let dir = tempfile::TempDir::new().unwrap();
@@ -128,7 +145,7 @@ fn a_socket_in_the_file_system_answers_and_one_of_the_dead_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let listener = Listener::unix(&path).unwrap();
     let taken = Listener::unix(&path);
-    std::thread::spawn(move || serve(&listener, &Echo(Arc::default())));
+    std::thread::spawn(move || serve(&listener, &Echo(Arc::default()), &mut Web::default()));
 
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"GET /u HTTP/1.1\r\n\r\n").unwrap();

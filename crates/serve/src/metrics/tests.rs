@@ -329,3 +329,45 @@ fn a_day_of_measuring_leaves_as_many_series_as_its_first_second() {
     assert!(native.len() <= MOST_BUCKETS, "{} buckets", native.len());
     assert_eq!(native.iter().map(|(_, count)| count).sum::<i64>(), 864_010);
 }
+
+#[test]
+fn the_largest_is_of_the_piece_before_until_an_activation_has_come() {
+    let mut metrics = begun();
+    let one = |us: u64| {
+        let mut batch = Batch::default();
+        batch.push(&activation(0, Nanos::ZERO, Nanos::from_us(us), false));
+        batch
+    };
+    let largest =
+        "laggard_largest_latency_seconds{service=\"fifo:90\",route=\"direct\",cpu=\"3\"} ";
+    assert!(!text(&metrics).contains(largest), "of nothing");
+
+    metrics.count(&one(700));
+    begin(&mut metrics);
+    assert_eq!(value(&text(&metrics), largest), 7e-4);
+    metrics.count(&one(20));
+
+    assert_eq!(value(&text(&metrics), largest), 2e-5);
+}
+
+#[test]
+fn a_thread_that_does_not_run_is_silent_from_piece_to_piece() {
+    let mut metrics = begun();
+    let silent = Duration::from_millis(30);
+    std::thread::sleep(silent);
+    metrics.count(&Batch::default());
+    // Between pieces nothing is measured, so nobody is silent.
+    begin(&mut metrics);
+
+    let (line, told) = metrics.most_silent(Instant::now()).unwrap();
+
+    assert_eq!(line, LINE);
+    assert!(told >= silent, "{told:?}");
+    metrics.count(&{
+        let mut batch = Batch::default();
+        batch.push(&activation(1, Nanos::ZERO, Nanos::from_us(5), false));
+        batch
+    });
+    let heard = metrics.lines[0].heard;
+    assert_eq!(metrics.most_silent(heard).unwrap().1, Duration::ZERO);
+}
