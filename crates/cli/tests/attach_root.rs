@@ -780,6 +780,11 @@ fn what_is_not_there_is_refused_with_a_reason() {
             "20000 stack samples a second are out of range",
         ),
         (&["--cgroup", "", "-d", "1s"], "control group"),
+        // Of a command that is yet to run no thread has a number.
+        (
+            &["--tid", "1", "-d", "1s", "--", "true"],
+            "cannot be used with",
+        ),
         (
             &["-d", "1s", "--", "/no/such/program"],
             "run `/no/such/program`",
