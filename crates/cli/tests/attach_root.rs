@@ -933,3 +933,25 @@ fn what_goes_on_when_its_time_is_over_is_left_as_it_is() {
     }
     assert!(result.exists(), "it was not ended");
 }
+
+#[test]
+fn a_process_that_has_ended_and_is_not_waited_for_is_not_watched() {
+    let mut ended = Command::new("true").spawn().unwrap();
+    let path = format!("/proc/{}/stat", ended.id());
+    while !fs::read_to_string(&path).unwrap().contains(") Z ") {
+        thread::sleep(Duration::from_millis(10));
+    }
+
+    let output = laggard()
+        .args(["-d", "1s", &ended.id().to_string()])
+        .output()
+        .unwrap();
+
+    ended.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("it has ended"), "{said}");
+}
