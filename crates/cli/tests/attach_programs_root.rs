@@ -1,11 +1,14 @@
 //! `laggard attach`, against what programs of others say of themselves: stress-ng,
-//! rt-app, and the tasks of `rehearse`, which count for themselves.
+//! rt-app, and the tasks of `rehearse`, which count for themselves; and socat, of
+//! which it is known who wakes it.
 //!
 //! Needs root and a kernel with BTF; without them, or without such a program, it says
 //! that it is skipped, and why.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -338,4 +341,65 @@ fn the_slack_that_rt_app_says_each_job_has_left_is_its_margin() {
     if missed < 10 {
         println!("skipped: {missed} late jobs of rt-app's, of 25 that were planted");
     }
+}
+
+/// A client sends, what listens hands it to a process of its own, and that answers.
+#[test]
+fn who_listens_is_woken_by_the_network_and_who_is_behind_it_by_that_thread() {
+    const MESSAGES: usize = 100;
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap();
+    drop(port);
+    let client = thread::spawn(move || {
+        // As long as a server may take to come, where there is one.
+        let connected = (0..400).find_map(|_| {
+            thread::sleep(Duration::from_millis(50));
+            TcpStream::connect(address).ok()
+        });
+        let Some(mut server) = connected else {
+            return 0;
+        };
+        let mut answer = [0];
+        for message in 0..MESSAGES {
+            // Whoever it wakes sleeps by then.
+            thread::sleep(Duration::from_millis(5));
+            server.write_all(b"x").unwrap();
+            if server.read(&mut answer).unwrap() == 0 {
+                return message;
+            }
+        }
+        MESSAGES
+    });
+    let dir = TempDir::new().unwrap();
+    let listens = format!("TCP-LISTEN:{},bind=127.0.0.1", address.port());
+
+    let told = attached(
+        &dir.path().join("activations"),
+        &["socat", &listens, "EXEC:cat"],
+    );
+
+    let Some((report, _)) = told else {
+        return;
+    };
+    assert_eq!(client.join().unwrap(), MESSAGES);
+    let rows = || report["rows"].as_array().unwrap().iter();
+    let half = MESSAGES as u64 / 2;
+    let by_network: u64 = rows()
+        .filter(|row| row["name"] == "socat" && row["woken_by"] == "NET_RX")
+        .map(|row| number(row, "activations"))
+        .sum();
+    // Each message, the connection and its end.
+    let possible = half..=MESSAGES as u64 + 2;
+    assert!(possible.contains(&by_network), "{by_network}: {report:#}");
+    let woken = |name: &str, who: &str| -> u64 {
+        rows()
+            .filter(|row| row["name"] == name && row["woken_by"] == "thread")
+            .flat_map(|row| row["wakers"].as_array().unwrap())
+            .filter(|waker| waker["who"] == who)
+            .map(|waker| number(waker, "count"))
+            .sum()
+    };
+    assert!(woken("cat", "socat") >= half, "{report:#}");
+    // Of some answers it is woken while it is still at work.
+    assert!(woken("socat", "cat") > 0, "{report:#}");
 }

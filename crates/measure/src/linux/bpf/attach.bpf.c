@@ -1000,16 +1000,26 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } __kernel_type;
 
-/* Watches all threads of the processes that are marked. */
+struct task_struct___ending {
+	unsigned int flags;
+} __kernel_type;
+
+enum { IS_EXITING = 0x4 }; /* include/linux/sched.h */
+
+/*
+ * Watches all threads of the processes that are marked, but those that end, or have
+ * ended and were not waited for: their end is not seen any more.
+ */
 SEC("iter/task")
 int watch_marked(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct task_struct___led *led = (void *)task;
+	struct task_struct___ending *ending = (void *)task;
 	struct attach_thread *leader;
 	u32 tid;
 
-	if (!task)
+	if (!task || (ending->flags & IS_EXITING))
 		return 0;
 	leader = bpf_task_storage_get(&threads, led->group_leader, NULL, 0);
 	if (!leader || leader->process == ATTACH_NONE)
