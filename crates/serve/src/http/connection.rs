@@ -17,6 +17,8 @@ use crate::web::{Admission, Web};
 
 /// Bytes of a request that are read, at most.
 const LONGEST: usize = 8 << 10;
+/// Bytes that are read, to no end, of who is refused and still sends.
+const UNHEARD: usize = 1 << 20;
 /// Who may connect to a socket of ours: its owner and its group.
 const MODE: u32 = 0o660;
 
@@ -142,8 +144,8 @@ enum Talk {
         may_go_on: bool,
     },
     /// Has its answer, which a system would take back from one that is hung up on while
-    /// it still sends.
-    Ends,
+    /// it still sends. So much more of that is read.
+    Ends(usize),
 }
 
 impl Connection {
@@ -162,15 +164,15 @@ impl Connection {
 
     pub(crate) fn wants(&self) -> Wants {
         match self.state {
-            Talk::Asks(_) | Talk::Ends if self.stream.must_send() => Wants::ToWrite,
-            Talk::Asks(_) | Talk::Ends => Wants::ToRead,
+            Talk::Asks(_) | Talk::Ends(_) if self.stream.must_send() => Wants::ToWrite,
+            Talk::Asks(_) | Talk::Ends(_) => Wants::ToRead,
             Talk::Hears { .. } => Wants::ToWrite,
         }
     }
 
     /// Whether it has not got its answer: it is not who has to leave first.
     pub(crate) const fn has_answer(&self) -> bool {
-        matches!(self.state, Talk::Ends)
+        matches!(self.state, Talk::Ends(_))
     }
 
     /// Reads and writes what can be at once. Returns whether there is more to come.
@@ -179,13 +181,22 @@ impl Connection {
             let done = match &mut self.state {
                 Talk::Asks(_) => self.hear(answers, web),
                 Talk::Hears { .. } => self.write(),
-                Talk::Ends => self.stream.read(&mut [0; 2 << 10]).map(|bytes| bytes > 0),
+                Talk::Ends(left) => {
+                    // Once, because some send faster than is read.
+                    return match self.stream.read(&mut [0; 16 << 10]) {
+                        Ok(bytes) => {
+                            *left = left.saturating_sub(bytes);
+                            bytes > 0 && *left > 0
+                        }
+                        Err(err) => is_to_go_on(&err),
+                    };
+                }
             };
             match done {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(err) if err.kind() == ErrorKind::Interrupted => {}
-                Err(err) => return err.kind() == ErrorKind::WouldBlock,
+                Err(err) => return is_to_go_on(&err),
             }
         }
     }
@@ -224,7 +235,7 @@ impl Connection {
         if left.is_empty() {
             self.stream.end()?;
             let goes_on = *may_go_on;
-            self.state = Talk::Ends;
+            self.state = Talk::Ends(UNHEARD);
             return Ok(goes_on);
         }
         match self.stream.write(left)? {
@@ -241,6 +252,11 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+/// Whether nothing is wrong but that there is nothing more to do now.
+fn is_to_go_on(err: &io::Error) -> bool {
+    matches!(err.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// The answer to what was heard so far; `None` where more is to come.

@@ -32,6 +32,8 @@ const MOST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections that are answered in a second; more wait. 1,000 scrapes a minute are 17.
 const A_SECOND: u32 = 100;
+/// The same by TLS, whose handshake takes a millisecond or more.
+const A_SECOND_BY_TLS: u32 = 40;
 
 /// An answer, without its head.
 #[derive(Clone, Debug)]
@@ -68,7 +70,11 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -
         if now >= second.0 + Duration::from_secs(1) {
             second = (now, 0);
         }
-        let takes = second.1 < A_SECOND;
+        let most = match web.has_tls() {
+            true => A_SECOND_BY_TLS,
+            false => A_SECOND,
+        };
+        let takes = second.1 < most;
         let ready = match wait(listener, &open, takes, second.0 + Duration::from_secs(1)) {
             Ok(ready) => ready,
             Err(err) => return err,

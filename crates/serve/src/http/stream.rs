@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
+/// Times that a client is read from until others have their turn, where what it sends
+/// says nothing.
+const TURNS: usize = 16;
 /// Bytes that wait to be encrypted or sent, at most, of each of two sorts.
 const WAITING: usize = 16 << 10;
 
@@ -72,7 +75,7 @@ impl Read for ClientStream {
         let Some(tls) = &mut self.tls else {
             return self.socket.read(buffer);
         };
-        loop {
+        for _ in 0..TURNS {
             // The handshake has its own to say; it goes on when the client has read it.
             while tls.wants_write() {
                 tls.write_tls(&mut self.socket)?;
@@ -90,6 +93,7 @@ impl Read for ClientStream {
                 return Err(io::Error::new(ErrorKind::InvalidData, err));
             }
         }
+        Err(ErrorKind::WouldBlock.into())
     }
 }
 

@@ -138,6 +138,28 @@ fn who_is_refused_while_still_sending_hears_why() {
 }
 
 #[test]
+fn who_never_ends_sending_is_heard_for_a_while_and_keeps_nobody_from_an_answer() {
+    let address = server();
+    let endless: Vec<_> = (0..3)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut stream = connect(address);
+                let _ = stream.write_all(b"POST / HTTP/1.1\r\n\r\n");
+                let part = [b'x'; 64 << 10];
+                while stream.write_all(&part).is_ok() {}
+            })
+        })
+        .collect();
+
+    for _ in 0..10 {
+        assert!(get(address, "/me").ends_with("/me\n"));
+    }
+    for one in endless {
+        one.join().unwrap();
+    }
+}
+
+#[test]
 fn a_socket_in_the_file_system_answers_and_one_of_the_dead_is_replaced() {
     let dir = tempfile::TempDir::new().unwrap();
     let path = dir.path().join("s");
