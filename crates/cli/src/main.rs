@@ -24,6 +24,8 @@ mod doctor;
 mod document;
 mod drawing;
 mod drawn;
+#[cfg(windows)]
+mod driver;
 mod exit;
 mod export;
 mod file;
@@ -116,6 +118,8 @@ fn run() -> ExitCode {
         Command::Machine(command) => try_machine(command),
         #[cfg(windows)]
         Command::Timers(args) => timers::timers(&args),
+        #[cfg(windows)]
+        Command::Driver(args) => driver::driver(args),
         Command::Completions { shell } => completion::script(shell),
         Command::Man { dir } => manual::man(&dir),
         Command::Schema { of } => document::schema(of),

@@ -5,6 +5,8 @@ mod attach;
 mod compare;
 #[cfg(test)]
 mod documented;
+#[cfg(windows)]
+mod driver;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 mod export;
@@ -37,6 +39,8 @@ use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use attach::AttachArgs;
 pub(crate) use compare::{CompareArgs, FactorArg};
+#[cfg(windows)]
+pub(crate) use driver::{DriverArgs, DriverCommand};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
 pub(crate) use export::ExportArgs;
@@ -104,6 +108,14 @@ pub(crate) enum Command {
     /// Say which timer of this machine does what it says
     #[cfg(windows)]
     Timers(TimersArgs),
+    /// Install or remove the driver that sees how late DPCs and kernel threads run
+    ///
+    /// wdmlat.sys sees what no program can: how late Windows runs a deferred
+    /// procedure call (DPC), and a kernel thread that it wakes. It is installed
+    /// when you ask for it, and removed whole. It was not tested on real
+    /// Windows: try it on a machine that may crash. `record` does not use it yet.
+    #[cfg(windows)]
+    Driver(DriverArgs),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {
