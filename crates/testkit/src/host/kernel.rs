@@ -90,10 +90,7 @@ impl Kernel {
             let apt = Apt::update(cache.apt())?;
             let image = newest(apt.search(&name.expression())?)
                 .ok_or_else(|| FetchError::NoPackage(name.expression()))?;
-            let mut packages = apt.dependencies(&image)?;
-            packages.retain(|package| is_part_of(&image, package));
-            packages.push(image.clone());
-            unpack(&apt, &image, &packages, into)
+            unpack(&apt, &image, &parts(&apt, &image)?, into)
         })?;
         let path = directory.join("release");
         let release = fs::read_to_string(&path).map_err(FetchError::io(path))?;
@@ -114,10 +111,50 @@ impl Kernel {
         self.directory.join("config")
     }
 
+    /// Files of more of its modules, ready to be loaded, by their places such as
+    /// `drivers/block/brd`. They are fetched when they are asked for first.
+    ///
+    /// # Errors
+    /// When this release is there no more, or cannot be fetched, or has no such module.
+    pub fn modules(&self, places: &[&str]) -> Result<Vec<PathBuf>, FetchError> {
+        let cache = Cache::open()?;
+        let names: Vec<&str> = places.iter().map(|place| name_of(place)).collect();
+        let entry = format!("modules-{}-{}", self.release, names.join("-"));
+        let directory = cache.entry(&entry, |into| {
+            let apt = Apt::update(cache.apt())?;
+            let image = format!("linux-image-{}", self.release);
+            let tree = into.join("tree");
+            fs::create_dir(&tree).map_err(FetchError::io(&tree))?;
+            let wanted = |path: &str| places.iter().any(|place| path.contains(place));
+            for package in parts(&apt, &image)? {
+                apt::unpack(&apt.download(&package)?, wanted, &tree)?;
+            }
+            for place in places {
+                take_module(&tree, &image, place, into)?;
+            }
+            fs::remove_dir_all(&tree).map_err(FetchError::io(&tree))
+        })?;
+        let file = |name: &&str| directory.join(format!("{name}.ko"));
+        Ok(names.iter().map(file).collect())
+    }
+
     /// The file of one of its modules, ready to be loaded.
     pub(super) fn module(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.ko"))
     }
+}
+
+/// The packages that a kernel comes in.
+fn parts(apt: &Apt, image: &str) -> Result<Vec<String>, FetchError> {
+    let mut packages = apt.dependencies(image)?;
+    packages.retain(|package| is_part_of(image, package));
+    packages.push(image.into());
+    Ok(packages)
+}
+
+/// What a module is called, of its place.
+fn name_of(place: &str) -> &str {
+    place.rsplit('/').next().unwrap_or(place)
 }
 
 /// Newer kernels come in several packages: image, modules and base files.
@@ -151,24 +188,29 @@ fn unpack(apt: &Apt, image: &str, packages: &[String], into: &Path) -> Result<()
         fs::rename(&from, into.join(file)).map_err(FetchError::io(from))?;
     }
     for module in MODULES {
-        let file = format!("modules/{release}/kernel/drivers/uio/{module}.ko");
-        let places = [
-            format!("lib/{file}"),
-            format!("lib/{file}.xz"),
-            format!("usr/lib/{file}.xz"),
-        ];
-        let from = find(&tree, &places, image)?;
-        let to = into.join(format!("{module}.ko"));
-        if from.extension().is_some_and(|e| e == "xz") {
-            let output = apt::run(Command::new("xz").args(["-dc"]).arg(&from))?;
-            fs::write(&to, output.stdout).map_err(FetchError::io(to))?;
-        } else {
-            fs::rename(&from, &to).map_err(FetchError::io(to))?;
-        }
+        take_module(&tree, image, &format!("drivers/uio/{module}"), into)?;
     }
     fs::remove_dir_all(&tree).map_err(FetchError::io(&tree))?;
     let path = into.join("release");
     fs::write(&path, release).map_err(FetchError::io(path))
+}
+
+/// Puts a module into a folder, ready to be loaded.
+fn take_module(tree: &Path, image: &str, place: &str, into: &Path) -> Result<(), FetchError> {
+    let release = image.trim_start_matches("linux-image-");
+    let file = format!("modules/{release}/kernel/{place}.ko");
+    let places = [
+        format!("lib/{file}"),
+        format!("lib/{file}.xz"),
+        format!("usr/lib/{file}.xz"),
+    ];
+    let from = find(tree, &places, image)?;
+    let to = into.join(format!("{}.ko", name_of(place)));
+    if from.extension().is_some_and(|e| e == "xz") {
+        let output = apt::run(Command::new("xz").args(["-dc"]).arg(&from))?;
+        return fs::write(&to, output.stdout).map_err(FetchError::io(to));
+    }
+    fs::rename(&from, &to).map_err(FetchError::io(to))
 }
 
 fn find(tree: &Path, places: &[String], package: &str) -> Result<PathBuf, FetchError> {

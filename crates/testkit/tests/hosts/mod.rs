@@ -28,7 +28,7 @@ fn is_required() -> bool {
 }
 
 /// Says why a test asserts nothing; `make test` lists it.
-fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     println!("skipped: {why}");
 }
 

@@ -8,6 +8,7 @@ mod external;
 #[path = "../hosts/mod.rs"]
 mod hosts;
 mod isolated;
+mod locked;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
