@@ -21,7 +21,7 @@ use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::culprits::{Culprits, OTHER};
-use lines::LineSeries;
+use lines::ServedLine;
 
 /// Upper edges of the classic buckets, seconds. The native ones are 88 times as fine.
 const EDGES: [f64; 20] = [
@@ -124,8 +124,8 @@ pub(crate) struct Metrics {
     pub(crate) store: StoreSeries,
     culprits: Culprits,
     /// Of the piece that is measured: its lines, and the interrupts of each CPU.
-    lines: Vec<LineSeries>,
-    irqs: BTreeMap<Cpu, LineSeries>,
+    lines: Vec<ServedLine>,
+    irqs: BTreeMap<Cpu, ServedLine>,
     /// When was last looked for what came.
     looked: Instant,
     /// Of the piece: what was counted already.
@@ -314,7 +314,7 @@ impl Metrics {
         }
     }
 
-    fn line(&self, line: Line) -> LineSeries {
+    fn line(&self, line: Line) -> ServedLine {
         let mut new = self.interrupts(line);
         new.missed = self.missed.get_or_create_owned(&line.into());
         // A thread that does not run goes on not running from piece to piece.
@@ -326,9 +326,9 @@ impl Metrics {
     }
 
     /// Interrupts have no missed ones of their own: their lines have.
-    fn interrupts(&self, line: Line) -> LineSeries {
+    fn interrupts(&self, line: Line) -> ServedLine {
         let latency = self.latency.get_or_create_owned(&line.into());
-        LineSeries::new(line, latency, self.largest.clone())
+        ServedLine::new(line, latency, self.largest.clone())
     }
 
     /// Counts what has come.
@@ -369,7 +369,7 @@ impl Metrics {
 
     /// The line that nothing was heard of for longest, and for how long until `now`.
     pub(crate) fn most_silent(&self, now: Instant) -> Option<(Line, Duration)> {
-        let since = |series: &LineSeries| now.saturating_duration_since(series.heard);
+        let since = |series: &ServedLine| now.saturating_duration_since(series.heard);
         let all = self.lines.iter().map(|series| (series.line, since(series)));
         all.max_by_key(|(_, silent)| *silent)
     }

@@ -20,8 +20,8 @@ use laggard_console::pipe;
 
 /// Between two looks at what the store takes.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// What a recording takes at least, bytes.
-const LEAST: u64 = 1 << 20;
+/// What a recording takes at least, bytes: it holds back 1 MiB for its end.
+const LEAST: u64 = 4 << 20;
 /// What begins and ends the names of our recordings, and the time between, by UTC:
 /// nothing else is ever removed.
 const BEGINS: &str = "serve-";

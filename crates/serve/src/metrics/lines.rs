@@ -11,7 +11,7 @@ use super::{LineLabels, Value};
 
 /// What is counted of a line, or of the interrupts of a CPU, in a piece of measuring.
 #[derive(Debug)]
-pub(super) struct LineSeries {
+pub(super) struct ServedLine {
     pub(super) line: Line,
     latency: Histogram,
     pub(super) missed: Counter,
@@ -24,7 +24,7 @@ pub(super) struct LineSeries {
     pub(super) heard: Instant,
 }
 
-impl LineSeries {
+impl ServedLine {
     pub(super) fn new(
         line: Line,
         latency: Histogram,
