@@ -1,41 +1,26 @@
 //! `laggard doctor`: what can be measured here, and what spoils latency.
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(windows)]
+mod windows;
+
 use laggard_answer::doctor::{self, Examined};
-use laggard_measure::host::{self, Files};
-use laggard_measure::linux;
-use laggard_model::Service;
 use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_view::text;
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::linux::doctor;
+#[cfg(windows)]
+pub(crate) use self::windows::doctor;
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
-use crate::{pipe, prove, proven, terminal};
+use crate::{pipe, terminal};
 
-pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
-    let recording = args.recording.as_ref().map(Recording::open).transpose()?;
-    let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
-    let tracers = linux::other_tracers();
-    let abilities = linux::abilities(&Service::DEFAULTS);
-    let files = Files::default();
-    let host = host::identify(&files);
-    let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &Service::DEFAULTS);
-    caveats.extend(linux::inherited());
-    caveats.extend(tracers);
-    if let Some(name) = &args.prove {
-        return prove::prove(name, &caveats, &host, &args.options);
-    }
-    let audio = host::audio(&files, &host);
-    let proven = proven::of(&proven::folder(), &host, prove::setting_now);
-    let found = Examined {
-        host,
-        cpus,
-        abilities,
-        caveats,
-        audio,
-        proven,
-    };
-    let report = doctor::doctor(found, recording.as_ref())?;
+/// Says what was found, and what the recording that is asked saw of it.
+fn tell(args: &DoctorArgs, found: Examined, recording: Option<&Recording>) -> anyhow::Result<Exit> {
+    let report = doctor::doctor(found, recording)?;
     pipe::print(&match args.json {
         true => pipe::json(&report)?,
         false => text::doctor(&report, terminal::look(Unit::Auto)),
