@@ -19,7 +19,7 @@ mod check;
 mod compare;
 mod completion;
 mod digest;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod doctor;
 mod document;
 mod drawing;
@@ -118,6 +118,8 @@ fn run() -> ExitCode {
         Command::Machine(command) => try_machine(command),
         #[cfg(windows)]
         Command::Timers(args) => timers::timers(&args),
+        #[cfg(windows)]
+        Command::Doctor(args) => doctor::doctor(&args),
         #[cfg(windows)]
         Command::Driver(args) => driver::driver(args),
         Command::Completions { shell } => completion::script(shell),

@@ -263,6 +263,31 @@ fn every_timer_of_windows_is_tried_and_wine_is_told() {
 }
 
 #[test]
+fn doctor_says_of_wine_that_its_events_cannot_be_read_and_that_nothing_is_recorded() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+
+    let json = on_windows(&program, dir.path(), &["doctor", "--json"]);
+    let text = on_windows(&program, dir.path(), &["doctor"]);
+
+    assert_eq!(json.status.code(), Some(1), "{json:?}");
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let abilities = report["abilities"].as_array().unwrap();
+    let reason = |name: &str| {
+        let mut named = abilities.iter().filter(|one| one["name"] == name);
+        named.next().unwrap()["absence"]["reason"].as_str()
+    };
+    assert_eq!(reason("timers"), None);
+    assert!(reason("recordings").is_some());
+    let of_events = reason("kernel events").unwrap();
+    assert!(of_events.contains("cannot be read (error "), "{of_events}");
+    assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("Windows "), "{text}");
+    assert!(text.contains("does not record on Windows yet"), "{text}");
+}
+
+#[test]
 fn what_timers_of_windows_do_not_do_is_refused_with_what_they_do() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();

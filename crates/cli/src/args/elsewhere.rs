@@ -14,13 +14,14 @@ measured on Linux; here its timers are tried, and recordings made there are aske
   laggard why busy.laggard           who made it late
   laggard report busy.laggard        all of it as a page for a browser
   laggard timers                     which timer of this machine does what it says
+  laggard doctor                     what spoils latency here
 
 All commands: laggard --help
 ";
 
 /// Commands that measure, or try, the machine they run on.
-const MEASURING: [&str; 10] = [
-    "record", "top", "serve", "rehearse", "doctor", "attach", "switch", "rtos", "load", "provoke",
+const MEASURING: [&str; 9] = [
+    "record", "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
 ];
 
 /// What was typed; where it is wrong, says so and ends.

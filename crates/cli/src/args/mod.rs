@@ -108,6 +108,9 @@ pub(crate) enum Command {
     /// Say which timer of this machine does what it says
     #[cfg(windows)]
     Timers(TimersArgs),
+    /// Say what can be measured here, and what spoils latency
+    #[cfg(windows)]
+    Doctor(DoctorArgs),
     /// Install or remove the driver that sees how late DPCs and kernel threads run
     ///
     /// wdmlat.sys sees what no program can: how late Windows runs a deferred

@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_char};
 
 use laggard_model::{Caveat, CaveatKind, Host, Processor};
 use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
-use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
 use windows_sys::Win32::System::SystemInformation::{
     ComputerNameDnsHostname, GetComputerNameExW, GlobalMemoryStatusEx, MEMORYSTATUSEX,
     OSVERSIONINFOW,
@@ -12,7 +11,7 @@ use windows_sys::Win32::System::SystemInformation::{
 use windows_sys::Win32::System::Threading::GetActiveProcessorCount;
 use windows_sys::core::w;
 
-use super::procedure;
+use super::{procedure, registry};
 
 /// More than names take, in UTF-16 units.
 const NAME: usize = 256;
@@ -59,16 +58,26 @@ pub(super) fn wine() -> Option<String> {
     Some(version.to_string_lossy().into_owned())
 }
 
+/// The number of its build, as `19045`.
+pub(super) fn build() -> u32 {
+    numbers().dwBuildNumber
+}
+
 /// As `10.0.19045`.
 fn version() -> String {
+    let version = numbers();
+    let (major, minor) = (version.dwMajorVersion, version.dwMinorVersion);
+    format!("{major}.{minor}.{}", version.dwBuildNumber)
+}
+
+fn numbers() -> OSVERSIONINFOW {
     let mut version = OSVERSIONINFOW {
         dwOSVersionInfoSize: size(size_of::<OSVERSIONINFOW>()),
         ..OSVERSIONINFOW::default()
     };
     // SAFETY: `version` is valid for writes, and says how long it is. It cannot fail.
     unsafe { RtlGetVersion(&raw mut version) };
-    let (major, minor) = (version.dwMajorVersion, version.dwMinorVersion);
-    format!("{major}.{minor}.{}", version.dwBuildNumber)
+    version
 }
 
 fn node() -> String {
@@ -85,25 +94,11 @@ fn node() -> String {
 
 /// The name that the first processor gives itself.
 fn processor() -> String {
-    let mut name = [0_u16; NAME];
-    let mut bytes = size(size_of_val(&name));
-    // SAFETY: the names end in a NUL, `name` is valid for so many bytes, and nothing is
-    //         asked of the type, which is a text.
-    let result = unsafe {
-        RegGetValueW(
-            HKEY_LOCAL_MACHINE,
-            w!("HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0"),
-            w!("ProcessorNameString"),
-            RRF_RT_REG_SZ,
-            std::ptr::null_mut(),
-            name.as_mut_ptr().cast(),
-            &raw mut bytes,
-        )
-    };
-    match result {
-        0 => text(&name).trim().to_owned(),
-        _ => String::new(),
-    }
+    let name = registry::text(
+        w!("HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0"),
+        w!("ProcessorNameString"),
+    );
+    name.map_or_else(String::new, |name| name.trim().to_owned())
 }
 
 fn memory() -> u64 {
@@ -124,7 +119,7 @@ fn text(units: &[u16]) -> String {
 }
 
 /// A length as the system takes it: none here is as long as 4 GiB.
-fn size(length: usize) -> u32 {
+pub(super) fn size(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 

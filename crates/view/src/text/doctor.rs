@@ -13,8 +13,9 @@ pub fn doctor(report: &DoctorReport, look: Look) -> String {
         look,
         "",
         &format!(
-            "Linux {} on {}",
-            report.host.kernel, report.host.processor.model
+            "{} on {}",
+            report.host.system(),
+            report.host.processor.model
         ),
     );
     text += "\nWhat can be measured\n";
@@ -28,6 +29,9 @@ pub fn doctor(report: &DoctorReport, look: Look) -> String {
     }
     text.push('\n');
     let verdict = match report.missing {
+        _ if report.host.system().starts_with("Windows ") => {
+            "laggard does not record on Windows yet: it tries timers there (`laggard timers`) and reads traces (`laggard import`).".into()
+        }
         0 => "A full recording is possible.".into(),
         1 => "One ability is missing: `laggard record` measures the rest and says so.".into(),
         more => {

@@ -22,8 +22,8 @@ pub use error::DriverError;
 pub use signing::{Signing, signing};
 
 use self::image::DriverImage;
-use self::place::Place;
-use self::service::{Manager, Rights, Service};
+use self::place::DriverPlace;
+use self::service::{DriverService, Manager, ServiceRights};
 
 /// What helps where a signature is lacking, or not trusted.
 const REMEDY_TEST: &str =
@@ -71,8 +71,8 @@ pub enum DriverStatus {
 /// # Errors
 /// When the system does not tell.
 pub fn driver_status() -> Result<DriverStatus, DriverError> {
-    let place = Place::of_system()?;
-    match Manager::open(Rights::Look)?.find()? {
+    let place = DriverPlace::of_system()?;
+    match Manager::open(ServiceRights::Look)?.find()? {
         None if place.file.exists() => Ok(DriverStatus::FileOnly { path: place.file }),
         None => Ok(DriverStatus::Absent),
         Some(service) => match place.foreign(service.path()?) {
@@ -92,8 +92,8 @@ pub fn driver_status() -> Result<DriverStatus, DriverError> {
 /// When the file is not the driver, Windows does not load it, or another one is there.
 pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
     let (bytes, image) = read(from)?;
-    let place = Place::of_system()?;
-    let manager = Manager::open(Rights::Change)?;
+    let place = DriverPlace::of_system()?;
+    let manager = Manager::open(ServiceRights::Change)?;
     let signing = signing();
     refuse_unsigned(from, image, &signing)?;
     let service = manager.find()?;
@@ -136,8 +136,8 @@ pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
 /// # Errors
 /// When it is in use, or what is there is not this driver.
 pub fn remove_driver() -> Result<bool, DriverError> {
-    let place = Place::of_system()?;
-    let manager = Manager::open(Rights::Change)?;
+    let place = DriverPlace::of_system()?;
+    let manager = Manager::open(ServiceRights::Change)?;
     let service = manager.find()?;
     if let Some(service) = &service {
         refuse_foreign(&place, service)?;
@@ -179,7 +179,7 @@ fn refuse_unsigned(path: &Path, image: DriverImage, signing: &Signing) -> Result
     }
 }
 
-fn refuse_foreign(place: &Place, service: &Service) -> Result<(), DriverError> {
+fn refuse_foreign(place: &DriverPlace, service: &DriverService) -> Result<(), DriverError> {
     match place.foreign(service.path()?) {
         Some(path) => Err(DriverError::OtherService { path }),
         None => Ok(()),

@@ -17,14 +17,14 @@ const FILE: &str = "wdmlat.sys";
 /// What it is while it is written.
 const HALF: &str = "wdmlat.sys.part";
 
-pub(super) struct Place {
+pub(super) struct DriverPlace {
     /// `C:\Windows\system32`, on most.
     system: PathBuf,
     pub(super) file: PathBuf,
     half: PathBuf,
 }
 
-impl Place {
+impl DriverPlace {
     pub(super) fn of_system() -> Result<Self, DriverError> {
         let mut path = [0_u16; PATH];
         let most = u32::try_from(PATH).unwrap_or(0);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_service_is_known_by_its_file_however_that_is_written() {
-        let place = Place::below(r"C:\Windows\system32".into());
+        let place = DriverPlace::below(r"C:\Windows\system32".into());
         let foreign = |path: &str| place.foreign(Some(path.into()));
 
         for path in [

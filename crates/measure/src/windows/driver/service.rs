@@ -28,7 +28,7 @@ const MOST_CONFIG: u32 = 8 << 10;
 
 /// What is asked of services.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Rights {
+pub(super) enum ServiceRights {
     /// What everybody may.
     Look,
     /// What administrators may.
@@ -36,10 +36,10 @@ pub(super) enum Rights {
 }
 
 /// The Service Control Manager.
-pub(super) struct Manager(SC_HANDLE, Rights);
+pub(super) struct Manager(SC_HANDLE, ServiceRights);
 
 /// The driver's service.
-pub(super) struct Service(SC_HANDLE);
+pub(super) struct DriverService(SC_HANDLE);
 
 impl Drop for Manager {
     fn drop(&mut self) {
@@ -48,7 +48,7 @@ impl Drop for Manager {
     }
 }
 
-impl Drop for Service {
+impl Drop for DriverService {
     fn drop(&mut self) {
         // SAFETY: it is open, and closed once.
         unsafe { CloseServiceHandle(self.0) };
@@ -56,10 +56,10 @@ impl Drop for Service {
 }
 
 impl Manager {
-    pub(super) fn open(rights: Rights) -> Result<Self, DriverError> {
+    pub(super) fn open(rights: ServiceRights) -> Result<Self, DriverError> {
         let access = match rights {
-            Rights::Look => SC_MANAGER_CONNECT,
-            Rights::Change => SC_MANAGER_CONNECT | SC_MANAGER_CREATE_SERVICE,
+            ServiceRights::Look => SC_MANAGER_CONNECT,
+            ServiceRights::Change => SC_MANAGER_CONNECT | SC_MANAGER_CREATE_SERVICE,
         };
         // SAFETY: null names this machine and its only database.
         let handle = unsafe { OpenSCManagerW(std::ptr::null(), std::ptr::null(), access) };
@@ -73,15 +73,15 @@ impl Manager {
     }
 
     /// The driver's service; none where there is none.
-    pub(super) fn find(&self) -> Result<Option<Service>, DriverError> {
+    pub(super) fn find(&self) -> Result<Option<DriverService>, DriverError> {
         let access = match self.1 {
-            Rights::Look => SERVICE_QUERY_CONFIG | SERVICE_QUERY_STATUS,
-            Rights::Change => SERVICE_ALL_ACCESS,
+            ServiceRights::Look => SERVICE_QUERY_CONFIG | SERVICE_QUERY_STATUS,
+            ServiceRights::Change => SERVICE_ALL_ACCESS,
         };
         // SAFETY: the name ends in a NUL.
         let handle = unsafe { OpenServiceW(self.0, NAME, access) };
         match (handle.is_null(), io::Error::last_os_error()) {
-            (false, _) => Ok(Some(Service(handle))),
+            (false, _) => Ok(Some(DriverService(handle))),
             (true, err) if is(&err, ERROR_SERVICE_DOES_NOT_EXIST) => Ok(None),
             (true, err) => Err(told_of_rights("open the service `wdmlat`", err)),
         }
@@ -89,7 +89,7 @@ impl Manager {
 
     /// A service for the driver at this path, which ends in a NUL. It runs when it is
     /// started.
-    pub(super) fn create(&self, path: &[u16]) -> Result<Service, DriverError> {
+    pub(super) fn create(&self, path: &[u16]) -> Result<DriverService, DriverError> {
         debug_assert!(path.ends_with(&[0]));
         let null = std::ptr::null();
         // SAFETY: all names end in a NUL, and what is not needed is null.
@@ -112,12 +112,12 @@ impl Manager {
         };
         match handle.is_null() {
             true => Err(last("create the service `wdmlat`")),
-            false => Ok(Service(handle)),
+            false => Ok(DriverService(handle)),
         }
     }
 }
 
-impl Service {
+impl DriverService {
     /// The file that it runs, as it was written down, if it is a driver's service.
     pub(super) fn path(&self) -> Result<Option<String>, DriverError> {
         const WHAT: &str = "ask what the service `wdmlat` is";

@@ -112,11 +112,28 @@ fn increment() -> Option<Nanos> {
 
 /// The length of a tick now, by the system's word: programs ask for shorter ones.
 fn resolution() -> Option<Nanos> {
+    tick_lengths().map(|lengths| lengths.now)
+}
+
+/// How long a tick of the system's clock is, by its own word.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::windows) struct TickLengths {
+    /// What a program can have.
+    pub(in crate::windows) shortest: Nanos,
+    /// What this one has.
+    pub(in crate::windows) now: Nanos,
+}
+
+/// None where the system does not tell.
+pub(in crate::windows) fn tick_lengths() -> Option<TickLengths> {
     let (mut longest, mut shortest, mut now) = (0, 0, 0);
     // SAFETY: all are valid for writes.
     let status =
         unsafe { NtQueryTimerResolution(&raw mut longest, &raw mut shortest, &raw mut now) };
-    (status >= 0).then(|| UNIT * u64::from(now))
+    (status >= 0).then(|| TickLengths {
+        shortest: UNIT * u64::from(shortest),
+        now: UNIT * u64::from(now),
+    })
 }
 
 /// The time since the system was started, by the clock of its ticks; absent where the

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
 pub use self::clocks::clocks;
+pub(super) use self::clocks::{TickLengths, tick_lengths};
 use self::waits::WaitableTimer;
 use super::{clock, processors};
 use crate::timers::{TimedWait, TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};

@@ -1,16 +1,15 @@
-//! `laggard doctor`: what can be measured here, and what spoils latency.
+//! `laggard doctor` on Linux.
 
-use laggard_answer::doctor::{self, Examined};
+use laggard_answer::doctor::Examined;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux;
 use laggard_model::Service;
-use laggard_model::text::Unit;
 use laggard_record::Recording;
-use laggard_view::text;
 
+use super::tell;
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
-use crate::{pipe, prove, proven, terminal};
+use crate::{prove, proven};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
@@ -35,13 +34,5 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
         audio,
         proven,
     };
-    let report = doctor::doctor(found, recording.as_ref())?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::doctor(&report, terminal::look(Unit::Auto)),
-    })?;
-    Ok(match report.missing {
-        0 => Exit::Ok,
-        _ => Exit::Unmet,
-    })
+    tell(args, found, recording.as_ref())
 }
