@@ -6,7 +6,7 @@ use laggard_analyze::causes::{Pieces, Signature, explain_named};
 use laggard_analyze::forecast::{CauseSource, ExplainedLatency};
 use laggard_model::name::{cause_name, who};
 use laggard_model::{
-    CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, Service, Symbols,
+    CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, RowsOf, Service, Symbols,
 };
 
 use laggard_record::{OpenError, Recording};
@@ -61,6 +61,8 @@ pub struct KnownCauses {
     /// Late activations of all recordings that were not kept: because there
     /// were too many, and because it was not known yet what is late.
     not_kept: (u64, u64),
+    /// Whether some were of threads that are not laggard's.
+    has_activations: bool,
 }
 
 impl KnownCauses {
@@ -71,6 +73,7 @@ impl KnownCauses {
     pub(crate) fn read(&mut self, recording: &Recording) -> Result<(), OpenError> {
         let lines = &recording.manifest().lines;
         self.next_recording();
+        self.has_activations |= recording.manifest().plan.rows == RowsOf::Activations;
         let read = recording.each_episode(|episode, notes| {
             let line = lines.get(usize::from(episode.line.0));
             if let (Some(&line), Some(notes)) = (line, notes) {
@@ -108,6 +111,9 @@ impl KnownCauses {
     pub(crate) fn remedy(&self) -> &'static str {
         match self.not_kept {
             (0, 0) => "",
+            _ if self.has_activations => {
+                "; of threads that are watched not all that is late is kept; `laggard attach` itself tells more of it"
+            }
             (0, _) => {
                 "; some came in the first 3 s, when it was not known yet what is late; record with `--threshold`, or for longer"
             }
@@ -372,5 +378,21 @@ mod tests {
         assert!(remedy(0, 2).contains("--threshold"));
         assert!(!remedy(0, 2).contains("--max-episodes-per-minute"));
         assert!(remedy(9, 2).contains("--max-episodes-per-minute"));
+    }
+
+    /// `laggard attach` has no such options.
+    #[test]
+    fn of_watched_threads_no_option_of_record_is_asked_for() {
+        for not_kept in [(9, 2), (9, 0), (0, 2)] {
+            let known = KnownCauses {
+                has_activations: true,
+                not_kept,
+                ..KnownCauses::default()
+            };
+
+            let remedy = known.remedy();
+            assert!(remedy.contains("`laggard attach`"), "{remedy}");
+            assert!(!remedy.contains("--"), "{remedy}");
+        }
     }
 }

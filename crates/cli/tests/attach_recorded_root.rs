@@ -184,6 +184,16 @@ fn what_an_application_demands_is_not_held_against_its_own_work() {
     let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 
+    // What an application demands is none, also of the service that a row names.
+    for service in ["", "service = \"task:watched/timer\"\n"] {
+        let needs = format!("[[require]]\n{service}app = \"jack-128\"\nmttf = \"1h\"\n");
+        fs::write(&file, needs).unwrap();
+        let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no application's demand"), "{said}");
+    }
+
     // There is one already.
     let output = laggard(&["attach", "-d1s", "-o", &place, "--", "true"]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -335,13 +335,13 @@ fn a_control_group_is_watched_with_those_that_come_to_it() {
         return;
     };
     let path = group.0.display().to_string();
-    let watching = laggard()
+    let mut watching = laggard()
         .args(["--cgroup", &path, "--json", "-d3s", "--episodes=off"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(1_000));
+    let begun = Begun::of(&mut watching);
     let mut sleepers: Vec<_> = (0..2)
         .map(|_| {
             let mut sleeper = Command::new(std::env::current_exe().unwrap())
@@ -358,7 +358,7 @@ fn a_control_group_is_watched_with_those_that_come_to_it() {
         })
         .collect();
 
-    let output = watching.wait_with_output().unwrap();
+    let output = begun.end(watching);
 
     for sleeper in &mut sleepers {
         sleeper.wait().unwrap();
@@ -481,11 +481,7 @@ fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<(Value, u64)> {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The first that it says is that it watches, or why it does not; on a busy machine
-    // that takes seconds.
-    let mut errors = BufReader::new(watching.stderr.take().unwrap());
-    let mut said = String::new();
-    errors.read_line(&mut said).unwrap();
+    let begun = Begun::of(&mut watching);
     thread::sleep(Duration::from_millis(700));
 
     hold(sleeper.id());
@@ -496,10 +492,33 @@ fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<(Value, u64)> {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
 
-    let mut output = watching.wait_with_output().unwrap();
-    errors.read_to_string(&mut said).unwrap();
-    output.stderr = said.into_bytes();
+    let output = begun.end(watching);
     report(&output).map(|report| (report, went_on))
+}
+
+/// What says on its standard error that it watches.
+struct Begun {
+    errors: BufReader<std::process::ChildStderr>,
+    said: String,
+}
+
+impl Begun {
+    /// The first that it says is that it watches, or why it does not; on a busy machine
+    /// that takes seconds.
+    fn of(watching: &mut std::process::Child) -> Self {
+        let mut errors = BufReader::new(watching.stderr.take().unwrap());
+        let mut said = String::new();
+        errors.read_line(&mut said).unwrap();
+        Self { errors, said }
+    }
+
+    /// Waits for its end.
+    fn end(mut self, watching: std::process::Child) -> Output {
+        let mut output = watching.wait_with_output().unwrap();
+        self.errors.read_to_string(&mut self.said).unwrap();
+        output.stderr = self.said.into_bytes();
+        output
+    }
 }
 
 /// Nothing that is told was under way when the program went on.
@@ -657,19 +676,20 @@ fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row(
         .spawn()
         .unwrap();
     thread::sleep(Duration::from_millis(300));
-    let watching = laggard()
+    let mut watching = laggard()
         .arg(shell.id().to_string())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(1_500));
+    let begun = Begun::of(&mut watching);
+    thread::sleep(Duration::from_millis(1_000));
 
     shell.kill().unwrap();
     shell.wait().unwrap();
 
     // Without a duration: it ends because all that it watches have.
-    let output = watching.wait_with_output().unwrap();
+    let output = begun.end(watching);
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("threads cannot be watched here") {
         return println!("skipped: {said}");

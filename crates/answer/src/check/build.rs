@@ -10,7 +10,7 @@ use super::{
     Undecided, WhenUnclear, baseline, sentences,
 };
 use crate::began::began;
-use crate::load::{Load, loads_for_shares, open};
+use crate::load::{Load, have_no_work, loads_for_shares, open};
 use crate::qos::runs;
 use crate::scan::Ask;
 
@@ -21,6 +21,10 @@ use crate::scan::Ask;
 /// recorded.
 pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
     let opened = open(&question.recordings)?;
+    let is_demand = |row: &RequirementRow| matches!(row.requirement, Requirement::Mttf { .. });
+    if question.requirements.rows.iter().any(is_demand) {
+        have_no_work(&opened)?;
+    }
     let first = opened.iter().map(Recording::manifest);
     let first = first.min_by(|one, other| began(one).cmp(&began(other)));
     let loads = loads_for_shares(&Ask {

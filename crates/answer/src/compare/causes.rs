@@ -8,7 +8,7 @@ use laggard_analyze::compare::{
     ComparisonVerdict, RecordingCount, compare_recordings, geometric_mean, holm, mean_ratio,
 };
 use laggard_model::name::{cause_name, who};
-use laggard_model::{Culprit, Nanos, Route, Service};
+use laggard_model::{Culprit, Nanos, Route, RowsOf, Service};
 use laggard_record::Recording;
 
 use super::lateness::RUN;
@@ -38,6 +38,7 @@ struct Watched {
     /// or more often.
     is_cut: bool,
     end: Nanos,
+    rows: RowsOf,
 }
 
 /// Of which services late activations are compared, and from which latency on.
@@ -87,11 +88,16 @@ fn changes(
     confidence: f64,
 ) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
     let limits = limits(&watched);
+    let has_activations = watched
+        .iter()
+        .flatten()
+        .any(|one| one.rows == RowsOf::Activations);
     if limits.is_empty() {
-        return Ok(Err(
-            "some recording is too short to have decided what is late, so causes are not compared; record with `--threshold`, or for longer"
-                .into(),
-        ));
+        return Ok(Err(match has_activations {
+            true => "in some recording it was not decided what is late, so causes are not compared; record with `laggard attach --deadline`",
+            false => "some recording is too short to have decided what is late, so causes are not compared; record with `--threshold`, or for longer",
+        }
+        .into()));
     }
     let cut = watched
         .each_ref()
@@ -116,11 +122,13 @@ fn changes(
     }
     let told = told(found, cut, confidence)?;
     if told.is_empty() && cut.contains(&true) {
-        return Ok(Err(
-            "too many activations were late for all to be kept, so that a cause that came less often was not told from \
-             one that was kept less often; record with a larger `--max-episodes-per-minute`"
-                .into(),
-        ));
+        return Ok(Err(match has_activations {
+            true => "of threads that are watched not all that was late is kept, so that a cause that came less often was not \
+                     told from one that was kept less often",
+            false => "too many activations were late for all to be kept, so that a cause that came less often was not told \
+                      from one that was kept less often; record with a larger `--max-episodes-per-minute`",
+        }
+        .into()));
     }
     Ok(Ok(told))
 }
@@ -180,6 +188,7 @@ impl Watched {
             from,
             is_cut: notes.surplus > 0,
             end,
+            rows: manifest.plan.rows,
         }))
     }
 
@@ -416,6 +425,7 @@ mod tests {
             from: [(LINE, (Nanos::from_ms(1), start))].into(),
             is_cut: false,
             end: start + LENGTH,
+            rows: RowsOf::Expiries,
         }
     }
 
@@ -580,6 +590,15 @@ mod tests {
         let told = changes(sides(&whole, &fewer), CONFIDENCE).unwrap();
         let why = told.unwrap_err();
         assert!(why.ends_with("`--max-episodes-per-minute`"), "{why}");
+        // `laggard attach` has no such option.
+        let of_threads = || Watched {
+            rows: RowsOf::Activations,
+            ..fewer()
+        };
+        let told = changes(sides(&whole, &of_threads), CONFIDENCE).unwrap();
+        let why = told.unwrap_err();
+        assert!(why.starts_with("of threads that are watched"), "{why}");
+        assert!(!why.contains("--"), "{why}");
         assert!(changes(sides(&whole, &whole), CONFIDENCE).unwrap().is_ok());
     }
 }

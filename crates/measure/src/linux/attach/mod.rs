@@ -6,7 +6,6 @@ mod record;
 mod ring;
 mod target;
 
-use std::fs;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -20,7 +19,7 @@ use self::ring::AttachRings;
 use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
-use crate::host::{Files, Rights};
+use crate::host::{self, Files, Rights};
 pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
 pub use target::{AttachTarget, find_threads};
@@ -282,9 +281,11 @@ impl AttachProbe {
     }
 }
 
-/// Whether softirqs run in threads that others preempt.
+/// Whether softirqs run in threads that others preempt: on each `PREEMPT_RT` kernel, of
+/// which those of Linux itself have no `/sys/kernel/realtime`.
 fn softirqs_are_preempted() -> bool {
-    fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
+    let preemption = host::identify(&Files::default()).preemption;
+    preemption.as_deref() == Some("rt")
 }
 
 fn absent(refused: &ObjectRefused) -> Absence {
