@@ -11,13 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as theirs;
 use theirs::MetricType;
 
-use crate::SpanIds;
 use crate::proto::{
     Buckets, CUMULATIVE, Data, Exemplar, ExponentialHistogram, Gauge, HistogramPoint, KeyValue,
     Metric, MetricsRequest, NumberPoint, Resource, ResourceMetrics, ScopeMetrics, Sum, Value,
 };
 use crate::resource::{SCHEMA, attribute, scope, text};
-use crate::span::unix_ns;
+use crate::span::{SpanIds, unix_ns};
 
 /// The label of an exemplar that says which late activation it is.
 const EPISODE: &str = "episode";
