@@ -8,7 +8,7 @@ const FOR_TESTS: &str = "made";
 const LEVELS: [&[&str]; 8] = [
     &["model", "marks"],
     &["bpf"],
-    &["measure", "workload", "record", "analyze", "etl"],
+    &["measure", "workload", "record", "analyze", "etl", "otlp"],
     &["session", "answer"],
     &[FOR_TESTS],
     &["view", "console"],

@@ -15,6 +15,7 @@ Examples:
   laggard serve --services irq,fifo:90,other --period 100ms
   laggard serve --listen unix:/run/laggard/metrics.sock
   laggard serve --listen 10.0.0.7:9477 --web-config /etc/laggard/web.yml
+  laggard serve --otlp http://localhost:4318     and to a collector
 Prometheus scrapes it as job `laggard`; docs/serve.md has rules, a dashboard and
 a systemd unit.";
 
@@ -44,6 +45,11 @@ pub struct ServeArgs {
     /// of it
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
     pub every: Nanos,
+    /// Send series and late activations to this collector of OpenTelemetry too, by
+    /// OTLP over HTTP; OTEL_EXPORTER_OTLP_HEADERS has passwords
+    /// [default: OTEL_EXPORTER_OTLP_ENDPOINT, if set]
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<String>,
     /// CPUs to measure [default: all online that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuList>,

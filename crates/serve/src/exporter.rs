@@ -1,7 +1,7 @@
 //! The watcher of a piece of measuring: it counts what comes.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use laggard_answer::live::{LateFinder, Live};
 use laggard_model::{Manifest, Nanos, OwnCost};
@@ -87,6 +87,7 @@ impl Watcher for Exporter {
         notify::ready();
         let mut seen = self.shown.seen();
         seen.looked = Instant::now();
+        seen.began = Some(SystemTime::now());
         seen.unmeasured = None;
         seen.metrics.note_begun();
         let is_recorded = self.recording.is_some();
@@ -222,7 +223,7 @@ mod tests {
         let line = "period_ns = 100000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
                     steps = [[[\"irq\", 14000], [\"user\", 4851]], [[\"irq\", 24000], [\"user\", 5000]]]\n";
         std::fs::write(&script, format!("{line}{stalls}")).unwrap();
-        let shown = Arc::new(ServedState::new(Metrics::new(false)));
+        let shown = Arc::new(ServedState::new(Metrics::new(false, None)));
         let lines = || {
             let asked = Asked {
                 path: "/metrics".into(),

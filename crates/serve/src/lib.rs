@@ -14,6 +14,7 @@ mod http;
 mod metrics;
 mod notify;
 mod pieces;
+mod pushed;
 mod resident;
 mod shown;
 mod store;
@@ -32,6 +33,7 @@ use http::Listener;
 use laggard_console::{pipe, system};
 use metrics::Metrics;
 use pieces::ServedPieces;
+use pushed::Push;
 use shown::ServedState;
 use store::Store;
 use web::Web;
@@ -55,7 +57,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         );
     }
     let interrupted = system::interruption()?;
-    let metrics = Metrics::new(args.store.is_some());
+    let push = Push::new(args)?;
+    let metrics = Metrics::new(args.store.is_some(), push.as_ref().map(Push::series));
     let store = match &args.store {
         Some(dir) => Some(Store::open(dir, args.keep.0, metrics.store.clone())?),
         None => None,
@@ -65,6 +68,10 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let shown = Arc::new(ServedState::new(metrics));
     let pieces = ServedPieces::new(args, store, shown.clone());
     let served = pieces.ready(&interrupted)?;
+    let pushing = match push {
+        Some(push) => Some(push.start(args, served.host(), &shown)?),
+        None => None,
+    };
     // Held here, so that a socket of ours is removed at the end.
     let listener = Arc::new(listener);
     let theirs = listener.clone();
@@ -82,8 +89,14 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         served.in_words(),
         printable(&address)
     ))?;
+    if let Some(pushing) = &pushing {
+        pipe::print(&format!("Sends to {}\n", printable(pushing.target())))?;
+    }
     served.run(&interrupted)?;
     notify::stopping();
+    if let Some(pushing) = pushing {
+        pushing.end();
+    }
     drop(listener);
     if is_deaf.load(Ordering::Relaxed) {
         bail!("the thread that answers has ended, so nobody could be answered any more");

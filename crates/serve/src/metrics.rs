@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use laggard_answer::Trust;
 use laggard_answer::live::LateActivation;
 use laggard_model::{Batch, Caveat, Cpu, Line, Losses, Manifest, Nanos, OwnCost, STAGES};
+use laggard_otlp::OtlpSeries;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::prometheus_protobuf::encode_to_vec;
 use prometheus_client::encoding::text;
@@ -146,7 +147,7 @@ pub(crate) struct StoreSeries {
 }
 
 impl Metrics {
-    pub(crate) fn new(has_store: bool) -> Self {
+    pub(crate) fn new(has_store: bool, otlp: Option<&OtlpSeries>) -> Self {
         let mut registry = Registry::with_prefix("laggard");
         let latency = Histograms::new_with_constructor(histogram as fn() -> Histogram);
         let stages = Histograms::new_with_constructor(histogram as fn() -> Histogram);
@@ -277,6 +278,9 @@ impl Metrics {
         all.register("build_info", "This program", build);
         if has_store {
             new.store.register(all);
+        }
+        if let Some(otlp) = otlp {
+            otlp.register(all);
         }
         new.registry = Arc::new(registry);
         new

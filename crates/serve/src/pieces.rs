@@ -10,7 +10,7 @@ use laggard_console::args::EpisodesArg;
 use laggard_console::pipe;
 use laggard_measure::LiveNames;
 use laggard_model::text::count;
-use laggard_model::{Keep, Names, Nanos};
+use laggard_model::{Host, Keep, Names, Nanos};
 use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
 
@@ -209,6 +209,11 @@ impl ServedPieces {
 }
 
 impl FirstPiece<'_> {
+    /// What is known of the machine.
+    pub(crate) fn host(&self) -> &Host {
+        &self.first.manifest().host
+    }
+
     /// What is measured, in words.
     pub(crate) fn in_words(&self) -> String {
         let manifest = self.first.manifest();

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use laggard_answer::live::{LateActivation, Live};
+use laggard_answer::live::{LateActivation, LatePart, Live};
 use laggard_model::name::line_name;
 use laggard_model::{Nanos, Route, printable_json};
+use laggard_otlp::{Handover, LateCause, LateSpan};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
@@ -48,6 +49,10 @@ pub(crate) struct ServedFigures {
     pub(crate) unmeasured: Option<String>,
     /// Why the store is not written to, where it is not.
     pub(crate) unkept: Option<String>,
+    /// When this piece began, by the wall clock as it was then.
+    pub(crate) began: Option<SystemTime>,
+    /// To who sends, where somebody does.
+    pub(crate) handover: Option<Handover>,
     /// The recording that is being made.
     pub(crate) recording: Option<String>,
 }
@@ -95,6 +100,8 @@ impl ServedState {
                 looked: Instant::now(),
                 unmeasured: None,
                 unkept: None,
+                began: None,
+                handover: None,
                 recording: None,
             }),
             answers: Mutex::default(),
@@ -106,7 +113,7 @@ impl ServedState {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn registry(&self) -> Arc<Registry> {
+    pub(crate) fn registry(&self) -> Arc<Registry> {
         self.seen().metrics.registry()
     }
 
@@ -160,6 +167,7 @@ impl ServedFigures {
     pub(crate) fn add_late(&mut self, late: &LateActivation, now: Nanos) {
         self.late += 1;
         self.metrics.count_late(late, self.late);
+        self.hand_over(late);
         let ago = now.saturating_sub(late.at);
         let due = Timestamp::now() - Duration::from(ago);
         let line = late.line;
@@ -185,6 +193,34 @@ impl ServedFigures {
         if self.episodes.len() > LISTED {
             self.episodes.pop_front();
         }
+    }
+
+    /// To who sends it. Times are those of recordings: the steady clock, laid upon the wall
+    /// clock as this piece began.
+    fn hand_over(&self, late: &LateActivation) {
+        let (Some(handover), Some(began)) = (&self.handover, self.began) else {
+            return;
+        };
+        let Some(expiry) = began.checked_add(late.at.into()) else {
+            return;
+        };
+        let recording = self.recording.clone();
+        let cause = |cause: &LatePart| LateCause {
+            class: metrics::label_of(&cause.class),
+            who: cause.who.clone(),
+            time: cause.time,
+        };
+        handover.late(LateSpan {
+            episode: self.late,
+            recorded: recording.zip(late.number),
+            expiry,
+            line: late.line,
+            cpu: late.cpu,
+            latency: late.latency,
+            is_censored: late.censored,
+            stages: late.stages.clone(),
+            causes: late.causes.iter().map(cause).collect(),
+        });
     }
 
     /// The newest late activations, the newest first.

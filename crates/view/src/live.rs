@@ -175,6 +175,8 @@ mod tests {
             name: "fifo:90".into(),
             cpu: Cpu(0),
             latency: Nanos::from_ms(3),
+            censored: false,
+            stages: Vec::new(),
             number: None,
             causes: vec![LatePart {
                 time: Nanos::from_ms(3),

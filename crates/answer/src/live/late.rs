@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use laggard_analyze::causes::explain_named;
 use laggard_model::name::{cause_name, line_name, who, who_anywhere};
-use laggard_model::{Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos};
+use laggard_model::{
+    Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage,
+};
 use laggard_record::{EpisodeSelector, Threshold};
 
 /// How many are kept to scroll through.
@@ -30,6 +32,10 @@ pub struct LateActivation {
     pub cpu: Cpu,
     /// How late it was.
     pub latency: Nanos,
+    /// Whether it had still not run when measuring ended: it was at least so late.
+    pub censored: bool,
+    /// Each stage that was seen, after the programmed time, in order.
+    pub stages: Vec<(Stage, Nanos)>,
     /// Its number in the recording, where it is in one.
     pub number: Option<u64>,
     /// Who took how much of it, most first; empty: nobody watched.
@@ -129,6 +135,8 @@ impl LateFinder {
             name: line_name(line.service, line.route),
             cpu: line.cpu,
             latency,
+            censored: false,
+            stages: Vec::new(),
             number: None,
             causes: Vec::new(),
         };
@@ -140,6 +148,12 @@ impl LateFinder {
                     Some(LateActivation {
                         number: (episode.number > 0).then_some(episode.number),
                         causes: causes(episode, line, &mut **names),
+                        censored: episode.censored,
+                        stages: episode
+                            .stages
+                            .iter()
+                            .map(|(&at, &time)| (at, time))
+                            .collect(),
                         ..late(line, episode.expiry_ns, episode.latency())
                     })
                 })
@@ -149,7 +163,13 @@ impl LateFinder {
                 .into_iter()
                 .filter_map(|one| {
                     let line = *lines.get(usize::from(one.activation.line.0))?;
-                    Some(late(line, one.activation.expiry, one.activation.latency()))
+                    let activation = &one.activation;
+                    let until = |stage| Some((stage, activation.until(stage)?));
+                    Some(LateActivation {
+                        censored: activation.censored,
+                        stages: STAGES.into_iter().filter_map(until).collect(),
+                        ..late(line, activation.expiry, activation.latency())
+                    })
                 })
                 .collect(),
         };
@@ -274,6 +294,8 @@ mod tests {
             name: "fifo:90".into(),
             cpu: Cpu(0),
             latency: Nanos::from_us(1_000),
+            censored: false,
+            stages: Vec::new(),
             number: None,
             causes: vec![
                 cause(700, CauseClass::Stolen, None),

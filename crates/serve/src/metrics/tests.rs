@@ -18,7 +18,7 @@ const LINE: Line = Line {
 };
 
 fn begun() -> Metrics {
-    let mut metrics = Metrics::new(true);
+    let mut metrics = Metrics::new(true, None);
     begin(&mut metrics);
     metrics
 }
@@ -50,6 +50,8 @@ fn late(class: CauseClass, who: &str) -> LateActivation {
         name: "fifo:90".into(),
         cpu: LINE.cpu,
         latency: Nanos::from_ms(1),
+        censored: false,
+        stages: Vec::new(),
         number: None,
         causes: vec![LatePart {
             time: Nanos::from_ms(1),

@@ -68,6 +68,8 @@ fn state(seconds: u64) -> Live {
             name: "fifo:90".into(),
             cpu: Cpu(1),
             latency: Nanos::from_us(24_024),
+            censored: false,
+            stages: Vec::new(),
             number: Some(second / 12 + 1),
             causes: vec![
                 LatePart {

@@ -1,0 +1,155 @@
+//! What is said of sending itself, beside what is measured.
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[expect(non_camel_case_types, reason = "they are the values of a label")]
+pub(crate) enum Signal {
+    metrics,
+    traces,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[expect(non_camel_case_types, reason = "they are the values of a label")]
+pub(crate) enum Became {
+    /// It was taken, or but for a part.
+    taken,
+    /// It is tried again.
+    delayed,
+    /// It never will be taken.
+    refused,
+}
+
+/// Why a span was not sent.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[expect(non_camel_case_types, reason = "they are the values of a label")]
+pub(crate) enum Loss {
+    /// More came at once than are handed over.
+    crowded,
+    /// The queue had no room for it any more.
+    full,
+    /// It had waited for too long.
+    old,
+    /// What the disk gave back is not what was written.
+    damaged,
+    /// The collector refused the request that it was in.
+    refused,
+    /// The collector took that request, but not it.
+    rejected,
+}
+
+/// All reasons, so that each has a zero to begin with.
+const LOSSES: [Loss; 6] = [
+    Loss::crowded,
+    Loss::full,
+    Loss::old,
+    Loss::damaged,
+    Loss::refused,
+    Loss::rejected,
+];
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct RequestLabels {
+    signal: Signal,
+    outcome: Became,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct LossLabels {
+    reason: Loss,
+}
+
+/// Counts of what was sent and what was not.
+#[derive(Clone, Debug, Default)]
+pub struct OtlpSeries {
+    requests: Family<RequestLabels, Counter>,
+    spans: Counter,
+    lost: Family<LossLabels, Counter>,
+    damaged_files: Counter,
+    rejected_points: Counter,
+    pub(crate) queue_bytes: Gauge,
+}
+
+impl OtlpSeries {
+    /// Registers all of them.
+    pub fn register(&self, all: &mut Registry) {
+        for signal in [Signal::metrics, Signal::traces] {
+            for outcome in [Became::taken, Became::delayed, Became::refused] {
+                let labels = RequestLabels { signal, outcome };
+                self.requests.get_or_create_owned(&labels);
+            }
+        }
+        for reason in LOSSES {
+            self.lost.get_or_create_owned(&LossLabels { reason });
+        }
+        all.register(
+            "otlp_requests",
+            "Requests to the collector, by what became of them; what is delayed is tried again",
+            self.requests.clone(),
+        );
+        all.register(
+            "otlp_spans",
+            "Spans that the collector took: late activations and their stages",
+            self.spans.clone(),
+        );
+        all.register(
+            "otlp_lost_spans",
+            "Spans that the collector will never have, by reason",
+            self.lost.clone(),
+        );
+        all.register(
+            "otlp_damaged_files",
+            "Files of the queue that could not be read; how many spans are in one may not be known",
+            self.damaged_files.clone(),
+        );
+        all.register(
+            "otlp_rejected_points",
+            "Points of series that the collector did not take of requests that it took",
+            self.rejected_points.clone(),
+        );
+        all.register_with_unit(
+            "otlp_queue_size",
+            "What waits to be sent, but for series",
+            Unit::Bytes,
+            self.queue_bytes.clone(),
+        );
+    }
+
+    pub(crate) fn count(&self, signal: Signal, outcome: Became) {
+        let labels = RequestLabels { signal, outcome };
+        self.requests.get_or_create_owned(&labels).inc();
+    }
+
+    pub(crate) fn sent(&self, spans: u64) {
+        self.spans.inc_by(spans);
+    }
+
+    pub(crate) fn lose(&self, reason: Loss, spans: u64) {
+        let series = self.lost.get_or_create_owned(&LossLabels { reason });
+        series.inc_by(spans);
+    }
+
+    pub(crate) fn lose_file(&self) {
+        self.damaged_files.inc();
+    }
+
+    pub(crate) fn reject_points(&self, points: u64) {
+        self.rejected_points.inc_by(points);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lost(&self, reason: Loss) -> u64 {
+        self.lost.get_or_create_owned(&LossLabels { reason }).get()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn files_lost(&self) -> u64 {
+        self.damaged_files.get()
+    }
+}

@@ -1,0 +1,127 @@
+//! What is sent to a collector of `OpenTelemetry`, where one is named.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use laggard_console::pipe;
+use laggard_model::Host;
+use laggard_otlp::{
+    OtlpSender, OtlpSeries, OtlpTarget, Queue, QueueLimits, ResourceFacts, SenderParts,
+    new_instance,
+};
+use prometheus_client::encoding::prometheus_protobuf::encode;
+
+use crate::args::ServeArgs;
+use crate::shown::ServedState;
+use crate::thread;
+
+/// The folder in the store with what waits. No recording is called so.
+const QUEUE: &str = ".otlp";
+/// How long the end waits for the last requests: longer than two of them take. One that
+/// was begun before may take longer, and is left: what it has is on disk, if there is one.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where to send, before anything is measured.
+pub(crate) struct Push {
+    target: OtlpTarget,
+    series: OtlpSeries,
+    began: SystemTime,
+}
+
+/// A thread that sends.
+pub(crate) struct Pushing {
+    target: String,
+    shown: Arc<ServedState>,
+    ended: Receiver<()>,
+}
+
+impl Push {
+    /// To the collector that the arguments or the environment name; `None`: neither does.
+    pub(crate) fn new(args: &ServeArgs) -> anyhow::Result<Option<Self>> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let target = OtlpTarget::new(args.otlp.as_deref(), environment);
+        let target = target.context("send by OTLP (--otlp)")?;
+        Ok(target.map(|target| Self {
+            target,
+            series: OtlpSeries::default(),
+            began: SystemTime::now(),
+        }))
+    }
+
+    pub(crate) const fn series(&self) -> &OtlpSeries {
+        &self.series
+    }
+
+    /// Begins to send what `shown` has.
+    pub(crate) fn start(
+        self,
+        args: &ServeArgs,
+        host: &Host,
+        shown: &Arc<ServedState>,
+    ) -> anyhow::Result<Pushing> {
+        let instance = new_instance().context("name this run")?;
+        let facts = ResourceFacts {
+            host_name: host.node.clone(),
+            host_id: machine_id(),
+            architecture: host.architecture.clone(),
+            kernel: host.kernel.clone(),
+            distribution: host.distribution.clone(),
+            instance: instance.clone(),
+            said: self.target.said().to_vec(),
+        };
+        let place: Option<PathBuf> = args.store.as_ref().map(|store| store.join(QUEUE));
+        let limits = QueueLimits::default();
+        let queue = Queue::open(place.as_deref(), limits, self.series.clone())?;
+        let registry = shown.registry();
+        let target = self.target.in_words();
+        let (sender, handover) = OtlpSender::new(SenderParts {
+            target: self.target,
+            resource: facts.resource(),
+            instance,
+            began: self.began,
+            queue,
+            series: self.series,
+            snapshot: Box::new(move || encode(&registry).expect("memory is written to")),
+            say: pipe::say,
+        })?;
+        let (tell, ended) = channel();
+        thread("laggard/otlp", move || {
+            sender.run();
+            // Nobody waits any more where the end took too long.
+            let _ = tell.send(());
+        })
+        .context("start the thread that sends")?;
+        shown.seen().handover = Some(handover);
+        Ok(Pushing {
+            target,
+            shown: shown.clone(),
+            ended,
+        })
+    }
+}
+
+impl Pushing {
+    /// Where to, in words.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Sends what there is once more, for short.
+    pub(crate) fn end(self) {
+        self.shown.seen().handover = None;
+        if self.ended.recv_timeout(PATIENCE).is_err() {
+            pipe::say("OTLP: the collector takes too long; the last series are not sent");
+        }
+    }
+}
+
+/// What tells this machine from all others, where it has been given that.
+fn machine_id() -> Option<String> {
+    let text = std::fs::read_to_string("/etc/machine-id").ok()?;
+    let id = text.trim();
+    let is_one = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| id.to_owned())
+}
